@@ -1,0 +1,60 @@
+"""Weft: train one model on many workers, in whatever order, topology and precision suits the machines.
+
+Importing weft imports no framework; `weft.join` brings in the one that the script uses.
+"""
+
+from weft.adapters.joining import join, once
+from weft.core.errors import (
+    CheckpointError,
+    CodecError,
+    ConfigError,
+    Deadlock,
+    IllegalAction,
+    NodeLost,
+    ProtocolError,
+    TransportError,
+    UnexpectedMessage,
+    WeftError,
+)
+from weft.core.rules import SGD, AdaGrad, Adam, Momentum
+from weft.strategies import (
+    AllReduce,
+    AsyncGossip,
+    Downpour,
+    Gossip,
+    LocalSGD,
+    Neighbours,
+    ParameterServer,
+    PushSum,
+    StaleSync,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "SGD",
+    "AdaGrad",
+    "Adam",
+    "AllReduce",
+    "AsyncGossip",
+    "CheckpointError",
+    "CodecError",
+    "ConfigError",
+    "Deadlock",
+    "Downpour",
+    "Gossip",
+    "IllegalAction",
+    "LocalSGD",
+    "Momentum",
+    "Neighbours",
+    "NodeLost",
+    "ParameterServer",
+    "ProtocolError",
+    "PushSum",
+    "StaleSync",
+    "TransportError",
+    "UnexpectedMessage",
+    "WeftError",
+    "join",
+    "once",
+]

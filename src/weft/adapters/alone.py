@@ -1,0 +1,49 @@
+"""The seat of a script that nobody launched: one worker, no communication, a plain loop."""
+
+from collections.abc import Callable
+from typing import Any
+
+from weft.core.names import GRADIENT, PARAMS
+from weft.core.seat import Replica, Reported
+from weft.core.strategy import Strategy
+
+
+class Alone:
+    """Every call returns at once; a step is the user's optimizer and nothing else."""
+
+    rank = 0
+    num_workers = 1
+    seed = 0
+
+    def __init__(self, steps_max: int | None = None) -> None:
+        self.steps_max = steps_max
+        self.face: object | None = None
+        self._replica: Replica | None = None
+
+    def join(self, replica: Replica, strategy: Strategy | str | None) -> None:
+        self._replica = replica
+
+    def backward_finished(self, samples: float) -> None:
+        pass
+
+    def step_finished(self, samples: float, loss: float | None) -> None:
+        assert self._replica is not None
+        buckets = range(len(self._replica.buckets))
+        trained = [bucket for bucket in buckets if self._replica.buckets[bucket].trainable]
+        self._replica.apply({b: self._replica.array(GRADIENT, b) for b in trained}, 1.0, None)
+
+    def report(self, epoch: int, numbers: Reported) -> None:
+        values = {name: value() if callable(value) else value for name, value in numbers.items()}
+        told = "  ".join(f"{name} {float(value):.4f}" for name, value in values.items())
+        print(f"epoch {epoch + 1:3d}  {told}", flush=True)
+
+    def save(self, path: str) -> None:
+        assert self._replica is not None
+        buckets = range(len(self._replica.buckets))
+        self._replica.save(path, [self._replica.array(PARAMS, bucket) for bucket in buckets])
+
+    def once(self, key: object, load: Callable[[], Any]) -> Any:
+        return load()
+
+    def plan(self, num_epochs: int | None, num_samples: int, batch_size: int, drop_last: bool) -> None:
+        pass

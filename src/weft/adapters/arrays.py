@@ -1,0 +1,201 @@
+"""The framework-neutral face: numpy arrays in, gradients in, FAST's own worker."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.adapters.seeding import vary_by_rank
+from weft.adapters.worker import Worker
+from weft.core.errors import ConfigError
+from weft.core.names import GRADIENT, PARAMS, Bucket
+from weft.core.rules import Rule
+from weft.core.seat import Replica, Seat
+from weft.core.strategy import Strategy
+from weft.data.static import global_batches, portion
+from weft.store.rules import State, update
+
+Array = NDArray[Any]
+Function = Callable[[dict[str, Array], dict[str, Array]], None]
+
+
+class ArrayReplica:
+    """Flat memory for the user's arrays, one bucket for each type of number.
+
+    The memory is the replica's own; ArrayWorker copies it to the user's arrays after every step.
+    """
+
+    def __init__(self, arrays: Mapping[str, Array], optimizer: Rule | None, function: Function | None) -> None:
+        self._arrays = dict(arrays)
+        self._optimizer = optimizer
+        self._function = function
+        kinds = sorted({array.dtype for array in self._arrays.values()}, key=str)
+        self._names = [[name for name, array in self._arrays.items() if array.dtype == kind] for kind in kinds]
+        sizes = [sum(self._arrays[name].size for name in names) for names in self._names]
+        self.buckets = tuple(Bucket(size, kind.itemsize) for size, kind in zip(sizes, kinds, strict=True))
+        self._flat = {
+            slot: [np.zeros(size, kind) for size, kind in zip(sizes, kinds, strict=True)] for slot in (PARAMS, GRADIENT)
+        }
+        self._states: list[State] = [{} for _ in sizes]
+        for bucket, flat in enumerate(self._flat[PARAMS]):
+            for name, piece in self._split(bucket, flat):
+                piece[...] = self._arrays[name]
+                self._arrays[name] = piece
+
+    def _split(self, bucket: int, flat: Array) -> Iterator[tuple[str, Array]]:
+        """The named pieces of a bucket's flat array, as views of it."""
+        start = 0
+        for name in self._names[bucket]:
+            like = self._arrays[name]
+            yield name, flat[start : start + like.size].reshape(like.shape)
+            start += like.size
+
+    def views(self) -> dict[str, Array]:
+        """The parameters by name, as views of the buckets."""
+        return dict(self._arrays)
+
+    def take(self, gradients: Mapping[str, Array]) -> None:
+        """Copy the user's gradients into the slot `gradient`."""
+        if set(gradients) != set(self._arrays):
+            raise ConfigError(
+                f"step() was given gradients for {sorted(gradients)}, but the arrays are {sorted(self._arrays)}.\n"
+                "  Give one gradient for each array that joined."
+            )
+        for bucket, flat in enumerate(self._flat[GRADIENT]):
+            for name, piece in self._split(bucket, flat):
+                if np.shape(gradients[name]) != piece.shape:
+                    raise ConfigError(
+                        f"the gradient of '{name}' has the shape {np.shape(gradients[name])}, "
+                        f"but the array has {piece.shape}.\n  Give them the same shape."
+                    )
+                piece[...] = gradients[name]
+
+    def layout(self) -> Sequence[str]:
+        return [f"{name} {array.shape} {array.dtype}" for name, array in self._arrays.items()]
+
+    def array(self, slot: str, bucket: int) -> Array:
+        return self._flat[slot][bucket]
+
+    def apply(self, gradients: Mapping[int, Array], scale: float, hyper: Any | None) -> None:
+        if self._function is not None:
+            self._apply_function(gradients, scale)
+            return
+        assert self._optimizer is not None
+        rule = self._optimizer if hyper is None else type(self._optimizer)(**hyper)
+        for bucket, gradient in gradients.items():
+            update(rule, self._flat[PARAMS][bucket], gradient, scale, self._states[bucket])
+
+    def _apply_function(self, gradients: Mapping[int, Array], scale: float) -> None:
+        if scale != 1.0:
+            raise ConfigError(
+                "this strategy scales the learning rate, which a bare function apply= does not have.\n"
+                "  Use optimizer=weft.SGD(lr=...) or another rule instead."
+            )
+        named = {name: g for bucket, flat in gradients.items() for name, g in self._split(bucket, flat)}
+        assert self._function is not None
+        self._function({name: self._arrays[name] for name in named}, named)
+
+    def hyper(self) -> Any:
+        return None if self._optimizer is None else asdict(self._optimizer)
+
+    def adopt(self, other: Replica) -> None:
+        for bucket in range(len(self.buckets)):
+            self._flat[PARAMS][bucket][:] = other.array(PARAMS, bucket)
+
+    def twin(self) -> "ArrayReplica":
+        if self._optimizer is None:
+            raise ConfigError(
+                "this strategy runs the optimizer on a server, which a bare function apply= cannot do.\n"
+                "  Use optimizer=weft.SGD(lr=...) or another rule instead."
+            )
+        return ArrayReplica({n: a.copy() for n, a in self._arrays.items()}, deepcopy(self._optimizer), None)
+
+    def save(self, path: str, arrays: Sequence[Array]) -> None:
+        from safetensors.numpy import save_file
+
+        named = {name: a.copy() for bucket, flat in enumerate(arrays) for name, a in self._split(bucket, flat)}
+        save_file(named, path)
+
+
+class ArrayWorker(Worker):
+    """The worker of `weft.join(arrays=...)`: shares of index arrays, and explicit steps."""
+
+    def __init__(self, seat: Seat, replica: ArrayReplica, arrays: Mapping[str, Array]) -> None:
+        super().__init__(seat)
+        self._replica = replica
+        self._theirs = dict(arrays)
+        self._refresh()
+
+    def _refresh(self) -> None:
+        """Put the current parameters into the arrays that the user holds."""
+        for name, array in self._replica.views().items():
+            self._theirs[name][...] = array
+
+    def share(self, num_samples: int, batch_size: int, shuffle: bool = True) -> Iterator[NDArray[np.int64]]:
+        """This worker's indices of every global batch of one epoch, in an order that all workers know."""
+        epoch = self._begin_share()
+        self._seat.plan(self._num_epochs, num_samples, batch_size, False)
+        order = np.arange(num_samples)
+        if shuffle:
+            np.random.default_rng([self._seat.seed, epoch]).shuffle(order)
+        for span in global_batches(num_samples, self.num_workers, batch_size):
+            if self._is_over:
+                return
+            start, stop = portion(span, self.rank, self.num_workers)
+            self._samples += stop - start
+            yield order[start:stop]
+
+    def step(self, gradients: Mapping[str, Array], samples: float | None = None, loss: float | None = None) -> None:
+        """Give this iteration's gradients; returns when the arrays hold the parameters of the next one."""
+        told = self._take_samples(samples)
+        self._replica.take(gradients)
+        self._seat.backward_finished(told)
+        self._seat.step_finished(told, None if loss is None else float(loss))
+        self.steps += 1
+        self._refresh()
+
+    def report(self, **numbers: Any) -> None:
+        def refreshed(function: Callable[[], float]) -> Callable[[], float]:
+            def run() -> float:
+                mine = {name: array.copy() for name, array in self._theirs.items()}
+                self._refresh()
+                try:
+                    return function()
+                finally:
+                    for name, array in mine.items():
+                        self._theirs[name][...] = array
+
+            return run
+
+        super().report(**{name: refreshed(v) if callable(v) else v for name, v in numbers.items()})
+        self._refresh()
+
+
+def join_arrays(
+    seat: Seat,
+    arrays: Mapping[str, Array],
+    optimizer: Rule | None,
+    function: Function | None,
+    strategy: Strategy | str | None,
+) -> ArrayWorker:
+    """Join with arrays; they hold worker 0's values afterwards."""
+    if not arrays:
+        raise ConfigError("weft.join was given no arrays.\n  Give at least one: weft.join(arrays={'w': w}, ...).")
+    for name, array in arrays.items():
+        if not isinstance(array, np.ndarray) or array.dtype.kind != "f":
+            raise ConfigError(
+                f"array '{name}' is not a numpy array of floats, so it cannot be trained.\n"
+                "  Use e.g. np.zeros((64, 10))."
+            )
+    if (optimizer is None) == (function is None):
+        raise ConfigError(
+            "weft.join needs either an optimizer or apply= for its arrays.\n"
+            "  Use weft.join(arrays=..., optimizer=weft.SGD(lr=0.1))."
+        )
+    replica = ArrayReplica(arrays, optimizer, function)
+    seat.join(replica, strategy)
+    vary_by_rank(seat.rank)
+    return ArrayWorker(seat, replica, arrays)

@@ -1,0 +1,52 @@
+"""`weft.join` and `weft.once`: the door through which a script comes in."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from weft.adapters.alone import Alone
+from weft.adapters.worker import once_key
+from weft.core.errors import ConfigError
+from weft.core.rules import Rule
+from weft.core.seat import current
+from weft.core.strategy import Strategy
+
+
+def join(
+    model: Any = None,
+    optimizer: Any = None,
+    *,
+    arrays: Mapping[str, Any] | None = None,
+    apply: Callable[..., None] | None = None,
+    strategy: Strategy | str | None = None,
+) -> Any:
+    """Take part in training: `join(model, optimizer)` for torch, `join(arrays=..., optimizer=...)` for numpy.
+
+    Returns the worker. When nothing launched the script it is alone, and the loop is a plain loop.
+    `strategy` is what the script asks for when nobody asks for another.
+    """
+    seat = current() or Alone()
+    if arrays is not None:
+        if model is not None or (optimizer is not None and not isinstance(optimizer, Rule)):
+            raise ConfigError(
+                "weft.join was given arrays together with a model or a framework's optimizer.\n"
+                "  Use weft.join(arrays=..., optimizer=weft.SGD(lr=0.1)), or weft.join(model, optimizer)."
+            )
+        from weft.adapters.arrays import join_arrays
+
+        return join_arrays(seat, arrays, optimizer, apply, strategy)
+    if model is None or optimizer is None:
+        raise ConfigError(
+            "weft.join needs a model and its optimizer, or arrays.\n"
+            "  Use weft.join(model, optimizer), or weft.join(arrays=..., optimizer=weft.SGD(lr=0.1))."
+        )
+    from weft.adapters.torch.face import join_torch
+
+    return join_torch(seat, model, optimizer, strategy)
+
+
+def once(load: Callable[..., Any], *args: Any) -> Any:
+    """The value of `load(*args)`, loaded once for all workers of a host. Do not write to it."""
+    seat = current()
+    if seat is None:
+        return load(*args)
+    return seat.once(once_key(load, args), lambda: load(*args))

@@ -1,0 +1,1 @@
+"""The torch face: an ordinary training loop around `weft.join(model, optimizer)`."""

@@ -1,0 +1,45 @@
+"""What is global in torch, kept apart for each simulated worker: random numbers and modes."""
+
+import sys
+from typing import Any, NamedTuple
+
+AUTOCAST_DEVICE = "cpu"
+
+
+class Fresh(NamedTuple):
+    """The state of a worker that has not run yet, when torch may not even be imported."""
+
+    seed: int
+
+
+class TorchSwapper:
+    """Random state, grad mode, default dtype and autocast. Torch itself is imported by scripts, not here."""
+
+    def fresh(self, seed: int) -> Any:
+        return Fresh(seed)
+
+    def save(self) -> Any:
+        torch: Any = sys.modules.get("torch")
+        if torch is None:
+            return None
+        return (
+            torch.get_rng_state(),
+            torch.is_grad_enabled(),
+            torch.get_default_dtype(),
+            torch.is_autocast_enabled(AUTOCAST_DEVICE),
+            torch.get_autocast_dtype(AUTOCAST_DEVICE),
+        )
+
+    def restore(self, state: Any) -> None:
+        torch: Any = sys.modules.get("torch")
+        if torch is None or state is None:
+            return
+        if isinstance(state, Fresh):
+            torch.manual_seed(state.seed)
+            state = (torch.get_rng_state(), True, torch.float32, False, torch.bfloat16)
+        rng, grad, dtype, autocast, autocast_dtype = state
+        torch.set_rng_state(rng)
+        torch.set_grad_enabled(grad)
+        torch.set_default_dtype(dtype)
+        torch.set_autocast_enabled(AUTOCAST_DEVICE, autocast)
+        torch.set_autocast_dtype(AUTOCAST_DEVICE, autocast_dtype)

@@ -1,0 +1,73 @@
+"""What a worker offers its script whatever the framework: epochs, reports, saving."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from weft.core.errors import ConfigError
+from weft.core.seat import Number, Seat
+
+
+class Worker:
+    """Returned by `weft.join`; the script's only view of the others."""
+
+    def __init__(self, seat: Seat) -> None:
+        self._seat = seat
+        self._num_epochs: int | None = None
+        self._epoch = -1
+        self._samples = 0.0
+        self.steps = 0
+        """Steps that this worker has finished."""
+
+    @property
+    def rank(self) -> int:
+        """This worker's number, from 0."""
+        return self._seat.rank
+
+    @property
+    def num_workers(self) -> int:
+        return self._seat.num_workers
+
+    @property
+    def _is_over(self) -> bool:
+        return self._seat.steps_max is not None and self.steps >= self._seat.steps_max
+
+    def epochs(self, num_epochs: int) -> Iterator[int]:
+        """0, 1, ... num_epochs - 1; fewer when the run was told to stop earlier."""
+        self._num_epochs = num_epochs
+        for epoch in range(num_epochs):
+            if self._is_over:
+                return
+            self._epoch = epoch
+            yield epoch
+
+    def _begin_share(self) -> int:
+        """The epoch of a share that begins: that of epochs(), or a count of shares."""
+        if self._num_epochs is None:
+            self._epoch += 1
+        return self._epoch
+
+    def report(self, **numbers: "Number | Callable[[], Number]") -> None:
+        """Name numbers for screen, report and dashboard.
+
+        A number is this worker's. A callable is run once, on the run's result model.
+        """
+        self._seat.report(max(self._epoch, 0), numbers)
+
+    def save(self, path: str, model: str = "result") -> None:
+        """Write the run's result model as safetensors, once for all workers."""
+        if model != "result":
+            raise ConfigError(f"save(model='{model}') is not known; only 'result' is.\n  Use worker.save('{path}').")
+        self._seat.save(path)
+
+    def _take_samples(self, told: float | None = None) -> float:
+        """The samples since the last step."""
+        samples, self._samples = self._samples if told is None else float(told), 0.0
+        return samples
+
+
+def once_key(load: Callable[..., Any], args: tuple[Any, ...]) -> object:
+    """The same for the same function of the same script, whichever worker asks."""
+    code = getattr(load, "__code__", None)
+    if code is None:
+        return load, args
+    return code.co_filename, code.co_firstlineno, code.co_name, args

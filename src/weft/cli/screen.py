@@ -1,0 +1,51 @@
+"""What all verbs print alike: tables, errors, human numbers."""
+
+import traceback
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+
+from weft.core.errors import NodeLost, WeftError
+
+screen = Console(highlight=False)
+errors = Console(stderr=True, highlight=False, soft_wrap=True)
+
+PACKAGE = str(Path(__file__).resolve().parents[1])
+
+
+def show_error(error: WeftError) -> None:
+    """The error's own words; for a script that raised, its traceback last."""
+    errors.print(f"[bold red]{type(error).__name__}[/]: {escape(str(error))}")
+    cause = error.__cause__
+    if isinstance(error, NodeLost) and cause is not None:
+        frames = [f for f in traceback.extract_tb(cause.__traceback__) if _is_theirs(f.filename)]
+        lines = ["Traceback (most recent call last):\n", *traceback.format_list(frames)]
+        lines += traceback.format_exception_only(type(cause), cause)
+        errors.print(escape("".join(lines).rstrip()), style="red")
+
+
+def _is_theirs(filename: str) -> bool:
+    """Frames of the user's code and libraries, not of Weft or the machinery that imports scripts."""
+    return not filename.startswith((PACKAGE, "<frozen"))
+
+
+def human_bytes(value: float) -> str:
+    """'3.1 MB'."""
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if value < 1000 or unit == "TB":
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1000
+    raise AssertionError("unreachable")
+
+
+def human_seconds(value: float) -> str:
+    """'12.3 s', '4 min 10 s'."""
+    if value < 1e-3:
+        return f"{value * 1e6:.0f} us"
+    if value < 1:
+        return f"{value * 1e3:.1f} ms"
+    if value < 120:
+        return f"{value:.1f} s"
+    minutes, seconds = divmod(round(value), 60)
+    return f"{minutes} min {seconds} s"

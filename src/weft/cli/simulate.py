@@ -1,0 +1,126 @@
+"""weft simulate: a script on many workers, in virtual time."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from weft.cli.plot import check_plot, plot_curves
+from weft.cli.screen import errors, human_bytes, human_seconds, screen
+from weft.config.cluster import load_cluster
+from weft.config.settings import Settings
+from weft.engines.environment import settings_of
+from weft.engines.outcome import Outcome
+from weft.engines.simulated import Job, Watcher
+from weft.engines.simulated import simulate as run_simulation
+from weft.engines.simulated import simulate_dry as run_dry
+from weft.sim.facts import Facts
+
+
+def simulate(
+    script: Annotated[Path, typer.Argument(help="The training script, unchanged.", show_default=False)],
+    arguments: Annotated[
+        list[str] | None, typer.Argument(help="Arguments for the script, after --.", show_default=False)
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option("-n", "--workers", help="How many workers; default: those of the cluster.")
+    ] = None,
+    strategy: Annotated[
+        list[str] | None,
+        typer.Option(help="e.g. 'ssp(staleness=3)'; repeat it to compare.", show_default="allreduce"),
+    ] = None,
+    cluster: Annotated[
+        str | None, typer.Option(help="rack, cloud, edge, or a file ending in .toml.", show_default="rack")
+    ] = None,
+    collective: Annotated[
+        str | None, typer.Option(help="Say all-reduce in messages: ring, tree, butterfly, halving_doubling.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="The same seed repeats the same run.", show_default="0")] = None,
+    steps: Annotated[int | None, typer.Option(help="End every worker after so many steps.")] = None,
+    dry: Annotated[bool, typer.Option("--dry", help="Without tensors: times and messages only.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Draw loss against virtual time into this .png.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write all figures to this file.")] = None,
+) -> None:
+    """Run SCRIPT on simulated workers: gradients are real, time is virtual."""
+    given = Settings(tuple(strategy) if strategy else None, cluster, collective, workers, seed, steps)
+    settings = settings_of(given)
+    for path in (plot, json_file):
+        _check_writable(path)
+    if plot is not None:
+        check_plot(plot)
+    place = load_cluster(settings.cluster or "rack")
+    jobs = [
+        Job(
+            script,
+            tuple(arguments or ()),
+            place,
+            place.num_workers if settings.workers is None else settings.workers,
+            text,
+            settings.collective,
+            settings.seed or 0,
+            settings.steps,
+        )
+        for text in settings.strategy or (None,)
+    ]
+    outcomes = [_run(job, dry) for job in jobs]
+    show(outcomes, dry)
+    if json_file is not None:
+        json_file.write_text(json.dumps([outcome.to_json() for outcome in outcomes], indent=1) + "\n")
+    if plot is not None:
+        plot_curves(outcomes, plot)
+        screen.print(f"picture: {plot}")
+
+
+def _check_writable(path: Path | None) -> None:
+    from weft.core.errors import ConfigError
+
+    if path is not None and not path.parent.is_dir():
+        raise ConfigError(f"'{path}' cannot be written: there is no folder '{path.parent}'.\n  Make it first.")
+
+
+def _run(job: Job, dry: bool) -> Outcome:
+    """Run one job under a progress bar."""
+    console = errors if errors.is_terminal else Console(quiet=True)
+    label = job.label(None)
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}"), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task(label, total=None, state="joining")
+
+        def on_plan(total: int) -> None:
+            progress.update(task, total=total)
+
+        def on_step(facts: Facts, now_s: float) -> None:
+            done = sum(facts.steps)
+            if done % 16 == 0:
+                progress.update(task, completed=done, state=f"{done} steps, {human_seconds(now_s)} virtual")
+
+        def show_line(line: str) -> None:
+            progress.console.print(f"worker 0: {line}", markup=False)
+
+        return (run_dry if dry else run_simulation)(job, Watcher(show_line, on_step, on_plan))
+
+
+def show(outcomes: list[Outcome], dry: bool) -> None:
+    """The table: a row for each strategy."""
+    first = outcomes[0].to_json()
+    names = list(dict.fromkeys(name for outcome in outcomes for name in outcome.facts.final))
+    table = Table(title=f"{first['workers']} simulated workers, {first['samples']:.0f} samples, seed {first['seed']}")
+    table.add_column("strategy", no_wrap=True)
+    columns = ["virtual time", "samples/s", *([] if dry else ["loss", *names]), "sent", "staleness\nmean / max"]
+    for name in [*columns, *([] if dry else ["consensus"]), "waiting", "trace"]:
+        table.add_column(name, justify="right")
+    for outcome in outcomes:
+        row = outcome.to_json()
+        final = row["final"]
+        cells = [row["strategy"], human_seconds(row["virtual_s"]), f"{row['samples_per_s']:.0f}"]
+        if not dry:
+            cells += [f"{final[name]:.4f}" if name in final else "" for name in ("loss", *names)]
+        cells += [human_bytes(row["bytes_sent"]), f"{row['staleness_mean']:.1f} / {row['staleness_max']:.0f}"]
+        if not dry:
+            cells.append(f"{row['consensus']:.1e}" if row["consensus"] else "0")
+        table.add_row(*cells, f"{100 * row['waiting_fraction']:.0f} %", row["trace"])
+    screen.print(table)

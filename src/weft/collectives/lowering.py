@@ -1,0 +1,199 @@
+"""Runs any strategy over a lowered collective: swallows Reduce, speaks in Send and Combine on parts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from random import Random
+from typing import Any
+
+from weft.collectives.schedule import Give, Schedule, Scheduler, Take
+from weft.core.actions import MAX, MEAN, Action, Combine, Reduce, Send, copy
+from weft.core.errors import IllegalAction
+from weft.core.events import Event, Received, Reduced
+from weft.core.graph import Graph
+from weft.core.names import Buffer, Carries, NodeId, Result, Role, Roles, Slot
+from weft.core.peer import Actions, Peer
+from weft.core.rules import Rule
+from weft.core.strategy import Strategy
+from weft.core.world import World
+
+
+@dataclass(frozen=True)
+class Lowered(Strategy):
+    """`inner`, with every Reduce spoken as the messages of a schedule.
+
+    Sums are made in a slot of their own, so the inputs stay whole until the result is there (rule 12).
+    A maximum cannot be said in Combine and stays an action.
+    """
+
+    inner: Strategy
+    name: str
+    scheduler: Scheduler = field(repr=False)
+
+    @property
+    def result(self) -> Result:
+        return self.inner.result
+
+    @property
+    def scored(self) -> bool:
+        return self.inner.scored
+
+    def roles(self, num_workers: int) -> Roles:
+        return self.inner.roles(num_workers)
+
+    def graph(self, num_workers: int) -> Graph | None:
+        return self.inner.graph(num_workers)
+
+    def slots(self, role: Role, world: World) -> tuple[Slot, ...]:
+        schedules = [_schedule(self.scheduler, rank, world.num_workers) for rank in world.workers]
+        early = {step.early for schedule in schedules for step in schedule if isinstance(step, Take)}
+        mine = [Slot(f"{self.name}.sum"), *(Slot(f"{self.name}.early.{i}") for i in sorted(early))]
+        return (*self.inner.slots(role, world), *mine)
+
+    def kinds(self) -> Mapping[str, Carries]:
+        inner = self.inner.kinds()
+        return {**inner, **{f"{self.name}.{kind}": carries for kind, carries in inner.items()}}
+
+    def rules(self) -> Mapping[str, Rule]:
+        return self.inner.rules()
+
+    def peer(self, me: NodeId, world: World, rng: Random) -> Peer:
+        return LoweredPeer(self, self.inner.peer(me, world, rng), me, world, rng)
+
+
+@lru_cache(maxsize=4096)
+def _schedule(scheduler: Scheduler, rank: int, size: int) -> Schedule:
+    return scheduler(rank, size)
+
+
+class Run:
+    """One Reduce under way: how far its schedule has come and what weight the own sum has."""
+
+    def __init__(self, reduce: Reduce, schedule: Schedule) -> None:
+        self._reduce = reduce
+        self._schedule = schedule
+        self.at = 0
+        self.weight = reduce.weight
+
+
+Key = tuple[str, int, int]
+"""Which Reduce a message belongs to: kind, clock, bucket."""
+
+
+class LoweredPeer(Peer):
+    """Wraps a peer. At most one Reduce of a bucket is under way; early messages wait for their turn."""
+
+    def __init__(self, recipe: Lowered, inner: Peer, me: NodeId, world: World, rng: Random) -> None:
+        super().__init__(me, world, rng)
+        self._inner = inner
+        self._scheduler = recipe.scheduler
+        self._name = recipe.name
+        self._prefix = f"{recipe.name}."
+        self.runs: dict[Key, Run] = {}
+        self.early: dict[Key, list[tuple[NodeId, float]]] = {}
+        """The messages that came before their turn, in the order of each source."""
+
+    @property
+    def holds_user(self) -> bool:
+        return self._inner.holds_user
+
+    def snapshot(self) -> dict[str, Any]:
+        return {**self._inner.snapshot(), self._name: super().snapshot()}
+
+    def waiting_for(self) -> str:
+        for (kind, clock, bucket), run in self.runs.items():
+            step = run._schedule[run.at]
+            assert isinstance(step, Take)
+            source = self.world.name(run._reduce.group[step.source])
+            return f"{source} in the {self._name} reduction of '{kind}' (step {clock}, bucket {bucket})"
+        return self._inner.waiting_for()
+
+    def _forward(self, event: Event) -> Actions:
+        """Tell the inner peer; begin what it wants reduced."""
+        actions: Actions = []
+        for action in self._inner.handle(event, self.now):
+            if isinstance(action, Reduce) and action.op != MAX:
+                actions += self._begin(action)
+            else:
+                actions.append(action)
+        return actions
+
+    on_started = on_gradient_ready = on_step_finished = on_epoch_finished = _forward
+    on_returned = on_reduced = on_timer_fired = on_members_changed = _forward
+
+    def on_received(self, event: Received) -> Actions:
+        if not event.kind.startswith(self._prefix):
+            return self._forward(event)
+        key = (event.kind.removeprefix(self._prefix), event.clock, event.bucket)
+        assert event.body is not None
+        run = self.runs.get(key)
+        if run is not None:
+            step = run._schedule[run.at]
+            if isinstance(step, Take) and run._reduce.group[step.source] == event.source:
+                return [self._take(run, step, event.body, event.weight), *self._advance(key, run)]
+        waiting = self.early.setdefault(key, [])
+        waiting.append((event.source, event.weight))
+        return [copy(self._early_buffer(event, run), event.body)]
+
+    def _early_buffer(self, event: Received, run: Run | None) -> Buffer:
+        """The memory for an early message: that of the take it is for."""
+        assert event.body is not None
+        group = run._reduce.group if run is not None else self.world.workers
+        start = run.at if run is not None else 0
+        schedule = run._schedule if run is not None else self._my_schedule(group)
+        for step in schedule[start:]:
+            if isinstance(step, Take) and group[step.source] == event.source and step.part == event.body.part:
+                return Buffer(f"{self._name}.early.{step.early}", event.bucket, event.body.part)
+        raise self.unexpected(event)
+
+    def _my_schedule(self, group: tuple[NodeId, ...]) -> Schedule:
+        return _schedule(self._scheduler, group.index(self.me), len(group))
+
+    def _begin(self, reduce: Reduce) -> Actions:
+        bucket = reduce.buffer.bucket
+        if any(other == bucket for _, _, other in self.runs):
+            raise IllegalAction(f"{reduce} began while another Reduce of bucket {bucket} is under way.")
+        key = (reduce.kind, reduce.clock, bucket)
+        run = self.runs[key] = Run(reduce, self._my_schedule(reduce.group))
+        into = Buffer(f"{self._name}.sum", bucket)
+        return [Combine(into, 0.0, reduce.buffer, reduce.weight), *self._advance(key, run)]
+
+    def _take(self, run: Run, step: Take, body: Buffer, weight: float) -> Action:
+        run.at += 1
+        into = Buffer(f"{self._name}.sum", run._reduce.buffer.bucket, step.part)
+        if step.replace:
+            run.weight = weight
+            return copy(into, body)
+        run.weight = weight + (run._reduce.weight if step.fresh else run.weight)
+        return Combine(into, 1.0, body)
+
+    def _advance(self, key: Key, run: Run) -> Actions:
+        """Go on until a message is missing or the schedule ends."""
+        kind, clock, bucket = key
+        group = run._reduce.group
+        actions: Actions = []
+        while run.at < len(run._schedule):
+            step = run._schedule[run.at]
+            if isinstance(step, Give):
+                body = Buffer(f"{self._name}.sum", bucket, step.part)
+                actions.append(Send(group[step.to], self._prefix + kind, clock, bucket, body, run.weight))
+                run.at += 1
+                continue
+            waiting = self.early.get(key, [])
+            found = next((i for i, (source, _) in enumerate(waiting) if source == group[step.source]), None)
+            if found is None:
+                return actions
+            _, weight = waiting.pop(found)
+            body = Buffer(f"{self._name}.early.{step.early}", bucket, step.part)
+            actions.append(self._take(run, step, body, weight))
+        return actions + self._end(key, run)
+
+    def _end(self, key: Key, run: Run) -> Actions:
+        del self.runs[key]
+        self.early.pop(key, None)
+        reduce, total = run._reduce, run.weight
+        actions: Actions = []
+        if total and not (reduce.op == MEAN and len(reduce.group) == 1):
+            scale = 1.0 / total if reduce.op == MEAN else 1.0
+            actions.append(Combine(reduce.buffer, 0.0, Buffer(f"{self._name}.sum", key[2]), scale))
+        return actions + self._forward(Reduced(reduce.clock, reduce.buffer, total))

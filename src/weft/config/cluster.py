@@ -1,0 +1,153 @@
+"""Cluster files: which hosts there are, how fast they are, how they are linked, who straggles."""
+
+from dataclasses import dataclass, field, replace
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from weft.config.toml import load_toml, read_toml
+from weft.config.units import bytes_per_s, seconds
+from weft.core.errors import ConfigError, did_you_mean
+from weft.cost.links import Link
+
+PACKAGED = ("rack", "cloud", "edge")
+
+
+@dataclass(frozen=True)
+class Host:
+    """One kind of host: `count` of them, each with `workers` workers that run at `speed`."""
+
+    count: int = 1
+    workers: int = 1
+    speed: float = 1.0
+    seconds_per_sample: float | None = None
+
+
+@dataclass(frozen=True)
+class Straggler:
+    """A worker that takes `factor` times as long as its host says."""
+
+    worker: int
+    factor: float
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A cluster file. Workers fill the hosts in order; when there are more, the list of hosts starts over."""
+
+    name: str
+    hosts: tuple[Host, ...]
+    between: Link
+    within: Link = field(default=Link(5e-6, 5e9))
+    seconds_per_sample: float = 1e-3
+    variation: float = 0.0
+    stragglers: tuple[Straggler, ...] = ()
+
+    @property
+    def num_workers(self) -> int:
+        """How many workers the hosts have when each is used once."""
+        return sum(host.count * host.workers for host in self.hosts)
+
+    def place(self, num_workers: int) -> "Placement":
+        """Where each worker sits and how long a sample takes there."""
+        hosts: list[int] = []
+        per_sample: list[float] = []
+        number = 0
+        while len(hosts) < num_workers:
+            for kind in self.hosts:
+                for _ in range(kind.count):
+                    hosts += [number] * kind.workers
+                    cost = kind.seconds_per_sample or self.seconds_per_sample
+                    per_sample += [cost / kind.speed] * kind.workers
+                    number += 1
+        hosts, per_sample = hosts[:num_workers], per_sample[:num_workers]
+        for straggler in self.stragglers:
+            if straggler.worker < num_workers:
+                per_sample[straggler.worker] *= straggler.factor
+        return Placement(tuple(hosts), tuple(per_sample))
+
+    def with_seconds_per_sample(self, value: float) -> "Cluster":
+        """The cluster with a measured compute time, for hosts that have none of their own."""
+        return replace(self, seconds_per_sample=value)
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Workers on hosts: the host's number and the seconds per sample of each."""
+
+    hosts: tuple[int, ...]
+    seconds_per_sample: tuple[float, ...]
+
+
+def load_cluster(name: str) -> Cluster:
+    """A cluster that comes with Weft, by name, or one in a file, by path."""
+    if name in PACKAGED:
+        source = files("weft.config").joinpath(f"clusters/{name}.toml")
+        return read_cluster(read_toml(source.read_text(), f"cluster '{name}'"), name)
+    if not name.endswith(".toml"):
+        raise ConfigError(
+            f"cluster '{name}' is not known.\n  {did_you_mean(name, PACKAGED)} A path to a file ends in .toml."
+        )
+    return read_cluster(load_toml(Path(name), "cluster file"), name)
+
+
+def read_cluster(table: dict[str, Any], name: str) -> Cluster:
+    """Check a parsed cluster file and give it meaning."""
+    _check_keys(table, ("name", "compute", "hosts", "links", "stragglers"), name)
+    compute = table.get("compute", {})
+    _check_keys(compute, ("seconds_per_sample", "variation"), f"{name}: [compute]")
+    hosts = tuple(_host(host, name) for host in table.get("hosts", []))
+    if sum(host.count * host.workers for host in hosts) < 1:
+        raise ConfigError(f"cluster '{name}' has no workers.\n  Add hosts: [[hosts]] with count = 4 and workers = 1.")
+    links = table.get("links", {})
+    _check_keys(links, ("between", "within"), f"{name}: [links]")
+    if "between" not in links:
+        raise ConfigError(
+            f"cluster '{name}' does not say how its hosts are linked.\n"
+            '  Add [links.between] with latency = "0.5ms" and bandwidth = "1Gbit/s".'
+        )
+    optional = {"within": _link(links["within"], f"{name}: [links.within]")} if "within" in links else {}
+    return Cluster(
+        name=str(table.get("name", Path(name).stem)),
+        hosts=hosts,
+        between=_link(links["between"], f"{name}: [links.between]"),
+        seconds_per_sample=_positive(compute.get("seconds_per_sample", 1e-3), f"{name}: seconds_per_sample"),
+        variation=float(compute.get("variation", 0.0)),
+        stragglers=tuple(_straggler(entry, name) for entry in table.get("stragglers", [])),
+        **optional,
+    )
+
+
+def _host(table: dict[str, Any], name: str) -> Host:
+    _check_keys(table, ("count", "workers", "speed", "seconds_per_sample"), f"{name}: [[hosts]]")
+    own = table.get("seconds_per_sample")
+    return Host(
+        int(table.get("count", 1)),
+        int(table.get("workers", 1)),
+        _positive(table.get("speed", 1.0), f"{name}: speed of a host"),
+        None if own is None else _positive(own, f"{name}: seconds_per_sample of a host"),
+    )
+
+
+def _link(table: dict[str, Any], where: str) -> Link:
+    _check_keys(table, ("latency", "bandwidth"), where)
+    latency = seconds(table.get("latency", 0.0), f"{where} latency")
+    bandwidth = bytes_per_s(table.get("bandwidth", "1Gbit/s"), f"{where} bandwidth")
+    return Link(latency, _positive(bandwidth, f"{where} bandwidth"))
+
+
+def _straggler(table: dict[str, Any], name: str) -> Straggler:
+    _check_keys(table, ("worker", "factor"), f"{name}: [[stragglers]]")
+    return Straggler(int(table["worker"]), _positive(table.get("factor", 2.0), f"{name}: factor of a straggler"))
+
+
+def _positive(value: Any, where: str) -> float:
+    if not isinstance(value, int | float) or not value > 0:
+        raise ConfigError(f"{where} is {value!r}, but must be greater than 0.\n  Give a positive number.")
+    return float(value)
+
+
+def _check_keys(table: dict[str, Any], known: tuple[str, ...], where: str) -> None:
+    for key in table:
+        if key not in known:
+            raise ConfigError(f"{where} has an unknown key '{key}'.\n  {did_you_mean(key, known)}")

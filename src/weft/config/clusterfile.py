@@ -1,0 +1,28 @@
+"""Writes a cluster as the TOML that load_cluster reads."""
+
+from weft.config.cluster import Cluster, Host
+from weft.cost.links import Link
+
+
+def cluster_toml(cluster: Cluster) -> str:
+    """The text of a cluster file."""
+    lines = [f'name = "{cluster.name}"', "", "[compute]"]
+    lines += [f"seconds_per_sample = {cluster.seconds_per_sample!r}", f"variation = {cluster.variation!r}", ""]
+    for host in cluster.hosts:
+        lines += _host(host)
+    lines += _link("between", cluster.between) + _link("within", cluster.within)
+    for straggler in cluster.stragglers:
+        lines += ["[[stragglers]]", f"worker = {straggler.worker}", f"factor = {straggler.factor!r}", ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _host(host: Host) -> list[str]:
+    lines = ["[[hosts]]", f"count = {host.count}", f"workers = {host.workers}", f"speed = {host.speed!r}"]
+    if host.seconds_per_sample is not None:
+        lines.append(f"seconds_per_sample = {host.seconds_per_sample!r}")
+    return [*lines, ""]
+
+
+def _link(name: str, link: Link) -> list[str]:
+    latency, bandwidth = link
+    return [f"[links.{name}]", f"latency = {latency!r} # seconds", f"bandwidth = {bandwidth!r} # bytes per second", ""]

@@ -1,0 +1,54 @@
+"""The grammar of 'ssp(staleness=3)': a Python call with literal arguments, parsed and never evaluated."""
+
+import ast
+from dataclasses import dataclass, field
+
+from weft.core.errors import ConfigError
+
+Value = object
+WORDS: dict[str, object] = {"none": None, "true": True, "false": False}
+
+
+@dataclass(frozen=True)
+class Call:
+    """A name with arguments; arguments are literals, bare words (strings) or calls."""
+
+    name: str
+    args: tuple[Value, ...] = ()
+    kwargs: dict[str, Value] = field(default_factory=dict)
+
+
+def parse(text: str) -> Call:
+    """'ring', 'torus(2, 4)' or 'gossip(topology=torus(2, 4), order=step_first)' as a Call."""
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+    except SyntaxError as error:
+        raise _refused(text, "it is not written like a call") from error
+    value = _value(tree, text)
+    if isinstance(value, Call):
+        return value
+    if isinstance(value, str) and isinstance(tree, ast.Name):
+        return Call(value)
+    raise _refused(text, "it does not begin with a name")
+
+
+def _value(node: ast.expr, text: str) -> Value:
+    if isinstance(node, ast.Name):
+        return WORDS.get(node.id.lower(), node.id)
+    if isinstance(node, ast.Call):
+        if not isinstance(node.func, ast.Name) or any(keyword.arg is None for keyword in node.keywords):
+            raise _refused(text, "only plain names can be called")
+        args = tuple(_value(arg, text) for arg in node.args)
+        return Call(node.func.id, args, {str(k.arg): _value(k.value, text) for k in node.keywords})
+    try:
+        value: Value = ast.literal_eval(node)
+    except ValueError as error:
+        raise _refused(text, f"'{ast.unparse(node)}' is not a literal") from error
+    return value
+
+
+def _refused(text: str, why: str) -> ConfigError:
+    return ConfigError(
+        f"'{text}' cannot be read: {why}.\n"
+        "  Write a name, or a name with arguments: 'ssp', 'ssp(staleness=3)', 'gossip(topology=torus(2, 4))'."
+    )

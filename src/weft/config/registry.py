@@ -1,0 +1,147 @@
+"""The registry of names: what strategies, topologies, collectives and rules are called."""
+
+import inspect
+import types
+from collections.abc import Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from weft import collectives, strategies, topologies
+from weft.collectives.schedule import Scheduler
+from weft.config.grammar import Call, parse
+from weft.core import rules
+from weft.core.errors import ConfigError, did_you_mean
+from weft.core.strategy import Strategy
+from weft.topologies import Topology
+
+STRATEGIES: dict[str, type[Strategy]] = {
+    "allreduce": strategies.AllReduce,
+    "ps": strategies.ParameterServer,
+    "ssp": strategies.StaleSync,
+    "downpour": strategies.Downpour,
+    "neighbours": strategies.Neighbours,
+    "gossip": strategies.Gossip,
+    "async_gossip": strategies.AsyncGossip,
+    "push_sum": strategies.PushSum,
+    "local_sgd": strategies.LocalSGD,
+}
+
+TOPOLOGIES: dict[str, type[Topology]] = {
+    "complete": topologies.Complete,
+    "ring": topologies.Ring,
+    "torus": topologies.Torus,
+    "mesh": topologies.Mesh,
+    "hypercube": topologies.Hypercube,
+    "exponential": topologies.Exponential,
+    "tree": topologies.Tree,
+    "star": topologies.Star,
+    "hierarchy": topologies.Hierarchy,
+    "random_regular": topologies.RandomRegular,
+    "custom": topologies.Custom,
+}
+
+RULES: dict[str, type[rules.Rule]] = {
+    "sgd": rules.SGD,
+    "momentum": rules.Momentum,
+    "adagrad": rules.AdaGrad,
+    "adam": rules.Adam,
+}
+
+COLLECTIVES: dict[str, Scheduler] = {
+    "ring": collectives.ring,
+    "tree": collectives.tree,
+    "butterfly": collectives.butterfly,
+    "halving_doubling": collectives.halving_doubling,
+}
+
+
+def strategy(text: str, collective: str | None = None) -> Strategy:
+    """The strategy that a string names, over a lowered collective if one is named."""
+    built = _build("strategy", parse(text), STRATEGIES)
+    assert isinstance(built, Strategy)
+    return built if collective is None else lowered(built, collective)
+
+
+def lowered(strategy: Strategy, collective: str) -> Strategy:
+    """`strategy`, with every Reduce spoken in the messages of the named collective."""
+    if collective not in COLLECTIVES:
+        raise ConfigError(f"collective '{collective}' is not known.\n  {did_you_mean(collective, COLLECTIVES)}")
+    return collectives.Lowered(strategy, collective, COLLECTIVES[collective])
+
+
+def topology(text: str) -> Topology:
+    """The topology that a string names."""
+    built = _build("topology", parse(text), TOPOLOGIES)
+    assert isinstance(built, Topology)
+    return built
+
+
+def parameters(cls: type) -> dict[str, inspect.Parameter]:
+    """The parameters of a registered class, by name."""
+    return dict(inspect.signature(cls).parameters)
+
+
+def default_text(cls: type, name: str) -> str:
+    """A parameter's default as a user would write it."""
+    if not is_dataclass(cls):
+        return ""
+    for field in fields(cls):
+        if field.name == name:
+            value = field.default if field.default is not MISSING else None
+            if field.default_factory is not MISSING:
+                value = field.default_factory()
+            return spelled(value)
+    return ""
+
+
+def spelled(value: object) -> str:
+    """A value in the grammar's own spelling."""
+    for names in (STRATEGIES, TOPOLOGIES, RULES):
+        for name, cls in names.items():
+            if type(value) is cls:
+                changed = [
+                    f"{field.name}={spelled(getattr(value, field.name))}"
+                    for field in fields(cls)
+                    if field.init and default_text(cls, field.name) != spelled(getattr(value, field.name))
+                ]
+                return f"{name}({', '.join(changed)})" if changed else name
+    return value if isinstance(value, str) else repr(value)
+
+
+def _build(what: str, call: Call, known: Mapping[str, type]) -> Any:
+    cls = known.get(call.name)
+    if cls is None:
+        raise ConfigError(f"{what} '{call.name}' is not known.\n  {did_you_mean(call.name, known)}")
+    names = parameters(cls)
+    for name in call.kwargs:
+        if name not in names:
+            raise ConfigError(
+                f"{what} '{call.name}' has no parameter '{name}'.\n  {did_you_mean(name, names) if names else 'It has none.'}"
+            )
+    try:
+        bound = inspect.signature(cls).bind(*call.args, **call.kwargs)
+    except TypeError as error:
+        raise ConfigError(
+            f"{what} '{call.name}' cannot take these arguments: {error}.\n  Its parameters are: {', '.join(names) or 'none'}."
+        ) from error
+    hints = get_type_hints(cls)
+    for name, value in bound.arguments.items():
+        bound.arguments[name] = _converted(f"{call.name}({name}=...)", value, hints.get(name, object))
+    return cls(*bound.args, **bound.kwargs)
+
+
+def _converted(where: str, value: object, hint: Any) -> object:
+    """Turn a word or call into the topology or rule that the parameter wants; check plain types."""
+    wanted = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    for base, what, known in ((Topology, "topology", TOPOLOGIES), (rules.Rule, "rule", RULES)):
+        if base in wanted and isinstance(value, str | Call):
+            return _build(what, value if isinstance(value, Call) else Call(value), known)
+    plain = tuple(kind for kind in wanted if kind in (int, float, str, bool, type(None)))
+    if len(plain) < len(wanted) or not plain:
+        return value
+    if float in plain and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, plain) or (isinstance(value, bool) and bool not in plain):
+        expected = " or ".join("none" if kind is type(None) else kind.__name__ for kind in plain)
+        raise ConfigError(f"{where} got '{value}', but wants {expected}.\n  Change it to a value of that type.")
+    return value

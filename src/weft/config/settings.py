@@ -1,0 +1,46 @@
+"""Settings of a run, from the command line, the environment and weft.toml; the first that says wins."""
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+from weft.core.errors import ConfigError, did_you_mean
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What may be said in each of the places; None is not said."""
+
+    strategy: tuple[str, ...] | None = None
+    cluster: str | None = None
+    collective: str | None = None
+    workers: int | None = None
+    seed: int | None = None
+    steps: int | None = None
+
+    def over(self, other: "Settings") -> "Settings":
+        """These settings, and the other's where these say nothing."""
+        mine = {f.name: getattr(self, f.name) for f in fields(self)}
+        return Settings(**{name: getattr(other, name) if v is None else v for name, v in mine.items()})
+
+
+def read_settings(table: dict[str, Any], where: str) -> Settings:
+    """Settings from plain values, checked."""
+    known = {field.name for field in fields(Settings)}
+    values: dict[str, Any] = {}
+    for key, value in table.items():
+        if key not in known:
+            raise ConfigError(f"{where} has an unknown key '{key}'.\n  {did_you_mean(key, known)}")
+        if key == "strategy":
+            values[key] = (value,) if isinstance(value, str) else tuple(value)
+        elif key in ("workers", "seed", "steps"):
+            values[key] = _whole(value, f"{where}: {key}")
+        else:
+            values[key] = str(value)
+    return Settings(**values)
+
+
+def _whole(value: Any, where: str) -> int:
+    try:
+        return int(str(value))
+    except ValueError as error:
+        raise ConfigError(f"{where} is '{value}', but wants a whole number.\n  Write e.g. 4.") from error

@@ -1,0 +1,39 @@
+"""Friendly units at the edge: '20Mbit/s' and '30ms' become bytes per second and seconds."""
+
+import re
+
+from weft.core.errors import ConfigError
+
+SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+BYTES_PER_S = {
+    "bit/s": 0.125,
+    "kbit/s": 125.0,
+    "Mbit/s": 125e3,
+    "Gbit/s": 125e6,
+    "B/s": 1.0,
+    "kB/s": 1e3,
+    "MB/s": 1e6,
+    "GB/s": 1e9,
+}
+
+
+def seconds(value: object, where: str) -> float:
+    """'30ms' or a number of seconds."""
+    return _read(value, where, SECONDS, "30ms")
+
+
+def bytes_per_s(value: object, where: str) -> float:
+    """'20Mbit/s' or a number of bytes per second."""
+    return _read(value, where, BYTES_PER_S, "20Mbit/s")
+
+
+def _read(value: object, where: str, units: dict[str, float], example: str) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
+        return float(value)
+    match = re.fullmatch(r"\s*([0-9.]+(?:e-?[0-9]+)?)\s*([A-Za-z/]+)\s*", str(value))
+    if match is None or match[2] not in units:
+        raise ConfigError(
+            f"{where} is '{value}', but wants a number with one of the units {', '.join(units)}.\n"
+            f'  Write e.g. "{example}".'
+        )
+    return float(match[1]) * units[match[2]]

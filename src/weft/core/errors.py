@@ -1,0 +1,75 @@
+"""The one tree of errors.
+
+WeftError
+├── ConfigError            what was asked for cannot run; raised before anything starts (exit 2)
+├── ProtocolError          a conversation between nodes broke; carries its node's story
+│   ├── IllegalAction      a bug in this node's strategy
+│   └── UnexpectedMessage  a bug in another node's strategy
+├── Deadlock               nothing can ever happen again, and somebody still waits
+├── TransportError         bytes could not be moved
+├── NodeLost               a node stopped, crashed or went silent
+├── CodecError             a payload could not be decoded
+└── CheckpointError        a checkpoint could not be written or read
+
+A message says what happened, what was expected and what to do.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class WeftError(Exception):
+    """Anything Weft reports to its user."""
+
+
+class ConfigError(WeftError):
+    """What was asked for cannot run; the message says what to write instead."""
+
+
+class ProtocolError(WeftError):
+    """A conversation between nodes broke; `story` holds the last events and actions of its node."""
+
+    def __init__(self, message: str, story: str = "") -> None:
+        super().__init__(message, story)
+        self.message = message
+        self.story = story
+
+    def __str__(self) -> str:
+        return f"{self.message}\n{self.story}" if self.story else self.message
+
+
+class IllegalAction(ProtocolError):
+    """A strategy emitted an action that its node may not perform now."""
+
+
+class UnexpectedMessage(ProtocolError):
+    """A node received what its protocol does not know."""
+
+
+class Deadlock(WeftError):
+    """Nothing can ever happen again, and somebody still waits."""
+
+
+class TransportError(WeftError):
+    """Bytes could not be moved."""
+
+
+class NodeLost(WeftError):
+    """A node stopped, crashed or went silent."""
+
+
+class CodecError(WeftError):
+    """A payload could not be decoded."""
+
+
+class CheckpointError(WeftError):
+    """A checkpoint could not be written or read."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A sentence that names the nearest of `known`, or all of them when none is near."""
+    known = sorted(known)
+    near = get_close_matches(name, known, n=1, cutoff=0.5)
+    if near:
+        return f"Did you mean '{near[0]}'?"
+    return f"Known: {', '.join(known)}." if known else "None are known."

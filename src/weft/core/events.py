@@ -1,0 +1,99 @@
+"""Events: the facts a peer is told, in the past tense. The vocabulary is closed (rule 7)."""
+
+from collections.abc import Mapping
+
+from weft.core.names import Buffer, NodeId
+from weft.core.records import record
+
+Data = Mapping[str, object]
+"""What a message says besides its body: plain and small, 4 KiB at most."""
+
+DATA_BYTES_MAX = 4096
+
+
+@record
+class Started:
+    """Begin."""
+
+    view: int
+
+
+@record
+class GradientReady:
+    """Backward filled gradient[bucket]."""
+
+    step: int
+    bucket: int
+    samples: float
+
+
+@record
+class StepFinished:
+    """The user called `optimizer.step()`: what stands in `gradient` counts, edits included."""
+
+    step: int
+    samples: float
+    loss: float | None
+
+
+@record
+class EpochFinished:
+    """The user reported."""
+
+    epoch: int
+    numbers: Mapping[str, float]
+
+
+@record
+class Received:
+    """A message came; its body lives until the actions that answer this event are done (rule 5)."""
+
+    source: NodeId
+    kind: str
+    clock: int
+    bucket: int
+    body: Buffer | None
+    weight: float
+    data: Data | None
+
+
+@record
+class Returned:
+    """A message will never arrive; every Send ends in one Received there or one Returned here."""
+
+    target: NodeId
+    kind: str
+    clock: int
+    bucket: int
+    body: Buffer | None
+    weight: float
+
+
+@record
+class Reduced:
+    """A collective ended; `weight` is the total present (0: the buffer is unchanged)."""
+
+    clock: int
+    buffer: Buffer
+    weight: float
+
+
+@record
+class TimerFired:
+    """A timer set with SetTimer came due."""
+
+    name: str
+
+
+@record
+class MembersChanged:
+    """Somebody was lost, joined or finished; the engine's store decided it."""
+
+    view: int
+    members: tuple[NodeId, ...]
+    reason: str
+
+
+Event = (
+    Started | GradientReady | StepFinished | EpochFinished | Received | Returned | Reduced | TimerFired | MembersChanged
+)

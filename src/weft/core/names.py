@@ -1,0 +1,86 @@
+"""The nouns that events and actions are made of: nodes, roles, buckets, slots, buffers."""
+
+from enum import Enum
+from typing import NamedTuple
+
+NodeId = int
+
+PARAMS = "params"
+"""The slot of the replica itself."""
+
+GRADIENT = "gradient"
+"""The slot that backward fills."""
+
+INBOX = "inbox"
+"""The slot that names a received body while its event is answered (rule 5)."""
+
+
+class Role(Enum):
+    """What a node does: workers compute, servers keep parameters for others."""
+
+    WORKER = "worker"
+    SERVER = "server"
+
+
+class Roles(NamedTuple):
+    """How many nodes of each role a strategy wants; workers have the ids 0 to num_workers - 1."""
+
+    num_workers: int
+    num_servers: int = 0
+
+
+class Carries(Enum):
+    """What messages of a kind carry, so that configuration can map kinds to codecs (rule 8)."""
+
+    GRADIENT = "gradient"
+    STATE = "state"
+    DELTA = "delta"
+    NOTHING = "nothing"
+
+
+class Result(Enum):
+    """Which model is the outcome of a run."""
+
+    REPLICA = "replica"
+    """Worker 0's replica: all replicas are equal."""
+    MEAN = "mean"
+    """The mean of the workers' replicas."""
+    SERVERS = "servers"
+    """What the servers hold."""
+
+
+class Part(NamedTuple):
+    """The `which`-th of `of` near-equal pieces of a bucket."""
+
+    which: int
+    of: int
+
+    def bounds(self, num_elements: int) -> tuple[int, int]:
+        """Where the part begins and ends. Parts nest: halves are made of whole quarters, for any size."""
+        return num_elements * self.which // self.of, num_elements * (self.which + 1) // self.of
+
+
+class Buffer(NamedTuple):
+    """A tensor's name: a peer names tensors and never holds one (rule 1)."""
+
+    slot: str
+    bucket: int
+    part: Part | None = None
+
+
+class Bucket(NamedTuple):
+    """A contiguous piece of the model; `trainable` is False for state such as BatchNorm's means."""
+
+    num_elements: int
+    itemsize: int = 4
+    trainable: bool = True
+
+    @property
+    def num_bytes(self) -> int:
+        return self.num_elements * self.itemsize
+
+
+class Slot(NamedTuple):
+    """Memory that a strategy needs: one array for each bucket, of the bucket's size, zero at the start."""
+
+    name: str

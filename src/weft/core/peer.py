@@ -1,0 +1,161 @@
+"""A peer: one node's share of a strategy, told facts and answering with commands.
+
+The rules of the vocabulary that a peer itself can keep are kept here; drivers keep the others.
+
+1. A peer names tensors; it never holds one.
+2. Facts in, commands out: `now` and `rng` are given; no logging, environment, clock or callback.
+6. Actions run in the order in which they were emitted.
+7. The vocabulary is closed: an event of another type is an error.
+11. `holds_user` stays True while backward must not return.
+"""
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any, ClassVar
+
+from weft.core.actions import Action, Compute, Reduce
+from weft.core.errors import IllegalAction, ProtocolError, UnexpectedMessage
+from weft.core.events import (
+    EpochFinished,
+    Event,
+    GradientReady,
+    MembersChanged,
+    Received,
+    Reduced,
+    Returned,
+    Started,
+    StepFinished,
+    TimerFired,
+)
+from weft.core.names import NodeId
+from weft.core.story import Story
+from weft.core.world import World
+
+Actions = list[Action]
+
+HANDLERS: dict[type, str] = {
+    Started: "on_started",
+    GradientReady: "on_gradient_ready",
+    StepFinished: "on_step_finished",
+    EpochFinished: "on_epoch_finished",
+    Received: "on_received",
+    Returned: "on_returned",
+    Reduced: "on_reduced",
+    TimerFired: "on_timer_fired",
+    MembersChanged: "on_members_changed",
+}
+
+
+class Peer:
+    """Handles events in its `on_<event>` methods; everything it keeps is plain data.
+
+    Deterministic: the same events, times and `rng` give the same actions. Attributes whose name
+    begins with an underscore, and those of the constructor, are not part of `snapshot`.
+    """
+
+    _table: ClassVar[dict[type, Callable[[Any, Any], Actions]]] = {}
+    _not_in_snapshot: ClassVar[frozenset[str]] = frozenset({"me", "world", "rng", "now"})
+
+    def __init_subclass__(cls) -> None:
+        cls._table = {event: getattr(cls, handler) for event, handler in HANDLERS.items()}
+
+    def __init__(self, me: NodeId, world: World, rng: Random) -> None:
+        self.me = me
+        self.world = world
+        self.rng = rng
+        self.now = 0.0
+        self.step = 0
+        self._story = Story()
+        self._open_reduces: set[tuple[int, str, int]] = set()
+
+    def handle(self, event: Event, now: float) -> Sequence[Action]:
+        """Tell the peer a fact; perform what it answers in order. Final: override `on_<event>`."""
+        self.now = now
+        kind = type(event)
+        handler = self._table.get(kind)
+        if handler is None:
+            raise IllegalAction(f"{event!r} is not an event; the vocabulary of core/events.py is closed.")
+        try:
+            actions = handler(self, event)
+        except ProtocolError as error:
+            self._story.keep((now, event, ()))
+            error.story = error.story or self.story()
+            raise
+        self._story.keep((now, event, actions))
+        if kind is GradientReady:
+            for action in actions:
+                if type(action) is Reduce:
+                    self._open_reduces.add((action.clock, action.buffer.slot, action.buffer.bucket))
+        elif kind is Reduced:
+            assert isinstance(event, Reduced)
+            self._open_reduces.discard((event.clock, event.buffer.slot, event.buffer.bucket))
+        return actions
+
+    @property
+    def holds_user(self) -> bool:
+        """True while the user's `backward` or `report` must not return (rule 11)."""
+        return bool(self._open_reduces)
+
+    def story(self) -> str:
+        """The last events and actions of this node."""
+        return self._story.tell(self.world.name(self.me))
+
+    def snapshot(self) -> dict[str, Any]:
+        """Plain data: for checkpoints, equality in tests and the dashboard."""
+        return {name: value for name, value in _public(self).items() if name not in self._not_in_snapshot}
+
+    def waiting_for(self) -> str:
+        """One sentence for errors and the dashboard: what this node needs to go on."""
+        if self._open_reduces:
+            clock, slot, bucket = min(self._open_reduces)
+            return f"the reduction of {slot}[{bucket}] at step {clock}"
+        return "the user's iteration"
+
+    def on_started(self, event: Started) -> Actions:
+        return [Compute(0)]
+
+    def on_gradient_ready(self, event: GradientReady) -> Actions:
+        return []
+
+    def on_step_finished(self, event: StepFinished) -> Actions:
+        raise IllegalAction(f"{type(self).__name__} was told of {event!r}, but has no iteration of its own.")
+
+    def on_epoch_finished(self, event: EpochFinished) -> Actions:
+        return []
+
+    def on_received(self, event: Received) -> Actions:
+        raise self.unexpected(event)
+
+    def on_returned(self, event: Returned) -> Actions:
+        return []
+
+    def on_reduced(self, event: Reduced) -> Actions:
+        return []
+
+    def on_timer_fired(self, event: TimerFired) -> Actions:
+        return []
+
+    def on_members_changed(self, event: MembersChanged) -> Actions:
+        return []
+
+    def unexpected(self, event: Received) -> UnexpectedMessage:
+        """The error for a message that this protocol does not know."""
+        return UnexpectedMessage(
+            f"{self.world.name(self.me)} received '{event.kind}' (clock {event.clock}, bucket {event.bucket}) "
+            f"from {self.world.name(event.source)}, which {type(self).__name__} does not expect now."
+        )
+
+
+def _public(thing: object) -> dict[str, Any]:
+    return {name: _plain(value) for name, value in vars(thing).items() if not name.startswith("_")}
+
+
+def _plain(value: Any) -> Any:
+    """Sets as sorted lists, tuples as lists and objects as dicts, so that snapshots compare and serialize."""
+    if isinstance(value, dict):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, set | frozenset):
+        return sorted(_plain(inner) for inner in value)
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return _public(value) if hasattr(value, "__dict__") else value

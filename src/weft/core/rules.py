@@ -1,0 +1,45 @@
+"""Recipes of update rules: what an optimizer is called and its hyper-parameters. The maths is in store/."""
+
+from dataclasses import dataclass
+
+from weft.core.errors import ConfigError
+
+
+@dataclass
+class Rule:
+    """Base of the recipes; `lr` may be changed while training, as a scheduler does."""
+
+    lr: float
+
+    def __post_init__(self) -> None:
+        if not self.lr >= 0:
+            raise ConfigError(f"lr is {self.lr!r}, but a learning rate is at least 0.\n  Write e.g. lr=0.1.")
+
+
+@dataclass
+class SGD(Rule):
+    """w -= lr * g."""
+
+
+@dataclass
+class Momentum(Rule):
+    """v = momentum * v + g; w -= lr * v, or with nesterov: w -= lr * (g + momentum * v)."""
+
+    momentum: float = 0.9
+    nesterov: bool = False
+
+
+@dataclass
+class AdaGrad(Rule):
+    """s += g²; w -= lr * g / (sqrt(s) + epsilon)."""
+
+    epsilon: float = 1e-10
+
+
+@dataclass
+class Adam(Rule):
+    """Adam with bias correction (Kingma & Ba 2015)."""
+
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8

@@ -1,0 +1,50 @@
+"""A strategy: the immutable, picklable, comparable recipe from which every node's peer is made."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+
+from weft.core.graph import Graph
+from weft.core.names import Carries, NodeId, Result, Role, Roles, Slot
+from weft.core.peer import Peer
+from weft.core.rules import Rule
+from weft.core.world import World
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """Base of all recipes: parameters are its fields, checked in `__post_init__`."""
+
+    @property
+    def result(self) -> Result:
+        """Which model is the outcome."""
+        return Result.REPLICA
+
+    @property
+    def scored(self) -> bool:
+        """Reported callables are run on each worker's own replica, too: the peers compare the scores."""
+        return False
+
+    def roles(self, num_workers: int) -> Roles:
+        """How many workers and servers take part."""
+        return Roles(num_workers)
+
+    def graph(self, num_workers: int) -> Graph | None:
+        """Who talks to whom, for strategies over a topology; raises ConfigError when it does not fit."""
+        return None
+
+    def slots(self, role: Role, world: World) -> tuple[Slot, ...]:
+        """The memory it needs besides `params` and `gradient`, declared up front."""
+        return ()
+
+    def kinds(self) -> Mapping[str, Carries]:
+        """What each kind of message carries."""
+        raise NotImplementedError
+
+    def rules(self) -> Mapping[str, Rule]:
+        """The update rules it names in Apply besides the user's own optimizer."""
+        return {}
+
+    def peer(self, me: NodeId, world: World, rng: Random) -> Peer:
+        """The protocol object of one node."""
+        raise NotImplementedError

@@ -1,0 +1,58 @@
+"""What an all-reduce costs (Ben-Nun & Hoefler 2018, "Parallel reductions for parameter updates").
+
+L is a link's latency, G its time per byte, m the bytes of a bucket, P the size of the group. The
+formulas are exact for powers of two; other sizes round log2 P up.
+"""
+
+from collections.abc import Callable
+
+from weft.cost.links import Link
+
+
+def _rounds(size: int) -> int:
+    return (size - 1).bit_length()
+
+
+def tree_s(size: int, num_bytes: float, link: Link) -> float:
+    """2 L log2 P + 2 m G log2 P."""
+    return 2 * _rounds(size) * link.seconds(num_bytes)
+
+
+def butterfly_s(size: int, num_bytes: float, link: Link) -> float:
+    """L log2 P + m G log2 P."""
+    return _rounds(size) * link.seconds(num_bytes)
+
+
+def ring_s(size: int, num_bytes: float, link: Link) -> float:
+    """2 L (P-1) + 2 m G (P-1)/P."""
+    return 2 * (size - 1) * link.seconds(num_bytes / size)
+
+
+def halving_doubling_s(size: int, num_bytes: float, link: Link) -> float:
+    """2 L log2 P + 2 m G (P-1)/P."""
+    return 2 * _rounds(size) * link.latency_s + 2 * (size - 1) / size * num_bytes / link.bandwidth_bytes_per_s
+
+
+def lower_bound_s(size: int, num_bytes: float, link: Link) -> float:
+    """L log2 P + 2 m G (P-1)/P: no all-reduce is faster."""
+    return _rounds(size) * link.latency_s + 2 * (size - 1) / size * num_bytes / link.bandwidth_bytes_per_s
+
+
+FORMULAS: dict[str, Callable[[int, float, Link], float]] = {
+    "ring": ring_s,
+    "tree": tree_s,
+    "butterfly": butterfly_s,
+    "halving_doubling": halving_doubling_s,
+}
+
+
+def allreduce_s(size: int, num_bytes: float, link: Link) -> float:
+    """What a good native all-reduce takes: the cheapest of the formulas."""
+    if size == 1:
+        return 0.0
+    return min(formula(size, num_bytes, link) for formula in FORMULAS.values())
+
+
+def allreduce_bytes(size: int, num_bytes: int) -> int:
+    """What all members together send in a bandwidth-optimal all-reduce: 2 (P-1) m."""
+    return 2 * (size - 1) * num_bytes

@@ -1,0 +1,1 @@
+"""Whose samples: how a data set is divided over workers."""

@@ -1,0 +1,1 @@
+"""Engines: start workers somewhere."""

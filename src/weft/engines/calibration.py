@@ -1,0 +1,60 @@
+"""Measures how long a script's iterations take alone on this machine."""
+
+import sys
+import time
+from pathlib import Path
+from statistics import median
+
+from weft.adapters.torch.ambient import TorchSwapper
+from weft.core.errors import ConfigError, NodeLost, WeftError
+from weft.core.names import GRADIENT
+from weft.core.seat import Replica
+from weft.sim.program import StepDone
+from weft.sim.script import Joined, ScriptProgram, ScriptSeat
+from weft.sim.stage import PlainSwapper, Stage
+
+
+def measure(script: Path, arguments: tuple[str, ...], num_steps: int) -> float:
+    """The median seconds per sample of an iteration, optimizer included; as many steps warm up first."""
+    if not script.is_file():
+        raise ConfigError(f"script '{script}' does not exist.\n  Check the path.")
+    seat = ScriptSeat(0, 1, 0, 2 * num_steps, {})
+    stage = Stage(
+        [PlainSwapper([str(script), *arguments], [str(script.resolve().parent), *sys.path]), TorchSwapper()],
+        0,
+        lambda line: None,
+    )
+    program = ScriptProgram(str(script), seat, stage)
+    try:
+        times = _times(program, script)
+    except WeftError:
+        raise
+    except Exception as error:
+        raise NodeLost(f"the script raised {type(error).__name__} while it was measured: {error}") from error
+    finally:
+        program.abandon()
+        stage.leave()
+    return median(times[len(times) // 2 :])
+
+
+def _times(program: ScriptProgram, script: Path) -> list[float]:
+    """Seconds per sample of every step."""
+    replica: Replica | None = None
+    times: list[float] = []
+    start = time.perf_counter()
+    while (request := program.resume()) is not None:
+        if isinstance(request, Joined):
+            replica = request.replica
+            start = time.perf_counter()
+        if isinstance(request, StepDone) and replica is not None:
+            trained = [b for b, bucket in enumerate(replica.buckets) if bucket.trainable]
+            replica.apply({b: replica.array(GRADIENT, b) for b in trained}, 1.0, None)
+            now = time.perf_counter()
+            if request.samples:
+                times.append((now - start) / request.samples)
+            start = now
+    if replica is None:
+        raise ConfigError(f"script '{script}' ended without calling weft.join.\n  Add worker = weft.join(...).")
+    if not times:
+        raise ConfigError(f"script '{script}' joined but never stepped.\n  Call optimizer.step() in its loop.")
+    return times

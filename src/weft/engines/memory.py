@@ -1,0 +1,43 @@
+"""Will it fit? Memory that a simulated run needs, against what the machine has."""
+
+import os
+from pathlib import Path
+
+from weft.core.errors import ConfigError
+
+HEADROOM = 0.9
+"""The share of the available memory that a run may fill."""
+
+
+def resident_bytes() -> int:
+    """What this process holds in memory now."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def available_bytes() -> int:
+    """What the machine can still give, or the container if it is limited."""
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            free = int(line.split()[1]) * 1024
+            break
+    else:
+        raise ConfigError("/proc/meminfo does not say how much memory is available.\n  Use --dry.")
+    for limit_file, used_file in (
+        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+        ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+    ):
+        if Path(limit_file).exists() and (limit := Path(limit_file).read_text().strip()) != "max":
+            free = min(free, int(limit) - int(Path(used_file).read_text()))
+    return free
+
+
+def check_fits(num_workers: int, bytes_per_worker: int, available: int) -> None:
+    """Refuse a run that will not fit."""
+    needed = num_workers * bytes_per_worker
+    if needed > available * HEADROOM:
+        fitting = int(available * HEADROOM // bytes_per_worker)
+        raise ConfigError(
+            f"{num_workers} workers need about {needed / 2**30:.1f} GiB ({bytes_per_worker / 2**20:.1f} MiB each), "
+            f"but {available / 2**30:.1f} GiB are available.\n"
+            f"  Use -n {max(fitting, 1)} or fewer, or --dry, which needs no tensors."
+        )

@@ -1,0 +1,43 @@
+"""The outcome of one run: what the table shows and what --json writes."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from weft.sim.facts import Facts
+
+
+@dataclass
+class Outcome:
+    """One strategy's run. `arrays` is the result model, bucket by bucket; None for a dry run."""
+
+    strategy: str
+    workers: int
+    seed: int
+    trace: str
+    facts: Facts
+    consensus: float | None = None
+    arrays: list[Any] | None = None
+    replicas: list[Any] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, with the names of the documentation."""
+        facts = self.facts
+        return {
+            "strategy": self.strategy,
+            "workers": self.workers,
+            "seed": self.seed,
+            "trace": self.trace,
+            "virtual_s": facts.virtual_s,
+            "steps": max(facts.steps),
+            "samples": facts.samples,
+            "samples_per_s": facts.samples / facts.virtual_s if facts.virtual_s else 0.0,
+            "bytes_sent": facts.bytes_sent,
+            "staleness_mean": facts.staleness_mean,
+            "staleness_max": facts.staleness_max,
+            "consensus": self.consensus,
+            "waiting_fraction": facts.waiting_fraction,
+            "final": {**({"loss": facts.final_loss} if facts.final_loss is not None else {}), **facts.final},
+            "curve": facts.curve(),
+            "reports": facts.reports,
+            "events": facts.num_events,
+        }

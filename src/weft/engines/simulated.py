@@ -1,0 +1,261 @@
+"""Simulated workers: runs a script under a strategy on a cluster, in virtual time and one process."""
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from weft.adapters.torch.ambient import TorchSwapper
+from weft.config.cluster import Cluster, Placement
+from weft.config.registry import lowered, spelled
+from weft.config.registry import strategy as strategy_of
+from weft.core.errors import ConfigError, NodeLost, WeftError
+from weft.core.names import Bucket, Role, Roles
+from weft.core.seat import Replica
+from weft.core.strategy import Strategy
+from weft.core.world import World
+from weft.data.static import global_batches, portion
+from weft.engines.memory import available_bytes, check_fits, resident_bytes
+from weft.engines.outcome import Outcome
+from weft.sim.compute import PerSample
+from weft.sim.facts import Facts
+from weft.sim.network import HostLinks
+from weft.sim.program import BackwardDone, GhostProgram, Program
+from weft.sim.recorder import TraceHash
+from weft.sim.reports import ModelReports, NoReports, Reports
+from weft.sim.result import ResultModel
+from weft.sim.script import Joined, Plan, ScriptProgram, ScriptSeat
+from weft.sim.simulation import Simulation
+from weft.sim.stage import PlainSwapper, Stage
+from weft.store.ghost import GhostStore
+from weft.store.numpy import NumpyStore
+from weft.store.store import Store
+
+DEFAULT_STRATEGY = "allreduce"
+
+
+@dataclass(frozen=True)
+class Job:
+    """One simulation: a script with its arguments on a cluster."""
+
+    script: Path
+    arguments: tuple[str, ...]
+    cluster: Cluster
+    num_workers: int
+    strategy: Strategy | str | None = None
+    collective: str | None = None
+    seed: int = 0
+    steps_max: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.num_workers < 1:
+            raise ConfigError(f"-n is {self.num_workers}, but a run needs at least 1 worker.\n  Use -n 1.")
+        if self.steps_max is not None and self.steps_max < 1:
+            raise ConfigError(
+                f"--steps is {self.steps_max}, but must be at least 1.\n  Leave it out to run the script's own."
+            )
+        if not self.script.is_file():
+            raise ConfigError(f"script '{self.script}' does not exist.\n  Check the path.")
+        if self.strategy is not None:
+            self.resolved(None).graph(self.num_workers)
+
+    def resolved(self, asked_by_script: Strategy | str | None) -> Strategy:
+        """The strategy to run: the job's own, else the script's, else all-reduce."""
+        chosen = self.strategy or asked_by_script or DEFAULT_STRATEGY
+        built = strategy_of(chosen) if isinstance(chosen, str) else chosen
+        return built if self.collective is None else lowered(built, self.collective)
+
+    def label(self, asked_by_script: Strategy | str | None) -> str:
+        """How tables call it."""
+        chosen = self.strategy or asked_by_script or DEFAULT_STRATEGY
+        return chosen if isinstance(chosen, str) else spelled(chosen)
+
+
+@dataclass
+class Watcher:
+    """Whoever looks on: lines that worker 0 prints, and every finished step."""
+
+    show: Callable[[str], None] = print
+    on_step: Callable[[Facts, float], None] | None = None
+    on_plan: Callable[[int], None] | None = None
+
+
+class _Scripts:
+    """All workers' scripts up to their joining, on one stage."""
+
+    def __init__(self, job: Job, watcher: Watcher) -> None:
+        self._job = job
+        folder = str(job.script.resolve().parent)
+        argv = [str(job.script), *job.arguments]
+        self.stage = Stage([PlainSwapper(argv, [folder, *sys.path]), TorchSwapper()], job.seed, watcher.show)
+        shared: dict[object, Any] = {}
+        self.seats = [
+            ScriptSeat(rank, job.num_workers, job.seed, job.steps_max, shared) for rank in range(job.num_workers)
+        ]
+        self.programs = [ScriptProgram(str(job.script), seat, self.stage) for seat in self.seats]
+
+    def join(self, rank: int) -> Joined:
+        """Run one worker's script until it joins."""
+        try:
+            request = self.programs[rank].resume()
+        except WeftError:
+            raise
+        except Exception as error:
+            raise NodeLost(f"worker {rank} raised {type(error).__name__} before it joined: {error}") from error
+        if not isinstance(request, Joined):
+            raise ConfigError(
+                f"script '{self._job.script}' ended without calling weft.join.\n"
+                "  Add worker = weft.join(model, optimizer) before its training loop."
+            )
+        return request
+
+    def close(self) -> None:
+        """End what has not ended and leave the process as it was."""
+        for program in self.programs:
+            program.abandon()
+        self.stage.leave()
+
+
+def simulate(job: Job, watcher: Watcher | None = None, recorder: TraceHash | None = None) -> Outcome:
+    """Run the script once for each worker, gradients real and time virtual."""
+    watcher = watcher or Watcher()
+    recorder = TraceHash() if recorder is None else recorder
+    scripts = _Scripts(job, watcher)
+    try:
+        joined = _join_all(job, scripts)
+        strategy = job.resolved(joined[0].strategy)
+        replicas: list[Replica] = [each.replica for each in joined]
+        world, placement = _world(job, strategy, replicas[0].buckets)
+        replicas += [replicas[0].twin() for _ in world.servers]
+        result = ResultModel(strategy.result, world, replicas)
+        reports = ModelReports(scripts.programs, replicas, result, scored=strategy.scored)
+        stores = [
+            NumpyStore(
+                replica,
+                [slot.name for slot in strategy.slots(world.role(node), world)],
+                strategy.rules(),
+                is_server=world.role(node) is Role.SERVER,
+            )
+            for node, replica in enumerate(replicas)
+        ]
+        facts = _run(job, strategy, world, placement, stores, scripts.programs, reports, recorder, watcher)
+        if not any(facts.steps):
+            raise ConfigError(
+                f"script '{job.script}' joined but never stepped.\n"
+                "  Call optimizer.step() (or worker.step() for arrays) in its training loop."
+            )
+        label = job.label(joined[0].strategy)
+        arrays, consensus = result.arrays(), result.consensus()
+        return Outcome(label, job.num_workers, job.seed, recorder.hexdigest(), facts, consensus, arrays, replicas)
+    finally:
+        scripts.close()
+
+
+def simulate_dry(job: Job, watcher: Watcher | None = None, recorder: TraceHash | None = None) -> Outcome:
+    """Run the script once for its layout and number of steps, then peers without tensors."""
+    watcher = watcher or Watcher()
+    recorder = TraceHash() if recorder is None else recorder
+    scripts = _Scripts(job, watcher)
+    try:
+        joined = scripts.join(0)
+        request = scripts.programs[0].resume()
+        plan = scripts.seats[0].planned
+    finally:
+        scripts.close()
+    if not isinstance(request, BackwardDone):
+        raise ConfigError(
+            f"script '{job.script}' joined but computed no gradient.\n  Call backward() in its training loop."
+        )
+    step_samples, num_steps = _steps(job, plan, request.samples)
+    if watcher.on_plan is not None:
+        watcher.on_plan(num_steps * job.num_workers)
+    strategy = job.resolved(joined.strategy)
+    world, placement = _world(job, strategy, joined.replica.buckets)
+    stores: list[Store] = [
+        GhostStore(world.buckets, [slot.name for slot in strategy.slots(world.role(node), world)])
+        for node in range(world.num_nodes)
+    ]
+    programs = [GhostProgram([s[rank] for s in step_samples], num_steps) for rank in range(job.num_workers)]
+    facts = _run(job, strategy, world, placement, stores, programs, NoReports(), recorder, watcher)
+    return Outcome(job.label(joined.strategy), job.num_workers, job.seed, recorder.hexdigest(), facts)
+
+
+def _steps(job: Job, plan: Plan | None, first: float) -> tuple[list[list[int]], int]:
+    """The samples of each worker in each step of an epoch, and the steps of the whole run."""
+    if plan is None or plan.num_epochs is None:
+        if job.steps_max is None:
+            raise ConfigError(
+                "a dry run cannot know how long the script would train.\n"
+                "  Add --steps 100, or use worker.epochs(...) and worker.share(...) in the script."
+            )
+        return [[int(first)] * job.num_workers], job.steps_max
+    spans = global_batches(plan.num_samples, job.num_workers, plan.batch_size, plan.drop_last)
+    parts = [[portion(span, rank, job.num_workers) for rank in range(job.num_workers)] for span in spans]
+    step_samples = [[stop - start for start, stop in step] for step in parts]
+    return step_samples, job.steps_max or plan.num_epochs * len(spans)
+
+
+def _join_all(job: Job, scripts: _Scripts) -> list[Joined]:
+    """Run all scripts to their joining; all begin with worker 0's parameters."""
+    joined: list[Joined] = []
+    before = resident_bytes()
+    for rank in range(job.num_workers):
+        joined.append(scripts.join(rank))
+        first, mine = joined[0].replica, joined[rank].replica
+        if rank == 0:
+            before = resident_bytes()
+        else:
+            _check_layout(rank, first, mine)
+            mine.adopt(first)
+        if rank <= 1:
+            copies = len(job.resolved(joined[0].strategy).slots(Role.WORKER, _world_of(job, joined[0]))) + 3
+            layout_bytes = copies * sum(bucket.num_bytes for bucket in first.buckets)
+            grown = resident_bytes() - before
+            check_fits(job.num_workers, layout_bytes + max(grown, 0), available_bytes())
+    return joined
+
+
+def _world_of(job: Job, joined: Joined) -> World:
+    return _world(job, job.resolved(joined.strategy), joined.replica.buckets)[0]
+
+
+def _check_layout(rank: int, first: Replica, mine: Replica) -> None:
+    for a, b in zip(first.layout(), mine.layout(), strict=False):
+        if a != b:
+            raise ConfigError(
+                f"worker {rank} joined with '{b}' where worker 0 has '{a}'.\n  Build the same model on every worker."
+            )
+    if len(first.layout()) != len(mine.layout()):
+        raise ConfigError(
+            f"worker {rank} joined with {len(mine.layout())} tensors, worker 0 with {len(first.layout())}.\n"
+            "  Build the same model on every worker."
+        )
+
+
+def _world(job: Job, strategy: Strategy, buckets: Sequence[Bucket]) -> tuple[World, Placement]:
+    """Servers sit on the hosts of the first workers."""
+    placement = job.cluster.place(job.num_workers)
+    roles: Roles = strategy.roles(job.num_workers)
+    hosts = placement.hosts + tuple(placement.hosts[i % job.num_workers] for i in range(roles.num_servers))
+    return World(roles, tuple(buckets), strategy.graph(job.num_workers), hosts), placement
+
+
+def _run(
+    job: Job,
+    strategy: Strategy,
+    world: World,
+    placement: Placement,
+    stores: Sequence[Store],
+    programs: Sequence[Program],
+    reports: Reports,
+    recorder: TraceHash,
+    watcher: Watcher,
+) -> Facts:
+    num_hosts = max(world.hosts) + 1
+    network = HostLinks(world.hosts, [job.cluster.between] * num_hosts, job.cluster.within)
+    compute = PerSample(placement.seconds_per_sample, job.cluster.variation)
+    simulation = Simulation(
+        strategy, world, stores, programs, network, compute, reports, job.seed, recorder, watcher.on_step
+    )
+    return simulation.run()

@@ -1,0 +1,75 @@
+"""Measures the simulator: peers over ghost stores, events per second, in alternating blocks."""
+
+import time
+from random import Random
+from statistics import median
+from typing import Any
+
+from weft.config.registry import strategy as strategy_of
+from weft.core.names import Bucket
+from weft.core.world import World
+from weft.cost.links import Link
+from weft.engines.machine import machine
+from weft.sim.compute import PerSample
+from weft.sim.network import HostLinks
+from weft.sim.program import GhostProgram
+from weft.sim.recorder import TraceHash
+from weft.sim.reports import NoReports
+from weft.sim.simulation import Simulation
+from weft.store.ghost import GhostStore
+
+BARS = {"off": 200_000, "on": 100_000}
+WORLDS = {"gossip(topology=torus), 64": ("gossip(topology=torus)", 64, 40), "ssp, 64": ("ssp", 64, 120)}
+BOOTSTRAPS = 1000
+
+
+def measure_simulator(blocks: int) -> dict[str, Any]:
+    """The report of `weft bench simulator`."""
+    rates: dict[tuple[str, str], list[float]] = {(w, r): [] for w in WORLDS for r in BARS}
+    events: dict[str, int] = {}
+    for _ in range(blocks):
+        for world, recorder in rates:
+            text, num_workers, num_steps = WORLDS[world]
+            simulation = ghost_simulation(text, num_workers, num_steps, TraceHash() if recorder == "on" else None)
+            start = time.perf_counter()
+            facts = simulation.run()
+            rates[world, recorder].append(facts.num_events / (time.perf_counter() - start))
+            events[world] = facts.num_events
+    rows = []
+    for (world, recorder), measured in rates.items():
+        low, high = bounds(measured)
+        rows.append(
+            {
+                "world": world,
+                "recorder": recorder,
+                "events": events[world],
+                "events_per_s": median(measured),
+                "low": low,
+                "high": high,
+                "bar": BARS[recorder],
+            }
+        )
+    return {"benchmark": "simulator", "machine": machine(), "rows": rows, "ratios": {}}
+
+
+def ghost_simulation(text: str, num_workers: int, num_steps: int, recorder: TraceHash | None) -> Simulation:
+    """A world without tensors: one bucket of 40 kB, constant speeds, 1 Gbit/s."""
+    strategy = strategy_of(text)
+    roles = strategy.roles(num_workers)
+    hosts = tuple(i % num_workers for i in range(sum(roles)))
+    world = World(roles, (Bucket(10_000),), strategy.graph(num_workers), hosts)
+    stores = [
+        GhostStore(world.buckets, [slot.name for slot in strategy.slots(world.role(node), world)])
+        for node in range(world.num_nodes)
+    ]
+    programs = [GhostProgram([8], num_steps) for _ in range(num_workers)]
+    network = HostLinks(hosts, [Link(5e-4, 125e6)] * num_workers, Link(5e-6, 5e9))
+    compute = PerSample([1e-3] * num_workers)
+    return Simulation(strategy, world, stores, programs, network, compute, NoReports(), 0, recorder)
+
+
+def bounds(values: list[float]) -> tuple[float, float]:
+    """The bootstrap 95 % interval of the median."""
+    rng = Random(0)
+    medians = sorted(median(rng.choices(values, k=len(values))) for _ in range(BOOTSTRAPS))
+    return medians[BOOTSTRAPS * 25 // 1000], medians[BOOTSTRAPS * 975 // 1000 - 1]

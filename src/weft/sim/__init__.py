@@ -1,0 +1,1 @@
+"""Drives peers in virtual time."""

@@ -1,0 +1,59 @@
+"""How long a worker's iteration takes in virtual time. Never measured during a run, so a seed repeats."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import exp
+from random import Random
+from typing import Protocol
+
+from weft.core.errors import ConfigError
+
+FORWARD_SHARE = 1 / 3
+"""The forward pass takes a third of an iteration; backward fills the buckets in the rest."""
+
+
+class ComputeTime(Protocol):
+    """Seconds of one iteration."""
+
+    def seconds(self, worker: int, step: int, samples: float, rng: Random) -> float: ...
+
+
+@dataclass(frozen=True)
+class PerSample:
+    """seconds_per_sample / speed of the worker, for each sample; with `sigma`, a lognormal factor of mean 1."""
+
+    seconds_per_sample: Sequence[float]
+    sigma: float = 0.0
+
+    def seconds(self, worker: int, step: int, samples: float, rng: Random) -> float:
+        seconds = samples * self.seconds_per_sample[worker]
+        if self.sigma:
+            seconds *= exp(rng.gauss(0.0, self.sigma) - self.sigma**2 / 2)
+        return seconds
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Recorded step times, one row for each worker; they repeat when the run is longer."""
+
+    step_s: Sequence[Sequence[float]]
+
+    def __post_init__(self) -> None:
+        if not self.step_s or not all(self.step_s):
+            raise ConfigError(
+                "the trace has no step times for some worker.\n  Give each worker at least one, in seconds."
+            )
+
+    def seconds(self, worker: int, step: int, samples: float, rng: Random) -> float:
+        row = self.step_s[worker % len(self.step_s)]
+        return row[step % len(row)]
+
+
+def ready_times_s(duration_s: float, num_elements: Sequence[int]) -> list[float]:
+    """When backward fills each bucket, counted from the start of the iteration."""
+    total = sum(num_elements) or 1
+    done, times = 0, []
+    for size in num_elements:
+        done += size
+        times.append(duration_s * (FORWARD_SHARE + (1 - FORWARD_SHARE) * done / total))
+    return times

@@ -1,0 +1,89 @@
+"""What a simulated run amounts to: the facts gathered on the way, for tables, plots and JSON."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+POINTS_MAX = 200
+
+
+@dataclass
+class Facts:
+    """Counted by the driver while it runs; nothing here feeds back into the run."""
+
+    num_workers: int
+    num_events: int = 0
+    bytes_sent: int = 0
+    num_messages: int = 0
+    steps: list[int] = field(init=False)
+    samples: float = 0.0
+    compute_s: list[float] = field(init=False)
+    finished_s: list[float] = field(init=False)
+    staleness_sum: float = 0.0
+    staleness_count: int = 0
+    staleness_max: float = 0.0
+    losses: list[tuple[float, float, float]] = field(default_factory=list)
+    """(virtual seconds, samples so far, loss) of every step that told its loss."""
+    reports: list[dict[str, float]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.steps = [0] * self.num_workers
+        self.compute_s = [0.0] * self.num_workers
+        self.finished_s = [0.0] * self.num_workers
+
+    def note(self, name: str, value: float) -> None:
+        """Count a Note; those not known by name are for other observers."""
+        if name == "staleness":
+            self.staleness_sum += value
+            self.staleness_count += 1
+            self.staleness_max = max(self.staleness_max, value)
+
+    def step(self, worker: int, now_s: float, samples: float, loss: float | None) -> None:
+        """Count a finished step."""
+        self.steps[worker] += 1
+        self.samples += samples
+        if loss is not None:
+            self.losses.append((now_s, self.samples, loss))
+
+    def report(self, epoch: int, now_s: float, numbers: Mapping[str, float]) -> None:
+        """Keep what was reported for an epoch."""
+        self.reports.append({"epoch": epoch, "virtual_s": now_s, **numbers})
+
+    @property
+    def virtual_s(self) -> float:
+        """When the last worker's script ended."""
+        return max(self.finished_s)
+
+    @property
+    def staleness_mean(self) -> float:
+        return self.staleness_sum / self.staleness_count if self.staleness_count else 0.0
+
+    @property
+    def waiting_fraction(self) -> float:
+        """The share of the workers' time in which their user code did not run."""
+        total = sum(self.finished_s)
+        return 1 - sum(self.compute_s) / total if total else 0.0
+
+    def curve(self) -> list[dict[str, float]]:
+        """The mean training loss in at most POINTS_MAX equal stretches of steps."""
+        size = max(self.num_workers, -(-len(self.losses) // POINTS_MAX))
+        points = []
+        for start in range(0, len(self.losses), size):
+            stretch = self.losses[start : start + size]
+            now_s, samples, _ = stretch[-1]
+            loss = sum(loss for _, _, loss in stretch) / len(stretch)
+            points.append({"virtual_s": now_s, "samples": samples, "loss": loss})
+        return points
+
+    @property
+    def final(self) -> dict[str, float]:
+        """The last reported numbers, by name."""
+        last: dict[str, float] = {}
+        for report in self.reports:
+            last.update({name: value for name, value in report.items() if name not in ("epoch", "virtual_s")})
+        return last
+
+    @property
+    def final_loss(self) -> float | None:
+        """The mean training loss at the end."""
+        curve = self.curve()
+        return curve[-1]["loss"] if curve else None

@@ -1,0 +1,48 @@
+"""The kernel: a heap of (time, priority, counter, callback). Time is whole nanoseconds."""
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from typing import Any
+
+NS_PER_S = 1_000_000_000
+Callback = Callable[..., None]
+
+FIRST = 0
+NORMAL = 1
+
+
+def to_ns(seconds: float) -> int:
+    """Seconds as whole nanoseconds."""
+    return round(seconds * NS_PER_S)
+
+
+class Kernel:
+    """Runs callbacks in the order of time, then priority, then when they were asked for."""
+
+    def __init__(self) -> None:
+        self.now_ns = 0
+        self.num_run = 0
+        self._heap: list[tuple[int, int, int, Callback, tuple[Any, ...]]] = []
+        self._counter = 0
+        self.stopped_because: str | None = None
+
+    @property
+    def now_s(self) -> float:
+        return self.now_ns / NS_PER_S
+
+    def at(self, time_ns: int, callback: Callback, *args: Any, priority: int = NORMAL) -> None:
+        """Run callback(*args) at a time that is not before now."""
+        self._counter += 1
+        heappush(self._heap, (time_ns, priority, self._counter, callback, args))
+
+    def stop(self, reason: str) -> None:
+        """Let `run` return after the callback under way."""
+        self.stopped_because = reason
+
+    def run(self) -> None:
+        """Run until nothing is left to do, or until stopped."""
+        heap = self._heap
+        while heap and self.stopped_because is None:
+            self.now_ns, _, _, callback, args = heappop(heap)
+            self.num_run += 1
+            callback(*args)

@@ -1,0 +1,83 @@
+"""The simulator's native Reduce: done at once, at the cost of the formula."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from weft.core.actions import OPS, Reduce
+from weft.core.errors import IllegalAction
+from weft.core.events import Reduced
+from weft.core.names import Buffer, NodeId
+from weft.cost.collectives import allreduce_bytes, allreduce_s
+from weft.sim.kernel import FIRST, Kernel, to_ns
+from weft.sim.network import Network
+from weft.store.store import Payload, Store
+
+Group = tuple[NodeId, ...]
+Key = tuple[Group, str, int, Buffer]
+
+
+class Member(Protocol):
+    """A node, as far as collectives know it."""
+
+    id: NodeId
+    store: Store
+
+
+class NativeReduce:
+    """Collects contributions by value; when a group is complete, its members get the result together.
+
+    Reductions of one group run one after another, as on a stream.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        network: Network,
+        member: Callable[[NodeId], Member],
+        deliver: Callable[[NodeId, Reduced], None],
+    ) -> None:
+        self._kernel = kernel
+        self._network = network
+        self._member = member
+        self._deliver = deliver
+        self._open: dict[Key, dict[NodeId, tuple[Payload, float]]] = {}
+        self._free_ns: dict[Group, int] = {}
+
+    def join(self, node: Member, action: Reduce) -> int:
+        """Add one member's contribution; returns the bytes that the whole group sends, once it is complete."""
+        if node.id not in action.group or action.op not in OPS or action.weight < 0:
+            raise IllegalAction(
+                f"{action} must name its own node in the group, an op of {OPS} and a weight of at least 0."
+            )
+        key = (action.group, action.kind, action.clock, action.buffer)
+        contributions = self._open.setdefault(key, {})
+        if node.id in contributions:
+            raise IllegalAction(f"{action} was emitted twice by node {node.id}.")
+        contributions[node.id] = (node.store.capture(action.buffer), action.weight)
+        if len(contributions) < len(action.group):
+            return 0
+        del self._open[key]
+        size, num_bytes = len(action.group), node.store.num_bytes(action.buffer)
+        start_ns = max(self._kernel.now_ns, self._free_ns.get(action.group, 0))
+        seconds = allreduce_s(size, num_bytes, self._network.worst_link(action.group))
+        end_ns = self._free_ns[action.group] = start_ns + to_ns(seconds)
+        self._kernel.at(end_ns, self._finish, action, contributions, priority=FIRST)
+        return allreduce_bytes(size, num_bytes)
+
+    def _finish(self, action: Reduce, contributions: dict[NodeId, tuple[Payload, float]]) -> None:
+        in_rank_order = [contributions[node] for node in sorted(action.group)]
+        weight = sum(w for _, w in in_rank_order)
+        if weight:
+            store = self._member(action.group[0]).store
+            value = store.reduce([p for p, _ in in_rank_order], [w for _, w in in_rank_order], action.op)
+            for node in action.group:
+                self._member(node).store.write(action.buffer, value)
+        for node in action.group:
+            self._deliver(node, Reduced(action.clock, action.buffer, weight))
+
+    def missing(self) -> list[str]:
+        """For a deadlock: which groups are incomplete, and who is missing."""
+        return [
+            f"the reduction of '{kind}' at clock {clock} lacks node {sorted(set(group) - set(present))}"
+            for (group, kind, clock, _), present in self._open.items()
+        ]

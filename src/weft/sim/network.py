@@ -1,0 +1,90 @@
+"""The network in virtual time: when a message arrives. Channels are FIFO per (source, target)."""
+
+from collections.abc import Sequence
+from random import Random
+from typing import Protocol
+
+from weft.core.names import NodeId
+from weft.cost.links import Link
+from weft.sim.kernel import NS_PER_S, to_ns
+
+
+class Network(Protocol):
+    """Says when messages arrive, and what a native collective may count on."""
+
+    def arrival_ns(self, source: NodeId, target: NodeId, num_bytes: int, now_ns: int) -> int:
+        """When a message sent now arrives; reserves the links it takes."""
+        ...
+
+    def worst_link(self, group: Sequence[NodeId]) -> Link:
+        """The slowest link between two members of a group."""
+        ...
+
+
+class HostLinks:
+    """Every host has one full-duplex link to all others, shared by its nodes; inside, nodes have their own.
+
+    A message leaves when its sender's side is free, and comes in when the receiver's side is free;
+    on idle links it takes L + mG. `between` gives each host its own link; a message between two hosts
+    has the longer latency and the lower bandwidth of both.
+    """
+
+    def __init__(self, hosts: Sequence[int], between: Sequence[Link], within: Link) -> None:
+        self._hosts = hosts
+        self._between = between
+        self._within = within
+        self._out_free_ns = [0] * (len(between) + len(hosts))
+        self._in_free_ns = [0] * (len(between) + len(hosts))
+        self._ports: dict[tuple[NodeId, NodeId], tuple[int, int, int, float]] = {}
+
+    def link(self, source: NodeId, target: NodeId) -> Link:
+        a, b = self._hosts[source], self._hosts[target]
+        if a == b:
+            return self._within
+        one, other = self._between[a], self._between[b]
+        return Link(max(one.latency_s, other.latency_s), min(one.bandwidth_bytes_per_s, other.bandwidth_bytes_per_s))
+
+    def _port(self, source: NodeId, target: NodeId) -> tuple[int, int, int, float]:
+        link = self.link(source, target)
+        a, b = self._hosts[source], self._hosts[target]
+        if a == b:
+            a, b = len(self._between) + source, len(self._between) + target
+        return a, b, to_ns(link.latency_s), NS_PER_S / link.bandwidth_bytes_per_s
+
+    def arrival_ns(self, source: NodeId, target: NodeId, num_bytes: int, now_ns: int) -> int:
+        port = self._ports.get((source, target))
+        if port is None:
+            port = self._ports[source, target] = self._port(source, target)
+        out, into, latency_ns, ns_per_byte = port
+        duration_ns = round(num_bytes * ns_per_byte)
+        start_ns = max(now_ns, self._out_free_ns[out])
+        self._out_free_ns[out] = start_ns + duration_ns
+        end_ns = max(start_ns + latency_ns, self._in_free_ns[into]) + duration_ns
+        self._in_free_ns[into] = end_ns
+        return end_ns
+
+    def worst_link(self, group: Sequence[NodeId]) -> Link:
+        used = {self._hosts[node] for node in group}
+        if len(used) == 1:
+            return self._within
+        links = [self._between[host] for host in used]
+        return Link(max(link.latency_s for link in links), min(link.bandwidth_bytes_per_s for link in links))
+
+
+class RandomDelays:
+    """Delays drawn log-uniformly over decades, for property tests; FIFO is kept, nothing else."""
+
+    def __init__(self, rng: Random, least_s: float = 1e-5, most_s: float = 1e-1) -> None:
+        self._rng = rng
+        self._least_s = least_s
+        self._ratio = most_s / least_s
+        self._last_ns: dict[tuple[NodeId, NodeId], int] = {}
+
+    def arrival_ns(self, source: NodeId, target: NodeId, num_bytes: int, now_ns: int) -> int:
+        delay_ns = to_ns(self._least_s * self._ratio ** self._rng.random())
+        arrival = max(now_ns + delay_ns, self._last_ns.get((source, target), 0))
+        self._last_ns[source, target] = arrival
+        return arrival
+
+    def worst_link(self, group: Sequence[NodeId]) -> Link:
+        return Link(self._least_s * self._ratio ** self._rng.random(), 1e9)

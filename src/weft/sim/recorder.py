@@ -1,0 +1,103 @@
+"""The recorder: the trace hash of a run, and, when asked for, all events and actions for a replay."""
+
+from array import array
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+from random import Random
+from typing import Any
+from zlib import crc32
+
+from weft.core.actions import Action
+from weft.core.events import (
+    EpochFinished,
+    Event,
+    GradientReady,
+    MembersChanged,
+    Received,
+    Reduced,
+    Returned,
+    Started,
+    StepFinished,
+    TimerFired,
+)
+from weft.core.names import NodeId
+from weft.core.peer import Peer
+from weft.core.strategy import Strategy
+from weft.core.world import World
+
+_NAMES: dict[str, int] = {}
+
+
+def _number(name: str) -> int:
+    number = _NAMES.get(name)
+    if number is None:
+        number = _NAMES[name] = crc32(name.encode())
+    return number
+
+
+_INTEGERS: dict[type, Callable[[Any], tuple[int, int, int]]] = {
+    Started: lambda e: (1, e.view, 0),
+    GradientReady: lambda e: (2, e.step, e.bucket),
+    StepFinished: lambda e: (3, e.step, 0),
+    EpochFinished: lambda e: (4, e.epoch, 0),
+    Received: lambda e: (5 + (e.source << 8), e.clock, (_number(e.kind) << 16) + e.bucket),
+    Returned: lambda e: (6 + (e.target << 8), e.clock, (_number(e.kind) << 16) + e.bucket),
+    Reduced: lambda e: (7, e.clock, (_number(e.buffer.slot) << 16) + e.buffer.bucket),
+    TimerFired: lambda e: (8, 0, _number(e.name)),
+    MembersChanged: lambda e: (9, e.view, len(e.members)),
+}
+
+FLUSH_AT = 1 << 16
+
+
+class TraceHash:
+    """Hashes every event of a run as integers: virtual nanoseconds, node, kind, clock, bucket."""
+
+    def __init__(self) -> None:
+        self._hash = blake2b(digest_size=8)
+        self._integers = array("q")
+
+    def record(self, now_ns: int, node: NodeId, event: Event, actions: Sequence[Action]) -> None:
+        integers = self._integers
+        integers.append(now_ns)
+        integers.append(node)
+        integers.extend(_INTEGERS[type(event)](event))
+        if len(integers) > FLUSH_AT:
+            self._hash.update(integers.tobytes())
+            del integers[:]
+
+    def hexdigest(self) -> str:
+        """Sixteen hexadecimal digits: the same for the same seed and commit."""
+        digest = self._hash.copy()
+        digest.update(self._integers.tobytes())
+        return digest.hexdigest()
+
+
+class Recording(TraceHash):
+    """A trace hash that also keeps everything, so that a run can be replayed into fresh peers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.entries: list[tuple[int, NodeId, Event, Sequence[Action]]] = []
+
+    def record(self, now_ns: int, node: NodeId, event: Event, actions: Sequence[Action]) -> None:
+        super().record(now_ns, node, event, actions)
+        self.entries.append((now_ns, node, event, actions))
+
+
+def node_rng(seed: int, node: NodeId) -> Random:
+    """The random numbers that a run's seed gives to one node."""
+    return Random(f"peer/{seed}/{node}")
+
+
+def replay(recording: Recording, strategy: Strategy, world: World, seed: int) -> list[str]:
+    """Feed the recorded events to fresh peers; say where their actions differ from the recorded ones."""
+    peers: dict[NodeId, Peer] = {}
+    differences = []
+    for i, (now_ns, node, event, actions) in enumerate(recording.entries):
+        if node not in peers:
+            peers[node] = strategy.peer(node, world, node_rng(seed, node))
+        again = peers[node].handle(event, now_ns / 1_000_000_000)
+        if list(again) != list(actions):
+            differences.append(f"entry {i}: {world.name(node)} answered {event} with {again}, not {actions}")
+    return differences

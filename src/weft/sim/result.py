@@ -1,0 +1,48 @@
+"""The model that a simulated run results in, and how far the replicas are from one another."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.core.names import PARAMS, Result
+from weft.core.seat import Replica
+from weft.core.world import World
+from weft.store.numpy import reduce_arrays
+
+Array = NDArray[Any]
+
+
+class ResultModel:
+    """Looks at all replicas of a run; changes none."""
+
+    def __init__(self, which: Result, world: World, replicas: Sequence[Replica]) -> None:
+        self._which = which
+        self._world = world
+        self._replicas = replicas
+
+    def arrays(self) -> list[Array]:
+        """A copy of the result model, bucket by bucket."""
+        return [self._array(bucket) for bucket in range(len(self._world.buckets))]
+
+    def _array(self, bucket: int) -> Array:
+        if self._which is Result.REPLICA:
+            return np.array(self._replicas[0].array(PARAMS, bucket))
+        if self._which is Result.SERVERS and bucket in self._world.trainable:
+            return np.array(self._replicas[self._world.server_of(bucket)].array(PARAMS, bucket))
+        workers = self._workers(bucket)
+        return reduce_arrays(workers, [1.0] * len(workers), "mean")
+
+    def _workers(self, bucket: int) -> list[Array]:
+        return [self._replicas[worker].array(PARAMS, bucket) for worker in self._world.workers]
+
+    def consensus(self) -> float:
+        """Root mean square distance of the workers' replicas from their mean, relative to the mean's norm."""
+        distance, norm = 0.0, 0.0
+        for bucket in self._world.trainable:
+            workers = self._workers(bucket)
+            mean: Array = np.mean(workers, axis=0, dtype=np.float64)
+            norm += float(np.sum(mean**2))
+            distance += sum(float(np.sum((worker - mean) ** 2)) for worker in workers) / len(workers)
+        return float(np.sqrt(distance / norm)) if norm else 0.0

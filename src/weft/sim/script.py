@@ -1,0 +1,119 @@
+"""A user's unmodified script as a simulated worker: a greenlet that pauses where it would communicate."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.machinery import SourceFileLoader
+from types import ModuleType
+from typing import Any
+
+from greenlet import greenlet
+
+from weft.core.errors import ConfigError
+from weft.core.seat import Replica, Reported
+from weft.core.strategy import Strategy
+from weft.sim.program import BackwardDone, ReportDone, Request, SaveAsked, StepDone
+from weft.sim.stage import Stage
+
+
+@dataclass(slots=True)
+class Joined:
+    """The script called weft.join."""
+
+    replica: Replica
+    strategy: Strategy | str | None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a script is about to do, as far as it has said."""
+
+    num_epochs: int | None
+    num_samples: int
+    batch_size: int
+    drop_last: bool
+
+
+class ScriptSeat:
+    """The seat of one simulated worker: its calls switch to the kernel and return when it switches back."""
+
+    def __init__(
+        self, rank: int, num_workers: int, seed: int, steps_max: int | None, shared: dict[object, Any]
+    ) -> None:
+        self.rank = rank
+        self.num_workers = num_workers
+        self.seed = seed
+        self.steps_max = steps_max
+        self.face: object | None = None
+        self.has_joined = False
+        self.planned: Plan | None = None
+        self.kernel: greenlet | None = None
+        self._shared = shared
+
+    def _ask(self, request: Request | Joined) -> None:
+        assert self.kernel is not None
+        self.kernel.switch(request)
+
+    def join(self, replica: Replica, strategy: Strategy | str | None) -> None:
+        if self.has_joined:
+            raise ConfigError(
+                "weft.join was called twice in one script.\n  Join once, with one model and one optimizer."
+            )
+        self.has_joined = True
+        self._ask(Joined(replica, strategy))
+
+    def backward_finished(self, samples: float) -> None:
+        self._ask(BackwardDone(samples))
+
+    def step_finished(self, samples: float, loss: float | None) -> None:
+        self._ask(StepDone(samples, loss))
+
+    def report(self, epoch: int, numbers: Reported) -> None:
+        self._ask(ReportDone(epoch, numbers))
+
+    def save(self, path: str) -> None:
+        self._ask(SaveAsked(path))
+
+    def once(self, key: object, load: Callable[[], Any]) -> Any:
+        if key not in self._shared:
+            self._shared[key] = load()
+        return self._shared[key]
+
+    def plan(self, num_epochs: int | None, num_samples: int, batch_size: int, drop_last: bool) -> None:
+        self.planned = Plan(num_epochs, num_samples, batch_size, drop_last)
+
+
+class ScriptProgram:
+    """Runs a script up to its next request, on a stage that it shares with all other workers."""
+
+    def __init__(self, path: str, seat: ScriptSeat, stage: Stage) -> None:
+        self._path = path
+        self._seat = seat
+        self._stage = stage
+        self._greenlet = greenlet(self._run)
+
+    def _run(self) -> None:
+        loader = SourceFileLoader("__main__", self._path)
+        module = ModuleType("__main__")
+        module.__file__ = self._path
+        sys.modules["__main__"] = module
+        try:
+            loader.exec_module(module)
+        except SystemExit as stop:
+            if stop.code not in (None, 0):
+                raise RuntimeError(f"the script called sys.exit({stop.code!r})") from stop
+
+    def resume(self) -> Any:
+        """Let the script go on; its next request, or None when it has ended."""
+        self._seat.kernel = greenlet.getcurrent()
+        request = self._stage.enter(self._seat.rank, self._seat, self._greenlet.switch)
+        return None if self._greenlet.dead else request
+
+    def evaluate(self, function: Callable[[], Any]) -> float:
+        """The number that a reported callable gives, run as this worker."""
+        return float(self._stage.enter(self._seat.rank, self._seat, function))
+
+    def abandon(self) -> None:
+        """End a script that shall not go on; its `finally` blocks run."""
+        if not self._greenlet.dead:
+            self._stage.enter(self._seat.rank, self._seat, self._greenlet.throw)

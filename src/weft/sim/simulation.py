@@ -1,0 +1,317 @@
+"""The driver in virtual time: hands events to peers and performs what they answer."""
+
+from collections.abc import Callable, Sequence
+from enum import Enum
+from random import Random
+from typing import Any
+
+from weft.core.actions import Action, Apply, Combine, Compute, Note, Reduce, Send, SetTimer, Stop
+from weft.core.errors import Deadlock, IllegalAction, NodeLost, ProtocolError, WeftError
+from weft.core.events import (
+    DATA_BYTES_MAX,
+    EpochFinished,
+    Event,
+    GradientReady,
+    Received,
+    Started,
+    StepFinished,
+    TimerFired,
+)
+from weft.core.names import GRADIENT, INBOX, Buffer, Carries, NodeId
+from weft.core.peer import Peer
+from weft.core.strategy import Strategy
+from weft.core.world import World
+from weft.sim.compute import ComputeTime, ready_times_s
+from weft.sim.facts import Facts
+from weft.sim.kernel import NS_PER_S, Kernel, to_ns
+from weft.sim.native import NativeReduce
+from weft.sim.network import Network
+from weft.sim.program import BackwardDone, Program, ReportDone, Request, SaveAsked, StepDone
+from weft.sim.recorder import TraceHash, node_rng
+from weft.sim.reports import Reports
+from weft.store.store import Store
+
+
+class User(Enum):
+    """Where a worker's script stands."""
+
+    RUNNING = "computes"
+    IN_BACKWARD = "waits in backward()"
+    IN_STEP = "waits in step()"
+    IN_REPORT = "waits in report()"
+    ENDED = "has ended"
+    NONE = "has no script"
+
+
+class Node:
+    """One node under the simulator: its peer, its tensors and, for a worker, its script."""
+
+    __slots__ = ("epoch", "held", "id", "peer", "program", "report", "step", "store", "timers", "user")
+
+    def __init__(self, id: NodeId, peer: Peer, store: Store, program: Program | None) -> None:
+        self.id = id
+        self.peer = peer
+        self.store = store
+        self.program = program
+        self.user = User.IN_STEP if program is not None else User.NONE
+        self.held = False
+        self.step = 0
+        self.epoch = 0
+        self.report: ReportDone | None = None
+        self.timers: dict[str, int] = {}
+
+
+class Simulation:
+    """Runs one strategy over stores and programs until every script has ended and no message is under way.
+
+    User code runs in an instant of real time when Compute is emitted, so it reads `params` as of then
+    (rule 13); its results become facts after the virtual time that it takes.
+    """
+
+    def __init__(
+        self,
+        strategy: Strategy,
+        world: World,
+        stores: Sequence[Store],
+        programs: Sequence[Program],
+        network: Network,
+        compute: ComputeTime,
+        reports: Reports,
+        seed: int = 0,
+        recorder: TraceHash | None = None,
+        on_step: Callable[[Facts, float], None] | None = None,
+    ) -> None:
+        self.world = world
+        self.kernel = Kernel()
+        self.facts = Facts(world.num_workers)
+        self.recorder = recorder
+        self._network = network
+        self._compute = compute
+        self._reports = reports
+        self._on_step = on_step
+        self._rng = Random(f"compute/{seed}")
+        self._with_hyper = {kind for kind, carries in strategy.kinds().items() if carries is Carries.GRADIENT}
+        self._kinds = set(strategy.kinds())
+        self._sizes = [world.buckets[b].num_elements for b in world.trainable]
+        self.nodes = [
+            Node(
+                id,
+                strategy.peer(id, world, node_rng(seed, id)),
+                stores[id],
+                programs[id] if id < world.num_workers else None,
+            )
+            for id in range(world.num_nodes)
+        ]
+        self._native = NativeReduce(self.kernel, network, self.nodes.__getitem__, self._deliver_to)
+
+    def run(self) -> Facts:
+        """Run to the end; raises Deadlock, NodeLost or ProtocolError when it cannot be reached."""
+        for node in self.nodes:
+            self.kernel.at(0, self._deliver, node, Started(self.world.view))
+        self.kernel.run()
+        stuck = [node for node in self.nodes if node.user not in (User.ENDED, User.NONE)]
+        if stuck and not self.kernel.stopped_because:
+            raise Deadlock(self._deadlock(stuck))
+        self._reports.end(self.facts)
+        return self.facts
+
+    def _deadlock(self, stuck: list[Node]) -> str:
+        lines = [f"nothing can happen any more at {self.kernel.now_s:.6f} s, but {len(stuck)} workers have not ended."]
+        for node in self.nodes:
+            name = self.world.name(node.id)
+            if node.user is User.ENDED:
+                lines.append(f"  {name} has ended after {node.step} steps")
+            else:
+                lines.append(f"  {name} (step {node.step}, {node.user.value}) waits for {node.peer.waiting_for()}")
+        lines += [f"  {line}" for line in self._native.missing()]
+        return "\n".join(lines)
+
+    def _deliver_to(self, node: NodeId, event: Event) -> None:
+        self._deliver(self.nodes[node], event)
+
+    def _deliver(self, node: Node, event: Event) -> None:
+        """Tell a node a fact and perform its answer."""
+        kernel = self.kernel
+        self.facts.num_events += 1
+        actions = node.peer.handle(event, kernel.now_ns / NS_PER_S)
+        if self.recorder is not None:
+            self.recorder.record(kernel.now_ns, node.id, event, actions)
+        if actions:
+            try:
+                self._perform(node, actions)
+            except ProtocolError as error:
+                error.story = error.story or node.peer.story()
+                raise
+        if node.held and not node.peer.holds_user:
+            node.held = False
+            self._keep_report(node)
+            self._resume(node)
+
+    def _receive(self, node: Node, event: Received, payload: Any, hyper: Any) -> None:
+        """Deliver a message; its body is named only while it is answered (rule 5)."""
+        if event.body is None:
+            self._deliver(node, event)
+            return
+        node.store.receive(event.body, payload, hyper)
+        self._deliver(node, event)
+        node.store.receive(None, None, None)
+
+    def _perform(self, node: Node, actions: Sequence[Action]) -> None:
+        """Perform actions in the order in which they were emitted (rule 6)."""
+        store = node.store
+        updates: list[Apply] = []
+        for action in actions:
+            kind = type(action)
+            if updates and (kind is not Apply or not _same_update(updates[0], action)):
+                store.apply(updates)
+                updates = []
+            if kind is Combine:
+                store.combine(action)  # type: ignore[arg-type]
+            elif kind is Send:
+                self._send(node, action)  # type: ignore[arg-type]
+            elif kind is Apply:
+                self._check_apply(node, action)  # type: ignore[arg-type]
+                updates.append(action)  # type: ignore[arg-type]
+            else:
+                self._perform_rare(node, action)
+        if updates:
+            store.apply(updates)
+
+    def _perform_rare(self, node: Node, action: Action) -> None:
+        if isinstance(action, Compute):
+            self._start_compute(node, action)
+        elif isinstance(action, Note):
+            self.facts.note(action.name, action.value)
+        elif isinstance(action, Reduce):
+            self.facts.bytes_sent += self._native.join(node, action)
+        elif isinstance(action, SetTimer):
+            node.timers[action.name] = generation = node.timers.get(action.name, 0) + 1
+            due_ns = max(self.kernel.now_ns, to_ns(action.at))
+            self.kernel.at(due_ns, self._fire, node, action.name, generation)
+        elif isinstance(action, Stop):
+            self.kernel.stop(action.reason)
+        else:
+            raise IllegalAction(f"{action!r} is not an action; the vocabulary of core/actions.py is closed.")
+
+    def _fire(self, node: Node, name: str, generation: int) -> None:
+        if node.timers[name] == generation:
+            self._deliver(node, TimerFired(name))
+
+    def _send(self, node: Node, action: Send) -> None:
+        to, body = action.to, action.body
+        if not 0 <= to < len(self.nodes) or action.kind not in self._kinds:
+            raise IllegalAction(
+                f"{action} must go to a node of the world (0 to {len(self.nodes) - 1}) "
+                f"and be of a declared kind ({', '.join(sorted(self._kinds))})."
+            )
+        if action.data is not None and len(repr(action.data)) > DATA_BYTES_MAX:
+            raise IllegalAction(f"'{action.kind}' carries more than {DATA_BYTES_MAX} bytes of data; use its body.")
+        source, size, payload, hyper = node.id, 0, None, None
+        if body is not None:
+            size = node.store.num_bytes(body)
+            payload = node.store.capture(body)
+            if action.kind in self._with_hyper:
+                hyper = node.store.hyper()
+            body = Buffer(INBOX, body.bucket, body.part)
+        self.facts.bytes_sent += size
+        self.facts.num_messages += 1
+        event = Received(source, action.kind, action.clock, action.bucket, body, action.weight, action.data)
+        kernel = self.kernel
+        arrival_ns = self._network.arrival_ns(source, to, size, kernel.now_ns)
+        kernel.at(arrival_ns, self._receive, self.nodes[to], event, payload, hyper)
+
+    def _check_apply(self, node: Node, action: Apply) -> None:
+        if action.gradient.slot == GRADIENT and node.user is not User.IN_STEP:
+            raise IllegalAction(f"{action} came before StepFinished; the user may still edit the gradient (rule 11).")
+
+    def _start_compute(self, node: Node, action: Compute) -> None:
+        if node.program is None or action.step != node.step:
+            raise IllegalAction(
+                f"{action} was emitted, but the next step of {self.world.name(node.id)} is {node.step}."
+            )
+        if node.user is User.IN_STEP:
+            self._resume(node)
+        elif node.user is not User.IN_REPORT:
+            raise IllegalAction(f"{action} was emitted, but the user's iteration is under way ({node.user.value}).")
+
+    def _resume(self, node: Node) -> None:
+        """Let a worker's script run to its next request, and arrange for what it asked."""
+        assert node.program is not None
+        while True:
+            node.user = User.RUNNING
+            try:
+                request = node.program.resume()
+            except WeftError:
+                raise
+            except Exception as error:
+                raise NodeLost(
+                    f"{self.world.name(node.id)} raised {type(error).__name__} at step {node.step}: {error}"
+                ) from error
+            node.store.forget_captured()
+            if request is None:
+                node.user = User.ENDED
+                self.facts.finished_s[node.id] = self.kernel.now_s
+                return
+            if not self._arrange(node, request):
+                return
+
+    def _arrange(self, node: Node, request: Request) -> bool:
+        """True when the script may go on at once."""
+        if isinstance(request, BackwardDone):
+            self._schedule_gradients(node, request.samples)
+            return False
+        if isinstance(request, StepDone):
+            node.user = User.IN_STEP
+            self.kernel.at(self.kernel.now_ns, self._finish_step, node, request)
+            return False
+        if isinstance(request, SaveAsked):
+            self._reports.save(node.id, request.path)
+            return True
+        return self._take_report(node, request)
+
+    def _schedule_gradients(self, node: Node, samples: float) -> None:
+        node.user = User.IN_BACKWARD
+        seconds = self._compute.seconds(node.id, node.step, samples, self._rng)
+        self.facts.compute_s[node.id] += seconds
+        now_ns, trainable = self.kernel.now_ns, self.world.trainable
+        for bucket, ready_s in zip(trainable, ready_times_s(seconds, self._sizes), strict=True):
+            event = GradientReady(node.step, bucket, samples)
+            self.kernel.at(now_ns + to_ns(ready_s), self._fill, node, event, bucket == trainable[-1])
+
+    def _fill(self, node: Node, event: GradientReady, is_last: bool) -> None:
+        node.held = is_last
+        self._deliver(node, event)
+
+    def _finish_step(self, node: Node, request: StepDone) -> None:
+        self.facts.step(node.id, self.kernel.now_s, request.samples, request.loss)
+        if self._on_step is not None:
+            self._on_step(self.facts, self.kernel.now_s)
+        step, node.step = node.step, node.step + 1
+        self._deliver(node, StepFinished(step, request.samples, request.loss))
+
+    def _take_report(self, node: Node, request: ReportDone) -> bool:
+        """Tell the peer of an epoch's first report; keep it when the peer lets the user go on."""
+        node.user = User.IN_REPORT
+        node.report = request
+        if request.epoch >= node.epoch:
+            node.epoch = request.epoch + 1
+            self._deliver(node, EpochFinished(request.epoch, self._reports.own_numbers(node.id, request)))
+        if node.peer.holds_user:
+            node.held = True
+            return False
+        self._keep_report(node)
+        return True
+
+    def _keep_report(self, node: Node) -> None:
+        if node.report is not None:
+            request, node.report = node.report, None
+            self._reports.add(node.id, request, self.kernel.now_s, self.facts)
+
+
+def _same_update(first: Apply, action: Any) -> bool:
+    return bool(
+        action.rule == first.rule
+        and action.scale == first.scale
+        and action.into.slot == first.into.slot
+        and action.gradient.slot == first.gradient.slot
+    )

@@ -1,0 +1,1 @@
+"""Stores: where tensors live behind Buffer."""

@@ -1,0 +1,153 @@
+"""The numpy store: a replica's arrays and the slots a strategy declared, in ordinary memory."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.core.actions import INNER, MAX, MEAN, Apply, Combine
+from weft.core.errors import IllegalAction
+from weft.core.names import GRADIENT, INBOX, PARAMS, Buffer
+from weft.core.rules import Rule
+from weft.core.seat import Replica
+from weft.store.rules import State, update
+from weft.store.store import undeclared
+
+Array = NDArray[Any]
+
+
+class NumpyStore:
+    """`params` and `gradient` are the replica's own memory; other slots are made when first touched.
+
+    A captured value is copied once and shared by all who capture it until the bucket is written.
+    A received gradient is applied with its sender's hyper-parameters; a server has no others.
+    """
+
+    def __init__(
+        self, replica: Replica, slots: Iterable[str], rules: Mapping[str, Rule], *, is_server: bool = False
+    ) -> None:
+        self.replica = replica
+        self._is_server = is_server
+        self._rules = rules
+        self._rule_state: dict[tuple[str, int], State] = {}
+        self._declared: dict[str, dict[int, Array]] = {name: {} for name in (PARAMS, GRADIENT, *slots)}
+        self._captured: dict[tuple[str, int], dict[Buffer, Array]] = {}
+        self._inbox: Array | None = None
+        self._hyper: Any = None
+        self.num_copies = 0
+
+    def _array(self, buffer: Buffer) -> Array:
+        if buffer.slot == INBOX:
+            if self._inbox is None:
+                raise IllegalAction("inbox was named, but the event being answered has no body.")
+            return self._inbox
+        slot = self._declared.get(buffer.slot)
+        if slot is None:
+            raise IllegalAction(undeclared(buffer, self._declared))
+        array = slot.get(buffer.bucket)
+        if array is None:
+            if buffer.slot in (PARAMS, GRADIENT):
+                array = self.replica.array(buffer.slot, buffer.bucket)
+            else:
+                array = np.zeros_like(self.replica.array(PARAMS, buffer.bucket))
+            slot[buffer.bucket] = array
+        if buffer.part is not None:
+            start, stop = buffer.part.bounds(len(array))
+            return array[start:stop]
+        return array
+
+    def _written(self, buffer: Buffer) -> Array:
+        if buffer.slot == INBOX:
+            raise IllegalAction(f"{buffer} was written to, but a received body belongs to its sender.")
+        self._captured.pop((buffer.slot, buffer.bucket), None)
+        return self._array(buffer)
+
+    def num_bytes(self, buffer: Buffer) -> int:
+        return int(self._array(buffer).nbytes)
+
+    def capture(self, buffer: Buffer) -> Array:
+        if buffer.slot == INBOX:
+            return self._array(buffer)
+        captured = self._captured.setdefault((buffer.slot, buffer.bucket), {})
+        if buffer not in captured:
+            captured[buffer] = self._array(buffer).copy()
+            self.num_copies += 1
+        return captured[buffer]
+
+    def forget_captured(self) -> None:
+        """The user's code ran and may have written to `gradient` (backward) and `params` (BatchNorm)."""
+        self._captured.clear()
+
+    def write(self, buffer: Buffer, payload: Array) -> None:
+        self._written(buffer)[:] = payload
+
+    def receive(self, body: Buffer | None, payload: Array | None, hyper: Any) -> None:
+        self._inbox = payload
+        if hyper is not None:
+            self._hyper = hyper
+
+    def combine(self, action: Combine) -> None:
+        into = self._written(action.into)
+        if action.add is None:
+            if action.keep == 0.0:
+                into[:] = 0
+            else:
+                into *= action.keep
+            return
+        added = self._array(action.add)
+        if action.times is not None:
+            added = added * self._array(action.times)
+        if action.keep == 0.0:
+            np.multiply(added, action.scale, out=into) if action.scale != 1.0 else np.copyto(into, added)
+            return
+        if action.keep != 1.0:
+            into *= action.keep
+        if action.scale == 1.0:
+            into += added
+        else:
+            into += added * into.dtype.type(action.scale)
+
+    def apply(self, actions: Sequence[Apply]) -> None:
+        first = actions[0]
+        gradients = {action.into.bucket: self._array(action.gradient) for action in actions}
+        for action in actions:
+            self._written(action.into)
+        if first.rule == INNER:
+            if first.into.slot != PARAMS:
+                raise IllegalAction(f"{first} runs the user's optimizer on '{first.into.slot}', but it acts on params.")
+            theirs = self._is_server or first.gradient.slot == INBOX
+            self.replica.apply(gradients, first.scale, self._hyper if theirs else None)
+            return
+        rule = self._rules.get(first.rule)
+        if rule is None:
+            raise IllegalAction(f"rule '{first.rule}' was never declared. Return it from the strategy's rules().")
+        for action in actions:
+            state = self._rule_state.setdefault((first.rule, action.into.bucket), {})
+            update(rule, self._array(action.into), gradients[action.into.bucket], first.scale, state)
+
+    def hyper(self) -> Any:
+        return self.replica.hyper()
+
+    def reduce(self, payloads: Sequence[Array], weights: Sequence[float], op: str) -> Array:
+        return reduce_arrays(payloads, weights, op)
+
+
+def reduce_arrays(payloads: Sequence[Array], weights: Sequence[float], op: str) -> Array:
+    """Σ n_i x_i / Σ n_i (mean), Σ n_i x_i (sum) or the element-wise maximum, in the order given.
+
+    A mean of one contribution is that contribution, bit for bit.
+    """
+    if op == MAX:
+        greatest: Array = np.maximum.reduce([p for p, weight in zip(payloads, weights, strict=True) if weight])
+        return greatest
+    present = [(p, weight) for p, weight in zip(payloads, weights, strict=True) if weight]
+    if op == MEAN and len(present) == 1:
+        return present[0][0].copy()
+    kind = payloads[0].dtype.type
+    total: Array = present[0][0] * kind(present[0][1])
+    for payload, weight in present[1:]:
+        total += payload * kind(weight)
+    if op == MEAN:
+        total /= kind(sum(weight for _, weight in present))
+    return total

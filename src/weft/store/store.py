@@ -1,0 +1,52 @@
+"""The seam between drivers and memory: what a driver may ask of a node's tensors."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from weft.core.actions import Apply, Combine
+from weft.core.names import Buffer
+
+Payload = Any
+"""A tensor's value, captured: an array for stores with tensors, None for the ghost."""
+
+
+class Store(Protocol):
+    """One node's tensors. Every Buffer that is not declared is an IllegalAction."""
+
+    def num_bytes(self, buffer: Buffer) -> int: ...
+
+    def capture(self, buffer: Buffer) -> Payload:
+        """The value now; later writes do not change it (rule 4)."""
+        ...
+
+    def forget_captured(self) -> None:
+        """User code ran and may have written to the replica behind the store's back."""
+        ...
+
+    def write(self, buffer: Buffer, payload: Payload) -> None: ...
+
+    def receive(self, body: Buffer | None, payload: Payload, hyper: Any) -> None:
+        """Let INBOX name this payload until the next call (rule 5)."""
+        ...
+
+    def combine(self, action: Combine) -> None: ...
+
+    def apply(self, actions: Sequence[Apply]) -> None:
+        """One update by actions of the same rule, scale and slots."""
+        ...
+
+    def hyper(self) -> Any:
+        """The hyper-parameters that travel with gradients."""
+        ...
+
+    def reduce(self, payloads: Sequence[Payload], weights: Sequence[float], op: str) -> Payload:
+        """The weighted mean, sum or maximum, in the order given."""
+        ...
+
+
+def undeclared(buffer: Buffer, declared: Mapping[str, object]) -> str:
+    """The message for a buffer that no slot declares."""
+    return (
+        f"slot '{buffer.slot}' was never declared; declared are {', '.join(sorted(declared))}. "
+        "Return it from the strategy's slots()."
+    )

@@ -1,0 +1,22 @@
+"""Strategies: one published method per file, each a pure protocol."""
+
+from weft.strategies.allreduce import AllReduce
+from weft.strategies.async_gossip import AsyncGossip
+from weft.strategies.downpour import Downpour
+from weft.strategies.gossip import Gossip
+from weft.strategies.local_sgd import LocalSGD
+from weft.strategies.neighbours import Neighbours
+from weft.strategies.push_sum import PushSum
+from weft.strategies.ssp import ParameterServer, StaleSync
+
+__all__ = [
+    "AllReduce",
+    "AsyncGossip",
+    "Downpour",
+    "Gossip",
+    "LocalSGD",
+    "Neighbours",
+    "ParameterServer",
+    "PushSum",
+    "StaleSync",
+]

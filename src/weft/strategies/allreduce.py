@@ -1,0 +1,59 @@
+"""Synchronous SGD: every gradient is averaged over all workers before it is applied."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+
+from weft.core.actions import MEAN, Apply, Compute, Reduce
+from weft.core.events import GradientReady, StepFinished
+from weft.core.names import GRADIENT, PARAMS, Buffer, Carries, NodeId
+from weft.core.peer import Actions, Peer
+from weft.core.strategy import Strategy
+from weft.core.world import World
+
+
+@dataclass(frozen=True)
+class AllReduce(Strategy):
+    """Synchronous SGD by all-reduce (Goyal et al. 2017).
+
+    g = Σ n_i g_i / Σ n_i, every bucket reduced as backward fills it; all replicas stay equal.
+    Buckets that are not trained (BatchNorm's means) are averaged with the step's last gradient.
+    """
+
+    def kinds(self) -> Mapping[str, Carries]:
+        return {"gradient": Carries.GRADIENT, "state": Carries.STATE}
+
+    def peer(self, me: NodeId, world: World, rng: Random) -> Peer:
+        return AllReducePeer(me, world, rng)
+
+
+class AllReducePeer(Peer):
+    """Reduces what backward fills; applies at the end of the step."""
+
+    def __init__(self, me: NodeId, world: World, rng: Random) -> None:
+        super().__init__(me, world, rng)
+        self.buckets_ready = 0
+
+    def on_gradient_ready(self, event: GradientReady) -> Actions:
+        def reduce(kind: str, slot: str, bucket: int) -> Reduce:
+            return Reduce(self.world.workers, kind, event.step, Buffer(slot, bucket), MEAN, event.samples)
+
+        actions: Actions = [reduce("gradient", GRADIENT, event.bucket)]
+        self.buckets_ready += 1
+        if self.buckets_ready == len(self.world.trainable):
+            self.buckets_ready = 0
+            actions += [
+                reduce("state", PARAMS, bucket)
+                for bucket in range(len(self.world.buckets))
+                if bucket not in self.world.trainable
+            ]
+        return actions
+
+    def on_step_finished(self, event: StepFinished) -> Actions:
+        self.step = event.step + 1
+        return [*apply_gradient(self.world), Compute(self.step)]
+
+
+def apply_gradient(world: World, scale: float = 1.0) -> Actions:
+    """Apply the worker's own gradient to its own parameters, through the user's optimizer."""
+    return [Apply(Buffer(GRADIENT, b), Buffer(PARAMS, b), scale=scale) for b in world.trainable]

@@ -1,0 +1,101 @@
+"""Asynchronous decentralized SGD: pairwise averaging that no step ever waits for."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from random import Random
+
+from weft.core.actions import Combine, Compute, Note, Send, add
+from weft.core.events import Received, Returned, StepFinished
+from weft.core.graph import Graph
+from weft.core.names import PARAMS, Buffer, Carries, NodeId, Result, Role, Slot
+from weft.core.peer import Actions, Peer
+from weft.core.strategy import Strategy
+from weft.core.world import World
+from weft.strategies.allreduce import apply_gradient
+from weft.topologies import Exponential, Topology
+
+OFFER = "offer"
+ANSWER = "answer"
+DELTA = "async_gossip.delta"
+
+
+@dataclass(frozen=True)
+class AsyncGossip(Strategy):
+    """AD-PSGD (Lian et al., ICML 2018), in a form that conserves the total under any delay.
+
+    A worker offers w to one random neighbour; the passive side computes d = (w_offer - w) / 2, adds d
+    and answers d; the active side subtracts d from whatever it holds by then. At most one own offer is
+    open; a step never waits.
+
+    Assumes: every Send ends in one Received there or one Returned here.
+    """
+
+    topology: Topology = field(default_factory=Exponential)
+
+    @property
+    def result(self) -> Result:
+        return Result.MEAN
+
+    def graph(self, num_workers: int) -> Graph:
+        return self.topology.graph(num_workers)
+
+    def slots(self, role: Role, world: World) -> tuple[Slot, ...]:
+        return (Slot(DELTA),)
+
+    def kinds(self) -> Mapping[str, Carries]:
+        return {OFFER: Carries.STATE, ANSWER: Carries.DELTA}
+
+    def peer(self, me: NodeId, world: World, rng: Random) -> Peer:
+        return AsyncGossipPeer(me, world, rng)
+
+
+class AsyncGossipPeer(Peer):
+    """Keeps one offer open at a time and answers those of others."""
+
+    def __init__(self, me: NodeId, world: World, rng: Random) -> None:
+        super().__init__(me, world, rng)
+        assert world.graph is not None
+        self._neighbours = world.graph.everyone(me)
+        self.unanswered = 0
+        """Buckets of the own offer that are still open."""
+
+    def on_step_finished(self, event: StepFinished) -> Actions:
+        self.step = event.step + 1
+        actions = apply_gradient(self.world)
+        if self._neighbours and not self.unanswered:
+            partner = self.rng.choice(self._neighbours)
+            self.unanswered = len(self.world.buckets)
+            actions += [
+                Send(partner, OFFER, self.step, bucket, Buffer(PARAMS, bucket)) for bucket in range(self.unanswered)
+            ]
+        return [*actions, Compute(self.step)]
+
+    def on_received(self, event: Received) -> Actions:
+        mine, delta = Buffer(PARAMS, event.bucket), Buffer(DELTA, event.bucket)
+        if event.body is None:
+            raise self.unexpected(event)
+        if event.kind == OFFER:
+            return [
+                Note("staleness", abs(self.step - event.clock)),
+                Combine(delta, 0.0, event.body, 0.5),
+                add(delta, mine, -0.5),
+                add(mine, delta),
+                Send(event.source, ANSWER, event.clock, event.bucket, delta),
+            ]
+        if event.kind == ANSWER and self.unanswered:
+            self.unanswered -= 1
+            return [add(mine, event.body, -1.0)]
+        raise self.unexpected(event)
+
+    def on_returned(self, event: Returned) -> Actions:
+        """A lost offer changed nothing; a lost answer is taken back, for its partner never subtracts it."""
+        if event.kind == OFFER:
+            self.unanswered -= 1
+            return []
+        assert event.body is not None
+        return [add(Buffer(PARAMS, event.bucket), event.body, -1.0)]
+
+    def waiting_for(self) -> str:
+        if self.unanswered:
+            return f"the user's iteration, with an offer open ({self.unanswered} buckets)"
+        return super().waiting_for()

@@ -1,0 +1,156 @@
+"""Downpour SGD: local steps, gradients pushed and parameters fetched every few of them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+
+from weft.core.actions import INNER, Apply, Compute, Note, Send, add, copy, rescale
+from weft.core.errors import ConfigError
+from weft.core.events import Received, StepFinished
+from weft.core.names import GRADIENT, PARAMS, Buffer, Carries, NodeId, Result, Role, Roles, Slot
+from weft.core.peer import Actions, Peer
+from weft.core.rules import Rule
+from weft.core.strategy import Strategy
+from weft.core.world import World
+from weft.strategies.allreduce import apply_gradient
+from weft.strategies.shards import check_servers
+
+PUSH = "push"
+FETCH = "fetch"
+PARAMETERS = "params"
+ACCRUED = "downpour.accrued"
+SERVER_RULE = "server"
+
+
+@dataclass(frozen=True)
+class Downpour(Strategy):
+    """Downpour SGD (Dean et al., NIPS 2012, section 4.1).
+
+    A worker steps alone, pushes its accrued gradient every `push` steps and fetches the parameters
+    every `fetch` steps; it waits for its own fetch, never for another worker. Each bucket's server
+    updates independently, with the user's optimizer or with `server` (the paper: adagrad(lr=...)).
+    scale='mean' divides the server's learning rate by the workers' number, 'sum' (the paper) does not.
+
+    Assumes: channels are FIFO per (source, target), so a fetch sees the push before it.
+    """
+
+    push: int = 1
+    fetch: int = 1
+    servers: int = 1
+    server: Rule | None = None
+    scale: str = "mean"
+
+    @property
+    def result(self) -> Result:
+        return Result.SERVERS
+
+    def __post_init__(self) -> None:
+        check_servers("downpour", self.servers)
+        for name in ("push", "fetch"):
+            if getattr(self, name) < 1:
+                raise ConfigError(
+                    f"{name} is {getattr(self, name)}, but it counts steps.\n  Use 'downpour({name}=1)' for every step."
+                )
+        if self.scale not in ("mean", "sum"):
+            raise ConfigError(f"scale is '{self.scale}', but it is 'mean' or 'sum'.\n  Use 'downpour(scale=mean)'.")
+
+    def roles(self, num_workers: int) -> Roles:
+        return Roles(num_workers, self.servers)
+
+    def slots(self, role: Role, world: World) -> tuple[Slot, ...]:
+        return (Slot(ACCRUED),) if role is Role.WORKER else ()
+
+    def kinds(self) -> Mapping[str, Carries]:
+        return {PUSH: Carries.GRADIENT, FETCH: Carries.NOTHING, PARAMETERS: Carries.STATE}
+
+    def rules(self) -> Mapping[str, Rule]:
+        return {} if self.server is None else {SERVER_RULE: self.server}
+
+    def peer(self, me: NodeId, world: World, rng: Random) -> Peer:
+        if world.role(me) is Role.WORKER:
+            return DownpourWorker(self, me, world, rng)
+        return DownpourServer(self, me, world, rng)
+
+
+class DownpourWorker(Peer):
+    """Steps alone between its pushes and fetches."""
+
+    def __init__(self, recipe: Downpour, me: NodeId, world: World, rng: Random) -> None:
+        super().__init__(me, world, rng)
+        self._recipe = recipe
+        self.samples = 0.0
+        self.missing = 0
+
+    def on_step_finished(self, event: StepFinished) -> Actions:
+        self.step = event.step + 1
+        self.samples += event.samples
+        trained = self.world.trainable
+        actions: Actions = [add(Buffer(ACCRUED, b), Buffer(GRADIENT, b)) for b in trained]
+        actions += apply_gradient(self.world)
+        if self.step % self._recipe.push == 0:
+            for b in trained:
+                accrued = Buffer(ACCRUED, b)
+                actions += [
+                    Send(self.world.server_of(b), PUSH, event.step, b, accrued, self.samples),
+                    rescale(accrued, 0.0),
+                ]
+            self.samples = 0.0
+        if self.step % self._recipe.fetch:
+            return [*actions, Compute(self.step)]
+        self.missing = len(trained)
+        return actions + [Send(self.world.server_of(b), FETCH, self.step, b) for b in trained]
+
+    def on_received(self, event: Received) -> Actions:
+        if event.kind != PARAMETERS or event.body is None or not self.missing:
+            raise self.unexpected(event)
+        self.missing -= 1
+        actions: Actions = [copy(Buffer(PARAMS, event.bucket), event.body)]
+        return actions if self.missing else [*actions, Compute(self.step)]
+
+    def waiting_for(self) -> str:
+        if self.missing:
+            return f"the parameters it fetched before step {self.step} ({self.missing} buckets to go)"
+        return super().waiting_for()
+
+
+class DownpourServer(Peer):
+    """Applies every push as it comes and answers every fetch at once."""
+
+    def __init__(self, recipe: Downpour, me: NodeId, world: World, rng: Random) -> None:
+        super().__init__(me, world, rng)
+        self._rule = INNER if recipe.server is None else SERVER_RULE
+        self._sum = recipe.scale == "sum"
+        mine = world.buckets_of(me)
+        self.version = dict.fromkeys(mine, 0)
+        """How many pushes each bucket has taken."""
+        self.fetched = {b: [0] * world.num_workers for b in mine}
+        """The version that each worker last fetched."""
+        self.samples: dict[NodeId, float] = {}
+
+    def on_started(self, event: object) -> Actions:
+        return []
+
+    def on_received(self, event: Received) -> Actions:
+        bucket, worker = event.bucket, event.source
+        if bucket not in self.version:
+            raise self.unexpected(event)
+        if event.kind == FETCH:
+            self.fetched[bucket][worker] = self.version[bucket]
+            return [Send(worker, PARAMETERS, event.clock, bucket, Buffer(PARAMS, bucket))]
+        if event.kind != PUSH or event.body is None:
+            raise self.unexpected(event)
+        age = self.version[bucket] - self.fetched[bucket][worker]
+        self.version[bucket] += 1
+        self.samples[worker] = event.weight
+        scale = self._share(event.weight)
+        return [Note("staleness", age), Apply(event.body, Buffer(PARAMS, bucket), self._rule, scale)]
+
+    def _share(self, weight: float) -> float:
+        """This push's share of the samples that all workers push, by each worker's latest push."""
+        mean = sum(self.samples.values()) / len(self.samples)
+        if not mean:
+            return 0.0
+        return weight / mean if self._sum else weight / (mean * self.world.num_workers)
+
+    def waiting_for(self) -> str:
+        return "pushes and fetches"

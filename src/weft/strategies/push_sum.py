@@ -1,0 +1,115 @@
+"""Stochastic gradient push: averaging over directed graphs, de-biased by a travelling weight."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from random import Random
+
+from weft.core.actions import Combine, Compute, Note, Send, add, copy, rescale
+from weft.core.events import Received, Returned, Started, StepFinished
+from weft.core.graph import Graph
+from weft.core.names import PARAMS, Buffer, Carries, NodeId, Result, Role, Slot
+from weft.core.peer import Actions, Peer
+from weft.core.strategy import Strategy
+from weft.core.world import World
+from weft.strategies.allreduce import apply_gradient
+from weft.topologies import Exponential, Topology
+from weft.topologies.weights import push_share
+
+SHARE = "share"
+MASS = "push_sum.mass"
+
+
+@dataclass(frozen=True)
+class PushSum(Strategy):
+    """SGP (Assran et al., ICML 2019, algorithm 1).
+
+    A worker keeps a mass x and a weight; `params` is z = x / weight, where the gradient is taken.
+    x moves by what the optimizer moved z; then equal shares of x and of the weight are pushed to the
+    targets of this round, and the shares of all sources of this round are awaited.
+
+    A share that comes early is added at once: sums do not mind the order, and the total mass (live
+    and in flight) stays N under any delay. BatchNorm's means stay the worker's own.
+    """
+
+    topology: Topology = field(default_factory=lambda: Exponential(one_peer=True))
+
+    @property
+    def result(self) -> Result:
+        return Result.MEAN
+
+    def graph(self, num_workers: int) -> Graph:
+        return self.topology.graph(num_workers)
+
+    def slots(self, role: Role, world: World) -> tuple[Slot, ...]:
+        return (Slot(MASS),)
+
+    def kinds(self) -> Mapping[str, Carries]:
+        return {SHARE: Carries.STATE}
+
+    def peer(self, me: NodeId, world: World, rng: Random) -> Peer:
+        return PushSumPeer(me, world, rng)
+
+
+class PushSumPeer(Peer):
+    """Holds mass and weight for each bucket; waits for the shares of its step."""
+
+    def __init__(self, me: NodeId, world: World, rng: Random) -> None:
+        super().__init__(me, world, rng)
+        assert world.graph is not None
+        self._graph = world.graph
+        self.weight = dict.fromkeys(world.trainable, 1.0)
+        self.arrived: dict[int, list[NodeId]] = {}
+        """Who sent the shares of each clock that have come, once for each bucket."""
+        self.mixing = False
+
+    def on_started(self, event: Started) -> Actions:
+        return [*(copy(Buffer(MASS, b), Buffer(PARAMS, b)) for b in self.weight), Compute(0)]
+
+    def on_step_finished(self, event: StepFinished) -> Actions:
+        self.step = event.step + 1
+        self.mixing = True
+        actions: Actions = [add(Buffer(MASS, b), Buffer(PARAMS, b), -1.0) for b in self.weight]
+        actions += apply_gradient(self.world)
+        share = push_share(self._graph, self.me, event.step)
+        for b in self.weight:
+            mass = Buffer(MASS, b)
+            self.weight[b] *= share
+            actions += [add(mass, Buffer(PARAMS, b)), rescale(mass, share)]
+            actions += [
+                Send(target, SHARE, event.step, b, mass, self.weight[b])
+                for target in self._graph.targets(self.me, event.step)
+            ]
+        return actions + self._go_on_if_complete()
+
+    def on_received(self, event: Received) -> Actions:
+        if event.kind != SHARE or event.body is None:
+            raise self.unexpected(event)
+        self.arrived.setdefault(event.clock, []).append(event.source)
+        actions = self._take(event.bucket, event.body, event.weight)
+        return actions + self._go_on_if_complete() if self.mixing else actions
+
+    def on_returned(self, event: Returned) -> Actions:
+        """The mass of a share that never arrived goes back to its sender."""
+        assert event.body is not None
+        return self._take(event.bucket, event.body, event.weight)
+
+    def _take(self, bucket: int, body: Buffer, weight: float) -> Actions:
+        self.weight[bucket] += weight
+        return [add(Buffer(MASS, bucket), body)]
+
+    def _go_on_if_complete(self) -> Actions:
+        clock = self.step - 1
+        expected = len(self._graph.sources(self.me, clock)) * len(self.weight)
+        if len(self.arrived.get(clock, ())) < expected:
+            return []
+        self.mixing = False
+        self.arrived.pop(clock, None)
+        debiased = [Combine(Buffer(PARAMS, b), 0.0, Buffer(MASS, b), 1.0 / weight) for b, weight in self.weight.items()]
+        return [Note("staleness", 0), *debiased, Compute(self.step)]
+
+    def waiting_for(self) -> str:
+        if not self.mixing:
+            return super().waiting_for()
+        clock = self.step - 1
+        missing = sorted(set(self._graph.sources(self.me, clock)) - set(self.arrived.get(clock, ())))
+        return f"the shares of step {clock} from worker {', '.join(map(str, missing))}"
