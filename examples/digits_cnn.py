@@ -15,8 +15,8 @@ import weft
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--epochs", type=int, default=10)
-parser.add_argument("--batch-size", type=int, default=8, help="samples of one worker in one step")
-parser.add_argument("--lr", type=float, default=0.05)
+parser.add_argument("--batch-size", type=int, default=4, help="samples of one worker in one step")
+parser.add_argument("--lr", type=float, default=0.1)
 parser.add_argument("--save", help="write the trained model to this safetensors file")
 args = parser.parse_args()
 
@@ -63,7 +63,7 @@ for epoch in worker.epochs(args.epochs):
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(model(images), labels)
         loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        nn.utils.clip_grad_norm_(model.parameters(), 5.0)
         optimizer.step()
     scheduler.step()
     worker.report(accuracy=lambda: evaluate(model))

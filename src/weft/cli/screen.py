@@ -8,7 +8,12 @@ from rich.markup import escape
 
 from weft.core.errors import NodeLost, WeftError
 
+PLAIN_WIDTH = 120
+"""How wide tables may be where no terminal says it: in files and pipes."""
+
 screen = Console(highlight=False)
+if not screen.is_terminal:
+    screen.width = PLAIN_WIDTH
 errors = Console(stderr=True, highlight=False, soft_wrap=True)
 
 PACKAGE = str(Path(__file__).resolve().parents[1])

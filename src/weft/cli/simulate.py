@@ -7,12 +7,14 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
+from weft.cli.outcomes import show_outcomes
 from weft.cli.plot import check_plot, plot_curves
-from weft.cli.screen import errors, human_bytes, human_seconds, screen
+from weft.cli.screen import errors, human_seconds, screen
 from weft.config.cluster import load_cluster
+from weft.config.registry import STRATEGIES
 from weft.config.settings import Settings
+from weft.core.errors import ConfigError
 from weft.engines.environment import settings_of
 from weft.engines.outcome import Outcome
 from weft.engines.simulated import Job, Watcher
@@ -31,7 +33,7 @@ def simulate(
     ] = None,
     strategy: Annotated[
         list[str] | None,
-        typer.Option(help="e.g. 'ssp(staleness=3)'; repeat it to compare.", show_default="allreduce"),
+        typer.Option(help="e.g. 'ssp(staleness=3)'; repeat it to compare, or say 'all'.", show_default="allreduce"),
     ] = None,
     cluster: Annotated[
         str | None, typer.Option(help="rack, cloud, edge, or a file ending in .toml.", show_default="rack")
@@ -64,10 +66,10 @@ def simulate(
             settings.seed or 0,
             settings.steps,
         )
-        for text in settings.strategy or (None,)
+        for text in _expanded(settings.strategy)
     ]
     outcomes = [_run(job, dry) for job in jobs]
-    show(outcomes, dry)
+    show_outcomes(outcomes)
     if json_file is not None:
         json_file.write_text(json.dumps([outcome.to_json() for outcome in outcomes], indent=1) + "\n")
     if plot is not None:
@@ -75,9 +77,14 @@ def simulate(
         screen.print(f"picture: {plot}")
 
 
-def _check_writable(path: Path | None) -> None:
-    from weft.core.errors import ConfigError
+def _expanded(strategies: tuple[str, ...] | None) -> tuple[str | None, ...]:
+    """'all' stands for every strategy by its name; nothing leaves the choice to the script."""
+    if strategies is None:
+        return (None,)
+    return tuple(name for text in strategies for name in (STRATEGIES if text == "all" else (text,)))
 
+
+def _check_writable(path: Path | None) -> None:
     if path is not None and not path.parent.is_dir():
         raise ConfigError(f"'{path}' cannot be written: there is no folder '{path.parent}'.\n  Make it first.")
 
@@ -102,25 +109,3 @@ def _run(job: Job, dry: bool) -> Outcome:
             progress.console.print(f"worker 0: {line}", markup=False)
 
         return (run_dry if dry else run_simulation)(job, Watcher(show_line, on_step, on_plan))
-
-
-def show(outcomes: list[Outcome], dry: bool) -> None:
-    """The table: a row for each strategy."""
-    first = outcomes[0].to_json()
-    names = list(dict.fromkeys(name for outcome in outcomes for name in outcome.facts.final))
-    table = Table(title=f"{first['workers']} simulated workers, {first['samples']:.0f} samples, seed {first['seed']}")
-    table.add_column("strategy", no_wrap=True)
-    columns = ["virtual time", "samples/s", *([] if dry else ["loss", *names]), "sent", "staleness\nmean / max"]
-    for name in [*columns, *([] if dry else ["consensus"]), "waiting", "trace"]:
-        table.add_column(name, justify="right")
-    for outcome in outcomes:
-        row = outcome.to_json()
-        final = row["final"]
-        cells = [row["strategy"], human_seconds(row["virtual_s"]), f"{row['samples_per_s']:.0f}"]
-        if not dry:
-            cells += [f"{final[name]:.4f}" if name in final else "" for name in ("loss", *names)]
-        cells += [human_bytes(row["bytes_sent"]), f"{row['staleness_mean']:.1f} / {row['staleness_max']:.0f}"]
-        if not dry:
-            cells.append(f"{row['consensus']:.1e}" if row["consensus"] else "0")
-        table.add_row(*cells, f"{100 * row['waiting_fraction']:.0f} %", row["trace"])
-    screen.print(table)

@@ -115,14 +115,14 @@ def _build(what: str, call: Call, known: Mapping[str, type]) -> Any:
     names = parameters(cls)
     for name in call.kwargs:
         if name not in names:
-            raise ConfigError(
-                f"{what} '{call.name}' has no parameter '{name}'.\n  {did_you_mean(name, names) if names else 'It has none.'}"
-            )
+            hint = did_you_mean(name, names) if names else "It has none."
+            raise ConfigError(f"{what} '{call.name}' has no parameter '{name}'.\n  {hint}")
     try:
         bound = inspect.signature(cls).bind(*call.args, **call.kwargs)
     except TypeError as error:
         raise ConfigError(
-            f"{what} '{call.name}' cannot take these arguments: {error}.\n  Its parameters are: {', '.join(names) or 'none'}."
+            f"{what} '{call.name}' cannot take these arguments: {error}.\n"
+            f"  Its parameters are: {', '.join(names) or 'none'}."
         ) from error
     hints = get_type_hints(cls)
     for name, value in bound.arguments.items():

@@ -72,11 +72,12 @@ class Peer:
         """Tell the peer a fact; perform what it answers in order. Final: override `on_<event>`."""
         self.now = now
         kind = type(event)
-        handler = self._table.get(kind)
-        if handler is None:
-            raise IllegalAction(f"{event!r} is not an event; the vocabulary of core/events.py is closed.")
         try:
-            actions = handler(self, event)
+            actions = self._table[kind](self, event)
+        except KeyError:
+            if kind in self._table:
+                raise
+            raise IllegalAction(f"{event!r} is not an event; the vocabulary of core/events.py is closed.") from None
         except ProtocolError as error:
             self._story.keep((now, event, ()))
             error.story = error.story or self.story()

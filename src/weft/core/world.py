@@ -3,14 +3,15 @@
 from dataclasses import dataclass, field
 
 from weft.core.graph import Graph
-from weft.core.names import Bucket, NodeId, Role, Roles
+from weft.core.names import GRADIENT, PARAMS, Bucket, Buffer, NodeId, Role, Roles
 
 
 @dataclass(frozen=True)
 class World:
     """What every node knows before it starts; workers have the ids below `num_workers`, servers follow.
 
-    `hosts[node]` is the number of the host on which a node runs.
+    `hosts[node]` is the number of the host on which a node runs. `params[b]` and `gradient[b]` name
+    the buckets of those slots, ready made because peers say them so often.
     """
 
     roles: Roles
@@ -21,12 +22,16 @@ class World:
     workers: tuple[NodeId, ...] = field(init=False)
     servers: tuple[NodeId, ...] = field(init=False)
     trainable: tuple[int, ...] = field(init=False)
+    params: tuple[Buffer, ...] = field(init=False, repr=False)
+    gradient: tuple[Buffer, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         num_workers, num_servers = self.roles
         object.__setattr__(self, "workers", tuple(range(num_workers)))
         object.__setattr__(self, "servers", tuple(range(num_workers, num_workers + num_servers)))
         object.__setattr__(self, "trainable", tuple(i for i, b in enumerate(self.buckets) if b.trainable))
+        for slot in (PARAMS, GRADIENT):
+            object.__setattr__(self, slot, tuple(Buffer(slot, i) for i in range(len(self.buckets))))
 
     @property
     def num_workers(self) -> int:

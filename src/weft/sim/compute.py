@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from math import exp
 from random import Random
 from typing import Protocol
@@ -49,11 +50,7 @@ class Trace:
         return row[step % len(row)]
 
 
-def ready_times_s(duration_s: float, num_elements: Sequence[int]) -> list[float]:
-    """When backward fills each bucket, counted from the start of the iteration."""
-    total = sum(num_elements) or 1
-    done, times = 0, []
-    for size in num_elements:
-        done += size
-        times.append(duration_s * (FORWARD_SHARE + (1 - FORWARD_SHARE) * done / total))
-    return times
+def ready_shares(num_elements: Sequence[int]) -> list[float]:
+    """When backward has filled each bucket, as a share of the iteration's time; the last is at its end."""
+    total = sum(num_elements)
+    return [FORWARD_SHARE + (1 - FORWARD_SHARE) * done / total for done in accumulate(num_elements)]

@@ -13,7 +13,6 @@ class Facts:
     num_workers: int
     num_events: int = 0
     bytes_sent: int = 0
-    num_messages: int = 0
     steps: list[int] = field(init=False)
     samples: float = 0.0
     compute_s: list[float] = field(init=False)

@@ -61,7 +61,7 @@ class NativeReduce:
         start_ns = max(self._kernel.now_ns, self._free_ns.get(action.group, 0))
         seconds = allreduce_s(size, num_bytes, self._network.worst_link(action.group))
         end_ns = self._free_ns[action.group] = start_ns + to_ns(seconds)
-        self._kernel.at(end_ns, self._finish, action, contributions, priority=FIRST)
+        self._kernel.at(end_ns, self._finish, (action, contributions), FIRST)
         return allreduce_bytes(size, num_bytes)
 
     def _finish(self, action: Reduce, contributions: dict[NodeId, tuple[Payload, float]]) -> None:

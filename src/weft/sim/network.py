@@ -35,7 +35,7 @@ class HostLinks:
         self._within = within
         self._out_free_ns = [0] * (len(between) + len(hosts))
         self._in_free_ns = [0] * (len(between) + len(hosts))
-        self._ports: dict[tuple[NodeId, NodeId], tuple[int, int, int, float]] = {}
+        self._ports: list[dict[NodeId, tuple[int, int, int, float]]] = [{} for _ in hosts]
 
     def link(self, source: NodeId, target: NodeId) -> Link:
         a, b = self._hosts[source], self._hosts[target]
@@ -52,15 +52,20 @@ class HostLinks:
         return a, b, to_ns(link.latency_s), NS_PER_S / link.bandwidth_bytes_per_s
 
     def arrival_ns(self, source: NodeId, target: NodeId, num_bytes: int, now_ns: int) -> int:
-        port = self._ports.get((source, target))
+        ports = self._ports[source]
+        port = ports.get(target)
         if port is None:
-            port = self._ports[source, target] = self._port(source, target)
+            port = ports[target] = self._port(source, target)
         out, into, latency_ns, ns_per_byte = port
         duration_ns = round(num_bytes * ns_per_byte)
-        start_ns = max(now_ns, self._out_free_ns[out])
+        start_ns = self._out_free_ns[out]
+        if start_ns < now_ns:
+            start_ns = now_ns
         self._out_free_ns[out] = start_ns + duration_ns
-        end_ns = max(start_ns + latency_ns, self._in_free_ns[into]) + duration_ns
-        self._in_free_ns[into] = end_ns
+        comes_in_ns = start_ns + latency_ns
+        if comes_in_ns < self._in_free_ns[into]:
+            comes_in_ns = self._in_free_ns[into]
+        self._in_free_ns[into] = end_ns = comes_in_ns + duration_ns
         return end_ns
 
     def worst_link(self, group: Sequence[NodeId]) -> Link:

@@ -35,19 +35,21 @@ def _number(name: str) -> int:
     return number
 
 
-_INTEGERS: dict[type, Callable[[Any], tuple[int, int, int]]] = {
+Integers = tuple[int, int, int]
+
+_INTEGERS: dict[type, Callable[[Any], Integers]] = {
     Started: lambda e: (1, e.view, 0),
     GradientReady: lambda e: (2, e.step, e.bucket),
     StepFinished: lambda e: (3, e.step, 0),
     EpochFinished: lambda e: (4, e.epoch, 0),
-    Received: lambda e: (5 + (e.source << 8), e.clock, (_number(e.kind) << 16) + e.bucket),
-    Returned: lambda e: (6 + (e.target << 8), e.clock, (_number(e.kind) << 16) + e.bucket),
-    Reduced: lambda e: (7, e.clock, (_number(e.buffer.slot) << 16) + e.buffer.bucket),
+    Received: lambda e: (e.source << 8 | 5, e.clock, _number(e.kind) << 16 | e.bucket),
+    Returned: lambda e: (e.target << 8 | 6, e.clock, _number(e.kind) << 16 | e.bucket),
+    Reduced: lambda e: (7, e.clock, _number(e.buffer.slot) << 16 | e.buffer.bucket),
     TimerFired: lambda e: (8, 0, _number(e.name)),
     MembersChanged: lambda e: (9, e.view, len(e.members)),
 }
 
-FLUSH_AT = 1 << 16
+FLUSH_AT = 1 << 14
 
 
 class TraceHash:
@@ -55,22 +57,24 @@ class TraceHash:
 
     def __init__(self) -> None:
         self._hash = blake2b(digest_size=8)
-        self._integers = array("q")
+        self._pending: list[tuple[int, NodeId, Event]] = []
 
     def record(self, now_ns: int, node: NodeId, event: Event, actions: Sequence[Action]) -> None:
-        integers = self._integers
-        integers.append(now_ns)
-        integers.append(node)
-        integers.extend(_INTEGERS[type(event)](event))
-        if len(integers) > FLUSH_AT:
-            self._hash.update(integers.tobytes())
-            del integers[:]
+        self._pending.append((now_ns, node, event))
+        if len(self._pending) >= FLUSH_AT:
+            self._flush()
+
+    def _flush(self) -> None:
+        integers = array("q")
+        for now_ns, node, event in self._pending:
+            integers.extend((now_ns, node, *_INTEGERS[type(event)](event)))
+        self._hash.update(integers.tobytes())
+        self._pending.clear()
 
     def hexdigest(self) -> str:
         """Sixteen hexadecimal digits: the same for the same seed and commit."""
-        digest = self._hash.copy()
-        digest.update(self._integers.tobytes())
-        return digest.hexdigest()
+        self._flush()
+        return self._hash.hexdigest()
 
 
 class Recording(TraceHash):

@@ -42,7 +42,7 @@ class ResultModel:
         distance, norm = 0.0, 0.0
         for bucket in self._world.trainable:
             workers = self._workers(bucket)
-            mean: Array = np.mean(workers, axis=0, dtype=np.float64)
+            mean: Array = np.asarray(np.mean(workers, axis=0, dtype=np.float64))
             norm += float(np.sum(mean**2))
             distance += sum(float(np.sum((worker - mean) ** 2)) for worker in workers) / len(workers)
         return float(np.sqrt(distance / norm)) if norm else 0.0

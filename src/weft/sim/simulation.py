@@ -21,7 +21,7 @@ from weft.core.names import GRADIENT, INBOX, Buffer, Carries, NodeId
 from weft.core.peer import Peer
 from weft.core.strategy import Strategy
 from weft.core.world import World
-from weft.sim.compute import ComputeTime, ready_times_s
+from weft.sim.compute import ComputeTime, ready_shares
 from weft.sim.facts import Facts
 from weft.sim.kernel import NS_PER_S, Kernel, to_ns
 from weft.sim.native import NativeReduce
@@ -92,7 +92,9 @@ class Simulation:
         self._rng = Random(f"compute/{seed}")
         self._with_hyper = {kind for kind, carries in strategy.kinds().items() if carries is Carries.GRADIENT}
         self._kinds = set(strategy.kinds())
-        self._sizes = [world.buckets[b].num_elements for b in world.trainable]
+        self._inbox = [Buffer(INBOX, bucket) for bucket in range(len(world.buckets))]
+        shares = ready_shares([world.buckets[b].num_elements for b in world.trainable])
+        self._ready = [(b, share * NS_PER_S) for b, share in zip(world.trainable, shares, strict=True)]
         self.nodes = [
             Node(
                 id,
@@ -107,7 +109,7 @@ class Simulation:
     def run(self) -> Facts:
         """Run to the end; raises Deadlock, NodeLost or ProtocolError when it cannot be reached."""
         for node in self.nodes:
-            self.kernel.at(0, self._deliver, node, Started(self.world.view))
+            self.kernel.at(0, self._deliver, (node, Started(self.world.view)))
         self.kernel.run()
         stuck = [node for node in self.nodes if node.user not in (User.ENDED, User.NONE)]
         if stuck and not self.kernel.stopped_because:
@@ -131,11 +133,11 @@ class Simulation:
 
     def _deliver(self, node: Node, event: Event) -> None:
         """Tell a node a fact and perform its answer."""
-        kernel = self.kernel
+        now_ns = self.kernel.now_ns
         self.facts.num_events += 1
-        actions = node.peer.handle(event, kernel.now_ns / NS_PER_S)
+        actions = node.peer.handle(event, now_ns / NS_PER_S)
         if self.recorder is not None:
-            self.recorder.record(kernel.now_ns, node.id, event, actions)
+            self.recorder.record(now_ns, node.id, event, actions)
         if actions:
             try:
                 self._perform(node, actions)
@@ -148,34 +150,35 @@ class Simulation:
             self._resume(node)
 
     def _receive(self, node: Node, event: Received, payload: Any, hyper: Any) -> None:
-        """Deliver a message; its body is named only while it is answered (rule 5)."""
-        if event.body is None:
-            self._deliver(node, event)
-            return
+        """Deliver a message with a body, which is named only while it is answered (rule 5)."""
         node.store.receive(event.body, payload, hyper)
         self._deliver(node, event)
         node.store.receive(None, None, None)
 
     def _perform(self, node: Node, actions: Sequence[Action]) -> None:
-        """Perform actions in the order in which they were emitted (rule 6)."""
-        store = node.store
-        updates: list[Apply] = []
-        for action in actions:
+        """Perform actions in the order in which they were emitted (rule 6).
+
+        Updates of several buckets by one rule, and the same message to several targets, go together.
+        """
+        i, num_actions = 0, len(actions)
+        while i < num_actions:
+            action = actions[i]
+            i += 1
             kind = type(action)
-            if updates and (kind is not Apply or not _same_update(updates[0], action)):
-                store.apply(updates)
-                updates = []
             if kind is Combine:
-                store.combine(action)  # type: ignore[arg-type]
+                node.store.combine(action)  # type: ignore[arg-type]
             elif kind is Send:
-                self._send(node, action)  # type: ignore[arg-type]
+                first = i - 1
+                while i < num_actions and _is_same_message(action, actions[i]):  # type: ignore[arg-type]
+                    i += 1
+                self._send(node, actions[first:i])  # type: ignore[arg-type]
             elif kind is Apply:
-                self._check_apply(node, action)  # type: ignore[arg-type]
-                updates.append(action)  # type: ignore[arg-type]
+                first = i - 1
+                while i < num_actions and _is_same_update(action, actions[i]):  # type: ignore[arg-type]
+                    i += 1
+                self._apply(node, actions[first:i])  # type: ignore[arg-type]
             else:
                 self._perform_rare(node, action)
-        if updates:
-            store.apply(updates)
 
     def _perform_rare(self, node: Node, action: Action) -> None:
         if isinstance(action, Compute):
@@ -187,7 +190,7 @@ class Simulation:
         elif isinstance(action, SetTimer):
             node.timers[action.name] = generation = node.timers.get(action.name, 0) + 1
             due_ns = max(self.kernel.now_ns, to_ns(action.at))
-            self.kernel.at(due_ns, self._fire, node, action.name, generation)
+            self.kernel.at(due_ns, self._fire, (node, action.name, generation))
         elif isinstance(action, Stop):
             self.kernel.stop(action.reason)
         else:
@@ -197,32 +200,41 @@ class Simulation:
         if node.timers[name] == generation:
             self._deliver(node, TimerFired(name))
 
-    def _send(self, node: Node, action: Send) -> None:
-        to, body = action.to, action.body
-        if not 0 <= to < len(self.nodes) or action.kind not in self._kinds:
-            raise IllegalAction(
-                f"{action} must go to a node of the world (0 to {len(self.nodes) - 1}) "
-                f"and be of a declared kind ({', '.join(sorted(self._kinds))})."
-            )
-        if action.data is not None and len(repr(action.data)) > DATA_BYTES_MAX:
-            raise IllegalAction(f"'{action.kind}' carries more than {DATA_BYTES_MAX} bytes of data; use its body.")
+    def _send(self, node: Node, actions: Sequence[Send]) -> None:
+        """Send one message to one or more targets: its value is captured once, its event is shared."""
+        first = actions[0]
+        kind, body = first.kind, first.body
+        if kind not in self._kinds:
+            raise IllegalAction(f"{first} is not of a declared kind ({', '.join(sorted(self._kinds))}).")
+        if first.data is not None and len(repr(first.data)) > DATA_BYTES_MAX:
+            raise IllegalAction(f"'{kind}' carries more than {DATA_BYTES_MAX} bytes of data; use its body.")
         source, size, payload, hyper = node.id, 0, None, None
         if body is not None:
             size = node.store.num_bytes(body)
             payload = node.store.capture(body)
-            if action.kind in self._with_hyper:
+            if kind in self._with_hyper:
                 hyper = node.store.hyper()
-            body = Buffer(INBOX, body.bucket, body.part)
-        self.facts.bytes_sent += size
-        self.facts.num_messages += 1
-        event = Received(source, action.kind, action.clock, action.bucket, body, action.weight, action.data)
-        kernel = self.kernel
-        arrival_ns = self._network.arrival_ns(source, to, size, kernel.now_ns)
-        kernel.at(arrival_ns, self._receive, self.nodes[to], event, payload, hyper)
+            body = self._inbox[body.bucket] if body.part is None else Buffer(INBOX, body.bucket, body.part)
+        self.facts.bytes_sent += size * len(actions)
+        event = Received(source, kind, first.clock, first.bucket, body, first.weight, first.data)
+        kernel, nodes, arrival_ns = self.kernel, self.nodes, self._network.arrival_ns
+        now_ns = kernel.now_ns
+        for action in actions:
+            to = action.to
+            if not 0 <= to < len(nodes):
+                raise IllegalAction(f"{action} goes to a node that is not of the world (0 to {len(nodes) - 1}).")
+            arrives_ns = arrival_ns(source, to, size, now_ns)
+            if payload is None:
+                kernel.at(arrives_ns, self._deliver, (nodes[to], event))
+            else:
+                kernel.at(arrives_ns, self._receive, (nodes[to], event, payload, hyper))
 
-    def _check_apply(self, node: Node, action: Apply) -> None:
-        if action.gradient.slot == GRADIENT and node.user is not User.IN_STEP:
-            raise IllegalAction(f"{action} came before StepFinished; the user may still edit the gradient (rule 11).")
+    def _apply(self, node: Node, actions: Sequence[Apply]) -> None:
+        if actions[0].gradient.slot == GRADIENT and node.user is not User.IN_STEP:
+            raise IllegalAction(
+                f"{actions[0]} came before StepFinished; the user may still edit the gradient (rule 11)."
+            )
+        node.store.apply(actions)
 
     def _start_compute(self, node: Node, action: Compute) -> None:
         if node.program is None or action.step != node.step:
@@ -262,7 +274,7 @@ class Simulation:
             return False
         if isinstance(request, StepDone):
             node.user = User.IN_STEP
-            self.kernel.at(self.kernel.now_ns, self._finish_step, node, request)
+            self.kernel.at(self.kernel.now_ns, self._finish_step, (node, request))
             return False
         if isinstance(request, SaveAsked):
             self._reports.save(node.id, request.path)
@@ -273,10 +285,10 @@ class Simulation:
         node.user = User.IN_BACKWARD
         seconds = self._compute.seconds(node.id, node.step, samples, self._rng)
         self.facts.compute_s[node.id] += seconds
-        now_ns, trainable = self.kernel.now_ns, self.world.trainable
-        for bucket, ready_s in zip(trainable, ready_times_s(seconds, self._sizes), strict=True):
+        now_ns, last = self.kernel.now_ns, self._ready[-1][0]
+        for bucket, share_ns in self._ready:
             event = GradientReady(node.step, bucket, samples)
-            self.kernel.at(now_ns + to_ns(ready_s), self._fill, node, event, bucket == trainable[-1])
+            self.kernel.at(now_ns + round(seconds * share_ns), self._fill, (node, event, bucket == last))
 
     def _fill(self, node: Node, event: GradientReady, is_last: bool) -> None:
         node.held = is_last
@@ -308,9 +320,24 @@ class Simulation:
             self._reports.add(node.id, request, self.kernel.now_s, self.facts)
 
 
-def _same_update(first: Apply, action: Any) -> bool:
-    return bool(
-        action.rule == first.rule
+def _is_same_message(first: Send, action: Action) -> bool:
+    """Two actions that differ in their target only; told by identity, which is how peers repeat themselves."""
+    return (
+        type(action) is Send
+        and action.body is first.body
+        and action.kind is first.kind
+        and action.clock == first.clock
+        and action.bucket == first.bucket
+        and action.weight == first.weight
+        and action.data is first.data
+    )
+
+
+def _is_same_update(first: Apply, action: Action) -> bool:
+    """Two actions that differ in their bucket only."""
+    return (
+        type(action) is Apply
+        and action.rule == first.rule
         and action.scale == first.scale
         and action.into.slot == first.into.slot
         and action.gradient.slot == first.gradient.slot

@@ -111,6 +111,10 @@ class NumpyStore:
     def apply(self, actions: Sequence[Apply]) -> None:
         first = actions[0]
         gradients = {action.into.bucket: self._array(action.gradient) for action in actions}
+        if len(gradients) < len(actions):  # a bucket more than once: one update after another (rule 6)
+            for action in actions:
+                self.apply([action])
+            return
         for action in actions:
             self._written(action.into)
         if first.rule == INNER:

@@ -56,4 +56,4 @@ class AllReducePeer(Peer):
 
 def apply_gradient(world: World, scale: float = 1.0) -> Actions:
     """Apply the worker's own gradient to its own parameters, through the user's optimizer."""
-    return [Apply(Buffer(GRADIENT, b), Buffer(PARAMS, b), scale=scale) for b in world.trainable]
+    return [Apply(world.gradient[b], world.params[b], scale=scale) for b in world.trainable]

@@ -7,7 +7,7 @@ from random import Random
 from weft.core.actions import Combine, Compute, Note, Send, add
 from weft.core.events import Received, Returned, StepFinished
 from weft.core.graph import Graph
-from weft.core.names import PARAMS, Buffer, Carries, NodeId, Result, Role, Slot
+from weft.core.names import Buffer, Carries, NodeId, Result, Role, Slot
 from weft.core.peer import Actions, Peer
 from weft.core.strategy import Strategy
 from weft.core.world import World
@@ -66,12 +66,12 @@ class AsyncGossipPeer(Peer):
             partner = self.rng.choice(self._neighbours)
             self.unanswered = len(self.world.buckets)
             actions += [
-                Send(partner, OFFER, self.step, bucket, Buffer(PARAMS, bucket)) for bucket in range(self.unanswered)
+                Send(partner, OFFER, self.step, bucket, self.world.params[bucket]) for bucket in range(self.unanswered)
             ]
         return [*actions, Compute(self.step)]
 
     def on_received(self, event: Received) -> Actions:
-        mine, delta = Buffer(PARAMS, event.bucket), Buffer(DELTA, event.bucket)
+        mine, delta = self.world.params[event.bucket], Buffer(DELTA, event.bucket)
         if event.body is None:
             raise self.unexpected(event)
         if event.kind == OFFER:
@@ -93,7 +93,7 @@ class AsyncGossipPeer(Peer):
             self.unanswered -= 1
             return []
         assert event.body is not None
-        return [add(Buffer(PARAMS, event.bucket), event.body, -1.0)]
+        return [add(self.world.params[event.bucket], event.body, -1.0)]
 
     def waiting_for(self) -> str:
         if self.unanswered:

@@ -6,8 +6,8 @@ from random import Random
 
 from weft.core.actions import INNER, Apply, Compute, Note, Send, add, copy, rescale
 from weft.core.errors import ConfigError
-from weft.core.events import Received, StepFinished
-from weft.core.names import GRADIENT, PARAMS, Buffer, Carries, NodeId, Result, Role, Roles, Slot
+from weft.core.events import Received, Started, StepFinished
+from weft.core.names import Buffer, Carries, NodeId, Result, Role, Roles, Slot
 from weft.core.peer import Actions, Peer
 from weft.core.rules import Rule
 from weft.core.strategy import Strategy
@@ -85,7 +85,7 @@ class DownpourWorker(Peer):
         self.step = event.step + 1
         self.samples += event.samples
         trained = self.world.trainable
-        actions: Actions = [add(Buffer(ACCRUED, b), Buffer(GRADIENT, b)) for b in trained]
+        actions: Actions = [add(Buffer(ACCRUED, b), self.world.gradient[b]) for b in trained]
         actions += apply_gradient(self.world)
         if self.step % self._recipe.push == 0:
             for b in trained:
@@ -104,7 +104,7 @@ class DownpourWorker(Peer):
         if event.kind != PARAMETERS or event.body is None or not self.missing:
             raise self.unexpected(event)
         self.missing -= 1
-        actions: Actions = [copy(Buffer(PARAMS, event.bucket), event.body)]
+        actions: Actions = [copy(self.world.params[event.bucket], event.body)]
         return actions if self.missing else [*actions, Compute(self.step)]
 
     def waiting_for(self) -> str:
@@ -127,7 +127,7 @@ class DownpourServer(Peer):
         """The version that each worker last fetched."""
         self.samples: dict[NodeId, float] = {}
 
-    def on_started(self, event: object) -> Actions:
+    def on_started(self, event: Started) -> Actions:
         return []
 
     def on_received(self, event: Received) -> Actions:
@@ -136,14 +136,14 @@ class DownpourServer(Peer):
             raise self.unexpected(event)
         if event.kind == FETCH:
             self.fetched[bucket][worker] = self.version[bucket]
-            return [Send(worker, PARAMETERS, event.clock, bucket, Buffer(PARAMS, bucket))]
+            return [Send(worker, PARAMETERS, event.clock, bucket, self.world.params[bucket])]
         if event.kind != PUSH or event.body is None:
             raise self.unexpected(event)
         age = self.version[bucket] - self.fetched[bucket][worker]
         self.version[bucket] += 1
         self.samples[worker] = event.weight
         scale = self._share(event.weight)
-        return [Note("staleness", age), Apply(event.body, Buffer(PARAMS, bucket), self._rule, scale)]
+        return [Note("staleness", age), Apply(event.body, self.world.params[bucket], self._rule, scale)]
 
     def _share(self, weight: float) -> float:
         """This push's share of the samples that all workers push, by each worker's latest push."""

@@ -3,7 +3,7 @@
 from weft.core.actions import Compute, Note, Send, copy
 from weft.core.errors import UnexpectedMessage
 from weft.core.events import EpochFinished, Received
-from weft.core.names import PARAMS, Buffer, NodeId
+from weft.core.names import NodeId
 from weft.core.peer import Actions
 from weft.core.world import World
 
@@ -76,7 +76,7 @@ class Election:
                 f"from worker {event.source}, but awaits that of epoch {self.clock}."
             )
         self.missing.discard(event.bucket)
-        actions: Actions = [copy(Buffer(PARAMS, event.bucket), event.body)]
+        actions: Actions = [copy(self._world.params[event.bucket], event.body)]
         return actions if self.missing else [*actions, *self._close(step)]
 
     def _decide(self, step: int) -> Actions:
@@ -91,7 +91,7 @@ class Election:
             self.missing = self.missing or set(buckets)
             return []
         actions: Actions = [
-            Send(to, BEST, self.clock, b, Buffer(PARAMS, b))
+            Send(to, BEST, self.clock, b, self._world.params[b])
             for to in self._world.workers
             if to != self._me
             for b in buckets

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from random import Random
 
-from weft.core.actions import Combine, Compute, Note, Send, copy, rescale
+from weft.core.actions import Combine, Compute, Send, copy
 from weft.core.errors import ConfigError
 from weft.core.events import Received, Started, StepFinished
 from weft.core.graph import Graph
-from weft.core.names import PARAMS, Buffer, Carries, NodeId, Result, Role, Slot
+from weft.core.names import Buffer, Carries, NodeId, Result, Role, Slot
 from weft.core.peer import Actions, Peer
 from weft.core.strategy import Strategy
 from weft.core.world import World
@@ -66,6 +66,29 @@ class Gossip(Strategy):
         return GossipPeer(self, mixing(world.graph, self.weights), me, world, rng)
 
 
+class Gathering:
+    """The parameters of one clock that are in its sums, and how many bodies are missing.
+
+    `row` holds the mixing weights, or is None where samples are the weights.
+    """
+
+    def __init__(self, sums: Mapping[int, Buffer], num_sources: int, row: Mapping[NodeId, float] | None) -> None:
+        self._sums = sums
+        self._row = row
+        self.missing = num_sources * len(sums)
+        self.weight = 0.0
+        self.arrived: dict[int, set[NodeId]] = {bucket: set() for bucket in sums}
+
+    def add(self, source: NodeId, bucket: int, body: Buffer, samples: float) -> Combine:
+        arrived = self.arrived[bucket]
+        weight = samples if self._row is None else self._row[source]
+        keep = 1.0 if arrived else 0.0
+        arrived.add(source)
+        self.missing -= 1
+        self.weight += weight
+        return Combine(self._sums[bucket], keep, body, weight)
+
+
 class GossipPeer(Peer):
     """Adds up weighted parameters, one sum for each step that may be under way."""
 
@@ -73,14 +96,14 @@ class GossipPeer(Peer):
         super().__init__(me, world, rng)
         assert world.graph is not None
         self._graph = world.graph
-        self._weights = weights
         self._step_first = recipe.order == STEP_FIRST
-        self._by_samples = self._step_first and self._graph.degree == world.num_workers - 1
-        self._num_sums = self._graph.lead_max + 1
-        self.arrived: dict[int, dict[int, set[NodeId]]] = {}
-        """Whose parameters are in the sums, by clock and bucket."""
-        self.total: dict[int, float] = {}
-        """The weights of the parameters in a clock's sums, over all buckets."""
+        is_complete = self._graph.edges_per_step == world.num_workers * (world.num_workers - 1)
+        self._by_samples = self._step_first and is_complete
+        self._sums = [{b: Buffer(f"{MIX}.{i}", b) for b in world.trainable} for i in range(self._graph.lead_max + 1)]
+        rounds = range(self._graph.num_rounds)
+        self._rows = [{me: weights.keep(me, clock), **weights.row(me, clock)} for clock in rounds]
+        self.gathered: dict[int, Gathering] = {}
+        """What has come of each clock that is not mixed yet."""
         self.is_mixing = False
         """The step is finished here, and its neighbours' parameters are awaited."""
 
@@ -91,21 +114,18 @@ class GossipPeer(Peer):
         """Put the own parameters into the sum and send them to all targets of this clock."""
         actions: Actions = []
         targets = self._graph.targets(self.me, clock)
-        keep = samples if self._by_samples else self._weights.keep(self.me, clock)
+        gathering = self.gathered.get(clock) or self._begin(clock)
         for bucket in self.world.trainable:
-            actions.append(self._add(self.me, clock, bucket, Buffer(PARAMS, bucket), keep))
-            actions += [Send(to, MIX, clock, bucket, Buffer(PARAMS, bucket), samples) for to in targets]
+            body = self.world.params[bucket]
+            actions.append(gathering.add(self.me, bucket, body, samples))
+            actions += [Send(to, MIX, clock, bucket, body, samples) for to in targets]
         return actions
 
-    def _add(self, source: NodeId, clock: int, bucket: int, body: Buffer, weight: float) -> Combine:
-        arrived = self.arrived.get(clock)
-        if arrived is None:
-            arrived = self.arrived[clock] = {b: set() for b in self.world.trainable}
-            self.total[clock] = 0.0
-        keep = 1.0 if arrived[bucket] else 0.0
-        arrived[bucket].add(source)
-        self.total[clock] += weight
-        return Combine(Buffer(f"{MIX}.{clock % self._num_sums}", bucket), keep, body, weight)
+    def _begin(self, clock: int) -> Gathering:
+        row = self._rows[clock % len(self._rows)]
+        sums = self._sums[clock % len(self._sums)]
+        self.gathered[clock] = gathering = Gathering(sums, len(row), None if self._by_samples else row)
+        return gathering
 
     def on_step_finished(self, event: StepFinished) -> Actions:
         self.step = event.step + 1
@@ -118,43 +138,34 @@ class GossipPeer(Peer):
     def on_received(self, event: Received) -> Actions:
         if event.kind != MIX or event.body is None:
             raise self.unexpected(event)
-        clock = event.clock
-        weight = event.weight if self._by_samples else self._weights.row(self.me, clock)[event.source]
-        actions: Actions = [self._add(event.source, clock, event.bucket, event.body, weight)]
-        return actions + self._mix_if_complete() if self.is_mixing else actions
+        gathering = self.gathered.get(event.clock) or self._begin(event.clock)
+        actions: Actions = [gathering.add(event.source, event.bucket, event.body, event.weight)]
+        if self.is_mixing and not gathering.missing:
+            actions += self._mix_if_complete()
+        return actions
 
     def _mix_if_complete(self) -> Actions:
         clock = self.step - 1
-        if self._missing(clock):
+        gathering = self.gathered[clock]
+        if gathering.missing:
             return []
         self.is_mixing = False
-        del self.arrived[clock]
-        total = self.total.pop(clock) / len(self.world.trainable)
-        actions: Actions = [Note("staleness", 0)]
-        for bucket in self.world.trainable:
-            sum_ = Buffer(f"{MIX}.{clock % self._num_sums}", bucket)
-            if self._by_samples:
-                if not total:
-                    continue
-                actions.append(rescale(sum_, 1.0 / total))
-            actions.append(copy(Buffer(PARAMS, bucket), sum_))
+        del self.gathered[clock]
+        weight = gathering.weight / len(self.world.trainable)
+        actions: Actions = []
+        for bucket, total in self._sums[clock % len(self._sums)].items():
+            if not self._by_samples:
+                actions.append(copy(self.world.params[bucket], total))
+            elif weight:
+                actions.append(Combine(self.world.params[bucket], 0.0, total, 1.0 / weight))
         if self._step_first:
             return [*actions, Compute(self.step)]
         return [*actions, *apply_gradient(self.world), *self._offer(self.step, 1.0), Compute(self.step)]
 
-    def _missing(self, clock: int) -> list[NodeId]:
-        """Whose parameters of a clock have not all arrived."""
-        arrived = self.arrived.get(clock)
-        if arrived is None:
-            return [self.me]
-        expected = len(self._graph.sources(self.me, clock)) + 1
-        if all(len(sources) == expected for sources in arrived.values()):
-            return []
-        everyone = {self.me, *self._graph.sources(self.me, clock)}
-        return sorted({node for sources in arrived.values() for node in everyone - sources})
-
     def waiting_for(self) -> str:
         if not self.is_mixing:
             return super().waiting_for()
-        names = ", ".join(str(source) for source in self._missing(self.step - 1))
-        return f"the parameters of step {self.step - 1} from worker {names}"
+        clock = self.step - 1
+        everyone = set(self._rows[clock % len(self._rows)])
+        late = {node for arrived in self.gathered[clock].arrived.values() for node in everyone - arrived}
+        return f"the parameters of step {clock} from worker {', '.join(map(str, sorted(late)))}"

@@ -7,7 +7,7 @@ from random import Random
 from weft.core.actions import MEAN, Compute, Reduce
 from weft.core.errors import ConfigError
 from weft.core.events import Reduced, StepFinished
-from weft.core.names import PARAMS, Buffer, Carries, NodeId, Result
+from weft.core.names import Carries, NodeId, Result
 from weft.core.peer import Actions, Peer
 from weft.core.strategy import Strategy
 from weft.core.world import World
@@ -60,7 +60,7 @@ class LocalSGDPeer(Peer):
             return [*actions, Compute(self.step)]
         self.unreduced = len(self.world.buckets)
         actions += [
-            Reduce(self.world.workers, "average", event.step, Buffer(PARAMS, bucket), MEAN, self.samples)
+            Reduce(self.world.workers, "average", event.step, self.world.params[bucket], MEAN, self.samples)
             for bucket in range(self.unreduced)
         ]
         self.samples = 0.0

@@ -8,7 +8,7 @@ from weft.core.actions import Apply, Combine, Compute, Note, Send, rescale
 from weft.core.errors import ConfigError
 from weft.core.events import EpochFinished, Received, StepFinished
 from weft.core.graph import Graph
-from weft.core.names import GRADIENT, PARAMS, Buffer, Carries, NodeId, Result, Role, Slot
+from weft.core.names import Buffer, Carries, NodeId, Result, Role, Slot
 from weft.core.peer import Actions, Peer
 from weft.core.strategy import Strategy
 from weft.core.world import World
@@ -95,7 +95,7 @@ class NeighboursPeer(Peer):
         self.step = event.step + 1
         self.election.remember(event.loss)
         return [
-            Send(target, NEWS, event.step, b, Buffer(GRADIENT, b), event.samples)
+            Send(target, NEWS, event.step, b, self.world.gradient[b], event.samples)
             for b in self.world.trainable
             for target in self._graph.targets(self.me, event.step)
         ]
@@ -130,7 +130,7 @@ class WaitAll(NeighboursPeer):
     def on_step_finished(self, event: StepFinished) -> Actions:
         actions = self.tell(event)
         for b in self.world.trainable:
-            actions.append(self._add(event.step, b, Buffer(GRADIENT, b), event.samples))
+            actions.append(self._add(event.step, b, self.world.gradient[b], event.samples))
         self.waiting = True
         return actions + self._apply_if_complete()
 
@@ -154,9 +154,8 @@ class WaitAll(NeighboursPeer):
         del self.arrived[clock]
         sums = [(b, Buffer(f"{SUM}.{clock % self._num_sums}", b), sum(arrived[b])) for b in self.world.trainable]
         scale = float(expected) if self._is_sum else 1.0
-        actions: Actions = [Note("staleness", 0)]
-        actions += [rescale(total, 1.0 / samples) for _, total, samples in sums if samples]
-        actions += [Apply(total, Buffer(PARAMS, b), scale=scale) for b, total, samples in sums if samples]
+        actions: Actions = [rescale(total, 1.0 / samples) for _, total, samples in sums if samples]
+        actions += [Apply(total, self.world.params[b], scale=scale) for b, total, samples in sums if samples]
         return [*actions, Compute(self.step)]
 
     def waiting_for(self) -> str:
@@ -171,21 +170,23 @@ class WaitAny(NeighboursPeer):
 
     def __init__(self, recipe: Neighbours, me: NodeId, world: World, rng: Random) -> None:
         super().__init__(recipe, me, world, rng)
-        self._num_gradients = 1 + len(self._graph.everyone(me))
+        rounds = range(self._graph.num_rounds)
+        self._num_gradients = 1 + sum(len(self._graph.sources(me, clock)) for clock in rounds) / len(rounds)
+        """The own gradient and those that come for each step, as a mean over the rounds."""
         self.samples: dict[NodeId, float] = {}
         """The samples of the latest gradient of each worker heard of."""
 
     def on_step_finished(self, event: StepFinished) -> Actions:
         actions = self.tell(event)
         scale = self._scale(self.me, event.samples)
-        actions += [Apply(Buffer(GRADIENT, b), Buffer(PARAMS, b), scale=scale) for b in self.world.trainable]
+        actions += [Apply(self.world.gradient[b], self.world.params[b], scale=scale) for b in self.world.trainable]
         return [*actions, Compute(self.step)]
 
     def on_news(self, event: Received, body: Buffer) -> Actions:
         scale = self._scale(event.source, event.weight)
         return [
             Note("staleness", max(0, self.step - event.clock)),
-            Apply(body, Buffer(PARAMS, event.bucket), scale=scale),
+            Apply(body, self.world.params[event.bucket], scale=scale),
         ]
 
     def _scale(self, source: NodeId, samples: float) -> float:

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from random import Random
 
-from weft.core.actions import Combine, Compute, Note, Send, add, copy, rescale
+from weft.core.actions import Combine, Compute, Send, add, copy, rescale
 from weft.core.events import Received, Returned, Started, StepFinished
 from weft.core.graph import Graph
-from weft.core.names import PARAMS, Buffer, Carries, NodeId, Result, Role, Slot
+from weft.core.names import Buffer, Carries, NodeId, Result, Role, Slot
 from weft.core.peer import Actions, Peer
 from weft.core.strategy import Strategy
 from weft.core.world import World
@@ -63,18 +63,18 @@ class PushSumPeer(Peer):
         self.mixing = False
 
     def on_started(self, event: Started) -> Actions:
-        return [*(copy(Buffer(MASS, b), Buffer(PARAMS, b)) for b in self.weight), Compute(0)]
+        return [*(copy(Buffer(MASS, b), self.world.params[b]) for b in self.weight), Compute(0)]
 
     def on_step_finished(self, event: StepFinished) -> Actions:
         self.step = event.step + 1
         self.mixing = True
-        actions: Actions = [add(Buffer(MASS, b), Buffer(PARAMS, b), -1.0) for b in self.weight]
+        actions: Actions = [add(Buffer(MASS, b), self.world.params[b], -1.0) for b in self.weight]
         actions += apply_gradient(self.world)
         share = push_share(self._graph, self.me, event.step)
         for b in self.weight:
             mass = Buffer(MASS, b)
             self.weight[b] *= share
-            actions += [add(mass, Buffer(PARAMS, b)), rescale(mass, share)]
+            actions += [add(mass, self.world.params[b]), rescale(mass, share)]
             actions += [
                 Send(target, SHARE, event.step, b, mass, self.weight[b])
                 for target in self._graph.targets(self.me, event.step)
@@ -104,12 +104,13 @@ class PushSumPeer(Peer):
             return []
         self.mixing = False
         self.arrived.pop(clock, None)
-        debiased = [Combine(Buffer(PARAMS, b), 0.0, Buffer(MASS, b), 1.0 / weight) for b, weight in self.weight.items()]
-        return [Note("staleness", 0), *debiased, Compute(self.step)]
+        debiased = [Combine(self.world.params[b], 0.0, Buffer(MASS, b), 1.0 / w) for b, w in self.weight.items()]
+        return [*debiased, Compute(self.step)]
 
     def waiting_for(self) -> str:
         if not self.mixing:
             return super().waiting_for()
         clock = self.step - 1
-        missing = sorted(set(self._graph.sources(self.me, clock)) - set(self.arrived.get(clock, ())))
+        arrived = self.arrived.get(clock, [])
+        missing = [node for node in self._graph.sources(self.me, clock) if arrived.count(node) < len(self.weight)]
         return f"the shares of step {clock} from worker {', '.join(map(str, missing))}"

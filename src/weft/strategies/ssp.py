@@ -10,8 +10,8 @@ from random import Random
 
 from weft.core.actions import Apply, Combine, Compute, Note, Send, copy, rescale
 from weft.core.errors import ConfigError
-from weft.core.events import Received, StepFinished
-from weft.core.names import GRADIENT, PARAMS, Buffer, Carries, NodeId, Result, Role, Roles, Slot
+from weft.core.events import Received, Started, StepFinished
+from weft.core.names import Buffer, Carries, NodeId, Result, Role, Roles, Slot
 from weft.core.peer import Actions, Peer
 from weft.core.strategy import Strategy
 from weft.core.world import World
@@ -82,7 +82,7 @@ class StaleSyncWorker(Peer):
         self.step = event.step + 1
         self.missing = len(self.world.trainable)
         return [
-            Send(self.world.server_of(b), PUSH, event.step, b, Buffer(GRADIENT, b), event.samples)
+            Send(self.world.server_of(b), PUSH, event.step, b, self.world.gradient[b], event.samples)
             for b in self.world.trainable
         ]
 
@@ -90,7 +90,7 @@ class StaleSyncWorker(Peer):
         if event.kind != PULL or event.body is None or event.clock != self.step or not self.missing:
             raise self.unexpected(event)
         self.missing -= 1
-        actions: Actions = [copy(Buffer(PARAMS, event.bucket), event.body)]
+        actions: Actions = [copy(self.world.params[event.bucket], event.body)]
         if not self.missing:
             actions.append(Compute(self.step))
         return actions
@@ -101,75 +101,82 @@ class StaleSyncWorker(Peer):
         return super().waiting_for()
 
 
+class Shard:
+    """What a server knows of one of its buckets: who has pushed how much, and who waits."""
+
+    def __init__(self, num_workers: int) -> None:
+        self.pushed = [0] * num_workers
+        """How many steps each worker has pushed."""
+        self.slowest = 0
+        """The least of them: every worker has pushed all steps below it."""
+        self.parked: list[tuple[NodeId, int]] = []
+        """(worker, step) of the pulls that wait for slower workers."""
+        self.samples: dict[int, float] = {}
+        """The samples pushed for each step that is not full yet."""
+        self.full: float | None = None
+        """The samples of the last step that every worker has pushed."""
+
+    def push(self, worker: NodeId, step: int, samples: float) -> bool:
+        """Count a push; True when it was the last of its step."""
+        self.samples[step] = self.samples.get(step, 0.0) + samples
+        self.pushed[worker] += 1
+        if step > self.slowest or min(self.pushed) == self.slowest:
+            return False
+        self.slowest += 1
+        self.full = self.samples.pop(step)
+        return True
+
+    def share(self, samples: float) -> float:
+        """A push's share of the samples of the last full step; an equal share before there is one."""
+        full = samples * len(self.pushed) if self.full is None else self.full
+        return samples / full if full else 0.0
+
+
 class StaleSyncServer(Peer):
     """Keeps the parameters of its buckets; answers a push when the staleness bound allows."""
 
     def __init__(self, recipe: StaleSync, me: NodeId, world: World, rng: Random) -> None:
         super().__init__(me, world, rng)
         self._staleness = recipe.staleness
-        mine = world.buckets_of(me)
-        self.pushed = {b: [0] * world.num_workers for b in mine}
-        """How many steps each worker has pushed, for each bucket."""
-        self.parked: dict[int, list[tuple[NodeId, int]]] = {b: [] for b in mine}
-        """(worker, step) of the pulls that wait for slower workers."""
-        self.samples: dict[int, dict[int, float]] = {b: {} for b in mine}
-        """The samples pushed for each step that is not full yet, for each bucket."""
-        self.full: dict[int, float] = {}
-        """The samples of the last step that every worker has pushed, for each bucket."""
+        self.shards = {bucket: Shard(world.num_workers) for bucket in world.buckets_of(me)}
 
-    def on_started(self, event: object) -> Actions:
+    def on_started(self, event: Started) -> Actions:
         return []
 
     def on_received(self, event: Received) -> Actions:
-        bucket, worker = event.bucket, event.source
-        pushed = self.pushed.get(bucket)
-        if event.kind != PUSH or event.body is None or pushed is None or event.clock != pushed[worker]:
+        bucket, worker, step = event.bucket, event.source, event.clock
+        shard = self.shards.get(bucket)
+        if event.kind != PUSH or event.body is None or shard is None or step != shard.pushed[worker]:
             raise self.unexpected(event)
-        step, slowest = event.clock, min(pushed)
-        actions: Actions = [Note("staleness", step - slowest)]
-        pushed[worker] += 1
-        samples = self.samples[bucket]
-        first = step not in samples
-        samples[step] = samples.get(step, 0.0) + event.weight
-        is_full = min(pushed) > slowest
-        if is_full:
-            self.full[bucket] = samples.pop(slowest)
+        actions: Actions = [Note("staleness", step - shard.slowest)]
+        first = step not in shard.samples
+        is_full = shard.push(worker, step, event.weight)
         if self._staleness == 0:
-            actions += self._gather(bucket, event, first, is_full)
+            total = Buffer(SUM, bucket)
+            actions.append(Combine(total, 0.0 if first else 1.0, event.body, event.weight))
+            if is_full and shard.full:
+                actions += [rescale(total, 1.0 / shard.full), Apply(total, self.world.params[bucket])]
         else:
-            scale = self._share(bucket, event.weight)
-            actions.append(Apply(event.body, Buffer(PARAMS, bucket), scale=scale))
-        self.parked[bucket].append((worker, step + 1))
-        return actions + self._answers(bucket)
+            actions.append(Apply(event.body, self.world.params[bucket], scale=shard.share(event.weight)))
+        shard.parked.append((worker, step + 1))
+        return actions + self._answers(bucket, shard, shard.parked if is_full else shard.parked[-1:])
 
-    def _gather(self, bucket: int, event: Received, first: bool, last: bool) -> Actions:
-        """Sum the weighted pushes of one step; apply their mean when all are in."""
-        total = Buffer(SUM, bucket)
-        actions: Actions = [Combine(total, 0.0 if first else 1.0, event.body, event.weight)]
-        if last and self.full[bucket]:
-            actions += [rescale(total, 1.0 / self.full[bucket]), Apply(total, Buffer(PARAMS, bucket))]
-        return actions
-
-    def _share(self, bucket: int, weight: float) -> float:
-        """This push's share of the samples of the last full step; an equal share before there is one."""
-        full = self.full.get(bucket, weight * self.world.num_workers)
-        return weight / full if full else 0.0
-
-    def _answers(self, bucket: int) -> Actions:
-        """Answer the parked pulls that the slowest worker no longer holds back."""
-        slowest = min(self.pushed[bucket])
-        ready: list[tuple[NodeId, int]] = []
-        waiting: list[tuple[NodeId, int]] = []
-        for worker, step in self.parked[bucket]:
-            free = self._staleness is None or slowest >= step - self._staleness
-            (ready if free else waiting).append((worker, step))
-        self.parked[bucket] = waiting
-        return [Send(worker, PULL, step, bucket, Buffer(PARAMS, bucket)) for worker, step in ready]
+    def _answers(self, bucket: int, shard: Shard, asked: list[tuple[NodeId, int]]) -> Actions:
+        """Answer those pulls that the slowest worker does not hold back."""
+        if self._staleness is None:
+            ready = asked[:]
+        else:
+            ready = [pull for pull in asked if pull[1] <= shard.slowest + self._staleness]
+        for pull in ready:
+            shard.parked.remove(pull)
+        return [Send(worker, PULL, step, bucket, self.world.params[bucket]) for worker, step in ready]
 
     def waiting_for(self) -> str:
-        for bucket, parked in self.parked.items():
-            if parked:
-                pushed = self.pushed[bucket]
-                slow = pushed.index(min(pushed))
-                return f"worker {slow} to push step {pushed[slow]} of bucket {bucket}; {len(parked)} pulls are parked"
+        for bucket, shard in self.shards.items():
+            if shard.parked:
+                slow = shard.pushed.index(shard.slowest)
+                return (
+                    f"worker {slow} to push step {shard.slowest} of bucket {bucket}; "
+                    f"{len(shard.parked)} pulls are parked"
+                )
         return "pushes"

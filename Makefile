@@ -1,0 +1,36 @@
+# Weft: `make demo` and `make test` work on a fresh machine with Python 3.10 or newer.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/ready
+
+.PHONY: demo test check bench docs clean
+
+demo: $(READY) ## all strategies on 16 simulated workers: a table and a picture
+	@mkdir -p out
+	$(BIN)/weft simulate examples/digits_cnn.py -n 16 --cluster edge --strategy all --plot out/demo.png \
+		-- --epochs 8 --batch-size 8 --lr 0.05
+
+test: $(READY) ## all tests
+	$(BIN)/python -m pytest -n 2
+
+check: $(READY) ## style, types, import rule
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+bench: $(READY) ## measure on this machine; rewrites the README's table
+	$(BIN)/weft bench simulator --json benchmarks/results/simulator.json
+	$(BIN)/python benchmarks/readme.py
+
+docs: $(READY) ## rewrites the pages and pictures that commands write
+	$(BIN)/python docs/build.py
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch==2.13.0
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[torch,plot,examples,dev]'
+	touch $(READY)
+
+clean:
+	rm -rf .venv out

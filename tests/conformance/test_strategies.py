@@ -1,0 +1,130 @@
+"""What every registered strategy must do, for every number of workers: a new one is tested once it has a name."""
+
+import json
+import pickle
+from functools import lru_cache
+
+import numpy as np
+import pytest
+from problems import SIZES, LeastSquares, relative
+from weather import storm
+from worlds import Ran, simulate_arrays
+
+from weft.config.registry import COLLECTIVES, STRATEGIES, lowered
+from weft.core.actions import Reduce, Send
+from weft.core.names import Role
+from weft.core.rules import SGD
+from weft.core.strategy import Strategy
+from weft.core.world import World
+from weft.sim.recorder import replay
+
+NUM_WORKERS = (1, 2, 3, 5, 7)
+STEPS = 24
+
+
+def run(strategy: Strategy, num_workers: int, seed: int, *, stormy: bool = True) -> Ran:
+    """Three epochs of least squares with unequal batches."""
+    problem = LeastSquares(SIZES[:num_workers])
+    return simulate_arrays(
+        strategy,
+        num_workers,
+        problem.gradient,
+        num_steps=STEPS,
+        samples=problem.sizes,
+        starts=problem.starts(),
+        rule=SGD(0.05),
+        epoch_steps=8,
+        loss=lambda worker, step, w: problem.loss(w),
+        **(storm(num_workers, seed) if stormy else {"seed": seed}),
+    )
+
+
+@lru_cache(maxsize=None)
+def ran_once(name: str, num_workers: int) -> Ran:
+    return run(STRATEGIES[name](), num_workers, seed=5)
+
+
+@lru_cache(maxsize=None)
+def ran_calmly(name: str, num_workers: int) -> Ran:
+    return run(STRATEGIES[name](), num_workers, seed=5, stormy=False)
+
+
+def uses_reduce(name: str) -> bool:
+    entries = ran_calmly(name, 2).recording.entries
+    return any(isinstance(action, Reduce) for _, _, _, actions in entries for action in actions)
+
+
+REDUCING = [name for name in STRATEGIES if uses_reduce(name)]
+
+every_strategy = pytest.mark.parametrize("name", STRATEGIES)
+every_size = pytest.mark.parametrize("num_workers", NUM_WORKERS)
+
+
+@every_strategy
+@every_size
+def test_it_runs_to_the_end(name: str, num_workers: int) -> None:
+    facts = ran_once(name, num_workers).facts
+    assert facts.steps == [STEPS] * num_workers
+    assert all(facts.finished_s)
+    assert len(facts.reports) == 3
+
+
+@every_strategy
+@every_size
+def test_it_learns(name: str, num_workers: int) -> None:
+    problem = LeastSquares(SIZES[:num_workers])
+    assert problem.loss(ran_once(name, num_workers).result[0]) < 0.6 * problem.loss(problem.start)
+
+
+@every_strategy
+@every_size
+def test_the_same_seed_gives_the_same_trace_and_parameters(name: str, num_workers: int) -> None:
+    once, again = ran_once(name, num_workers), run(STRATEGIES[name](), num_workers, seed=5)
+    assert again.recording.hexdigest() == once.recording.hexdigest()
+    assert all(np.array_equal(a[0], b[0]) for a, b in zip(again.params, once.params, strict=True))
+
+
+@every_strategy
+def test_another_seed_gives_another_trace(name: str) -> None:
+    other = run(STRATEGIES[name](), 3, seed=6)
+    assert other.recording.hexdigest() != ran_once(name, 3).recording.hexdigest()
+
+
+@every_strategy
+@every_size
+def test_recorded_events_replay(name: str, num_workers: int) -> None:
+    ran = ran_once(name, num_workers)
+    assert replay(ran.recording, STRATEGIES[name](), ran.world, seed=5) == []
+
+
+@every_strategy
+def test_it_pickles_and_compares_equal(name: str) -> None:
+    strategy = STRATEGIES[name]()
+    again = pickle.loads(pickle.dumps(strategy))
+    assert again == strategy == STRATEGIES[name]()
+    assert hash(again) == hash(strategy)
+
+
+@every_strategy
+def test_it_differs_from_every_other(name: str) -> None:
+    assert [other for other in STRATEGIES if STRATEGIES[other]() == STRATEGIES[name]()] == [name]
+
+
+@every_strategy
+@every_size
+def test_snapshots_are_plain_at_every_moment(name: str, num_workers: int) -> None:
+    ran = ran_once(name, num_workers)
+    peers = [STRATEGIES[name]().peer(node, ran.world, np.random) for node in range(ran.world.num_nodes)]
+    if name == "async_gossip":
+        peers = [ran.peer(node) for node in range(ran.world.num_nodes)]
+    for peer in peers:
+        snapshot = peer.snapshot()
+        assert json.loads(json.dumps(snapshot)) == snapshot
+
+
+@every_strategy
+@every_size
+def test_every_kind_that_it_sends_or_reduces_is_declared(name: str, num_workers: int) -> None:
+    entries = ran_once(name, num_workers).recording.entries
+    spoken = {action.kind for _, _, _, actions in entries for action in actions if isinstance(action, Send | Reduce)}
+    assert spoken <= set(STRATEGIES[name]().kinds())

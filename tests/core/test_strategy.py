@@ -1,0 +1,46 @@
+"""The recipe from which every node's peer is made."""
+
+import pickle
+from dataclasses import FrozenInstanceError, dataclass
+from random import Random
+
+import pytest
+
+from weft.core.names import Bucket, Result, Role, Roles
+from weft.core.strategy import Strategy
+from weft.core.world import World
+
+WORLD = World(Roles(2), (Bucket(1),))
+
+
+@dataclass(frozen=True)
+class Recipe(Strategy):
+    """A strategy with one parameter."""
+
+    period: int = 3
+
+
+def test_a_strategy_wants_workers_only_and_no_memory_graph_or_rule_unless_it_says_so() -> None:
+    strategy = Strategy()
+    assert strategy.roles(4) == Roles(4, 0)
+    assert strategy.slots(Role.WORKER, WORLD) == ()
+    assert strategy.graph(4) is None
+    assert strategy.rules() == {}
+    assert strategy.result is Result.REPLICA
+    assert not strategy.scored
+
+
+def test_a_strategy_must_say_what_its_messages_carry_and_make_peers() -> None:
+    with pytest.raises(NotImplementedError):
+        Strategy().kinds()
+    with pytest.raises(NotImplementedError):
+        Strategy().peer(0, WORLD, Random(0))
+
+
+def test_a_strategy_is_immutable_picklable_and_comparable() -> None:
+    recipe = Recipe(period=5)
+    assert recipe == Recipe(5) != Recipe()
+    assert pickle.loads(pickle.dumps(recipe)) == recipe
+    assert len({recipe, Recipe(5)}) == 1
+    with pytest.raises(FrozenInstanceError, match="cannot assign to field 'period'"):
+        recipe.period = 6  # type: ignore[misc]

@@ -1,0 +1,66 @@
+"""The model that a simulated run results in."""
+
+import numpy as np
+import pytest
+
+from weft.adapters.arrays import ArrayReplica
+from weft.core.names import Bucket, Result, Roles
+from weft.core.rules import SGD
+from weft.core.world import World
+from weft.sim.result import ResultModel
+
+
+def replicas(*values: float) -> list[ArrayReplica]:
+    """Two buckets (float32 first), both of the given value."""
+    return [ArrayReplica({"a": np.full(2, v, np.float32), "b": np.full(1, v)}, SGD(lr=1.0), None) for v in values]
+
+
+def result(which: Result, world: World, *values: float) -> list[list[float]]:
+    return [array.tolist() for array in ResultModel(which, world, replicas(*values)).arrays()]
+
+
+BUCKETS = (Bucket(2, 4), Bucket(1, 8))
+WORKERS = World(Roles(3), BUCKETS)
+SHARDED = World(Roles(2, 2), BUCKETS)
+
+
+def test_equal_replicas_are_spoken_for_by_worker_0() -> None:
+    assert result(Result.REPLICA, WORKERS, 1.0, 2.0, 6.0) == [[1, 1], [1]]
+
+
+def test_the_mean_is_over_the_workers() -> None:
+    assert result(Result.MEAN, WORKERS, 1.0, 2.0, 6.0) == [[3, 3], [3]]
+
+
+def test_servers_speak_for_the_buckets_they_keep() -> None:
+    assert result(Result.SERVERS, SHARDED, 1.0, 2.0, 10.0, 20.0) == [[10, 10], [20]]
+
+
+def test_what_no_server_keeps_is_the_mean_of_the_workers() -> None:
+    world = World(Roles(2, 1), (Bucket(2, 4), Bucket(1, 8, trainable=False)))
+    assert result(Result.SERVERS, world, 1.0, 2.0, 10.0) == [[10, 10], [1.5]]
+
+
+def test_the_result_is_a_copy() -> None:
+    nodes = replicas(1.0, 1.0, 1.0)
+    for which in (Result.REPLICA, Result.MEAN):
+        for array in ResultModel(which, WORKERS, nodes).arrays():
+            array[:] = 7.0
+    assert nodes[0].array("params", 0).tolist() == [1, 1]
+
+
+def test_consensus_is_the_root_mean_square_distance_from_the_mean_relative_to_its_norm() -> None:
+    model = ResultModel(Result.MEAN, World(Roles(2), BUCKETS), replicas(1.0, 3.0))
+    assert model.consensus() == pytest.approx(0.5, rel=1e-15)
+
+
+def test_equal_replicas_and_a_mean_of_nothing_have_no_distance() -> None:
+    assert ResultModel(Result.MEAN, WORKERS, replicas(2.0, 2.0, 2.0)).consensus() == 0.0
+    assert ResultModel(Result.MEAN, WORKERS, replicas(0.0, 0.0, 0.0)).consensus() == 0.0
+
+
+def test_servers_and_untrained_buckets_do_not_count_for_consensus() -> None:
+    world = World(Roles(2, 1), (Bucket(2, 4, trainable=False), Bucket(1, 8)))
+    nodes = replicas(1.0, 3.0, 100.0)
+    nodes[0].array("params", 0)[:] = 50.0
+    assert ResultModel(Result.MEAN, world, nodes).consensus() == 0.5

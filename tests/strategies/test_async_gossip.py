@@ -1,0 +1,107 @@
+"""Asynchronous decentralized SGD: facts to commands."""
+
+from peers import G0, G1, IN0, IN1, ONE, P0, P1, TWO, bodiless, is_plain, peer_of, received, refusal, returned, tell
+
+from weft.core.actions import Apply, Combine, Compute, Note, Send
+from weft.core.events import Started, StepFinished
+from weft.core.names import Buffer, Carries, Result, Role, Slot
+from weft.core.world import World
+from weft.strategies import AsyncGossip
+from weft.topologies import Ring
+
+PAIR = AsyncGossip(Ring())
+D0 = Buffer("async_gossip.delta", 0)
+
+
+def test_a_worker_computes_at_once() -> None:
+    assert tell(peer_of(PAIR), Started(0)) == [Compute(0)]
+
+
+def test_a_step_offers_the_parameters_to_one_neighbour_and_goes_on() -> None:
+    peer = peer_of(PAIR, num_workers=2, buckets=TWO)
+    assert tell(peer, StepFinished(0, 1.0, None)) == [
+        Apply(G0, P0),
+        Apply(G1, P1),
+        Send(1, "offer", 1, 0, P0),
+        Send(1, "offer", 1, 1, P1),
+        Compute(1),
+    ]
+
+
+def test_partners_are_drawn_among_the_neighbours() -> None:
+    peer = peer_of(PAIR, me=2, num_workers=5)
+    partners = set()
+    for step in range(20):
+        offer = tell(peer, StepFinished(step, 1.0, None))[1]
+        assert isinstance(offer, Send)
+        partners.add(offer.to)
+        tell(peer, received(offer.to, "answer", offer.clock))
+    assert partners == {1, 3}
+
+
+def test_at_most_one_own_offer_is_open() -> None:
+    peer = peer_of(PAIR, num_workers=2)
+    tell(peer, StepFinished(0, 1.0, None))
+    assert peer.waiting_for() == "the user's iteration, with an offer open (1 buckets)"
+    assert tell(peer, StepFinished(1, 1.0, None)) == [Apply(G0, P0), Compute(2)]
+    tell(peer, received(1, "answer", 1))
+    assert peer.waiting_for() == "the user's iteration"
+    assert tell(peer, StepFinished(2, 1.0, None)) == [Apply(G0, P0), Send(1, "offer", 3, 0, P0), Compute(3)]
+
+
+def test_the_passive_side_adds_half_the_difference_and_answers_it() -> None:
+    peer = peer_of(PAIR, me=1, num_workers=2)
+    tell(peer, StepFinished(0, 1.0, None), StepFinished(1, 1.0, None))
+    assert tell(peer, received(0, "offer", 5)) == [
+        Note("staleness", 3),
+        Combine(D0, 0.0, IN0, 0.5),
+        Combine(D0, 1.0, P0, -0.5),
+        Combine(P0, 1.0, D0),
+        Send(0, "answer", 5, 0, D0),
+    ]
+
+
+def test_the_active_side_subtracts_the_answer_from_whatever_it_holds_by_then() -> None:
+    peer = peer_of(PAIR, num_workers=2, buckets=TWO)
+    tell(peer, StepFinished(0, 1.0, None), StepFinished(1, 1.0, None))
+    assert tell(peer, received(1, "answer", 1, bucket=1)) == [Combine(P1, 1.0, IN1, -1.0)]
+    assert peer.waiting_for() == "the user's iteration, with an offer open (1 buckets)"
+
+
+def test_a_lost_offer_changes_nothing_and_the_next_may_be_made() -> None:
+    peer = peer_of(PAIR, num_workers=2)
+    tell(peer, StepFinished(0, 1.0, None))
+    assert tell(peer, returned(1, "offer", 1)) == []
+    assert Send(1, "offer", 2, 0, P0) in tell(peer, StepFinished(1, 1.0, None))
+
+
+def test_a_lost_answer_is_taken_back() -> None:
+    peer = peer_of(PAIR, me=1, num_workers=2)
+    tell(peer, received(0, "offer", 1))
+    assert tell(peer, returned(0, "answer", 1)) == [Combine(P0, 1.0, IN0, -1.0)]
+
+
+def test_one_worker_alone_has_nobody_to_offer_to() -> None:
+    assert tell(peer_of(AsyncGossip(), num_workers=1), StepFinished(0, 1.0, None)) == [Apply(G0, P0), Compute(1)]
+
+
+def test_answers_that_were_not_asked_for_are_refused() -> None:
+    expected = "worker 0 received '{}' (clock 0, bucket 0) from worker 1, which AsyncGossipPeer does not expect now."
+    peer = peer_of(PAIR)
+    assert refusal(peer, received(1, "answer")) == expected.format("answer")
+    assert refusal(peer, received(1, "mix")) == expected.format("mix")
+    assert refusal(peer, bodiless(1, "offer")) == expected.format("offer")
+
+
+def test_the_snapshot_is_plain() -> None:
+    peer = peer_of(PAIR)
+    tell(peer, StepFinished(0, 1.0, None))
+    assert peer.snapshot() == {"step": 1, "unanswered": 1}
+    assert is_plain(peer)
+
+
+def test_it_declares_memory_for_the_difference() -> None:
+    world = World(PAIR.roles(3), ONE, PAIR.graph(3))
+    assert PAIR.slots(Role.WORKER, world) == (Slot("async_gossip.delta"),)
+    assert PAIR.kinds() == {"offer": Carries.STATE, "answer": Carries.DELTA}
+    assert PAIR.result is Result.MEAN

@@ -1,0 +1,148 @@
+"""Downpour SGD: facts to commands."""
+
+import pytest
+from peers import G0, G1, IN0, IN1, ONE, P0, P1, TWO, bodiless, is_plain, peer_of, received, refusal, tell
+
+from weft.core.actions import Apply, Combine, Compute, Note, Send
+from weft.core.errors import ConfigError
+from weft.core.events import Started, StepFinished
+from weft.core.names import Buffer, Carries, Result, Role, Roles, Slot
+from weft.core.rules import AdaGrad
+from weft.core.world import World
+from weft.strategies import Downpour
+
+A0, A1 = Buffer("downpour.accrued", 0), Buffer("downpour.accrued", 1)
+SERVER = 3
+
+
+def test_a_worker_computes_at_once_and_a_server_waits() -> None:
+    assert tell(peer_of(Downpour()), Started(0)) == [Compute(0)]
+    assert tell(peer_of(Downpour(), SERVER), Started(0)) == []
+
+
+def test_a_worker_steps_alone_between_its_pushes_and_fetches() -> None:
+    peer = peer_of(Downpour(push=2, fetch=3))
+    assert tell(peer, StepFinished(0, 5.0, None)) == [Combine(A0, 1.0, G0), Apply(G0, P0), Compute(1)]
+
+
+def test_a_push_carries_the_accrued_gradient_and_samples_and_starts_anew() -> None:
+    peer = peer_of(Downpour(push=2, fetch=3))
+    tell(peer, StepFinished(0, 5.0, None))
+    assert tell(peer, StepFinished(1, 3.0, None)) == [
+        Combine(A0, 1.0, G0),
+        Apply(G0, P0),
+        Send(SERVER, "push", 1, 0, A0, 8.0),
+        Combine(A0, 0.0),
+        Compute(2),
+    ]
+    assert peer.samples == 0.0
+
+
+def test_a_fetch_follows_the_push_of_its_step_and_is_waited_for() -> None:
+    peer = peer_of(Downpour(servers=2), buckets=TWO)
+    assert tell(peer, StepFinished(0, 1.0, None)) == [
+        Combine(A0, 1.0, G0),
+        Combine(A1, 1.0, G1),
+        Apply(G0, P0),
+        Apply(G1, P1),
+        Send(3, "push", 0, 0, A0, 1.0),
+        Combine(A0, 0.0),
+        Send(4, "push", 0, 1, A1, 1.0),
+        Combine(A1, 0.0),
+        Send(3, "fetch", 1, 0),
+        Send(4, "fetch", 1, 1),
+    ]
+    assert peer.waiting_for() == "the parameters it fetched before step 1 (2 buckets to go)"
+    assert tell(peer, received(4, "params", 1, bucket=1)) == [Combine(P1, 0.0, IN1)]
+    assert tell(peer, received(3, "params", 1)) == [Combine(P0, 0.0, IN0), Compute(1)]
+    assert peer.waiting_for() == "the user's iteration"
+
+
+def test_a_server_answers_a_fetch_at_once() -> None:
+    server = peer_of(Downpour(), SERVER)
+    assert tell(server, bodiless(2, "fetch", 7)) == [Send(2, "params", 7, 0, P0)]
+    assert server.waiting_for() == "pushes and fetches"
+
+
+def test_a_server_applies_a_push_by_its_share_and_notes_its_age() -> None:
+    server = peer_of(Downpour(), 2, num_workers=2)
+    assert tell(server, received(0, "push", weight=6.0)) == [Note("staleness", 0), Apply(IN0, P0, scale=6 / 12)]
+    assert tell(server, received(1, "push", weight=2.0)) == [Note("staleness", 1), Apply(IN0, P0, scale=2 / 8)]
+    tell(server, bodiless(0, "fetch"))
+    assert tell(server, received(0, "push", 1, weight=6.0)) == [Note("staleness", 0), Apply(IN0, P0, scale=6 / 8)]
+
+
+def test_scale_sum_does_not_divide_by_the_number_of_workers() -> None:
+    server = peer_of(Downpour(scale="sum"), 2, num_workers=2)
+    tell(server, received(0, "push", weight=6.0))
+    assert tell(server, received(1, "push", weight=2.0))[1] == Apply(IN0, P0, scale=2 / 4)
+
+
+def test_samples_of_nobody_have_no_share() -> None:
+    server = peer_of(Downpour(), SERVER)
+    assert tell(server, received(0, "push", weight=0.0))[1] == Apply(IN0, P0, scale=0.0)
+
+
+def test_a_rule_of_the_servers_own_is_named() -> None:
+    recipe = Downpour(server=AdaGrad(0.1))
+    assert recipe.rules() == {"server": AdaGrad(0.1)}
+    assert tell(peer_of(recipe, 1, num_workers=1), received(0, "push"))[1] == Apply(IN0, P0, "server", 1.0)
+    assert Downpour().rules() == {}
+
+
+def test_a_worker_refuses_parameters_that_it_did_not_fetch() -> None:
+    expected = "worker 0 received '{}' (clock 1, bucket 0) from server 0, which DownpourWorker does not expect now."
+    peer = peer_of(Downpour())
+    assert refusal(peer, received(SERVER, "params", 1)) == expected.format("params")
+    tell(peer, StepFinished(0, 1.0, None))
+    assert refusal(peer, received(SERVER, "push", 1)) == expected.format("push")
+    assert refusal(peer, bodiless(SERVER, "params", 1)) == expected.format("params")
+
+
+def test_a_server_refuses_unknown_kinds_and_buckets_of_others() -> None:
+    expected = "server 0 received '{}' (clock 0, bucket {}) from worker 1, which DownpourServer does not expect now."
+    server = peer_of(Downpour(servers=2), SERVER, buckets=TWO)
+    assert refusal(server, received(1, "push", bucket=1)) == expected.format("push", 1)
+    assert refusal(server, bodiless(1, "fetch", bucket=1)) == expected.format("fetch", 1)
+    assert refusal(server, received(1, "params")) == expected.format("params", 0)
+    assert refusal(server, bodiless(1, "push")) == expected.format("push", 0)
+
+
+def test_snapshots_are_plain() -> None:
+    server, worker = peer_of(Downpour(), SERVER), peer_of(Downpour(push=2))
+    tell(server, received(1, "push", weight=4.0), bodiless(2, "fetch"))
+    tell(worker, StepFinished(0, 3.0, None))
+    assert server.snapshot() == {"step": 0, "version": {"0": 1}, "fetched": {"0": [0, 0, 1]}, "samples": {"1": 4.0}}
+    assert worker.snapshot() == {"step": 1, "samples": 3.0, "missing": 1}
+    assert is_plain(server)
+    assert is_plain(worker)
+
+
+@pytest.mark.parametrize("name", ["push", "fetch"])
+def test_pushes_and_fetches_come_after_a_step_or_more(name: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Downpour(**{name: 0})
+    assert str(caught.value) == (f"{name} is 0, but it counts steps.\n  Use 'downpour({name}=1)' for every step.")
+
+
+def test_the_scale_is_mean_or_sum() -> None:
+    with pytest.raises(ConfigError) as caught:
+        Downpour(scale="max")
+    assert str(caught.value) == "scale is 'max', but it is 'mean' or 'sum'.\n  Use 'downpour(scale=mean)'."
+
+
+def test_at_least_one_server_is_needed() -> None:
+    with pytest.raises(ConfigError) as caught:
+        Downpour(servers=-1)
+    assert str(caught.value) == (
+        "servers is -1, but the parameters must live on at least 1.\n  Use 'downpour(servers=1)'."
+    )
+
+
+def test_workers_need_memory_for_what_accrues() -> None:
+    world = World(Roles(2, 1), ONE)
+    assert Downpour().slots(Role.WORKER, world) == (Slot("downpour.accrued"),)
+    assert Downpour().slots(Role.SERVER, world) == ()
+    assert Downpour(servers=2).roles(4) == Roles(4, 2)
+    assert Downpour().kinds() == {"push": Carries.GRADIENT, "fetch": Carries.NOTHING, "params": Carries.STATE}
+    assert Downpour().result is Result.SERVERS

@@ -1,0 +1,139 @@
+"""Election of the best replica, as one worker of FAST sees it."""
+
+import pytest
+from peers import IN0, IN1, P0, P1, TWO, is_plain, peer_of, received, refusal, tell
+
+from weft.core.actions import Combine, Compute, Note, Send
+from weft.core.events import EpochFinished, Received, StepFinished
+from weft.strategies import Neighbours
+
+INFINITE = float("inf")
+ELECTED = Note("elected", 1.0)
+
+
+def voter(me: int = 0, elect: int = 1, score: str = "loss", num_workers: int = 3) -> object:
+    """A worker that has taken 4 steps."""
+    peer = peer_of(Neighbours(wait="any", elect=elect, score=score), me, num_workers, TWO)
+    tell(peer, *(StepFinished(step, 1.0, float(step)) for step in range(4)))
+    return peer
+
+
+def score(source: int, badness: float, epoch: int = 0) -> Received:
+    return received(source, "score", epoch, data={"badness": badness})
+
+
+def told(badness: float, epoch: int = 0, others: tuple[int, ...] = (1, 2)) -> list[Send]:
+    return [Send(to, "score", epoch, 0, data={"badness": badness}) for to in others]
+
+
+def test_the_mean_training_loss_of_the_epoch_is_told_to_everybody() -> None:
+    peer = voter()
+    assert tell(peer, EpochFinished(0, {})) == told(1.5)
+    assert peer.waiting_for() == "the score of epoch 0 from worker 1, 2"
+
+
+def test_each_epoch_has_its_own_mean() -> None:
+    peer = voter(num_workers=2)
+    tell(peer, EpochFinished(0, {}), score(1, 9.0), StepFinished(4, 1.0, 7.0))
+    assert tell(peer, EpochFinished(1, {})) == told(7.0, epoch=1, others=(1,))
+
+
+def test_a_reported_number_of_that_name_is_the_score() -> None:
+    assert tell(voter(), EpochFinished(0, {"loss": 0.25})) == told(0.25)
+
+
+@pytest.mark.parametrize("name", ["loss", "test_error", "perplexity"])
+def test_of_losses_errors_and_perplexities_the_smaller_is_better(name: str) -> None:
+    assert tell(voter(score=name), EpochFinished(0, {name: 0.25})) == told(0.25)
+
+
+def test_of_other_scores_the_larger_is_better() -> None:
+    assert tell(voter(score="accuracy"), EpochFinished(0, {"accuracy": 0.25})) == told(-0.25)
+
+
+@pytest.mark.parametrize("numbers", [{}, {"accuracy": float("nan")}, {"loss": 0.1}])
+def test_a_worker_without_a_score_stands_last(numbers: dict[str, float]) -> None:
+    assert tell(voter(score="accuracy"), EpochFinished(0, numbers)) == told(INFINITE)
+
+
+def test_the_winner_sends_its_parameters_to_all_others_and_goes_on() -> None:
+    peer = voter(me=1)
+    assert tell(peer, EpochFinished(0, {}), score(0, 2.0)) == []
+    assert tell(peer, score(2, 1.75)) == [
+        Send(0, "best", 0, 0, P0),
+        Send(0, "best", 0, 1, P1),
+        Send(2, "best", 0, 0, P0),
+        Send(2, "best", 0, 1, P1),
+        ELECTED,
+        Compute(4),
+    ]
+    assert not peer.holds_user
+
+
+def test_the_others_restart_from_the_winners_parameters() -> None:
+    peer = voter()
+    assert tell(peer, EpochFinished(0, {}), score(1, 1.0), score(2, 2.0)) == []
+    assert peer.waiting_for() == "the best replica of epoch 0 (2 buckets to go)"
+    assert tell(peer, received(1, "best", 0)) == [Combine(P0, 0.0, IN0)]
+    assert peer.holds_user
+    assert tell(peer, received(1, "best", 0, bucket=1)) == [Combine(P1, 0.0, IN1), ELECTED, Compute(4)]
+    assert not peer.holds_user
+
+
+def test_ties_go_to_the_lowest_rank() -> None:
+    peer = voter()
+    tell(peer, EpochFinished(0, {}), score(1, 1.5))
+    assert tell(peer, score(2, 1.5))[-1] == Compute(4)
+
+
+def test_scores_may_come_before_the_own_epoch_is_finished() -> None:
+    peer = voter()
+    assert tell(peer, score(1, 2.0), score(2, 2.0)) == []
+    assert tell(peer, EpochFinished(0, {}))[-2:] == [ELECTED, Compute(4)]
+
+
+def test_the_winners_parameters_may_overtake_another_workers_score() -> None:
+    peer = voter()
+    tell(peer, EpochFinished(0, {}), score(1, 1.0), received(1, "best", 0))
+    assert peer.waiting_for() == "the best replica of epoch 0 (1 buckets to go)"
+    assert tell(peer, score(2, 2.0)) == []
+    assert tell(peer, received(1, "best", 0, bucket=1)) == [Combine(P1, 0.0, IN1), ELECTED, Compute(4)]
+
+
+def test_a_score_that_comes_after_the_election_is_ignored() -> None:
+    peer = voter()
+    tell(peer, EpochFinished(0, {}), score(1, 1.0), received(1, "best", 0), received(1, "best", 0, bucket=1))
+    assert tell(peer, score(2, 2.0)) == []
+    assert peer.snapshot()["election"]["scores"] == {}
+
+
+def test_an_election_comes_only_after_so_many_epochs() -> None:
+    peer = voter(elect=3)
+    assert tell(peer, EpochFinished(0, {})) == tell(peer, EpochFinished(1, {})) == []
+    assert tell(peer, EpochFinished(2, {})) == told(1.5, epoch=2)
+
+
+def test_one_worker_alone_elects_itself() -> None:
+    assert tell(voter(num_workers=1), EpochFinished(0, {})) == [ELECTED, Compute(4)]
+
+
+def test_a_best_replica_that_nobody_awaits_is_refused() -> None:
+    expected = "worker 0 received the best replica of epoch {} (bucket {}) from worker 1, but awaits that of epoch {}."
+    peer = voter()
+    assert refusal(peer, received(1, "best", 0)) == expected.format(0, 0, None)
+    tell(peer, EpochFinished(0, {}), score(1, 1.0), received(1, "best", 0))
+    assert refusal(peer, received(1, "best", 1)) == expected.format(1, 0, 0)
+    assert refusal(peer, received(1, "best", 0)) == expected.format(0, 0, 0)
+
+
+def test_the_snapshot_is_plain() -> None:
+    peer = voter()
+    tell(peer, EpochFinished(0, {}), score(1, 1.0), received(1, "best", 0))
+    assert peer.snapshot()["election"] == {
+        "losses": [],
+        "scores": {"0": {"0": 1.5, "1": 1.0}},
+        "missing": [1],
+        "clock": 0,
+        "closed": -1,
+    }
+    assert is_plain(peer)

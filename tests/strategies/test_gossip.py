@@ -1,0 +1,164 @@
+"""Decentralized parallel SGD: facts to commands."""
+
+import pytest
+from peers import G0, G1, IN0, IN1, ONE, P0, P1, TWO, WITH_STATE, bodiless, is_plain, peer_of, received, refusal, tell
+
+from weft.core.actions import Apply, Combine, Compute, Send
+from weft.core.errors import ConfigError
+from weft.core.events import Started, StepFinished
+from weft.core.names import Buffer, Carries, Result, Role, Slot
+from weft.core.world import World
+from weft.strategies import Gossip
+from weft.topologies import Complete, Exponential, Ring, Star
+
+RING = Gossip(Ring())
+STEP_FIRST = Gossip(Ring(), order="step_first")
+COMPLETE = Gossip(Complete(), order="step_first")
+THIRD = 1 / 3
+
+
+def mix(clock: int, bucket: int = 0) -> Buffer:
+    return Buffer(f"mix.{clock % 2}", bucket)
+
+
+def test_overlap_offers_the_parameters_before_the_gradient_is_computed() -> None:
+    assert tell(peer_of(RING, num_workers=4), Started(0)) == [
+        Combine(mix(0), 0.0, P0, pytest.approx(THIRD)),
+        Send(1, "mix", 0, 0, P0, 1.0),
+        Send(3, "mix", 0, 0, P0, 1.0),
+        Compute(0),
+    ]
+
+
+def test_overlap_mixes_then_applies_then_offers_the_next_step() -> None:
+    peer = peer_of(RING, num_workers=2)
+    assert tell(peer, Started(0), received(1, "mix", 0)) == [Combine(mix(0), 1.0, IN0, 0.5)]
+    assert tell(peer, StepFinished(0, 8.0, None)) == [
+        Combine(P0, 0.0, mix(0)),
+        Apply(G0, P0),
+        Combine(mix(1), 0.0, P0, 0.5),
+        Send(1, "mix", 1, 0, P0, 1.0),
+        Compute(1),
+    ]
+
+
+def test_a_finished_step_waits_for_its_neighbours_parameters() -> None:
+    peer = peer_of(RING, num_workers=4)
+    assert peer.waiting_for() == "the user's iteration"
+    assert tell(peer, Started(0), received(3, "mix", 0), StepFinished(0, 1.0, None)) == []
+    assert peer.waiting_for() == "the parameters of step 0 from worker 1"
+    assert tell(peer, received(1, "mix", 0))[:2] == [
+        Combine(mix(0), 1.0, IN0, THIRD),
+        Combine(P0, 0.0, mix(0)),
+    ]
+
+
+def test_parameters_of_a_later_step_wait_in_a_sum_of_their_own() -> None:
+    peer = peer_of(RING, num_workers=3)
+    tell(peer, Started(0), received(1, "mix", 0))
+    assert tell(peer, received(1, "mix", 1)) == [Combine(mix(1), 0.0, IN0, THIRD)]
+
+
+def test_step_first_applies_before_it_offers() -> None:
+    peer = peer_of(STEP_FIRST, num_workers=4)
+    assert tell(peer, Started(0)) == [Compute(0)]
+    assert tell(peer, StepFinished(0, 8.0, None)) == [
+        Apply(G0, P0),
+        Combine(mix(0), 0.0, P0, pytest.approx(THIRD)),
+        Send(1, "mix", 0, 0, P0, 8.0),
+        Send(3, "mix", 0, 0, P0, 8.0),
+    ]
+    tell(peer, received(1, "mix", 0))
+    assert tell(peer, received(3, "mix", 0)) == [
+        Combine(mix(0), 1.0, IN0, THIRD),
+        Combine(P0, 0.0, mix(0)),
+        Compute(1),
+    ]
+
+
+def test_step_first_on_the_complete_graph_weighs_by_samples() -> None:
+    peer = peer_of(COMPLETE, num_workers=2, buckets=TWO)
+    assert tell(peer, StepFinished(0, 6.0, None)) == [
+        Apply(G0, P0),
+        Apply(G1, P1),
+        Combine(mix(0, 0), 0.0, P0, 6.0),
+        Send(1, "mix", 0, 0, P0, 6.0),
+        Combine(mix(0, 1), 0.0, P1, 6.0),
+        Send(1, "mix", 0, 1, P1, 6.0),
+    ]
+    assert tell(peer, received(1, "mix", 0, 1, weight=2.0)) == [Combine(mix(0, 1), 1.0, IN1, 2.0)]
+    assert tell(peer, received(1, "mix", 0, 0, weight=2.0)) == [
+        Combine(mix(0, 0), 1.0, IN0, 2.0),
+        Combine(P0, 0.0, mix(0, 0), 1 / 8),
+        Combine(P1, 0.0, mix(0, 1), 1 / 8),
+        Compute(1),
+    ]
+
+
+def test_a_hub_that_talks_to_everybody_does_not_weigh_by_samples() -> None:
+    peer = peer_of(Gossip(Star(), order="step_first"), num_workers=3)
+    assert tell(peer, StepFinished(0, 6.0, None))[1] == Combine(mix(0), 0.0, P0, pytest.approx(THIRD))
+
+
+def test_nobodys_samples_leave_the_parameters_alone() -> None:
+    peer = peer_of(COMPLETE, num_workers=2)
+    tell(peer, StepFinished(0, 0.0, None))
+    assert tell(peer, received(1, "mix", 0, weight=0.0)) == [
+        Combine(mix(0), 1.0, IN0, 0.0),
+        Compute(1),
+    ]
+
+
+def test_one_worker_alone_mixes_with_itself() -> None:
+    peer = peer_of(Gossip(), num_workers=1)
+    assert tell(peer, Started(0)) == [Combine(mix(0), 0.0, P0, 1.0), Compute(0)]
+    assert tell(peer, StepFinished(0, 1.0, None))[-1] == Compute(1)
+
+
+def test_a_dynamic_graph_has_other_neighbours_in_every_round() -> None:
+    peer = peer_of(Gossip(Exponential(one_peer=True)), num_workers=4)
+    sent = [tell(peer, Started(0))[1]]
+    for step in range(3):
+        source = 3 if step % 2 == 0 else 2
+        tell(peer, received(source, "mix", step))
+        sent += [action for action in tell(peer, StepFinished(step, 1.0, None)) if type(action) is Send]
+    assert [send.to for send in sent] == [1, 2, 1, 2]
+
+
+def test_only_trained_buckets_are_mixed() -> None:
+    actions = tell(peer_of(RING, num_workers=2, buckets=WITH_STATE), Started(0))
+    assert actions == [Combine(mix(0), 0.0, P0, 0.5), Send(1, "mix", 0, 0, P0, 1.0), Compute(0)]
+
+
+def test_other_messages_are_refused() -> None:
+    expected = "worker 0 received '{}' (clock 0, bucket 0) from worker 1, which GossipPeer does not expect now."
+    assert refusal(peer_of(RING), received(1, "news")) == expected.format("news")
+    assert refusal(peer_of(RING), bodiless(1, "mix")) == expected.format("mix")
+
+
+def test_the_snapshot_is_plain() -> None:
+    peer = peer_of(RING)
+    tell(peer, Started(0), received(1, "mix", 0))
+    assert is_plain(peer)
+    assert peer.snapshot()["step"] == 0
+
+
+def test_an_unknown_order_is_refused() -> None:
+    with pytest.raises(ConfigError) as caught:
+        Gossip(order="mix_first")
+    assert str(caught.value) == (
+        "order is 'mix_first', but it is 'overlap' or 'step_first'.\n"
+        "  Use 'gossip(order=overlap)' to mix while the gradient is computed."
+    )
+
+
+def test_weights_that_bias_the_mean_are_refused_before_anything_starts() -> None:
+    with pytest.raises(ConfigError, match="weights='uniform' would bias the mean"):
+        Gossip(Star(), weights="uniform").graph(4)
+
+
+def test_it_declares_one_sum_for_each_step_that_may_be_under_way() -> None:
+    world = World(RING.roles(4), ONE, RING.graph(4))
+    assert RING.slots(Role.WORKER, world) == (Slot("mix.0"), Slot("mix.1"))
+    assert RING.kinds() == {"mix": Carries.STATE}
+    assert RING.result is Result.MEAN

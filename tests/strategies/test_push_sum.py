@@ -1,0 +1,112 @@
+"""Stochastic gradient push: facts to commands."""
+
+from peers import G0, IN0, IN1, ONE, P0, P1, TWO, WITH_STATE, bodiless, is_plain, peer_of, received, refusal, tell
+from peers import returned as returned_message
+
+from weft.core.actions import Apply, Combine, Compute, Send
+from weft.core.events import Started, StepFinished
+from weft.core.names import Buffer, Carries, Result, Role, Slot
+from weft.core.world import World
+from weft.strategies import PushSum
+from weft.topologies import Complete, Exponential
+
+ONE_PEER = PushSum()
+M0, M1 = Buffer("push_sum.mass", 0), Buffer("push_sum.mass", 1)
+
+
+def test_the_mass_begins_as_the_parameters() -> None:
+    assert tell(peer_of(ONE_PEER, buckets=TWO), Started(0)) == [
+        Combine(M0, 0.0, P0),
+        Combine(M1, 0.0, P1),
+        Compute(0),
+    ]
+
+
+def test_the_mass_moves_by_what_the_optimizer_moved_and_equal_shares_are_pushed() -> None:
+    peer = peer_of(PushSum(Complete()), num_workers=3)
+    assert tell(peer, Started(0), StepFinished(0, 1.0, None)) == [
+        Combine(M0, 1.0, P0, -1.0),
+        Apply(G0, P0),
+        Combine(M0, 1.0, P0),
+        Combine(M0, 1 / 3),
+        Send(1, "share", 0, 0, M0, 1 / 3),
+        Send(2, "share", 0, 0, M0, 1 / 3),
+    ]
+
+
+def test_the_parameters_are_the_mass_over_the_weight_once_all_shares_are_in() -> None:
+    peer = peer_of(ONE_PEER, num_workers=4)
+    tell(peer, Started(0), StepFinished(0, 1.0, None))
+    assert tell(peer, received(3, "share", 0, weight=0.25)) == [
+        Combine(M0, 1.0, IN0),
+        Combine(P0, 0.0, M0, 1 / 0.75),
+        Compute(1),
+    ]
+
+
+def test_an_early_share_is_added_at_once_and_counts_for_its_own_step() -> None:
+    peer = peer_of(ONE_PEER, num_workers=4)
+    assert tell(peer, Started(0), received(2, "share", 1, weight=0.5)) == [Combine(M0, 1.0, IN0)]
+    assert tell(peer, StepFinished(0, 1.0, None))[-1] == Send(1, "share", 0, 0, M0, 0.75)
+    assert tell(peer, received(3, "share", 0, weight=0.5))[-2:] == [Combine(P0, 0.0, M0, 1 / 1.25), Compute(1)]
+    assert tell(peer, StepFinished(1, 1.0, None))[-1] == Compute(2)
+
+
+def test_a_worker_says_whose_shares_it_waits_for() -> None:
+    peer = peer_of(PushSum(Complete()), num_workers=3, buckets=TWO)
+    assert peer.waiting_for() == "the user's iteration"
+    tell(peer, Started(0), StepFinished(0, 1.0, None))
+    assert peer.waiting_for() == "the shares of step 0 from worker 1, 2"
+    tell(peer, received(1, "share", 0), received(1, "share", 0, bucket=1), received(2, "share", 0))
+    assert peer.waiting_for() == "the shares of step 0 from worker 2"
+
+
+def test_weights_are_kept_bucket_by_bucket() -> None:
+    peer = peer_of(ONE_PEER, num_workers=2, buckets=TWO)
+    tell(peer, Started(0), StepFinished(0, 1.0, None), received(1, "share", 0, bucket=1, weight=1.5))
+    assert tell(peer, received(1, "share", 0, weight=0.5))[1:] == [
+        Combine(P0, 0.0, M0, 1.0),
+        Combine(P1, 0.0, M1, 0.5),
+        Compute(1),
+    ]
+
+
+def test_the_mass_of_a_share_that_never_arrived_goes_back() -> None:
+    peer = peer_of(ONE_PEER, num_workers=2, buckets=TWO)
+    tell(peer, Started(0), StepFinished(0, 1.0, None))
+    assert tell(peer, returned_message(1, "share", 0, bucket=1, weight=0.5)) == [Combine(M1, 1.0, IN1)]
+    assert peer.weight == {0: 0.5, 1: 1.0}
+
+
+def test_one_worker_alone_keeps_all_its_mass() -> None:
+    peer = peer_of(ONE_PEER, num_workers=1)
+    assert tell(peer, Started(0), StepFinished(0, 1.0, None))[3:] == [
+        Combine(M0, 1.0),
+        Combine(P0, 0.0, M0, 1.0),
+        Compute(1),
+    ]
+
+
+def test_state_is_the_workers_own() -> None:
+    assert tell(peer_of(ONE_PEER, buckets=WITH_STATE), Started(0)) == [Combine(M0, 0.0, P0), Compute(0)]
+
+
+def test_other_messages_are_refused() -> None:
+    expected = "worker 0 received '{}' (clock 0, bucket 0) from worker 1, which PushSumPeer does not expect now."
+    assert refusal(peer_of(ONE_PEER), received(1, "mix")) == expected.format("mix")
+    assert refusal(peer_of(ONE_PEER), bodiless(1, "share")) == expected.format("share")
+
+
+def test_the_snapshot_is_plain() -> None:
+    peer = peer_of(ONE_PEER, num_workers=4)
+    tell(peer, Started(0), received(2, "share", 1, weight=0.5))
+    assert peer.snapshot() == {"step": 0, "weight": {"0": 1.5}, "arrived": {"1": [2]}, "mixing": False}
+    assert is_plain(peer)
+
+
+def test_it_declares_memory_for_the_mass_and_takes_one_peer_at_a_time() -> None:
+    world = World(ONE_PEER.roles(3), ONE, ONE_PEER.graph(3))
+    assert ONE_PEER.topology == Exponential(one_peer=True)
+    assert ONE_PEER.slots(Role.WORKER, world) == (Slot("push_sum.mass"),)
+    assert ONE_PEER.kinds() == {"share": Carries.STATE}
+    assert ONE_PEER.result is Result.MEAN

@@ -1,0 +1,149 @@
+"""Small simulated worlds with real arrays: a strategy, a gradient as a function, everything kept to look at."""
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import weft
+from weft.adapters.arrays import ArrayReplica
+from weft.core.names import PARAMS, Role
+from weft.core.peer import Peer
+from weft.core.rules import Rule
+from weft.core.strategy import Strategy
+from weft.core.world import World
+from weft.cost.links import Link
+from weft.sim.compute import ComputeTime, PerSample
+from weft.sim.facts import Facts
+from weft.sim.network import HostLinks, Network
+from weft.sim.program import BackwardDone, ReportDone, Request, StepDone
+from weft.sim.recorder import Recording
+from weft.sim.reports import ModelReports
+from weft.sim.result import ResultModel
+from weft.sim.simulation import Simulation
+from weft.store.numpy import NumpyStore
+
+Array = NDArray[Any]
+Arrays = Array | Mapping[str, Array]
+"""One array, or several by name; each type of number makes a bucket of its own (float32 comes first)."""
+Gradient = Callable[[int, int, Any], Any]
+"""(worker, step, parameters) -> gradient, both shaped as the worker's start."""
+Script = Callable[[int, ArrayReplica], Generator[Request, None, None]]
+
+BETWEEN = Link(1e-3, 1e6)
+WITHIN = Link(1e-5, 1e9)
+
+
+@dataclass
+class Ran:
+    """A world that was run: what every node holds, and what was seen on the way."""
+
+    params: list[list[Array]]
+    """The parameters at the end, by node and bucket."""
+    result: list[Array]
+    """The result model, by bucket."""
+    facts: Facts
+    recording: Recording
+    world: World
+    simulation: Simulation
+
+    def peer(self, node: int) -> Any:
+        peer: Peer = self.simulation.nodes[node].peer
+        return peer
+
+
+class ArrayProgram:
+    """A script as a generator of requests; a callable that it reports runs without surroundings."""
+
+    def __init__(self, requests: Generator[Request, None, None]) -> None:
+        self._requests = requests
+
+    def resume(self) -> Request | None:
+        return next(self._requests, None)
+
+    def evaluate(self, function: Callable[[], Any]) -> float:
+        return float(function())
+
+
+def pull(*targets: Any) -> Gradient:
+    """The gradient of |w - target|² / 2, where worker i has target i."""
+    return lambda worker, step, w: w - np.asarray(targets[worker], dtype=np.float64)
+
+
+def training(
+    gradient: Gradient,
+    num_steps: int,
+    samples: float | Sequence[float] = 1.0,
+    loss: Callable[[int, int, Any], float] | None = None,
+    epoch_steps: int | None = None,
+    report: Callable[[int, int, Any], Mapping[str, Any]] | None = None,
+) -> Script:
+    """A script of backward and step; reports `report(worker, epoch, parameters)` every `epoch_steps` steps."""
+
+    def script(rank: int, replica: ArrayReplica) -> Generator[Request, None, None]:
+        mine = samples[rank] if isinstance(samples, Sequence) else samples
+        views: Any = replica.views()
+        alone = set(views) == {"w"}
+        told = views["w"] if alone else views
+        for step in range(num_steps):
+            lost = None if loss is None else float(loss(rank, step, told))
+            given = gradient(rank, step, told)
+            replica.take({"w": given} if alone else given)
+            yield BackwardDone(mine)
+            yield StepDone(mine, lost)
+            if epoch_steps and (step + 1) % epoch_steps == 0:
+                epoch = step // epoch_steps
+                yield ReportDone(epoch, {} if report is None else report(rank, epoch, told))
+
+    return script
+
+
+def simulate_arrays(
+    strategy: Strategy,
+    num_workers: int,
+    gradient: Gradient | None = None,
+    *,
+    num_steps: int = 1,
+    samples: float | Sequence[float] = 1.0,
+    starts: Sequence[Arrays] | None = None,
+    rule: Rule | Sequence[Rule] | None = None,
+    script: Script | None = None,
+    network: Network | None = None,
+    compute: ComputeTime | None = None,
+    hosts: Sequence[int] | None = None,
+    seed: int = 0,
+    recorder: Recording | None = None,
+    **training_options: Any,
+) -> Ran:
+    """Run `num_steps` of every worker, each on a host of its own; a worker starts from its own of `starts`.
+
+    The usual gradient draws worker i to i; `samples` and `rule` are one, or one for each worker. Servers
+    start from worker 0's parameters. `script` stands in for the usual loop; `training_options` are those of `training`.
+    """
+    script = script or training(gradient or pull(*range(num_workers)), num_steps, samples, **training_options)
+    given = [np.zeros(1)] * num_workers if starts is None else starts
+    named = [start if isinstance(start, Mapping) else {"w": np.asarray(start, np.float64)} for start in given]
+    rule = weft.SGD(lr=0.1) if rule is None else rule
+    rules = rule if isinstance(rule, Sequence) else [rule] * num_workers
+    replicas = [ArrayReplica(arrays, copy(mine), None) for arrays, mine in zip(named, rules, strict=True)]
+    roles = strategy.roles(num_workers)
+    hosts = tuple(i % num_workers for i in range(sum(roles))) if hosts is None else tuple(hosts)
+    world = World(roles, replicas[0].buckets, strategy.graph(num_workers), hosts)
+    programs = [ArrayProgram(script(rank, replica)) for rank, replica in enumerate(replicas)]
+    replicas += [replicas[0].twin() for _ in world.servers]
+    stores = []
+    for node, replica in enumerate(replicas):
+        slots = [slot.name for slot in strategy.slots(world.role(node), world)]
+        stores.append(NumpyStore(replica, slots, strategy.rules(), is_server=world.role(node) is Role.SERVER))
+    network = network or HostLinks(hosts, [BETWEEN] * (max(hosts) + 1), WITHIN)
+    compute = compute or PerSample([1e-2] * num_workers)
+    result = ResultModel(strategy.result, world, replicas)
+    reports = ModelReports(programs, replicas, result, scored=strategy.scored)
+    recorder = recorder or Recording()
+    simulation = Simulation(strategy, world, stores, programs, network, compute, reports, seed, recorder)
+    facts = simulation.run()
+    params = [[replica.array(PARAMS, b).copy() for b in range(len(world.buckets))] for replica in replicas]
+    return Ran(params, result.arrays(), facts, recorder, world, simulation)
