@@ -12,7 +12,7 @@ from weft.config.registry import STRATEGIES, TOPOLOGIES, default_text, parameter
 
 DOCS = Path(__file__).resolve().parent
 DEMO = ["-n", "16", "--cluster", "edge", "--strategy", "all"]
-DEMO_ARGUMENTS = ["--", "--epochs", "8", "--batch-size", "8", "--lr", "0.05"]
+DEMO_ARGUMENTS = ["--", "--epochs", "6", "--batch-size", "8", "--lr", "0.05"]
 
 
 def strategies_page() -> str:

@@ -2,27 +2,28 @@
 
 import json
 import pickle
-from functools import lru_cache
+import re
+from collections.abc import Iterator
+from functools import cache
 
 import numpy as np
 import pytest
-from problems import SIZES, LeastSquares, relative
+from problems import SIZES, LeastSquares
 from weather import storm
 from worlds import Ran, simulate_arrays
 
-from weft.config.registry import COLLECTIVES, STRATEGIES, lowered
+from weft.config.registry import STRATEGIES
 from weft.core.actions import Reduce, Send
-from weft.core.names import Role
+from weft.core.peer import Peer
 from weft.core.rules import SGD
 from weft.core.strategy import Strategy
-from weft.core.world import World
-from weft.sim.recorder import replay
+from weft.sim.recorder import node_rng, replay
 
 NUM_WORKERS = (1, 2, 3, 5, 7)
 STEPS = 24
 
 
-def run(strategy: Strategy, num_workers: int, seed: int, *, stormy: bool = True) -> Ran:
+def run(strategy: Strategy, num_workers: int, seed: int) -> Ran:
     """Three epochs of least squares with unequal batches."""
     problem = LeastSquares(SIZES[:num_workers])
     return simulate_arrays(
@@ -35,26 +36,14 @@ def run(strategy: Strategy, num_workers: int, seed: int, *, stormy: bool = True)
         rule=SGD(0.05),
         epoch_steps=8,
         loss=lambda worker, step, w: problem.loss(w),
-        **(storm(num_workers, seed) if stormy else {"seed": seed}),
+        **storm(num_workers, seed),
     )
 
 
-@lru_cache(maxsize=None)
+@cache
 def ran_once(name: str, num_workers: int) -> Ran:
     return run(STRATEGIES[name](), num_workers, seed=5)
 
-
-@lru_cache(maxsize=None)
-def ran_calmly(name: str, num_workers: int) -> Ran:
-    return run(STRATEGIES[name](), num_workers, seed=5, stormy=False)
-
-
-def uses_reduce(name: str) -> bool:
-    entries = ran_calmly(name, 2).recording.entries
-    return any(isinstance(action, Reduce) for _, _, _, actions in entries for action in actions)
-
-
-REDUCING = [name for name in STRATEGIES if uses_reduce(name)]
 
 every_strategy = pytest.mark.parametrize("name", STRATEGIES)
 every_size = pytest.mark.parametrize("num_workers", NUM_WORKERS)
@@ -110,16 +99,28 @@ def test_it_differs_from_every_other(name: str) -> None:
     assert [other for other in STRATEGIES if STRATEGIES[other]() == STRATEGIES[name]()] == [name]
 
 
+def every_moment(name: str, num_workers: int) -> Iterator[Peer]:
+    """Each peer after each of its events, on the way through the recorded run."""
+    ran = ran_once(name, num_workers)
+    peers = [STRATEGIES[name]().peer(node, ran.world, node_rng(5, node)) for node in range(ran.world.num_nodes)]
+    for now_ns, node, event, _ in ran.recording.entries:
+        peers[node].handle(event, now_ns / 1e9)
+        yield peers[node]
+
+
 @every_strategy
 @every_size
 def test_snapshots_are_plain_at_every_moment(name: str, num_workers: int) -> None:
-    ran = ran_once(name, num_workers)
-    peers = [STRATEGIES[name]().peer(node, ran.world, np.random) for node in range(ran.world.num_nodes)]
-    if name == "async_gossip":
-        peers = [ran.peer(node) for node in range(ran.world.num_nodes)]
-    for peer in peers:
-        snapshot = peer.snapshot()
-        assert json.loads(json.dumps(snapshot)) == snapshot
+    snapshots = [peer.snapshot() for peer in every_moment(name, num_workers)]
+    assert json.loads(json.dumps(snapshots)) == snapshots
+
+
+@every_strategy
+@every_size
+def test_it_says_at_every_moment_what_it_waits_for(name: str, num_workers: int) -> None:
+    sentences = {peer.waiting_for() for peer in every_moment(name, num_workers)}
+    assert sentences
+    assert [text for text in sentences if not re.fullmatch(r"[^\s].*[^\s,]", text)] == []
 
 
 @every_strategy

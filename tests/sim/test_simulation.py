@@ -29,7 +29,7 @@ from weft.cost.links import Link
 from weft.sim.compute import PerSample, Trace
 from weft.sim.facts import Facts
 from weft.sim.network import HostLinks
-from weft.sim.program import BackwardDone, GhostProgram, ReportDone, Request, SaveAsked, StepDone
+from weft.sim.program import GhostProgram, ReportDone, Request, SaveAsked
 from weft.sim.reports import NoReports
 from weft.sim.simulation import Simulation
 from weft.store.ghost import GhostStore
@@ -235,7 +235,7 @@ def test_whoever_looks_on_sees_every_step_as_it_is_finished() -> None:
 # How it ends.
 
 
-def test_stop_ends_the_run_without_anybody_having_to_end() -> None:
+def test_stop_ends_the_run_and_every_script_with_it() -> None:
     def answer(peer: Puppet, event: Event) -> list[Action] | None:
         return [Stop("good enough"), Compute(3)] if event == StepFinished(2, 1.0, None) else None
 
@@ -253,7 +253,7 @@ def test_a_deadlock_says_who_waits_for_what_and_who_is_missing() -> None:
     with pytest.raises(weft.Deadlock) as caught:
         simulate_arrays(weft.AllReduce(), 3, script=short)
     assert str(caught.value).splitlines() == [
-        "nothing can happen any more at 0.024032 s, but 2 workers have not ended.",
+        "nothing can happen any more at 0.022016 s, but 2 workers have not ended.",
         "  worker 0 (step 1, waits in backward()) waits for the reduction of gradient[0] at step 1",
         "  worker 1 (step 1, waits in backward()) waits for the reduction of gradient[0] at step 1",
         "  worker 2 has ended after 1 steps",

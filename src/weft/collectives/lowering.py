@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from weft.collectives.schedule import Give, Schedule, Scheduler, Take
-from weft.core.actions import MAX, MEAN, Action, Combine, Reduce, Send, copy
+from weft.core.actions import MAX, MEAN, Action, Combine, Reduce, Send, copy, rescale
 from weft.core.errors import IllegalAction
 from weft.core.events import Event, Received, Reduced
 from weft.core.graph import Graph
@@ -156,7 +156,8 @@ class LoweredPeer(Peer):
         key = (reduce.kind, reduce.clock, bucket)
         run = self.runs[key] = Run(reduce, self._my_schedule(reduce.group))
         into = Buffer(f"{self._name}.sum", bucket)
-        return [Combine(into, 0.0, reduce.buffer, reduce.weight), *self._advance(key, run)]
+        mine = Combine(into, 0.0, reduce.buffer, reduce.weight) if reduce.weight else rescale(into, 0.0)
+        return [mine, *self._advance(key, run)]
 
     def _take(self, run: Run, step: Take, body: Buffer, weight: float) -> Action:
         run.at += 1

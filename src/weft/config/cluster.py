@@ -42,6 +42,8 @@ class Cluster:
     seconds_per_sample: float = 1e-3
     variation: float = 0.0
     stragglers: tuple[Straggler, ...] = ()
+    step_s: tuple[tuple[float, ...], ...] = ()
+    """Recorded step times, a row for each worker, in place of seconds per sample."""
 
     @property
     def num_workers(self) -> int:
@@ -95,7 +97,7 @@ def read_cluster(table: dict[str, Any], name: str) -> Cluster:
     """Check a parsed cluster file and give it meaning."""
     _check_keys(table, ("name", "compute", "hosts", "links", "stragglers"), name)
     compute = table.get("compute", {})
-    _check_keys(compute, ("seconds_per_sample", "variation"), f"{name}: [compute]")
+    _check_keys(compute, ("seconds_per_sample", "variation", "step_s"), f"{name}: [compute]")
     hosts = tuple(_host(host, name) for host in table.get("hosts", []))
     if sum(host.count * host.workers for host in hosts) < 1:
         raise ConfigError(f"cluster '{name}' has no workers.\n  Add hosts: [[hosts]] with count = 4 and workers = 1.")
@@ -114,8 +116,18 @@ def read_cluster(table: dict[str, Any], name: str) -> Cluster:
         seconds_per_sample=_positive(compute.get("seconds_per_sample", 1e-3), f"{name}: seconds_per_sample"),
         variation=float(compute.get("variation", 0.0)),
         stragglers=tuple(_straggler(entry, name) for entry in table.get("stragglers", [])),
+        step_s=_trace(compute.get("step_s", []), name),
         **optional,
     )
+
+
+def _trace(rows: Any, name: str) -> tuple[tuple[float, ...], ...]:
+    if not isinstance(rows, list) or not all(isinstance(row, list) and row for row in rows):
+        raise ConfigError(
+            f"{name}: step_s is not a list of step times for each worker.\n"
+            "  Write e.g. step_s = [[0.10, 0.12], [0.30]], in seconds; rows repeat."
+        )
+    return tuple(tuple(_positive(value, f"{name}: a step time") for value in row) for row in rows)
 
 
 def _host(table: dict[str, Any], name: str) -> Host:

@@ -7,7 +7,10 @@ from weft.cost.links import Link
 def cluster_toml(cluster: Cluster) -> str:
     """The text of a cluster file."""
     lines = [f'name = "{cluster.name}"', "", "[compute]"]
-    lines += [f"seconds_per_sample = {cluster.seconds_per_sample!r}", f"variation = {cluster.variation!r}", ""]
+    lines += [f"seconds_per_sample = {cluster.seconds_per_sample!r}", f"variation = {cluster.variation!r}"]
+    if cluster.step_s:
+        lines.append(f"step_s = {[list(row) for row in cluster.step_s]!r}")
+    lines.append("")
     for host in cluster.hosts:
         lines += _host(host)
     lines += _link("between", cluster.between) + _link("within", cluster.within)

@@ -1,5 +1,6 @@
 """Simulated workers: runs a script under a strategy on a cluster, in virtual time and one process."""
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from weft.core.world import World
 from weft.data.static import global_batches, portion
 from weft.engines.memory import available_bytes, check_fits, resident_bytes
 from weft.engines.outcome import Outcome
-from weft.sim.compute import PerSample
+from weft.sim.compute import ComputeTime, PerSample, Trace
 from weft.sim.facts import Facts
 from weft.sim.network import HostLinks
 from weft.sim.program import BackwardDone, GhostProgram, Program
@@ -86,6 +87,8 @@ class _Scripts:
 
     def __init__(self, job: Job, watcher: Watcher) -> None:
         self._job = job
+        # torch reads it when it is imported: compiling for each simulated worker would take minutes
+        os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")
         folder = str(job.script.resolve().parent)
         argv = [str(job.script), *job.arguments]
         self.stage = Stage([PlainSwapper(argv, [folder, *sys.path]), TorchSwapper()], job.seed, watcher.show)
@@ -139,6 +142,7 @@ def simulate(job: Job, watcher: Watcher | None = None, recorder: TraceHash | Non
             )
             for node, replica in enumerate(replicas)
         ]
+        watcher = _with_total(job, scripts.seats[0], watcher)
         facts = _run(job, strategy, world, placement, stores, scripts.programs, reports, recorder, watcher)
         if not any(facts.steps):
             raise ConfigError(
@@ -179,6 +183,20 @@ def simulate_dry(job: Job, watcher: Watcher | None = None, recorder: TraceHash |
     programs = [GhostProgram([s[rank] for s in step_samples], num_steps) for rank in range(job.num_workers)]
     facts = _run(job, strategy, world, placement, stores, programs, NoReports(), recorder, watcher)
     return Outcome(job.label(joined.strategy), job.num_workers, job.seed, recorder.hexdigest(), facts)
+
+
+def _with_total(job: Job, seat: ScriptSeat, watcher: Watcher) -> Watcher:
+    """Let whoever looks on know the number of steps as soon as worker 0 has said how long it trains."""
+    on_plan, on_step = watcher.on_plan, watcher.on_step
+    if on_plan is None or on_step is None:
+        return watcher
+
+    def first_step(facts: Facts, now_s: float) -> None:
+        if sum(facts.steps) == 1 and seat.planned is not None and (seat.planned.num_epochs or job.steps_max):
+            on_plan(_steps(job, seat.planned, 0)[1] * job.num_workers)
+        on_step(facts, now_s)
+
+    return Watcher(watcher.show, first_step, on_plan)
 
 
 def _steps(job: Job, plan: Plan | None, first: float) -> tuple[list[list[int]], int]:
@@ -254,7 +272,9 @@ def _run(
 ) -> Facts:
     num_hosts = max(world.hosts) + 1
     network = HostLinks(world.hosts, [job.cluster.between] * num_hosts, job.cluster.within)
-    compute = PerSample(placement.seconds_per_sample, job.cluster.variation)
+    compute: ComputeTime = PerSample(placement.seconds_per_sample, job.cluster.variation)
+    if job.cluster.step_s:
+        compute = Trace(job.cluster.step_s)
     simulation = Simulation(
         strategy, world, stores, programs, network, compute, reports, job.seed, recorder, watcher.on_step
     )

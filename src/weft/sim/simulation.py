@@ -114,6 +114,8 @@ class Simulation:
         stuck = [node for node in self.nodes if node.user not in (User.ENDED, User.NONE)]
         if stuck and not self.kernel.stopped_because:
             raise Deadlock(self._deadlock(stuck))
+        for node in stuck:
+            self.facts.finished_s[node.id] = self.kernel.now_s
         self._reports.end(self.facts)
         return self.facts
 
@@ -230,7 +232,7 @@ class Simulation:
                 kernel.at(arrives_ns, self._receive, (nodes[to], event, payload, hyper))
 
     def _apply(self, node: Node, actions: Sequence[Apply]) -> None:
-        if actions[0].gradient.slot == GRADIENT and node.user is not User.IN_STEP:
+        if actions[0].gradient.slot == GRADIENT and (node.user is not User.IN_STEP or not node.step):
             raise IllegalAction(
                 f"{actions[0]} came before StepFinished; the user may still edit the gradient (rule 11)."
             )

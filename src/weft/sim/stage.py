@@ -68,6 +68,16 @@ class LineWriter(TextIOBase):
             self._show(line)
         return len(text)
 
+    def finish(self) -> None:
+        """Show what was written after the last line break."""
+        if self._rest:
+            self.write("\n")
+
+    def end(self) -> None:
+        """Show what was written without ending its line."""
+        if self._rest:
+            self.write("\n")
+
 
 class Stage:
     """Lets one worker at a time have the process to itself."""
@@ -103,8 +113,10 @@ class Stage:
 
     def leave(self) -> None:
         """Put back what the process had before the first worker entered."""
+        self._writer.finish()
         self._settle()
         self._restore(self._outside)
+        self._writer.end()
 
     def _settle(self) -> None:
         if self._owner is not None:

@@ -98,7 +98,7 @@ class TorchWorker(Worker):
             raise ConfigError("the loader has no batch_size, so its batches cannot be shared.\n  Give it one.")
         num_samples = len(loader.sampler)  # type: ignore[arg-type]
         self._seat.plan(self._num_epochs, num_samples, loader.batch_size, loader.drop_last)
-        mine = loader if self.num_workers == 1 else self._my_part(loader, epoch)
+        mine = _in_process(loader) if self.num_workers == 1 else self._my_part(loader, epoch)
         for batch in mine:
             if self._is_over:
                 return
@@ -130,6 +130,20 @@ class _Batches(Sampler[list[int]]):
 
     def __len__(self) -> int:
         return len(self._batches)
+
+
+def _in_process(loader: "DataLoader[Any]") -> "DataLoader[Any]":
+    """The same batches without worker processes, which do not go with simulated workers."""
+    if not loader.num_workers:
+        return loader
+    return DataLoader(
+        loader.dataset,
+        batch_size=loader.batch_size,
+        sampler=loader.sampler,
+        collate_fn=loader.collate_fn,
+        drop_last=loader.drop_last,
+        generator=loader.generator,
+    )
 
 
 def _num_samples(batch: Any) -> int:

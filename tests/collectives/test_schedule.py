@@ -1,0 +1,93 @@
+"""Schedules as such: gives match takes, nobody waits for ever, and everybody ends with everything once."""
+
+from collections import deque
+from itertools import product
+
+import numpy as np
+import pytest
+
+from weft.collectives.schedule import Give, Schedule, Step, Take, folded
+from weft.config.registry import COLLECTIVES
+from weft.core.names import Part
+
+SIZES = range(1, 18)
+
+every_collective = pytest.mark.parametrize("name", COLLECTIVES)
+every_size = pytest.mark.parametrize("size", SIZES)
+
+
+def schedules(name: str, size: int) -> list[Schedule]:
+    return [COLLECTIVES[name](rank, size) for rank in range(size)]
+
+
+@every_collective
+@every_size
+def test_every_ranks_gives_match_the_others_takes(name: str, size: int) -> None:
+    everybody = schedules(name, size)
+    for giver, taker in product(range(size), repeat=2):
+        given = [step.part for step in everybody[giver] if isinstance(step, Give) and step.to == taker]
+        taken = [step.part for step in everybody[taker] if isinstance(step, Take) and step.source == giver]
+        assert given == taken
+        assert giver != taker or given == []
+
+
+def run(everybody: list[Schedule], num_elements: int) -> np.ndarray:
+    """Perform the schedules by hand: rank r contributes the bit 1 << r, channels are FIFO."""
+    sums = np.array([[1 << rank] * num_elements for rank in range(len(everybody))])
+    channels: dict[tuple[int, int], deque[np.ndarray]] = {}
+    left = [deque(schedule) for schedule in everybody]
+    moved = True
+    while moved:
+        moved = False
+        for rank, steps in enumerate(left):
+            while steps and _perform(steps[0], rank, sums, channels):
+                steps.popleft()
+                moved = True
+    assert not any(left)
+    assert not any(channels.values())
+    return sums
+
+
+def _perform(step: Step, rank: int, sums: np.ndarray, channels: dict[tuple[int, int], deque[np.ndarray]]) -> bool:
+    start, stop = (step.part or Part(0, 1)).bounds(sums.shape[1])
+    mine = sums[rank, start:stop]
+    if isinstance(step, Give):
+        channels.setdefault((rank, step.to), deque()).append(mine.copy())
+        return True
+    waiting = channels.get((step.source, rank))
+    if not waiting:
+        return False
+    mine[:] = waiting.popleft() + (0 if step.replace else mine)
+    return True
+
+
+@every_collective
+@every_size
+@pytest.mark.parametrize("num_elements", [1, 5, 48])
+def test_everybody_ends_with_every_contribution_exactly_once(name: str, size: int, num_elements: int) -> None:
+    assert np.all(run(schedules(name, size), num_elements) == (1 << size) - 1)
+
+
+@every_collective
+@every_size
+def test_no_two_takes_of_the_same_memory_and_part_come_from_different_sources(name: str, size: int) -> None:
+    for schedule in schedules(name, size):
+        takes = [step for step in schedule if isinstance(step, Take)]
+        sources = {(step.early, step.part): step.source for step in takes}
+        assert all(sources[step.early, step.part] == step.source for step in takes)
+
+
+@every_collective
+def test_one_rank_alone_has_nothing_to_do(name: str) -> None:
+    assert COLLECTIVES[name](0, 1) == ()
+
+
+def test_ranks_past_the_power_of_two_give_their_all_first_and_are_given_the_result_last() -> None:
+    def core(rank: int, size: int) -> Schedule:
+        assert size == 4
+        return (Give(rank ^ 1), Take(rank ^ 1, early=0))
+
+    assert folded(5, 6, core) == (Give(1), Take(1, replace=True))
+    assert folded(1, 6, core) == (Take(5), Give(0), Take(0, early=1), Give(5))
+    assert folded(3, 6, core) == (Give(2), Take(2, early=0))
+    assert folded(3, 4, core) == (Give(2), Take(2, early=0))

@@ -1,0 +1,85 @@
+"""What every registered collective must do: any strategy that reduces runs over it with the same outcome."""
+
+import pickle
+from functools import cache
+
+import numpy as np
+import pytest
+from problems import SIZES, LeastSquares, relative
+from weather import storm
+from worlds import Ran, simulate_arrays
+
+from weft.config.registry import COLLECTIVES, STRATEGIES, lowered
+from weft.core.actions import Reduce, Send
+from weft.core.rules import Momentum
+from weft.core.strategy import Strategy
+from weft.sim.recorder import replay
+
+STEPS = 16
+
+
+def run(strategy: Strategy, num_workers: int, **weather: object) -> Ran:
+    problem = LeastSquares(SIZES[:num_workers])
+    return simulate_arrays(
+        strategy,
+        num_workers,
+        problem.gradient,
+        num_steps=STEPS,
+        samples=problem.sizes,
+        starts=problem.starts(),
+        rule=Momentum(0.05),
+        **weather,
+    )
+
+
+@cache
+def natively(name: str, num_workers: int) -> Ran:
+    return run(STRATEGIES[name](), num_workers)
+
+
+def num_reduces(ran: Ran) -> int:
+    return sum(isinstance(action, Reduce) for _, _, _, actions in ran.recording.entries for action in actions)
+
+
+REDUCING = [name for name in STRATEGIES if num_reduces(natively(name, 2))]
+
+every_collective = pytest.mark.parametrize("collective", COLLECTIVES)
+every_size = pytest.mark.parametrize("num_workers", [1, 2, 3, 4, 5, 7, 8])
+
+
+def test_some_strategies_reduce() -> None:
+    assert {"allreduce", "local_sgd"} <= set(REDUCING) < set(STRATEGIES)
+
+
+@every_collective
+@every_size
+@pytest.mark.parametrize("name", REDUCING)
+def test_lowered_reductions_give_the_same_parameters(name: str, num_workers: int, collective: str) -> None:
+    ran = run(lowered(STRATEGIES[name](), collective), num_workers, **storm(num_workers, 3))
+    native = natively(name, num_workers)
+    assert num_reduces(ran) == 0
+    assert all(relative(a[0], b[0]) < 1e-12 for a, b in zip(ran.params, native.params, strict=True))
+
+
+@every_collective
+@every_size
+def test_all_workers_get_the_same_bits(num_workers: int, collective: str) -> None:
+    ran = run(lowered(STRATEGIES["allreduce"](), collective), num_workers, **storm(num_workers, 4))
+    assert all(np.array_equal(params[0], ran.params[0][0]) for params in ran.params)
+
+
+@every_collective
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_every_strategy_runs_replays_and_declares_its_kinds_over_it(name: str, collective: str) -> None:
+    strategy = lowered(STRATEGIES[name](), collective)
+    ran = run(strategy, 3, **storm(3, 2))
+    spoken = {action.kind for *_, actions in ran.recording.entries for action in actions if isinstance(action, Send)}
+    assert ran.facts.steps == [STEPS] * 3
+    assert spoken <= set(strategy.kinds())
+    assert replay(ran.recording, strategy, ran.world, seed=2) == []
+    assert pickle.loads(pickle.dumps(strategy)) == strategy
+
+
+@every_collective
+def test_one_worker_alone_sends_nothing(collective: str) -> None:
+    assert run(lowered(STRATEGIES["allreduce"](), collective), 1).facts.bytes_sent == 0

@@ -1,0 +1,216 @@
+"""A user's unmodified script as a simulated worker."""
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+
+from weft.core.errors import ConfigError
+from weft.sim.program import BackwardDone, ReportDone, SaveAsked, StepDone
+from weft.sim.script import Joined, Plan, ScriptProgram, ScriptSeat
+from weft.sim.stage import PlainSwapper, Stage
+
+TRAINING = """
+    import sys
+    import numpy as np
+    import weft
+
+    w = np.zeros(2)
+    worker = weft.join(arrays={"w": w}, optimizer=weft.SGD(lr=0.5), strategy="ssp")
+    for epoch in worker.epochs(2):
+        for rows in worker.share(6, batch_size=3):
+            worker.step({"w": np.full(2, len(rows))}, loss=0.25)
+        worker.report(loss=1.5)
+    worker.save("model.safetensors")
+"""
+
+
+class World:
+    """Scripts of one text on one stage."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "train.py"
+        self.shown: list[str] = []
+        self.stage = Stage([PlainSwapper([str(self.path), "--fast"], sys.path)], 0, self.shown.append)
+        self.shared: dict[object, Any] = {}
+        self.programs: list[ScriptProgram] = []
+        self.seats: list[ScriptSeat] = []
+
+    def script(self, text: str, num_workers: int = 1, steps_max: int | None = None) -> ScriptProgram:
+        """Write the script and make its workers; returns worker 0's."""
+        self.path.write_text(dedent(text))
+        self.seats = [ScriptSeat(rank, num_workers, 0, steps_max, self.shared) for rank in range(num_workers)]
+        self.programs = [ScriptProgram(str(self.path), seat, self.stage) for seat in self.seats]
+        return self.programs[0]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    world = World(tmp_path)
+    yield world
+    for program in world.programs:
+        program.abandon()
+    world.stage.leave()
+
+
+def to_the_end(program: ScriptProgram) -> list[Any]:
+    """All requests after joining."""
+    return list(iter(program.resume, None))
+
+
+def test_a_script_pauses_where_it_would_communicate(world: World) -> None:
+    program = world.script(TRAINING, num_workers=2)
+    joined = program.resume()
+    assert isinstance(joined, Joined)
+    assert joined.strategy == "ssp"
+    assert joined.replica.layout() == ["w (2,) float64"]
+    epoch = [BackwardDone(3.0), StepDone(3.0, 0.25)]
+    assert to_the_end(program) == [
+        *epoch,
+        ReportDone(0, {"loss": 1.5}),
+        *epoch,
+        ReportDone(1, {"loss": 1.5}),
+        SaveAsked("model.safetensors"),
+    ]
+    assert program.resume() is None, "a script that has ended stays ended"
+
+
+def test_a_script_says_what_it_is_about_to_do(world: World) -> None:
+    program = world.script(TRAINING, num_workers=2)
+    program.resume()
+    assert world.seats[0].planned is None
+    program.resume()
+    assert world.seats[0].planned == Plan(num_epochs=2, num_samples=6, batch_size=3, drop_last=False)
+
+
+def test_a_script_ends_early_when_the_run_has_fewer_steps(world: World) -> None:
+    program = world.script(TRAINING, num_workers=2, steps_max=1)
+    program.resume()
+    assert [type(request) for request in to_the_end(program)] == [BackwardDone, StepDone, ReportDone, SaveAsked]
+
+
+def test_workers_take_turns_in_one_process_without_seeing_each_other(world: World) -> None:
+    world.script(
+        """
+        import numpy as np, sys, weft
+        worker = weft.join(arrays={"w": np.zeros(1)}, optimizer=weft.SGD(lr=1.0))
+        assert sys.modules["__main__"].worker is worker and __name__ == "__main__"
+        rank = worker.rank
+        worker.step({"w": np.ones(1)}, samples=rank)
+        worker.report(rank=rank, draw=np.random.rand())
+        assert sys.modules["__main__"].rank == rank
+        """,
+        num_workers=3,
+    )
+    rounds = [[program.resume() for program in world.programs] for _ in range(5)]
+    assert rounds[1] == [BackwardDone(0.0), BackwardDone(1.0), BackwardDone(2.0)]
+    assert [request.numbers["rank"] for request in rounds[3]] == [0, 1, 2]
+    assert len({request.numbers["draw"] for request in rounds[3]}) == 3
+    assert rounds[4] == [None, None, None]
+
+
+def test_a_script_sees_its_own_arguments_and_file(world: World) -> None:
+    program = world.script("import sys; print(__name__, sys.argv[1:], __file__ == sys.argv[0])")
+    assert program.resume() is None
+    assert world.shown == ["__main__ ['--fast'] True"]
+
+
+@pytest.mark.parametrize("text", ["import sys; sys.exit()", "import sys; sys.exit(0)", "pass"])
+def test_leaving_with_no_error_ends_a_script(world: World, text: str) -> None:
+    assert world.script(text).resume() is None
+
+
+@pytest.mark.parametrize("code", ["3", "'no data'"])
+def test_leaving_with_an_error_is_an_error(world: World, code: str) -> None:
+    program = world.script(f"import sys; sys.exit({code})")
+    with pytest.raises(RuntimeError) as caught:
+        program.resume()
+    assert str(caught.value) == f"the script called sys.exit({code})"
+
+
+def test_what_a_script_raises_comes_out(world: World) -> None:
+    program = world.script("1 / 0")
+    with pytest.raises(ZeroDivisionError, match="division by zero"):
+        program.resume()
+
+
+def test_joining_twice_is_refused(world: World) -> None:
+    program = world.script(
+        """
+        import numpy as np, weft
+        for _ in range(2):
+            weft.join(arrays={"w": np.zeros(1)}, optimizer=weft.SGD(lr=1.0))
+        """
+    )
+    program.resume()
+    message = r"^weft.join was called twice in one script.\n  Join once, with one model and one optimizer.$"
+    with pytest.raises(ConfigError, match=message):
+        program.resume()
+
+
+def test_what_is_loaded_once_is_loaded_by_the_first_worker_for_all(world: World) -> None:
+    world.script(
+        """
+        import numpy as np, weft
+
+        def load(size):
+            return [size] * size
+
+        weft.join(arrays={"w": np.zeros(1)}, optimizer=weft.SGD(lr=1.0))
+        data = weft.once(load, 3)
+        other = weft.once(load, 4)
+        """,
+        num_workers=2,
+    )
+    mains = []
+    for program in world.programs:
+        program.resume()
+        program.resume()
+        mains.append(world.stage.enter(world.programs.index(program), world.seats[0], lambda: sys.modules["__main__"]))
+    assert mains[0] is not mains[1]
+    assert mains[0].data == [3, 3, 3]
+    assert mains[0].data is mains[1].data
+    assert mains[0].other == [4, 4, 4, 4]
+
+
+def test_a_reported_callable_is_run_as_its_worker(world: World) -> None:
+    program = world.script(
+        """
+        import numpy as np, weft
+        worker = weft.join(arrays={"w": np.zeros(1)}, optimizer=weft.SGD(lr=1.0))
+        print("reports")
+        worker.report(rank=lambda: print("evaluates") or worker.rank + 10)
+        """
+    )
+    program.resume()
+    request = program.resume()
+    function: Callable[[], Any] = request.numbers["rank"]
+    assert program.evaluate(function) == 10.0
+    assert world.shown == ["reports", "evaluates"]
+
+
+def test_an_abandoned_script_runs_its_finally_blocks_and_has_ended(world: World) -> None:
+    program = world.script(
+        """
+        import numpy as np, weft
+        try:
+            weft.join(arrays={"w": np.zeros(1)}, optimizer=weft.SGD(lr=1.0))
+        finally:
+            print("closed")
+        """
+    )
+    program.resume()
+    program.abandon()
+    program.abandon()
+    assert world.shown == ["closed"]
+    assert program.resume() is None
+
+
+def test_a_script_that_never_began_can_be_abandoned(world: World) -> None:
+    program = world.script("print('never')")
+    program.abandon()
+    assert program.resume() is None
+    assert world.shown == []
