@@ -28,13 +28,14 @@ class LeastSquares:
 
     def gradient(self, worker: int, step: int, w: Array) -> Array:
         """The mean gradient of one worker's batch."""
-        return self._gradient(self.rows(worker, step), w)
+        return self.mean_gradient(self.rows(worker, step), w)
 
     def union(self, worker: int, step: int, w: Array) -> Array:
         """The mean gradient of all workers' batches together, for a worker that is alone."""
-        return self._gradient(np.concatenate([self.rows(i, step) for i in range(len(self.sizes))]), w)
+        return self.mean_gradient(np.concatenate([self.rows(i, step) for i in range(len(self.sizes))]), w)
 
-    def _gradient(self, rows: Any, w: Array) -> Array:
+    def mean_gradient(self, rows: Any, w: Array) -> Array:
+        """Over these rows."""
         x, y = self.x[rows], self.y[rows]
         return np.asarray(x.T @ (x @ w - y) / len(rows))
 

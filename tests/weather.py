@@ -38,8 +38,11 @@ TOPOLOGIES = (
     Tree(),
 )
 
-MODERATE = settings(max_examples=40, deadline=None, derandomize=True)
+MODERATE = settings(max_examples=30, deadline=None, derandomize=True)
 """Enough examples to meet an error, few enough to stay below two seconds; the same in every run."""
+
+FEW = settings(MODERATE, max_examples=10)
+"""For what is repeated for everything registered."""
 
 SEEDS = st.integers(0, 2**32)
 

@@ -15,7 +15,7 @@ from weft.core.rules import Momentum
 from weft.core.strategy import Strategy
 from weft.sim.recorder import replay
 
-STEPS = 16
+STEPS = 9
 
 
 def run(strategy: Strategy, num_workers: int, **weather: object) -> Ran:

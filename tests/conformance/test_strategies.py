@@ -20,7 +20,7 @@ from weft.core.strategy import Strategy
 from weft.sim.recorder import node_rng, replay
 
 NUM_WORKERS = (1, 2, 3, 5, 7)
-STEPS = 24
+STEPS = 12
 
 
 def run(strategy: Strategy, num_workers: int, seed: int) -> Ran:
@@ -33,8 +33,8 @@ def run(strategy: Strategy, num_workers: int, seed: int) -> Ran:
         num_steps=STEPS,
         samples=problem.sizes,
         starts=problem.starts(),
-        rule=SGD(0.05),
-        epoch_steps=8,
+        rule=SGD(0.1),
+        epoch_steps=4,
         loss=lambda worker, step, w: problem.loss(w),
         **storm(num_workers, seed),
     )

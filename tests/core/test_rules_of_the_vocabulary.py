@@ -162,7 +162,7 @@ def test_rule_5_a_body_named_after_its_event_was_answered_is_illegal(action: Act
         if isinstance(event, StepFinished) and peer.me == 0:
             return [Send(1, "value", 0, 0, PARAMS), Compute(1)]
         if isinstance(event, Received):
-            return [copy(MINE, INBOX), SetTimer("late", peer.now)]
+            return [copy(MINE, INBOX), SetTimer("late", peer.now)] if peer.me == 1 else []
         return [action] if isinstance(event, TimerFired) else None
 
     with pytest.raises(weft.IllegalAction, match=r"^inbox was named, but the event being answered has no body.\n"):

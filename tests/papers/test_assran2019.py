@@ -14,7 +14,7 @@ from weft.core.graph import Graph
 from weft.core.rules import SGD
 from weft.sim.recorder import node_rng
 from weft.strategies import PushSum
-from weft.topologies import Exponential, Topology
+from weft.topologies import Exponential, Star, Topology
 
 LR = 0.05
 
@@ -48,12 +48,12 @@ def masses(strategy: PushSum, ran: Ran, seed: int) -> list[float]:
 @pytest.mark.parametrize("topology", GRAPHS, ids=str)
 def test_live_and_travelling_mass_is_n_at_every_moment(topology: Topology) -> None:
     recipe = PushSum(topology)
-    ran = simulate_arrays(recipe, 8, nothing, num_steps=12, starts=different_starts(8, 0), **storm(8, 2))
+    ran = simulate_arrays(recipe, 8, nothing, num_steps=10, starts=different_starts(8, 0), **storm(8, 2))
     assert masses(recipe, ran, seed=2) == pytest.approx([8.0] * len(ran.recording.entries), rel=1e-12)
     assert sum(ran.peer(node).weight[0] for node in range(8)) == pytest.approx(8.0, rel=1e-12)
 
 
-@pytest.mark.parametrize("topology", GRAPHS, ids=str)
+@pytest.mark.parametrize("topology", [OneWay(), Exponential(), Exponential(one_peer=True), Star()], ids=str)
 def test_every_replica_comes_to_the_true_mean_of_all_starts(topology: Topology) -> None:
     starts = different_starts(8, 4)
     ran = simulate_arrays(PushSum(topology), 8, nothing, num_steps=200, starts=starts, **storm(8, 5))

@@ -16,7 +16,7 @@ RULES = (SGD(0.1), Momentum(0.05), Momentum(0.05, nesterov=True), Adam(0.05), Ad
 @pytest.mark.parametrize("num_workers", [2, 5])
 def test_many_workers_equal_one_worker_on_the_union_of_their_batches(num_workers: int, rule: Rule) -> None:
     problem = LeastSquares(SIZES[:num_workers])
-    options = {"num_steps": 60, "rule": rule}
+    options = {"num_steps": 40, "rule": rule}
     many = simulate_arrays(
         AllReduce(), num_workers, problem.gradient, samples=problem.sizes, starts=problem.starts(), **options
     )

@@ -52,7 +52,7 @@ def test_a_worker_reads_its_own_writes() -> None:
 @pytest.mark.parametrize("weather", [0, 1])
 def test_staleness_0_equals_all_reduce_for_every_element_wise_optimizer(rule: Rule, weather: int) -> None:
     problem = LeastSquares(SIZES[:5])
-    options = {"num_steps": 60, "samples": problem.sizes, "starts": problem.starts(), "rule": rule}
+    options = {"num_steps": 40, "samples": problem.sizes, "starts": problem.starts(), "rule": rule}
     reduced = simulate_arrays(AllReduce(), 5, problem.gradient, **options)
     served = simulate_arrays(ParameterServer(), 5, problem.gradient, **options, **storm(5, weather))
     assert all(relative(params[0], reduced.result[0]) < 1e-9 for params in served.params)

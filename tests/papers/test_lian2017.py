@@ -32,7 +32,7 @@ def test_the_mean_moves_only_by_the_mean_gradient(topology: Topology, order: str
         Gossip(topology, order=order),
         num_workers,
         gradient,
-        num_steps=20,
+        num_steps=12,
         starts=starts,
         rule=SGD(LR),
         **storm(num_workers, 6),
@@ -53,8 +53,8 @@ def test_uniform_weights_on_a_mesh_are_refused_because_they_would_bias_the_mean(
     squares = [np.array([float(worker**2)]) for worker in range(16)]
     with pytest.raises(ConfigError, match="would bias the mean"):
         simulate_arrays(Gossip(Mesh(4, 4), weights="uniform"), 16, nothing, starts=squares)
-    ran = simulate_arrays(Gossip(Mesh(4, 4)), 16, nothing, num_steps=300, starts=squares)
-    assert [float(params[0][0]) for params in ran.params] == pytest.approx([77.5] * 16)
+    ran = simulate_arrays(Gossip(Mesh(4, 4)), 16, nothing, num_steps=120, starts=squares)
+    assert [float(params[0][0]) for params in ran.params] == pytest.approx([77.5] * 16, rel=1e-3)
 
 
 def matrix_rule(topology: Topology, order: str, starts: list[Array], problem: LeastSquares, num_steps: int) -> Array:
@@ -90,19 +90,19 @@ def test_every_replica_follows_the_update_rule(topology: Topology, num_workers: 
         Gossip(topology, order=order),
         num_workers,
         problem.gradient,
-        num_steps=25,
+        num_steps=15,
         starts=starts,
         rule=SGD(LR),
         **storm(num_workers, 8),
     )
-    expected = matrix_rule(topology, order, starts, problem, 25)
+    expected = matrix_rule(topology, order, starts, problem, 15)
     assert relative([params[0] for params in ran.params], expected) < 1e-10
 
 
 @pytest.mark.parametrize("rule", [SGD(0.1), Momentum(0.05), Momentum(0.05, nesterov=True)], ids=repr)
 def test_step_first_on_the_complete_graph_equals_synchronous_sgd_weighted_by_samples(rule: Rule) -> None:
     problem = LeastSquares(SIZES[:5])
-    options = {"num_steps": 100, "samples": problem.sizes, "starts": problem.starts(), "rule": rule}
+    options = {"num_steps": 60, "samples": problem.sizes, "starts": problem.starts(), "rule": rule}
     reduced = simulate_arrays(AllReduce(), 5, problem.gradient, **options)
     recipe = Gossip(Complete(), order="step_first")
     mixed = simulate_arrays(recipe, 5, problem.gradient, **options, **storm(5, 9))

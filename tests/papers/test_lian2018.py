@@ -38,11 +38,10 @@ class NaivePeer(AsyncGossipPeer):
         return [*answer, Combine(mine, 0.5, event.body, 0.5)]
 
 
-@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("topology", TOPOLOGIES, ids=str)
-def test_the_total_is_conserved_under_any_delays(topology: Topology, seed: int) -> None:
-    starts = different_starts(8, seed)
-    ran = simulate_arrays(AsyncGossip(topology), 8, nothing, num_steps=20, starts=starts, **storm(8, seed))
+def test_the_total_is_conserved_under_any_delays(topology: Topology) -> None:
+    starts = different_starts(8, 0)
+    ran = simulate_arrays(AsyncGossip(topology), 8, nothing, num_steps=20, starts=starts, **storm(8, 0))
     assert relative(np.sum([params[0] for params in ran.params], axis=0), np.sum(starts, axis=0)) < 1e-12
     assert sum(ran.peer(worker).unanswered for worker in range(8)) == 0
 

@@ -1,12 +1,16 @@
 """Povey et al. 2014, "Parallel training of DNNs with natural gradient and parameter averaging": local SGD."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 from problems import SIZES, LeastSquares, relative
 from weather import storm
 from worlds import simulate_arrays
 
+from weft.adapters.arrays import ArrayReplica
 from weft.core.rules import SGD, Momentum, Rule
+from weft.sim.program import BackwardDone, Request, StepDone
 from weft.strategies import AllReduce, LocalSGD
 
 
@@ -14,10 +18,31 @@ from weft.strategies import AllReduce, LocalSGD
 @pytest.mark.parametrize("num_workers", [1, 2, 5])
 def test_averaging_after_every_step_equals_all_reduce(num_workers: int, rule: Rule) -> None:
     problem = LeastSquares(SIZES[:num_workers])
-    options = {"num_steps": 100, "samples": problem.sizes, "starts": problem.starts(), "rule": rule}
+    options = {"num_steps": 60, "samples": problem.sizes, "starts": problem.starts(), "rule": rule}
     reduced = simulate_arrays(AllReduce(), num_workers, problem.gradient, **options)
     averaged = simulate_arrays(LocalSGD(period=1), num_workers, problem.gradient, **options, **storm(num_workers, 1))
     assert all(relative(params[0], reduced.result[0]) < 1e-9 for params in averaged.params)
+
+
+@pytest.mark.parametrize(("rule", "is_equal"), [(SGD(0.1), True), (Momentum(0.05), False)], ids=str)
+def test_shares_that_change_from_step_to_step_are_right_for_sgd_and_not_for_momentum(
+    rule: Rule, is_equal: bool
+) -> None:
+    problem = LeastSquares([8] * 3)
+    sizes = np.random.default_rng(0).integers(1, 9, size=(3, 60))
+
+    def script(rank: int, replica: ArrayReplica) -> Iterator[Request]:
+        w = replica.views()["w"]
+        for step, size in enumerate(sizes[rank]):
+            replica.take({"w": problem.mean_gradient(problem.rows(rank, step)[:size], w)})
+            yield BackwardDone(float(size))
+            yield StepDone(float(size), None)
+
+    options = {"script": script, "starts": problem.starts(), "rule": rule}
+    reduced = simulate_arrays(AllReduce(), 3, **options)
+    averaged = simulate_arrays(LocalSGD(period=1), 3, **options)
+    difference = relative(averaged.result[0], reduced.result[0])
+    assert difference < 1e-9 if is_equal else difference > 1e-4
 
 
 def test_workers_train_alone_and_become_their_mean_by_samples_after_every_period() -> None:

@@ -14,10 +14,10 @@ from weft.strategies import AllReduce, Downpour, Neighbours, StaleSync
 from weft.topologies import Complete, Ring, Torus
 
 BROADCAST = Neighbours(Complete(), wait="any", scale="sum", elect=None)
-STEPS = 8
+STEPS = 6
 
 
-worlds = {"num_workers": st.integers(1, 8), "seed": st.integers(0, 10_000)}
+WORLDS = {"num_workers": st.integers(1, 8), "seed": st.integers(0, 10_000)}
 
 
 def rates(num_workers: int) -> list[SGD]:
@@ -26,7 +26,7 @@ def rates(num_workers: int) -> list[SGD]:
 
 
 @MODERATE
-@given(**worlds)
+@given(**WORLDS)
 def test_statement_1_all_replicas_are_equal_once_queues_are_empty(num_workers: int, seed: int) -> None:
     given_out: list[Array] = []
     problem = LeastSquares(SIZES[:num_workers], dim=3, seed=seed)
@@ -52,7 +52,7 @@ def test_statement_1_all_replicas_are_equal_once_queues_are_empty(num_workers: i
 
 
 @MODERATE
-@given(**worlds)
+@given(**WORLDS)
 def test_statement_2_a_server_and_broadcast_are_the_same_list_of_updates(num_workers: int, seed: int) -> None:
     updates = fixed_updates(num_workers, STEPS, seed)
 
@@ -87,7 +87,7 @@ def test_updates_are_never_forwarded() -> None:
 @pytest.mark.parametrize("num_workers", [1, 2, 3, 5])
 def test_the_complete_graph_with_wait_all_equals_synchronous_sgd(num_workers: int) -> None:
     problem = LeastSquares(SIZES[:num_workers])
-    options = {"num_steps": 200, "samples": problem.sizes, "starts": problem.starts(), "rule": SGD(0.1)}
+    options = {"num_steps": 60, "samples": problem.sizes, "starts": problem.starts(), "rule": SGD(0.1)}
     reduced = simulate_arrays(AllReduce(), num_workers, problem.gradient, **options)
     recipe = Neighbours(Complete(), wait="all")
     told = simulate_arrays(recipe, num_workers, problem.gradient, **options, **storm(num_workers, 1))
@@ -97,7 +97,7 @@ def test_the_complete_graph_with_wait_all_equals_synchronous_sgd(num_workers: in
 @pytest.mark.parametrize("num_workers", [2, 3, 5])
 def test_scale_sum_equals_synchronous_sgd_with_n_times_the_learning_rate(num_workers: int) -> None:
     problem = LeastSquares(SIZES[:num_workers])
-    options = {"num_steps": 200, "samples": problem.sizes, "starts": problem.starts()}
+    options = {"num_steps": 60, "samples": problem.sizes, "starts": problem.starts()}
     reduced = simulate_arrays(AllReduce(), num_workers, problem.gradient, rule=SGD(0.02 * num_workers), **options)
     recipe = Neighbours(Complete(), wait="all", scale="sum")
     told = simulate_arrays(recipe, num_workers, problem.gradient, rule=SGD(0.02), **options)
@@ -111,7 +111,7 @@ def test_a_torus_converges_without_speaking_to_everybody(wait: str) -> None:
         Neighbours(Torus(3, 3), wait=wait),
         9,
         problem.gradient,
-        num_steps=150,
+        num_steps=100,
         samples=problem.sizes,
         starts=problem.starts(),
         rule=SGD(0.1),

@@ -13,7 +13,7 @@ from weft.strategies import AsyncGossip, Gossip, PushSum
 from weft.topologies import Topology
 from weft.topologies.weights import mixing
 
-STEPS = 8
+STEPS = 6
 
 
 def mixed(strategy: Strategy, num_workers: int, seed: int) -> tuple[Ran, np.ndarray]:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from problems import SIZES, LeastSquares
-from weather import MODERATE, SEEDS, storm
+from weather import FEW, SEEDS, storm
 from worlds import Ran, simulate_arrays
 
 from weft.config.registry import COLLECTIVES, STRATEGIES, lowered
@@ -29,7 +29,7 @@ def recorded(strategy: Strategy, num_workers: int, seed: int) -> Ran:
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
-@MODERATE
+@FEW
 @given(num_workers=st.integers(1, 16), seed=SEEDS)
 def test_recorded_events_give_the_same_actions_again(name: str, num_workers: int, seed: int) -> None:
     strategy = STRATEGIES[name]()
@@ -38,7 +38,7 @@ def test_recorded_events_give_the_same_actions_again(name: str, num_workers: int
 
 
 @pytest.mark.parametrize("collective", COLLECTIVES)
-@MODERATE
+@FEW
 @given(num_workers=st.integers(1, 16), seed=SEEDS)
 def test_lowered_reductions_replay_as_well(collective: str, num_workers: int, seed: int) -> None:
     strategy = lowered(STRATEGIES["allreduce"](), collective)

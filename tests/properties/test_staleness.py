@@ -17,8 +17,8 @@ from weft.core.world import World
 from weft.strategies import StaleSync
 from weft.strategies.ssp import StaleSyncServer
 
-STEPS = 12
-worlds = {
+STEPS = 9
+WORLDS = {
     "num_workers": st.integers(1, 16),
     "staleness": st.integers(0, 5),
     "servers": st.integers(1, 3),
@@ -46,13 +46,13 @@ def check_lead(strategy: StaleSync, num_workers: int, seed: int) -> None:
 
 
 @MODERATE
-@given(**worlds)
+@given(**WORLDS)
 def test_no_worker_is_ever_more_than_s_steps_ahead(num_workers: int, staleness: int, servers: int, seed: int) -> None:
     check_lead(StaleSync(staleness, servers), num_workers, seed)
 
 
 @settings(parent=MODERATE, phases=[Phase.generate], report_multiple_bugs=False)
-@given(**worlds)
+@given(**WORLDS)
 def off_by_one(num_workers: int, staleness: int, servers: int, seed: int) -> None:
     check_lead(OffByOne(staleness, servers), num_workers, seed)
 

@@ -131,7 +131,8 @@ for strategy in (weft.Gossip(), weft.Neighbours(), weft.StaleSync(), weft.AsyncG
 
 def test_the_trace_does_not_depend_on_the_seed_of_pythons_hashes() -> None:
     def run(hash_seed: str) -> "subprocess.Popen[str]":
-        environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(TESTS)}
+        path = os.pathsep.join([str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])])
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": path}
         return subprocess.Popen([sys.executable, "-c", PROGRAM], env=environment, stdout=subprocess.PIPE, text=True)
 
     outputs = [process.communicate(timeout=60)[0].split() for process in [run("1"), run("2")]]

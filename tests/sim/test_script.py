@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from weft.core.errors import ConfigError
+from weft.core.errors import ConfigError, NodeLost
 from weft.sim.program import BackwardDone, ReportDone, SaveAsked, StepDone
 from weft.sim.script import Joined, Plan, ScriptProgram, ScriptSeat
 from weft.sim.stage import PlainSwapper, Stage
@@ -190,6 +190,43 @@ def test_a_reported_callable_is_run_as_its_worker(world: World) -> None:
     function: Callable[[], Any] = request.numbers["rank"]
     assert program.evaluate(function) == 10.0
     assert world.shown == ["reports", "evaluates"]
+
+
+def test_a_reported_callable_that_raises_loses_its_node(world: World) -> None:
+    program = world.script("pass")
+    message = r"^worker 0 raised ZeroDivisionError in a reported callable: division by zero$"
+    with pytest.raises(NodeLost, match=message) as caught:
+        program.evaluate(lambda: 1 / 0)
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+def test_a_reported_callable_that_weft_refuses_is_refused_as_it_is(world: World) -> None:
+    def refuses() -> float:
+        raise ConfigError("not so.")
+
+    program = world.script("pass")
+    with pytest.raises(ConfigError, match=r"^not so.$"):
+        program.evaluate(refuses)
+
+
+def test_a_loop_of_the_scripts_own_ends_when_the_run_has_fewer_steps(world: World) -> None:
+    program = world.script(
+        """
+        import numpy as np, weft
+        worker = weft.join(arrays={"w": np.zeros(1)}, optimizer=weft.SGD(lr=1.0))
+        while True:
+            worker.step({"w": np.ones(1)}, samples=1)
+        """,
+        steps_max=2,
+    )
+    program.resume()
+    assert to_the_end(program) == [BackwardDone(1.0), StepDone(1.0, None)] * 2
+
+
+def test_a_script_edited_in_the_same_second_is_run_as_it_is_now(world: World) -> None:
+    for word in ("one", "two"):
+        assert world.script(f"print('{word}')").resume() is None
+    assert world.shown == ["one", "two"]
 
 
 def test_an_abandoned_script_runs_its_finally_blocks_and_has_ended(world: World) -> None:

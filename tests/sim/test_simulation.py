@@ -29,7 +29,7 @@ from weft.cost.links import Link
 from weft.sim.compute import PerSample, Trace
 from weft.sim.facts import Facts
 from weft.sim.network import HostLinks
-from weft.sim.program import GhostProgram, ReportDone, Request, SaveAsked
+from weft.sim.program import BackwardDone, GhostProgram, ReportDone, Request, SaveAsked, StepDone
 from weft.sim.reports import NoReports
 from weft.sim.simulation import Simulation
 from weft.store.ghost import GhostStore
@@ -215,6 +215,19 @@ def test_out_of_step_nobody_waits() -> None:
     assert facts.waiting_fraction == 0.0
     assert facts.steps == [4, 4]
     assert facts.samples == 16
+
+
+def test_backward_that_runs_several_times_in_a_step_takes_the_time_of_its_new_samples() -> None:
+    def script(rank: int, replica: ArrayReplica) -> Generator[Request, None, None]:
+        for _ in range(2):
+            yield BackwardDone(2.0)
+            yield BackwardDone(5.0)
+            yield StepDone(5.0, None)
+
+    ran = run(lambda peer, event: None, script=script)
+    assert ran.peer(0).times(GradientReady) == [0.02, 0.05, 0.07, 0.1]
+    assert ran.facts.compute_s == pytest.approx([0.1])
+    assert ran.facts.samples == 10.0
 
 
 def test_notes_on_staleness_are_counted() -> None:

@@ -142,13 +142,8 @@ def test_snapshots_are_plain() -> None:
     server, worker = peer_of(StaleSync(staleness=1), SERVER), peer_of(StaleSync())
     tell(server, push(0, 0, 2.0), push(0, 1, 2.0))
     tell(worker, StepFinished(0, 1.0, None))
-    assert server.snapshot()["shards"]["0"] == {
-        "pushed": [2, 0, 0],
-        "slowest": 0,
-        "parked": [[0, 2]],
-        "samples": {"0": 2.0, "1": 2.0},
-        "full": None,
-    }
+    shard = server.snapshot()["shards"]["0"]
+    assert (shard["pushed"], shard["parked"]) == ([2, 0, 0], [[0, 2]])
     assert worker.snapshot() == {"step": 1, "missing": 1}
     assert is_plain(server)
     assert is_plain(worker)

@@ -150,11 +150,12 @@ class ArrayWorker(Worker):
 
     def step(self, gradients: Mapping[str, Array], samples: float | None = None, loss: float | None = None) -> None:
         """Give this iteration's gradients; returns when the arrays hold the parameters of the next one."""
-        told = self._take_samples(samples)
+        told = self._count_samples(samples)
         self._replica.take(gradients)
         self._seat.backward_finished(told)
         self._seat.step_finished(told, None if loss is None else float(loss))
         self.steps += 1
+        self._samples = 0.0
         self._refresh()
 
     def report(self, **numbers: Any) -> None:

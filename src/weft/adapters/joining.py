@@ -24,6 +24,11 @@ def join(
     Returns the worker. When nothing launched the script it is alone, and the loop is a plain loop.
     `strategy` is what the script asks for when nobody asks for another.
     """
+    if not isinstance(strategy, Strategy | str | None):
+        raise ConfigError(
+            f"weft.join was given strategy={strategy!r}, which is neither a name nor a strategy.\n"
+            "  Use strategy='gossip' or strategy=weft.Gossip()."
+        )
     seat = current() or Alone()
     if arrays is not None:
         if model is not None or (optimizer is not None and not isinstance(optimizer, Rule)):

@@ -1,9 +1,11 @@
 """What a worker offers its script whatever the framework: epochs, reports, saving."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
-from weft.core.errors import ConfigError
+from weft.adapters.alone import Alone
+from weft.core.errors import CheckpointError, ConfigError
 from weft.core.seat import Number, Seat
 
 
@@ -15,6 +17,7 @@ class Worker:
         self._num_epochs: int | None = None
         self._epoch = -1
         self._samples = 0.0
+        self._has_shared = False
         self.steps = 0
         """Steps that this worker has finished."""
 
@@ -42,6 +45,7 @@ class Worker:
 
     def _begin_share(self) -> int:
         """The epoch of a share that begins: that of epochs(), or a count of shares."""
+        self._has_shared = True
         if self._num_epochs is None:
             self._epoch += 1
         return self._epoch
@@ -51,18 +55,27 @@ class Worker:
 
         A number is this worker's. A callable is run once, on the run's result model.
         """
-        self._seat.report(max(self._epoch, 0), numbers)
+        told = {name: value if callable(value) else float(value) for name, value in numbers.items()}
+        self._seat.report(max(self._epoch, 0), told)
 
     def save(self, path: str, model: str = "result") -> None:
         """Write the run's result model as safetensors, once for all workers."""
         if model != "result":
             raise ConfigError(f"save(model='{model}') is not known; only 'result' is.\n  Use worker.save('{path}').")
+        if not Path(path).parent.is_dir():
+            raise CheckpointError(
+                f"'{path}' cannot be saved: there is no folder '{Path(path).parent}'.\n  Make it first."
+            )
         self._seat.save(path)
 
-    def _take_samples(self, told: float | None = None) -> float:
-        """The samples since the last step."""
-        samples, self._samples = self._samples if told is None else float(told), 0.0
-        return samples
+    def _count_samples(self, told: float | None = None) -> float:
+        """The samples since the last step: those of its shares, unless told otherwise."""
+        if told is None and not self._has_shared and not isinstance(self._seat, Alone):
+            raise ConfigError(
+                "a step was made on samples that Weft does not know of, so it would weigh nothing.\n"
+                "  Take them from worker.share(...), or for arrays say worker.step(..., samples=32)."
+            )
+        return self._samples if told is None else float(told)
 
 
 def once_key(load: Callable[..., Any], args: tuple[Any, ...]) -> object:

@@ -7,7 +7,9 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from weft.cli.files import check_writable
 from weft.cli.screen import screen
+from weft.core.errors import ConfigError
 from weft.engines.simulator_bench import measure_simulator
 
 app = typer.Typer(help="Measure Weft on this machine.", no_args_is_help=True)
@@ -24,6 +26,9 @@ def simulator(
     json_file: Annotated[Path | None, typer.Option("--json", help="Write all figures to this file.")] = None,
 ) -> None:
     """Events per second of the simulator, with and without its recorder."""
+    if blocks < 1:
+        raise ConfigError(f"--blocks is {blocks}, but at least 1 must be measured.\n  Use --blocks 15.")
+    check_writable(json_file)
     report = measure_simulator(blocks)
     table = Table(title="simulator: events per second (1 core)")
     for name in ("world", "recorder", "events", "median", "95 % low", "95 % high", "bar"):

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from weft.cli.files import check_writable
 from weft.cli.screen import screen
 from weft.config.cluster import load_cluster
 from weft.config.clusterfile import cluster_toml
@@ -26,6 +27,7 @@ def calibrate(
         raise ConfigError(f"--steps is {steps}, but at least 1 must be measured.\n  Use --steps 20.")
     place = load_cluster(cluster)
     output = output or Path(f"{place.name}-calibrated.toml")
+    check_writable(output)
     seconds_per_sample = measure(script, tuple(arguments or ()), steps)
     output.write_text(cluster_toml(place.with_seconds_per_sample(seconds_per_sample)))
     screen.print(f"{seconds_per_sample:.3e} seconds per sample here; written to {output}")

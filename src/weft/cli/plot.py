@@ -8,8 +8,10 @@ from weft.engines.outcome import Outcome
 FORMATS = (".png", ".svg", ".pdf")
 
 
-def check_plot(path: Path) -> None:
+def check_plot(path: Path, dry: bool) -> None:
     """Refuse what could not be drawn, before anything runs."""
+    if dry:
+        raise ConfigError("--plot draws the loss, but --dry computes none.\n  Leave out one of them.")
     if path.suffix not in FORMATS:
         raise ConfigError(f"--plot '{path}' is not a picture.\n  End its name in {', '.join(FORMATS)}.")
     try:

@@ -1,5 +1,6 @@
 """What all verbs print alike: tables, errors, human numbers."""
 
+import os
 import traceback
 from pathlib import Path
 
@@ -11,12 +12,12 @@ from weft.core.errors import NodeLost, WeftError
 PLAIN_WIDTH = 120
 """How wide tables may be where no terminal says it: in files and pipes."""
 
-screen = Console(highlight=False)
+screen = Console(highlight=False, emoji=False)
 if not screen.is_terminal:
     screen.width = PLAIN_WIDTH
-errors = Console(stderr=True, highlight=False, soft_wrap=True)
+errors = Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
 
-PACKAGE = str(Path(__file__).resolve().parents[1])
+PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
 
 
 def show_error(error: WeftError) -> None:

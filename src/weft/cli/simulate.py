@@ -8,13 +8,13 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from weft.cli.files import check_writable
 from weft.cli.outcomes import show_outcomes
 from weft.cli.plot import check_plot, plot_curves
 from weft.cli.screen import errors, human_seconds, screen
 from weft.config.cluster import load_cluster
 from weft.config.registry import STRATEGIES
 from weft.config.settings import Settings
-from weft.core.errors import ConfigError
 from weft.engines.environment import settings_of
 from weft.engines.outcome import Outcome
 from weft.engines.simulated import Job, Watcher
@@ -51,9 +51,9 @@ def simulate(
     given = Settings(tuple(strategy) if strategy else None, cluster, collective, workers, seed, steps)
     settings = settings_of(given)
     for path in (plot, json_file):
-        _check_writable(path)
+        check_writable(path)
     if plot is not None:
-        check_plot(plot)
+        check_plot(plot, dry)
     place = load_cluster(settings.cluster or "rack")
     jobs = [
         Job(
@@ -84,11 +84,6 @@ def _expanded(strategies: tuple[str, ...] | None) -> tuple[str | None, ...]:
     return tuple(name for text in strategies for name in (STRATEGIES if text == "all" else (text,)))
 
 
-def _check_writable(path: Path | None) -> None:
-    if path is not None and not path.parent.is_dir():
-        raise ConfigError(f"'{path}' cannot be written: there is no folder '{path.parent}'.\n  Make it first.")
-
-
 def _run(job: Job, dry: bool) -> Outcome:
     """Run one job under a progress bar."""
     console = errors if errors.is_terminal else Console(quiet=True)
@@ -106,6 +101,6 @@ def _run(job: Job, dry: bool) -> Outcome:
                 progress.update(task, completed=done, state=f"{done} steps, {human_seconds(now_s)} virtual")
 
         def show_line(line: str) -> None:
-            progress.console.print(f"worker 0: {line}", markup=False)
+            errors.print(f"worker 0: {line}", markup=False)
 
         return (run_dry if dry else run_simulation)(job, Watcher(show_line, on_step, on_plan))

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -69,8 +70,8 @@ class Cluster:
         return Placement(tuple(hosts), tuple(per_sample))
 
     def with_seconds_per_sample(self, value: float) -> "Cluster":
-        """The cluster with a measured compute time, for hosts that have none of their own."""
-        return replace(self, seconds_per_sample=value)
+        """The cluster with a measured compute time in place of recorded ones, for hosts that have none of their own."""
+        return replace(self, seconds_per_sample=value, step_s=())
 
 
 @dataclass(frozen=True)
@@ -96,26 +97,26 @@ def load_cluster(name: str) -> Cluster:
 def read_cluster(table: dict[str, Any], name: str) -> Cluster:
     """Check a parsed cluster file and give it meaning."""
     _check_keys(table, ("name", "compute", "hosts", "links", "stragglers"), name)
-    compute = table.get("compute", {})
+    compute = _table(table, "compute", name)
     _check_keys(compute, ("seconds_per_sample", "variation", "step_s"), f"{name}: [compute]")
-    hosts = tuple(_host(host, name) for host in table.get("hosts", []))
+    hosts = tuple(_host(host, name) for host in _tables(table, "hosts", name))
     if sum(host.count * host.workers for host in hosts) < 1:
         raise ConfigError(f"cluster '{name}' has no workers.\n  Add hosts: [[hosts]] with count = 4 and workers = 1.")
-    links = table.get("links", {})
+    links = _table(table, "links", name)
     _check_keys(links, ("between", "within"), f"{name}: [links]")
     if "between" not in links:
         raise ConfigError(
             f"cluster '{name}' does not say how its hosts are linked.\n"
             '  Add [links.between] with latency = "0.5ms" and bandwidth = "1Gbit/s".'
         )
-    optional = {"within": _link(links["within"], f"{name}: [links.within]")} if "within" in links else {}
+    optional = {"within": _link(links, "within", name)} if "within" in links else {}
     return Cluster(
         name=str(table.get("name", Path(name).stem)),
         hosts=hosts,
-        between=_link(links["between"], f"{name}: [links.between]"),
+        between=_link(links, "between", name),
         seconds_per_sample=_positive(compute.get("seconds_per_sample", 1e-3), f"{name}: seconds_per_sample"),
-        variation=float(compute.get("variation", 0.0)),
-        stragglers=tuple(_straggler(entry, name) for entry in table.get("stragglers", [])),
+        variation=_number(compute.get("variation", 0.0), f"{name}: variation"),
+        stragglers=tuple(_straggler(entry, name) for entry in _tables(table, "stragglers", name)),
         step_s=_trace(compute.get("step_s", []), name),
         **optional,
     )
@@ -134,14 +135,16 @@ def _host(table: dict[str, Any], name: str) -> Host:
     _check_keys(table, ("count", "workers", "speed", "seconds_per_sample"), f"{name}: [[hosts]]")
     own = table.get("seconds_per_sample")
     return Host(
-        int(table.get("count", 1)),
-        int(table.get("workers", 1)),
+        _whole(table.get("count", 1), f"{name}: count of hosts"),
+        _whole(table.get("workers", 1), f"{name}: workers of a host"),
         _positive(table.get("speed", 1.0), f"{name}: speed of a host"),
         None if own is None else _positive(own, f"{name}: seconds_per_sample of a host"),
     )
 
 
-def _link(table: dict[str, Any], where: str) -> Link:
+def _link(links: dict[str, Any], which: str, name: str) -> Link:
+    where = f"{name}: [links.{which}]"
+    table = _table(links, which, f"{name}: links")
     _check_keys(table, ("latency", "bandwidth"), where)
     latency = seconds(table.get("latency", 0.0), f"{where} latency")
     bandwidth = bytes_per_s(table.get("bandwidth", "1Gbit/s"), f"{where} bandwidth")
@@ -150,13 +153,42 @@ def _link(table: dict[str, Any], where: str) -> Link:
 
 def _straggler(table: dict[str, Any], name: str) -> Straggler:
     _check_keys(table, ("worker", "factor"), f"{name}: [[stragglers]]")
-    return Straggler(int(table["worker"]), _positive(table.get("factor", 2.0), f"{name}: factor of a straggler"))
+    if "worker" not in table:
+        raise ConfigError(f"{name}: [[stragglers]] does not say which worker it is.\n  Add worker = 0.")
+    worker = _whole(table["worker"], f"{name}: worker of a straggler")
+    return Straggler(worker, _positive(table.get("factor", 2.0), f"{name}: factor of a straggler"))
+
+
+def _table(table: dict[str, Any], key: str, where: str) -> dict[str, Any]:
+    found = table.get(key, {})
+    if not isinstance(found, dict):
+        raise ConfigError(f"{where}: '{key}' is {found!r}, but must be a table.\n  Write [{key}] above its keys.")
+    return found
+
+
+def _tables(table: dict[str, Any], key: str, where: str) -> list[dict[str, Any]]:
+    found = table.get(key, [])
+    if not isinstance(found, list) or not all(isinstance(entry, dict) for entry in found):
+        raise ConfigError(f"{where}: '{key}' must be a list of tables.\n  Write [[{key}]] above each of them.")
+    return found
+
+
+def _whole(value: Any, where: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ConfigError(f"{where} is {value!r}, but must be a whole number, 0 or more.\n  Write e.g. 1.")
+    return value
+
+
+def _number(value: Any, where: str) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < inf:
+        raise ConfigError(f"{where} is {value!r}, but must be a number, 0 or more.\n  Write e.g. 0.5.")
+    return float(value)
 
 
 def _positive(value: Any, where: str) -> float:
-    if not isinstance(value, int | float) or not value > 0:
-        raise ConfigError(f"{where} is {value!r}, but must be greater than 0.\n  Give a positive number.")
-    return float(value)
+    if value == 0:
+        raise ConfigError(f"{where} is {value!r}, but must be greater than 0.\n  Write e.g. 0.5.")
+    return _number(value, where)
 
 
 def _check_keys(table: dict[str, Any], known: tuple[str, ...], where: str) -> None:

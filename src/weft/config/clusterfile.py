@@ -1,12 +1,14 @@
 """Writes a cluster as the TOML that load_cluster reads."""
 
+import json
+
 from weft.config.cluster import Cluster, Host
 from weft.cost.links import Link
 
 
 def cluster_toml(cluster: Cluster) -> str:
     """The text of a cluster file."""
-    lines = [f'name = "{cluster.name}"', "", "[compute]"]
+    lines = [f"name = {json.dumps(cluster.name, ensure_ascii=False)}", "", "[compute]"]
     lines += [f"seconds_per_sample = {cluster.seconds_per_sample!r}", f"variation = {cluster.variation!r}"]
     if cluster.step_s:
         lines.append(f"step_s = {[list(row) for row in cluster.step_s]!r}")

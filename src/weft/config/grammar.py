@@ -38,11 +38,14 @@ def _value(node: ast.expr, text: str) -> Value:
     if isinstance(node, ast.Call):
         if not isinstance(node.func, ast.Name) or any(keyword.arg is None for keyword in node.keywords):
             raise _refused(text, "only plain names can be called")
+        names = [str(keyword.arg) for keyword in node.keywords]
+        if len(set(names)) < len(names):
+            raise _refused(text, f"'{max(names, key=names.count)}' is given more than once")
         args = tuple(_value(arg, text) for arg in node.args)
-        return Call(node.func.id, args, {str(k.arg): _value(k.value, text) for k in node.keywords})
+        return Call(node.func.id, args, {n: _value(k.value, text) for n, k in zip(names, node.keywords, strict=True)})
     try:
         value: Value = ast.literal_eval(node)
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         raise _refused(text, f"'{ast.unparse(node)}' is not a literal") from error
     return value
 

@@ -134,7 +134,9 @@ def _converted(where: str, value: object, hint: Any) -> object:
     """Turn a word or call into the topology or rule that the parameter wants; check plain types."""
     wanted = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
     for base, what, known in ((Topology, "topology", TOPOLOGIES), (rules.Rule, "rule", RULES)):
-        if base in wanted and isinstance(value, str | Call):
+        if base in wanted and not (value is None and type(None) in wanted):
+            if not isinstance(value, str | Call):
+                raise ConfigError(f"{where} got '{value}', but wants a {what}.\n  Known: {', '.join(known)}.")
             return _build(what, value if isinstance(value, Call) else Call(value), known)
     plain = tuple(kind for kind in wanted if kind in (int, float, str, bool, type(None)))
     if len(plain) < len(wanted) or not plain:

@@ -31,12 +31,19 @@ def read_settings(table: dict[str, Any], where: str) -> Settings:
         if key not in known:
             raise ConfigError(f"{where} has an unknown key '{key}'.\n  {did_you_mean(key, known)}")
         if key == "strategy":
-            values[key] = (value,) if isinstance(value, str) else tuple(value)
+            values[key] = _names(value, f"{where}: {key}")
         elif key in ("workers", "seed", "steps"):
             values[key] = _whole(value, f"{where}: {key}")
         else:
             values[key] = str(value)
     return Settings(**values)
+
+
+def _names(value: Any, where: str) -> tuple[str, ...]:
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+        raise ConfigError(f'{where} is {value!r}, but wants a name or a list of names.\n  Write e.g. "gossip".')
+    return tuple(names)
 
 
 def _whole(value: Any, where: str) -> int:

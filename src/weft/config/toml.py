@@ -15,9 +15,11 @@ else:
 def load_toml(path: Path, what: str) -> dict[str, Any]:
     """The tables of a file."""
     try:
-        text = path.read_text()
+        text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"{what} '{path}' cannot be read: {error.strerror}.\n  Check the path.") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{what} '{path}' is not text in UTF-8.\n  Save it as UTF-8.") from error
     return read_toml(text, f"{what} '{path}'")
 
 

@@ -1,6 +1,7 @@
 """Friendly units at the edge: '20Mbit/s' and '30ms' become bytes per second and seconds."""
 
 import re
+from math import inf
 
 from weft.core.errors import ConfigError
 
@@ -28,10 +29,10 @@ def bytes_per_s(value: object, where: str) -> float:
 
 
 def _read(value: object, where: str, units: dict[str, float], example: str) -> float:
-    if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < inf:
         return float(value)
-    match = re.fullmatch(r"\s*([0-9.]+(?:e-?[0-9]+)?)\s*([A-Za-z/]+)\s*", str(value))
-    if match is None or match[2] not in units:
+    match = re.fullmatch(r"\s*((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE]-?[0-9]+)?)\s*([A-Za-z/]+)\s*", str(value))
+    if match is None or match[2] not in units or float(match[1]) == inf:
         raise ConfigError(
             f"{where} is '{value}', but wants a number with one of the units {', '.join(units)}.\n"
             f'  Write e.g. "{example}".'

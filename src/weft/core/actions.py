@@ -47,7 +47,10 @@ class Reduce:
 
 @record
 class Combine:
-    """into = keep*into + scale*add (⊙ times); without `add`, into = keep*into."""
+    """into = keep*into + scale*add (⊙ times); without `add`, into = keep*into.
+
+    A scale of 0 adds nothing, whatever `add` holds: a weight of 0 is legal, and 0 times NaN is not 0.
+    """
 
     into: Buffer
     keep: float
@@ -58,7 +61,7 @@ class Combine:
 
 @record
 class Apply:
-    """Run a named update rule; `scale` multiplies its learning rate."""
+    """Run a named update rule; `scale` multiplies its learning rate, and 0 is no update at all."""
 
     gradient: Buffer
     into: Buffer

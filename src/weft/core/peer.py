@@ -53,11 +53,7 @@ class Peer:
     begins with an underscore, and those of the constructor, are not part of `snapshot`.
     """
 
-    _table: ClassVar[dict[type, Callable[[Any, Any], Actions]]] = {}
     _not_in_snapshot: ClassVar[frozenset[str]] = frozenset({"me", "world", "rng", "now"})
-
-    def __init_subclass__(cls) -> None:
-        cls._table = {event: getattr(cls, handler) for event, handler in HANDLERS.items()}
 
     def __init__(self, me: NodeId, world: World, rng: Random) -> None:
         self.me = me
@@ -65,6 +61,9 @@ class Peer:
         self.rng = rng
         self.now = 0.0
         self.step = 0
+        self._handlers: dict[type, Callable[[Any], Actions]] = {
+            event: getattr(self, handler) for event, handler in HANDLERS.items()
+        }
         self._story = Story()
         self._open_reduces: set[tuple[int, str, int]] = set()
 
@@ -73,9 +72,9 @@ class Peer:
         self.now = now
         kind = type(event)
         try:
-            actions = self._table[kind](self, event)
+            actions = self._handlers[kind](event)
         except KeyError:
-            if kind in self._table:
+            if kind in self._handlers:
                 raise
             raise IllegalAction(f"{event!r} is not an event; the vocabulary of core/events.py is closed.") from None
         except ProtocolError as error:

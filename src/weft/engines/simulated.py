@@ -34,6 +34,7 @@ from weft.store.numpy import NumpyStore
 from weft.store.store import Store
 
 DEFAULT_STRATEGY = "allreduce"
+SEED_END = 2**63
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,9 @@ class Job:
             )
         if not self.script.is_file():
             raise ConfigError(f"script '{self.script}' does not exist.\n  Check the path.")
-        if self.strategy is not None:
+        if not 0 <= self.seed < SEED_END:
+            raise ConfigError(f"--seed is {self.seed}, but must be from 0 to 2**63 - 1.\n  Use --seed 0.")
+        if self.strategy is not None or self.collective is not None:
             self.resolved(None).graph(self.num_workers)
 
     def resolved(self, asked_by_script: Strategy | str | None) -> Strategy:
@@ -98,14 +101,18 @@ class _Scripts:
         ]
         self.programs = [ScriptProgram(str(job.script), seat, self.stage) for seat in self.seats]
 
-    def join(self, rank: int) -> Joined:
-        """Run one worker's script until it joins."""
+    def resume(self, rank: int, when: str) -> Any:
+        """Run one worker's script to its next request; `when` says how far it is, for errors."""
         try:
-            request = self.programs[rank].resume()
+            return self.programs[rank].resume()
         except WeftError:
             raise
         except Exception as error:
-            raise NodeLost(f"worker {rank} raised {type(error).__name__} before it joined: {error}") from error
+            raise NodeLost(f"worker {rank} raised {type(error).__name__} {when}: {error}") from error
+
+    def join(self, rank: int) -> Joined:
+        """Run one worker's script until it joins."""
+        request = self.resume(rank, "before it joined")
         if not isinstance(request, Joined):
             raise ConfigError(
                 f"script '{self._job.script}' ended without calling weft.join.\n"
@@ -163,7 +170,7 @@ def simulate_dry(job: Job, watcher: Watcher | None = None, recorder: TraceHash |
     scripts = _Scripts(job, watcher)
     try:
         joined = scripts.join(0)
-        request = scripts.programs[0].resume()
+        request = scripts.resume(0, "at step 0")
         plan = scripts.seats[0].planned
     finally:
         scripts.close()

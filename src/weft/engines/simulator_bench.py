@@ -62,7 +62,7 @@ def ghost_simulation(text: str, num_workers: int, num_steps: int, recorder: Trac
         GhostStore(world.buckets, [slot.name for slot in strategy.slots(world.role(node), world)])
         for node in range(world.num_nodes)
     ]
-    programs = [GhostProgram([8], num_steps) for _ in range(num_workers)]
+    programs = [GhostProgram([8] * 10, num_steps) for _ in range(num_workers)]
     network = HostLinks(hosts, [Link(5e-4, 125e6)] * num_workers, Link(5e-6, 5e9))
     compute = PerSample([1e-3] * num_workers)
     return Simulation(strategy, world, stores, programs, network, compute, NoReports(), 0, recorder)

@@ -9,7 +9,8 @@ NS_PER_S = 1_000_000_000
 Callback = Callable[..., None]
 
 FIRST = 0
-NORMAL = 1
+NORMAL = 1 << 48
+"""Priorities leave room for the counter, so that one number orders what happens at the same time."""
 
 GC_THRESHOLD = 50_000
 
@@ -25,7 +26,7 @@ class Kernel:
     def __init__(self) -> None:
         self.now_ns = 0
         self.stopped_because: str | None = None
-        self._heap: list[tuple[int, int, int, Callback, tuple[Any, ...]]] = []
+        self._heap: list[tuple[int, int, Callback, tuple[Any, ...]]] = []
         self._counter = 0
 
     @property
@@ -35,7 +36,7 @@ class Kernel:
     def at(self, time_ns: int, callback: Callback, args: tuple[Any, ...] = (), priority: int = NORMAL) -> None:
         """Run callback(*args) at a time that is not before now."""
         self._counter += 1
-        heappush(self._heap, (time_ns, priority, self._counter, callback, args))
+        heappush(self._heap, (time_ns, priority + self._counter, callback, args))
 
     def stop(self, reason: str) -> None:
         """Let `run` return after the callback under way."""
@@ -52,7 +53,7 @@ class Kernel:
         gc.set_threshold(GC_THRESHOLD, *thresholds[1:])
         try:
             while heap and self.stopped_because is None:
-                self.now_ns, _, _, callback, args = heappop(heap)
+                self.now_ns, _, callback, args = heappop(heap)
                 callback(*args)
         finally:
             gc.set_threshold(*thresholds)

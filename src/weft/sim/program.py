@@ -57,10 +57,9 @@ class GhostProgram:
     @staticmethod
     def _run(step_samples: Sequence[int], num_steps: int) -> Generator[Request, None, None]:
         per_epoch = len(step_samples)
+        requests = {samples: (BackwardDone(samples), StepDone(samples, None)) for samples in set(step_samples)}
         for step in range(num_steps):
-            samples = step_samples[step % per_epoch]
-            yield BackwardDone(samples)
-            yield StepDone(samples, None)
+            yield from requests[step_samples[step % per_epoch]]
             if (step + 1) % per_epoch == 0:
                 yield ReportDone(step // per_epoch, {})
 

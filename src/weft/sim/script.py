@@ -7,9 +7,9 @@ from importlib.machinery import SourceFileLoader
 from types import ModuleType
 from typing import Any
 
-from greenlet import greenlet
+from greenlet import GreenletExit, greenlet
 
-from weft.core.errors import ConfigError
+from weft.core.errors import ConfigError, NodeLost, WeftError
 from weft.core.seat import Replica, Reported
 from weft.core.strategy import Strategy
 from weft.sim.program import BackwardDone, ReportDone, Request, SaveAsked, StepDone
@@ -49,6 +49,7 @@ class ScriptSeat:
         self.planned: Plan | None = None
         self.kernel: greenlet | None = None
         self._shared = shared
+        self._num_steps = 0
 
     def _ask(self, request: Request | Joined) -> None:
         assert self.kernel is not None
@@ -63,9 +64,12 @@ class ScriptSeat:
         self._ask(Joined(replica, strategy))
 
     def backward_finished(self, samples: float) -> None:
+        if self._num_steps == self.steps_max:  # a loop of the script's own, which no share has ended
+            raise GreenletExit
         self._ask(BackwardDone(samples))
 
     def step_finished(self, samples: float, loss: float | None) -> None:
+        self._num_steps += 1
         self._ask(StepDone(samples, loss))
 
     def report(self, epoch: int, numbers: Reported) -> None:
@@ -83,6 +87,13 @@ class ScriptSeat:
         self.planned = Plan(num_epochs, num_samples, batch_size, drop_last)
 
 
+class FreshLoader(SourceFileLoader):
+    """Compiles a script anew, as `python SCRIPT` does: cached code could be that of an edit in the same second."""
+
+    def path_stats(self, path: str) -> Any:
+        raise OSError("no cached code, please")
+
+
 class ScriptProgram:
     """Runs a script up to its next request, on a stage that it shares with all other workers."""
 
@@ -93,7 +104,7 @@ class ScriptProgram:
         self._greenlet = greenlet(self._run)
 
     def _run(self) -> None:
-        loader = SourceFileLoader("__main__", self._path)
+        loader = FreshLoader("__main__", self._path)
         module = ModuleType("__main__")
         module.__file__ = self._path
         sys.modules["__main__"] = module
@@ -101,7 +112,8 @@ class ScriptProgram:
             loader.exec_module(module)
         except SystemExit as stop:
             if stop.code not in (None, 0):
-                raise RuntimeError(f"the script called sys.exit({stop.code!r})") from stop
+                error = RuntimeError(f"the script called sys.exit({stop.code!r})")
+                raise error.with_traceback(stop.__traceback__) from stop
 
     def resume(self) -> Any:
         """Let the script go on; its next request, or None when it has ended."""
@@ -111,7 +123,13 @@ class ScriptProgram:
 
     def evaluate(self, function: Callable[[], Any]) -> float:
         """The number that a reported callable gives, run as this worker."""
-        return float(self._stage.enter(self._seat.rank, self._seat, function))
+        rank = self._seat.rank
+        try:
+            return float(self._stage.enter(rank, self._seat, function))
+        except WeftError:
+            raise
+        except Exception as error:
+            raise NodeLost(f"worker {rank} raised {type(error).__name__} in a reported callable: {error}") from error
 
     def abandon(self) -> None:
         """End a script that shall not go on; its `finally` blocks run."""

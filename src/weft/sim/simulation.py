@@ -1,7 +1,6 @@
 """The driver in virtual time: hands events to peers and performs what they answer."""
 
 from collections.abc import Callable, Sequence
-from enum import Enum
 from random import Random
 from typing import Any
 
@@ -31,33 +30,32 @@ from weft.sim.recorder import TraceHash, node_rng
 from weft.sim.reports import Reports
 from weft.store.store import Store
 
-
-class User(Enum):
-    """Where a worker's script stands."""
-
-    RUNNING = "computes"
-    IN_BACKWARD = "waits in backward()"
-    IN_STEP = "waits in step()"
-    IN_REPORT = "waits in report()"
-    ENDED = "has ended"
-    NONE = "has no script"
+RUNNING = "computes"
+IN_BACKWARD = "waits in backward()"
+IN_STEP = "waits in step()"
+IN_REPORT = "waits in report()"
+ENDED = "has ended"
+NO_USER = "has no script"
+"""Where a worker's script stands. Plain words: an Enum's members are slow to name."""
 
 
 class Node:
     """One node under the simulator: its peer, its tensors and, for a worker, its script."""
 
-    __slots__ = ("epoch", "held", "id", "peer", "program", "report", "step", "store", "timers", "user")
+    __slots__ = ("epoch", "held", "id", "peer", "program", "report", "samples", "step", "store", "timers", "user")
 
     def __init__(self, id: NodeId, peer: Peer, store: Store, program: Program | None) -> None:
         self.id = id
         self.peer = peer
         self.store = store
         self.program = program
-        self.user = User.IN_STEP if program is not None else User.NONE
+        self.user = IN_STEP if program is not None else NO_USER
         self.held = False
         self.step = 0
         self.epoch = 0
         self.report: ReportDone | None = None
+        self.samples = 0.0
+        """Samples of this step whose computation has been counted: backward may run several times."""
         self.timers: dict[str, int] = {}
 
 
@@ -111,7 +109,7 @@ class Simulation:
         for node in self.nodes:
             self.kernel.at(0, self._deliver, (node, Started(self.world.view)))
         self.kernel.run()
-        stuck = [node for node in self.nodes if node.user not in (User.ENDED, User.NONE)]
+        stuck = [node for node in self.nodes if node.user not in (ENDED, NO_USER)]
         if stuck and not self.kernel.stopped_because:
             raise Deadlock(self._deadlock(stuck))
         for node in stuck:
@@ -123,10 +121,10 @@ class Simulation:
         lines = [f"nothing can happen any more at {self.kernel.now_s:.6f} s, but {len(stuck)} workers have not ended."]
         for node in self.nodes:
             name = self.world.name(node.id)
-            if node.user is User.ENDED:
+            if node.user is ENDED:
                 lines.append(f"  {name} has ended after {node.step} steps")
             else:
-                lines.append(f"  {name} (step {node.step}, {node.user.value}) waits for {node.peer.waiting_for()}")
+                lines.append(f"  {name} (step {node.step}, {node.user}) waits for {node.peer.waiting_for()}")
         lines += [f"  {line}" for line in self._native.missing()]
         return "\n".join(lines)
 
@@ -148,8 +146,9 @@ class Simulation:
                 raise
         if node.held and not node.peer.holds_user:
             node.held = False
-            self._keep_report(node)
-            self._resume(node)
+            if node.report is not None:
+                self._keep_report(node)
+            self._resume(node, is_free=True)
 
     def _receive(self, node: Node, event: Received, payload: Any, hyper: Any) -> None:
         """Deliver a message with a body, which is named only while it is answered (rule 5)."""
@@ -232,7 +231,7 @@ class Simulation:
                 kernel.at(arrives_ns, self._receive, (nodes[to], event, payload, hyper))
 
     def _apply(self, node: Node, actions: Sequence[Apply]) -> None:
-        if actions[0].gradient.slot == GRADIENT and (node.user is not User.IN_STEP or not node.step):
+        if actions[0].gradient.slot == GRADIENT and (node.user is not IN_STEP or not node.step):
             raise IllegalAction(
                 f"{actions[0]} came before StepFinished; the user may still edit the gradient (rule 11)."
             )
@@ -243,16 +242,19 @@ class Simulation:
             raise IllegalAction(
                 f"{action} was emitted, but the next step of {self.world.name(node.id)} is {node.step}."
             )
-        if node.user is User.IN_STEP:
-            self._resume(node)
-        elif node.user is not User.IN_REPORT:
-            raise IllegalAction(f"{action} was emitted, but the user's iteration is under way ({node.user.value}).")
+        if node.user is IN_STEP:
+            self._resume(node, is_free=False)
+        elif node.user is not IN_REPORT:
+            raise IllegalAction(f"{action} was emitted, but the user's iteration is under way ({node.user}).")
 
-    def _resume(self, node: Node) -> None:
-        """Let a worker's script run to its next request, and arrange for what it asked."""
+    def _resume(self, node: Node, is_free: bool) -> None:
+        """Let a worker's script run to its next request, and arrange for what it asked.
+
+        `is_free` says that no action of this node is waiting to be performed, so a fact may be told at once.
+        """
         assert node.program is not None
         while True:
-            node.user = User.RUNNING
+            node.user = RUNNING
             try:
                 request = node.program.resume()
             except WeftError:
@@ -263,29 +265,34 @@ class Simulation:
                 ) from error
             node.store.forget_captured()
             if request is None:
-                node.user = User.ENDED
+                node.user = ENDED
                 self.facts.finished_s[node.id] = self.kernel.now_s
                 return
-            if not self._arrange(node, request):
+            if not self._arrange(node, request, is_free):
                 return
 
-    def _arrange(self, node: Node, request: Request) -> bool:
+    def _arrange(self, node: Node, request: Request, is_free: bool) -> bool:
         """True when the script may go on at once."""
-        if isinstance(request, BackwardDone):
-            self._schedule_gradients(node, request.samples)
+        kind = type(request)
+        if kind is BackwardDone:
+            self._schedule_gradients(node, request.samples)  # type: ignore[union-attr]
             return False
-        if isinstance(request, StepDone):
-            node.user = User.IN_STEP
-            self.kernel.at(self.kernel.now_ns, self._finish_step, (node, request))
+        if kind is StepDone:
+            node.user = IN_STEP
+            if is_free:
+                self._finish_step(node, request)  # type: ignore[arg-type]
+            else:
+                self.kernel.at(self.kernel.now_ns, self._finish_step, (node, request))
             return False
         if isinstance(request, SaveAsked):
             self._reports.save(node.id, request.path)
             return True
-        return self._take_report(node, request)
+        return self._take_report(node, request)  # type: ignore[arg-type]
 
     def _schedule_gradients(self, node: Node, samples: float) -> None:
-        node.user = User.IN_BACKWARD
-        seconds = self._compute.seconds(node.id, node.step, samples, self._rng)
+        node.user = IN_BACKWARD
+        fresh, node.samples = samples - node.samples, samples
+        seconds = self._compute.seconds(node.id, node.step, fresh, self._rng)
         self.facts.compute_s[node.id] += seconds
         now_ns, last = self.kernel.now_ns, self._ready[-1][0]
         for bucket, share_ns in self._ready:
@@ -301,11 +308,12 @@ class Simulation:
         if self._on_step is not None:
             self._on_step(self.facts, self.kernel.now_s)
         step, node.step = node.step, node.step + 1
+        node.samples = 0.0
         self._deliver(node, StepFinished(step, request.samples, request.loss))
 
     def _take_report(self, node: Node, request: ReportDone) -> bool:
         """Tell the peer of an epoch's first report; keep it when the peer lets the user go on."""
-        node.user = User.IN_REPORT
+        node.user = IN_REPORT
         node.report = request
         if request.epoch >= node.epoch:
             node.epoch = request.epoch + 1
@@ -317,9 +325,9 @@ class Simulation:
         return True
 
     def _keep_report(self, node: Node) -> None:
-        if node.report is not None:
-            request, node.report = node.report, None
-            self._reports.add(node.id, request, self.kernel.now_s, self.facts)
+        assert node.report is not None
+        request, node.report = node.report, None
+        self._reports.add(node.id, request, self.kernel.now_s, self.facts)
 
 
 def _is_same_message(first: Send, action: Action) -> bool:

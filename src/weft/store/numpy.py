@@ -89,7 +89,7 @@ class NumpyStore:
 
     def combine(self, action: Combine) -> None:
         into = self._written(action.into)
-        if action.add is None:
+        if action.add is None or action.scale == 0.0:
             if action.keep == 0.0:
                 into[:] = 0
             else:
@@ -110,6 +110,8 @@ class NumpyStore:
 
     def apply(self, actions: Sequence[Apply]) -> None:
         first = actions[0]
+        if first.scale == 0.0:
+            return
         gradients = {action.into.bucket: self._array(action.gradient) for action in actions}
         if len(gradients) < len(actions):  # a bucket more than once: one update after another (rule 6)
             for action in actions:

@@ -28,7 +28,8 @@ class Gossip(Strategy):
     order='overlap': w_i = Σ_j W_ij w_j - η g_i; parameters travel while the gradient is computed.
     order='step_first': w_i = Σ_j W_ij (w_j - η g_j). W is doubly stochastic, so the mean of all
     replicas moves only by the mean gradient. On the complete graph step_first weighs by samples,
-    which makes it equal `allreduce`; elsewhere weighing would bias the mean, so W stands alone.
+    which makes it equal `allreduce` (for momentum while each worker's share of the samples stays the
+    same); elsewhere weighing would bias the mean, so W stands alone.
     Only trained buckets are mixed: BatchNorm's means stay the worker's own.
 
     Assumes: channels are FIFO; a source is at most `graph.lead_max` steps ahead of its target.
@@ -100,8 +101,10 @@ class GossipPeer(Peer):
         is_complete = self._graph.edges_per_step == world.num_workers * (world.num_workers - 1)
         self._by_samples = self._step_first and is_complete
         self._sums = [{b: Buffer(f"{MIX}.{i}", b) for b in world.trainable} for i in range(self._graph.lead_max + 1)]
+        self._update = apply_gradient(world)
         rounds = range(self._graph.num_rounds)
         self._rows = [{me: weights.keep(me, clock), **weights.row(me, clock)} for clock in rounds]
+        self._sources = {source for row in self._rows for source in row}
         self.gathered: dict[int, Gathering] = {}
         """What has come of each clock that is not mixed yet."""
         self.is_mixing = False
@@ -132,11 +135,11 @@ class GossipPeer(Peer):
         self.is_mixing = True
         actions: Actions = []
         if self._step_first:
-            actions = [*apply_gradient(self.world), *self._offer(event.step, event.samples)]
+            actions = [*self._update, *self._offer(event.step, event.samples)]
         return actions + self._mix_if_complete()
 
     def on_received(self, event: Received) -> Actions:
-        if event.kind != MIX or event.body is None:
+        if event.kind != MIX or event.body is None or event.source not in self._sources:
             raise self.unexpected(event)
         gathering = self.gathered.get(event.clock) or self._begin(event.clock)
         actions: Actions = [gathering.add(event.source, event.bucket, event.body, event.weight)]
@@ -160,7 +163,7 @@ class GossipPeer(Peer):
                 actions.append(Combine(self.world.params[bucket], 0.0, total, 1.0 / weight))
         if self._step_first:
             return [*actions, Compute(self.step)]
-        return [*actions, *apply_gradient(self.world), *self._offer(self.step, 1.0), Compute(self.step)]
+        return [*actions, *self._update, *self._offer(self.step, 1.0), Compute(self.step)]
 
     def waiting_for(self) -> str:
         if not self.is_mixing:

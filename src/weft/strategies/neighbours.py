@@ -26,7 +26,8 @@ class Neighbours(Strategy):
     After each batch a worker sends its gradient to its neighbours and applies its own and every
     received one through its own optimizer. wait='all': it waits for the neighbours' gradients of the
     same step and applies them together; wait='any': each is applied when it comes, with the sender's
-    learning rate. scale='mean' weighs by samples, 'sum' multiplies that by the number of gradients.
+    learning rate. scale='mean' weighs by samples; 'sum' multiplies that by the number of gradients (wait='all')
+    or applies each in full (wait='any').
     Every `elect` epochs all restart from the replica with the best `score` (the epoch's mean training
     loss unless the script reports a number of that name).
 
@@ -192,7 +193,7 @@ class WaitAny(NeighboursPeer):
     def _scale(self, source: NodeId, samples: float) -> float:
         """The sender's share of the samples of a step, by the latest that each neighbour sent."""
         self.samples[source] = samples
-        if self._is_sum:
-            return 1.0
+        if self._is_sum or not samples:
+            return 1.0 if samples else 0.0
         mean = sum(self.samples.values()) / len(self.samples)
         return samples / (mean * self._num_gradients) if mean else 0.0

@@ -109,6 +109,8 @@ class Shard:
         """How many steps each worker has pushed."""
         self.slowest = 0
         """The least of them: every worker has pushed all steps below it."""
+        self.num_slowest = num_workers
+        """How many workers have pushed no more than that."""
         self.parked: list[tuple[NodeId, int]] = []
         """(worker, step) of the pulls that wait for slower workers."""
         self.samples: dict[int, float] = {}
@@ -120,9 +122,13 @@ class Shard:
         """Count a push; True when it was the last of its step."""
         self.samples[step] = self.samples.get(step, 0.0) + samples
         self.pushed[worker] += 1
-        if step > self.slowest or min(self.pushed) == self.slowest:
+        if step > self.slowest:
+            return False
+        self.num_slowest -= 1
+        if self.num_slowest:
             return False
         self.slowest += 1
+        self.num_slowest = self.pushed.count(self.slowest)
         self.full = self.samples.pop(step)
         return True
 
@@ -158,18 +164,14 @@ class StaleSyncServer(Peer):
                 actions += [rescale(total, 1.0 / shard.full), Apply(total, self.world.params[bucket])]
         else:
             actions.append(Apply(event.body, self.world.params[bucket], scale=shard.share(event.weight)))
-        shard.parked.append((worker, step + 1))
-        return actions + self._answers(bucket, shard, shard.parked if is_full else shard.parked[-1:])
-
-    def _answers(self, bucket: int, shard: Shard, asked: list[tuple[NodeId, int]]) -> Actions:
-        """Answer those pulls that the slowest worker does not hold back."""
-        if self._staleness is None:
-            ready = asked[:]
+        newest = shard.slowest + self._staleness if self._staleness is not None else step + 1
+        if is_full or step + 1 > newest:
+            shard.parked.append((worker, step + 1))
+            ready = [pull for pull in shard.parked if pull[1] <= newest]
+            shard.parked = [pull for pull in shard.parked if pull[1] > newest]
         else:
-            ready = [pull for pull in asked if pull[1] <= shard.slowest + self._staleness]
-        for pull in ready:
-            shard.parked.remove(pull)
-        return [Send(worker, PULL, step, bucket, self.world.params[bucket]) for worker, step in ready]
+            ready = [(worker, step + 1)]
+        return actions + [Send(to, PULL, clock, bucket, self.world.params[bucket]) for to, clock in ready]
 
     def waiting_for(self) -> str:
         for bucket, shard in self.shards.items():

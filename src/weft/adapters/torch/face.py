@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.optim import Optimizer
-from torch.utils.data import DataLoader, Sampler
+from torch.utils.data import DataLoader, IterableDataset, Sampler
 
 from weft.adapters.alone import Alone
 from weft.adapters.seeding import vary_by_rank
@@ -63,7 +63,7 @@ class TorchWorker(Worker):
         if isinstance(tensors, torch.Tensor) and tensors.numel() == 1:
             self._loss = tensors.detach()
         self._replica.collect()
-        self._seat.backward_finished(self._samples)
+        self._seat.backward_finished(self._count_samples())
         self._replica.expose()
 
     def _step_function(self) -> Callable[..., None]:
@@ -85,8 +85,13 @@ class TorchWorker(Worker):
         self._replica.collect()
         loss = None if self._loss is None else float(self._loss)
         self._loss = None
-        self._seat.step_finished(self._take_samples(), loss)
+        self._seat.step_finished(self._count_samples(), loss)
         self.steps += 1
+        self._samples = 0.0
+
+    def report(self, **numbers: Any) -> None:
+        told: dict[str, Any] = {n: v.detach() if isinstance(v, torch.Tensor) else v for n, v in numbers.items()}
+        super().report(**told)
 
     def share(self, loader: "DataLoader[Any]") -> Iterator[Any]:
         """This worker's part of each global batch; `batch_size` is per worker, as with DDP."""
@@ -94,6 +99,11 @@ class TorchWorker(Worker):
         if isinstance(self._seat, Alone):
             yield from loader
             return
+        if not isinstance(loader, DataLoader) or isinstance(loader.dataset, IterableDataset):
+            raise ConfigError(
+                "share() was given data without places to deal out.\n"
+                "  Give it a DataLoader over a dataset that has a length and is read by index."
+            )
         if loader.batch_size is None:
             raise ConfigError("the loader has no batch_size, so its batches cannot be shared.\n  Give it one.")
         num_samples = len(loader.sampler)  # type: ignore[arg-type]
@@ -160,6 +170,11 @@ def _num_samples(batch: Any) -> int:
 
 def join_torch(seat: Seat, model: nn.Module, optimizer: Optimizer, strategy: Strategy | str | None) -> TorchWorker:
     """Join with a model and the optimizer of its parameters; it holds worker 0's values afterwards."""
+    if not isinstance(model, nn.Module) or not isinstance(optimizer, Optimizer):
+        raise ConfigError(
+            f"weft.join was given a {type(model).__name__} and a {type(optimizer).__name__}, "
+            "but wants a torch model and its optimizer.\n  Use weft.join(model, optimizer)."
+        )
     if isinstance(seat, Alone):
         worker = TorchWorker(seat, None)
         seat.join(_ForSaving(model), strategy)  # type: ignore[arg-type]

@@ -57,7 +57,7 @@ class TorchReplica:
         self._step: Callable[[], Any] = optimizer.step
         trained = [p for p in model.parameters() if p.requires_grad]
         buffers = [b for b in model.buffers() if b.is_floating_point()]
-        _check(model, trained, buffers)
+        _check(optimizer, model, trained, buffers)
         groups = [*_bucketed(list(reversed(trained))), *_by_type(buffers)]
         self._flats = [Flat(group) for group in groups]
         for flat in self._flats:
@@ -174,11 +174,18 @@ def _bucketed(tensors: Sequence[Tensor]) -> list[list[Tensor]]:
     return buckets
 
 
-def _check(model: nn.Module, trained: Sequence[Tensor], buffers: Sequence[Tensor]) -> None:
+def _check(optimizer: Optimizer, model: nn.Module, trained: Sequence[Tensor], buffers: Sequence[Tensor]) -> None:
     if not trained:
         raise ConfigError(
             "the model has no parameters that require a gradient, so there is nothing to train.\n"
             "  Give weft.join the model whose parameters the optimizer holds."
+        )
+    known = {id(parameter) for parameter in model.parameters()}
+    strangers = sum(id(p) not in known for group in optimizer.param_groups for p in group["params"])
+    if strangers:
+        raise ConfigError(
+            f"the optimizer holds {strangers} tensors that are not of the model, so workers would not share them.\n"
+            "  Make them parameters of the model that joins."
         )
     for tensor in [*trained, *buffers]:
         if tensor.device.type != "cpu" or tensor.dtype not in (torch.float16, torch.float32, torch.float64):

@@ -1,0 +1,98 @@
+"""What a worker offers its script whatever the framework."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import weft
+from scripts import ARRAYS, ARRAYS_TRAIN, SEEN, simulated, write
+from weft.adapters.arrays import ArrayWorker
+from weft.adapters.worker import once_key
+from weft.core.errors import CheckpointError, ConfigError
+
+
+def joined() -> ArrayWorker:
+    return weft.join(arrays={"w": np.zeros(2)}, optimizer=weft.SGD(lr=0.1))
+
+
+def test_epochs_count_from_0() -> None:
+    assert list(joined().epochs(3)) == [0, 1, 2]
+
+
+def test_a_run_of_few_steps_ends_its_shares_and_its_epochs(tmp_path: Path) -> None:
+    script = write(tmp_path, ARRAYS, ARRAYS_TRAIN, "    SEEN.append((worker.rank, epoch, worker.steps))\n")
+    outcome = simulated(script, 2, steps_max=3)
+    assert outcome.facts.steps == [3, 3]
+    assert sorted(SEEN) == [(0, 0, 3), (1, 0, 3)]
+
+
+def test_a_run_of_few_steps_ends_a_loop_of_the_scripts_own(tmp_path: Path) -> None:
+    endless = "while True:\n    worker.step({'w': w - 1}, samples=2)\n    SEEN.append(worker.rank)\n"
+    outcome = simulated(write(tmp_path, ARRAYS, endless), 2, steps_max=3)
+    assert outcome.facts.steps == [3, 3]
+    assert sorted(SEEN) == [0, 0, 0, 1, 1, 1]
+
+
+def test_shares_outside_epochs_are_epochs_of_their_own(tmp_path: Path) -> None:
+    text = """
+    for _ in range(2):
+        SEEN.append([rows.tolist() for rows in worker.share(6, batch_size=6)])
+    worker.step({"w": w}, samples=1)
+    """
+    simulated(write(tmp_path, ARRAYS, text), 1)
+    first, second = SEEN
+    assert sorted(first[0]) == sorted(second[0]) == [0, 1, 2, 3, 4, 5]
+    assert first != second
+
+
+def test_a_step_on_samples_that_nobody_told_of_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as refused:
+        simulated(write(tmp_path, ARRAYS, "worker.step({'w': w})\n"), 2)
+    assert str(refused.value) == (
+        "a step was made on samples that Weft does not know of, so it would weigh nothing.\n"
+        "  Take them from worker.share(...), or for arrays say worker.step(..., samples=32)."
+    )
+
+
+def test_samples_of_skipped_steps_count_for_the_next(tmp_path: Path) -> None:
+    text = """
+    for i, rows in enumerate(worker.share(8, batch_size=1)):
+        if i % 2:
+            worker.step({"w": w - worker.rank})
+    """
+    outcome = simulated(write(tmp_path, ARRAYS, text), 2)
+    assert (outcome.facts.steps, outcome.facts.samples) == ([2, 2], 8.0)
+
+
+def test_a_report_that_is_no_number_is_the_scripts_own_error() -> None:
+    with pytest.raises(ValueError, match="^could not convert string to float: 'good'$"):
+        joined().report(accuracy="good")
+
+
+def test_only_the_result_model_can_be_saved() -> None:
+    with pytest.raises(ConfigError) as refused:
+        joined().save("a.safetensors", model="mine")
+    assert str(refused.value) == (
+        "save(model='mine') is not known; only 'result' is.\n  Use worker.save('a.safetensors')."
+    )
+
+
+def test_a_folder_that_is_not_there_cannot_be_saved_to(tmp_path: Path) -> None:
+    path = tmp_path / "models" / "a.safetensors"
+    with pytest.raises(CheckpointError) as refused:
+        joined().save(str(path))
+    assert str(refused.value) == (
+        f"'{path}' cannot be saved: there is no folder '{path.parent}'.\n  Make it first."
+    )
+
+
+def test_the_same_function_of_the_same_script_has_one_key() -> None:
+    def make() -> object:
+        def load() -> None: ...
+
+        return load
+
+    assert once_key(make(), (1,)) == once_key(make(), (1,))
+    assert once_key(make(), (1,)) != once_key(make(), (2,))
+    assert once_key(dict, ()) != once_key(list, ())

@@ -1,0 +1,167 @@
+"""A torch model and optimizer as flat buckets."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from weft.adapters.torch import replica as module
+from weft.adapters.torch.replica import TorchReplica
+from weft.core.errors import ConfigError
+from weft.core.names import GRADIENT, PARAMS
+
+
+def made(dtype: torch.dtype = torch.float32, **options: Any) -> TorchReplica:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 5), nn.BatchNorm1d(5), nn.Linear(5, 2)).to(dtype)
+    return TorchReplica(model, torch.optim.SGD(model.parameters(), lr=0.5, **options))
+
+
+def values(replica: TorchReplica) -> list[Tensor]:
+    return [value.clone() for value in replica.model.state_dict().values()]
+
+
+def test_parameters_come_last_first_and_float_buffers_are_a_bucket_that_is_not_trained() -> None:
+    replica = made()
+    assert [bucket.trainable for bucket in replica.buckets] == [True, False]
+    last, flat = replica.model[2].bias.detach().numpy(), replica.array(PARAMS, 0)
+    assert flat[: last.size].tolist() == last.tolist()
+    assert replica.array(PARAMS, 1)[16:21].tolist() == [1.0] * 5, "BatchNorm's variances, aligned to 64 bytes"
+    assert replica.layout()[0] == "0.weight (5, 3) torch.float32"
+
+
+def test_the_model_lives_in_the_buckets() -> None:
+    replica = made()
+    replica.array(PARAMS, 0)[:] = 3.0
+    replica.array(PARAMS, 1)[:] = 4.0
+    assert all((parameter == 3).all() for parameter in replica.model.parameters())
+    assert (replica.model[1].running_var == 4).all()
+    with torch.no_grad():
+        replica.model[2].bias.fill_(5.0)
+    assert replica.array(PARAMS, 0)[:2].tolist() == [5.0, 5.0]
+
+
+def test_buckets_are_bounded_and_a_larger_tensor_has_one_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BUCKET_BYTES_MAX", 40)
+    replica = made()
+    sizes = [[tensor.numel() for tensor in flat.tensors] for flat in replica._flats]
+    assert sizes == [[2], [10], [5, 5], [5], [15], [5, 5]]
+
+
+def test_one_step_of_the_optimizer_with_the_slot_gradient() -> None:
+    replica = made()
+    before = replica.array(PARAMS, 0).copy()
+    for parameter, view in replica.gradient_views:
+        parameter.grad = torch.ones_like(parameter)
+        assert parameter.grad.shape == view.shape
+    replica.collect()
+    replica.apply({0: replica.array(GRADIENT, 0)}, 1.0, None)
+    moved = before - replica.array(PARAMS, 0)
+    assert moved[replica.array(GRADIENT, 0) != 0] == pytest.approx(0.5)
+
+
+def test_a_scale_multiplies_the_learning_rate_and_foreign_hyper_parameters_are_for_one_step_only() -> None:
+    replica = made()
+    gradient = np.ones_like(replica.array(PARAMS, 0))
+    hyper = [{**replica.hyper()[0], "lr": 2.0}]
+    before = replica.array(PARAMS, 0)[0]
+    replica.apply({0: gradient}, 0.25, hyper)
+    assert before - replica.array(PARAMS, 0)[0] == pytest.approx(0.5)
+    assert replica.optimizer.param_groups[0]["lr"] == 0.5
+
+
+def test_buckets_that_are_not_given_are_not_stepped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BUCKET_BYTES_MAX", 40)
+    replica = made(weight_decay=0.1, momentum=0.9)
+    before = [replica.array(PARAMS, b).copy() for b in range(6)]
+    mine = replica.gradient_views[0][0].grad = torch.ones(2)
+    replica.apply({1: np.ones_like(before[1])}, 1.0, None)
+    changed = [not np.array_equal(replica.array(PARAMS, b), before[b]) for b in range(6)]
+    assert changed == [False, True, False, False, False, False]
+    assert replica.gradient_views[0][0].grad is mine, "the user's gradients are put back"
+
+
+def test_a_gradient_stays_none_where_nobody_had_one() -> None:
+    replica = made()
+    used = replica.model[2].bias
+    used.grad = torch.ones(2)
+    replica.collect()
+    replica.expose()
+    assert [parameter.grad is None for parameter in replica.model.parameters()] == [True] * 5 + [False]
+    assert used.grad.data_ptr() == replica.array(GRADIENT, 0).ctypes.data
+
+
+def test_a_replica_adopts_all_values_frozen_and_whole_numbers_included() -> None:
+    first, second = made(), made()
+    for replica in (first, second):
+        replica.model[0].weight.requires_grad_(False)
+    with torch.no_grad():
+        for value in first.model.state_dict().values():
+            value.add_(1)
+    second.adopt(first)
+    assert all(torch.equal(a, b) for a, b in zip(values(second), values(first), strict=True))
+    assert int(second.model[1].num_batches_tracked) == 1
+
+
+def test_a_twin_is_equal_and_steps_by_itself() -> None:
+    first = made(momentum=0.9)
+    first.apply({0: np.ones_like(first.array(PARAMS, 0))}, 1.0, None)
+    twin = first.twin()
+    before = values(first)
+    assert all(torch.equal(a, b) for a, b in zip(values(twin), before, strict=True))
+    twin.apply({0: np.ones_like(twin.array(PARAMS, 0))}, 1.0, None)
+    assert all(torch.equal(a, b) for a, b in zip(values(first), before, strict=True))
+    assert not np.array_equal(twin.array(PARAMS, 0), first.array(PARAMS, 0))
+
+
+def test_a_result_is_saved_without_changing_the_model(tmp_path: Path) -> None:
+    replica = made()
+    before = values(replica)
+    path = tmp_path / "model.safetensors"
+    replica.save(str(path), [np.full_like(replica.array(PARAMS, b), 7.0) for b in (0, 1)])
+    saved = load_file(path)
+    assert set(saved) == set(replica.model.state_dict())
+    assert (saved["0.weight"] == 7).all()
+    assert saved["1.num_batches_tracked"].item() == 0
+    assert all(torch.equal(a, b) for a, b in zip(values(replica), before, strict=True))
+
+
+def frozen() -> None:
+    model = nn.Linear(2, 2).requires_grad_(False)
+    TorchReplica(model, torch.optim.SGD(nn.Linear(1, 1).parameters()))
+
+
+def stranger() -> None:
+    model, other = nn.Linear(2, 2), nn.Linear(2, 2)
+    TorchReplica(model, torch.optim.SGD([*model.parameters(), *other.parameters()]))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            frozen,
+            "the model has no parameters that require a gradient, so there is nothing to train.\n"
+            "  Give weft.join the model whose parameters the optimizer holds.",
+        ),
+        (
+            stranger,
+            "the optimizer holds 2 tensors that are not of the model, so workers would not share them.\n"
+            "  Make them parameters of the model that joins.",
+        ),
+        (
+            lambda: made(torch.bfloat16),
+            "the model has a tensor of torch.bfloat16 on 'cpu', which is not simulated.\n"
+            "  Use float16, float32 or float64 on the CPU.",
+        ),
+    ],
+)
+def test_a_model_that_cannot_be_trained_is_refused(make: Callable[[], None], message: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        make()
+    assert str(refused.value) == message

@@ -1,0 +1,75 @@
+"""The numpy example: alone, and simulated with every strategy."""
+
+import json
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from commands import weft_command
+from scripts import simulated
+from weft.config.cluster import load_cluster
+from weft.config.registry import COLLECTIVES, STRATEGIES
+from weft.engines.simulated import Job, simulate_dry
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "digits_softmax.py"
+
+
+def test_one_simulated_worker_equals_the_script_alone_bit_for_bit(capsys: pytest.CaptureFixture[str]) -> None:
+    alone = runpy.run_path(str(EXAMPLE), run_name="__main__")["w"]
+    outcome = simulated(EXAMPLE, 1)
+    assert outcome.arrays is not None
+    assert outcome.arrays[0].tobytes() == alone.tobytes()
+    accuracies = [report["accuracy"] for report in outcome.facts.reports]
+    assert capsys.readouterr().out.splitlines() == [
+        f"epoch {epoch:3d}  accuracy {accuracy:.4f}" for epoch, accuracy in enumerate(accuracies, 1)
+    ]
+    assert len(accuracies) == 10
+    assert accuracies[-1] > 0.9
+
+
+@pytest.mark.parametrize("num_workers", [1, 2, 3, 5, 7])
+def test_any_number_of_workers_trains_with_every_strategy(tmp_path: Path, num_workers: int) -> None:
+    path = tmp_path / "all.json"
+    ended = weft_command("simulate", EXAMPLE, "-n", num_workers, "--steps", 3, "--strategy", "all", "--json", path)
+    assert (ended.code, ended.err) == (0, "")
+    rows = json.loads(path.read_text())
+    assert [row["strategy"] for row in rows] == list(STRATEGIES)
+    for row in rows:
+        assert (row["workers"], row["steps"], row["samples"]) == (num_workers, 3, num_workers * 3 * 16)
+        assert np.isfinite(row["final"]["loss"])
+        assert 0.05 < row["final"]["accuracy"] < 1.0
+        assert row["virtual_s"] > 0
+
+
+@pytest.mark.parametrize("collective", COLLECTIVES)
+@pytest.mark.parametrize("num_workers", [2, 5])
+def test_any_collective_gives_what_the_native_reduction_gives(collective: str, num_workers: int) -> None:
+    native = simulated(EXAMPLE, num_workers, steps_max=10)
+    lowered = simulated(EXAMPLE, num_workers, collective=collective, steps_max=10)
+    assert native.arrays is not None
+    assert lowered.arrays is not None
+    np.testing.assert_allclose(lowered.arrays[0], native.arrays[0], rtol=1e-12, atol=1e-15)
+    assert lowered.trace != native.trace
+
+
+@pytest.mark.parametrize("strategy", ["allreduce", "gossip", "ssp", "local_sgd(period=4)"])
+@pytest.mark.parametrize("steps_max", [None, 5])
+def test_a_dry_run_takes_the_same_steps_bytes_and_virtual_time(strategy: str, steps_max: int | None) -> None:
+    job = Job(EXAMPLE, (), load_cluster("edge"), 7, strategy, seed=3, steps_max=steps_max)
+    dry = simulate_dry(job)
+    real = simulated(EXAMPLE, 7, strategy, cluster="edge", seed=3, steps_max=steps_max)
+    for name in ("steps", "samples", "virtual_s", "bytes_sent", "compute_s", "finished_s", "staleness_mean"):
+        assert getattr(dry.facts, name) == getattr(real.facts, name), name
+    assert (dry.arrays, dry.consensus) == (None, None)
+    if steps_max is None:
+        assert dry.trace == real.trace, "reports take no virtual time, so every event is at its nanosecond"
+
+
+def test_the_same_seed_repeats_the_run_and_another_is_another() -> None:
+    runs = [simulated(EXAMPLE, 4, "gossip", cluster="edge", seed=seed, steps_max=20) for seed in (5, 5, 6)]
+    first, again, other = [(run.trace, run.arrays[0].tobytes(), run.to_json()) for run in runs if run.arrays]
+    assert first == again
+    assert first[0] != other[0], "compute times on the edge are random"
+    assert first[1] != other[1], "and so is the order of the data"
