@@ -129,3 +129,15 @@ def test_every_kind_that_it_sends_or_reduces_is_declared(name: str, num_workers:
     entries = ran_once(name, num_workers).recording.entries
     spoken = {action.kind for _, _, _, actions in entries for action in actions if isinstance(action, Send | Reduce)}
     assert spoken <= set(STRATEGIES[name]().kinds())
+
+
+@every_strategy
+def test_a_gradient_of_no_samples_counts_for_nothing_even_if_it_is_not_a_number(name: str) -> None:
+    """A worker whose batch was empty has a weight of 0, and often a gradient of NaN (rule 9)."""
+
+    def gradient(worker: int, step: int, w: np.ndarray) -> np.ndarray:
+        return np.full_like(w, np.nan) if worker == 2 else w - 1.0
+
+    ran = simulate_arrays(STRATEGIES[name](), 3, gradient, num_steps=20, samples=[2.0, 2.0, 0.0], epoch_steps=10)
+    assert all(np.isfinite(bucket).all() for params in ran.params for bucket in params)
+    assert 0.5 < ran.result[0][0] < 1.0

@@ -54,6 +54,6 @@ class AllReducePeer(Peer):
         return [*apply_gradient(self.world), Compute(self.step)]
 
 
-def apply_gradient(world: World, scale: float = 1.0) -> Actions:
-    """Apply the worker's own gradient to its own parameters, through the user's optimizer."""
-    return [Apply(world.gradient[b], world.params[b], scale=scale) for b in world.trainable]
+def apply_gradient(world: World, samples: float = 1.0) -> Actions:
+    """Apply the worker's own gradient to its own parameters; a gradient of no samples counts for nothing."""
+    return [Apply(world.gradient[b], world.params[b]) for b in world.trainable] if samples else []

@@ -61,7 +61,7 @@ class AsyncGossipPeer(Peer):
 
     def on_step_finished(self, event: StepFinished) -> Actions:
         self.step = event.step + 1
-        actions = apply_gradient(self.world)
+        actions = apply_gradient(self.world, event.samples)
         if self._neighbours and not self.unanswered:
             partner = self.rng.choice(self._neighbours)
             self.unanswered = len(self.world.buckets)

@@ -85,8 +85,10 @@ class DownpourWorker(Peer):
         self.step = event.step + 1
         self.samples += event.samples
         trained = self.world.trainable
-        actions: Actions = [add(Buffer(ACCRUED, b), self.world.gradient[b]) for b in trained]
-        actions += apply_gradient(self.world)
+        actions: Actions = []
+        if event.samples:
+            actions += [add(Buffer(ACCRUED, b), self.world.gradient[b]) for b in trained]
+            actions += apply_gradient(self.world)
         if self.step % self._recipe.push == 0:
             for b in trained:
                 accrued = Buffer(ACCRUED, b)

@@ -109,6 +109,8 @@ class GossipPeer(Peer):
         """What has come of each clock that is not mixed yet."""
         self.is_mixing = False
         """The step is finished here, and its neighbours' parameters are awaited."""
+        self.samples = 0.0
+        """Those of the step that is finished."""
 
     def on_started(self, event: Started) -> Actions:
         return [Compute(0)] if self._step_first else [*self._offer(0, 1.0), Compute(0)]
@@ -133,9 +135,10 @@ class GossipPeer(Peer):
     def on_step_finished(self, event: StepFinished) -> Actions:
         self.step = event.step + 1
         self.is_mixing = True
+        self.samples = event.samples
         actions: Actions = []
         if self._step_first:
-            actions = [*self._update, *self._offer(event.step, event.samples)]
+            actions = [*(self._update if event.samples else ()), *self._offer(event.step, event.samples)]
         return actions + self._mix_if_complete()
 
     def on_received(self, event: Received) -> Actions:
@@ -163,7 +166,9 @@ class GossipPeer(Peer):
                 actions.append(Combine(self.world.params[bucket], 0.0, total, 1.0 / weight))
         if self._step_first:
             return [*actions, Compute(self.step)]
-        return [*actions, *self._update, *self._offer(self.step, 1.0), Compute(self.step)]
+        if self.samples:
+            actions += self._update
+        return [*actions, *self._offer(self.step, 1.0), Compute(self.step)]
 
     def waiting_for(self) -> str:
         if not self.is_mixing:

@@ -55,7 +55,7 @@ class LocalSGDPeer(Peer):
     def on_step_finished(self, event: StepFinished) -> Actions:
         self.step = event.step + 1
         self.samples += event.samples
-        actions = apply_gradient(self.world)
+        actions = apply_gradient(self.world, event.samples)
         if self.step % self._period:
             return [*actions, Compute(self.step)]
         self.unreduced = len(self.world.buckets)

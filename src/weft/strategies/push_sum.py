@@ -69,7 +69,7 @@ class PushSumPeer(Peer):
         self.step = event.step + 1
         self.mixing = True
         actions: Actions = [add(Buffer(MASS, b), self.world.params[b], -1.0) for b in self.weight]
-        actions += apply_gradient(self.world)
+        actions += apply_gradient(self.world, event.samples)
         share = push_share(self._graph, self.me, event.step)
         for b in self.weight:
             mass = Buffer(MASS, b)

@@ -1,0 +1,57 @@
+"""The outcome of one run."""
+
+import json
+
+from weft.engines.outcome import Outcome
+from weft.sim.facts import Facts
+
+DOCUMENTED = [
+    "strategy",
+    "workers",
+    "seed",
+    "trace",
+    "virtual_s",
+    "steps",
+    "samples",
+    "samples_per_s",
+    "bytes_sent",
+    "staleness_mean",
+    "staleness_max",
+    "consensus",
+    "waiting_fraction",
+    "final",
+    "curve",
+    "reports",
+    "events",
+]
+
+
+def outcome() -> Outcome:
+    facts = Facts(2, num_events=9, bytes_sent=80)
+    facts.step(0, 0.5, 3.0, 2.0)
+    facts.step(1, 1.0, 5.0, 1.0)
+    facts.compute_s, facts.finished_s = [1.0, 1.5], [2.0, 3.0]
+    facts.report(0, 1.0, {"accuracy": 0.5})
+    facts.note("staleness", 3)
+    return Outcome("gossip", 2, 7, "abc", facts, 0.25)
+
+
+def test_it_is_plain_data_with_the_names_of_the_documentation() -> None:
+    told = outcome().to_json()
+    assert list(told) == DOCUMENTED
+    assert json.loads(json.dumps(told)) == told
+
+
+def test_its_figures_are_those_of_the_run() -> None:
+    told = outcome().to_json()
+    assert (told["virtual_s"], told["steps"], told["samples"], told["samples_per_s"]) == (3.0, 1, 8.0, 8 / 3)
+    assert (told["staleness_mean"], told["staleness_max"], told["consensus"]) == (3.0, 3, 0.25)
+    assert told["waiting_fraction"] == 0.5
+    assert told["final"] == {"loss": 1.5, "accuracy": 0.5}
+    assert told["curve"] == [{"virtual_s": 1.0, "samples": 8.0, "loss": 1.5}]
+    assert told["reports"] == [{"epoch": 0, "virtual_s": 1.0, "accuracy": 0.5}]
+
+
+def test_a_run_without_losses_and_time_is_told_without_them() -> None:
+    told = Outcome("gossip", 1, 0, "abc", Facts(1)).to_json()
+    assert (told["final"], told["curve"], told["samples_per_s"], told["consensus"]) == ({}, [], 0.0, None)
