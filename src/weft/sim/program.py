@@ -1,7 +1,8 @@
 """What a simulated worker runs: something that goes on until it asks for a thing of its driver."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from weft.core.seat import Reported
@@ -51,8 +52,10 @@ class Program(Protocol):
 class GhostProgram:
     """A script without maths: the same requests for a known number of samples in each step."""
 
+    resume: Callable[[], Request | None]
+
     def __init__(self, step_samples: Sequence[int], num_steps: int) -> None:
-        self._requests = self._run(step_samples, num_steps)
+        self.resume = partial(next, self._run(step_samples, num_steps), None)
 
     @staticmethod
     def _run(step_samples: Sequence[int], num_steps: int) -> Generator[Request, None, None]:
@@ -62,6 +65,3 @@ class GhostProgram:
             yield from requests[step_samples[step % per_epoch]]
             if (step + 1) % per_epoch == 0:
                 yield ReportDone(step // per_epoch, {})
-
-    def resume(self) -> Request | None:
-        return next(self._requests, None)

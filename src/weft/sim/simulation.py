@@ -25,7 +25,7 @@ from weft.sim.facts import Facts
 from weft.sim.kernel import NS_PER_S, Kernel, to_ns
 from weft.sim.native import NativeReduce
 from weft.sim.network import Network
-from weft.sim.program import BackwardDone, Program, ReportDone, Request, SaveAsked, StepDone
+from weft.sim.program import BackwardDone, Program, ReportDone, SaveAsked, StepDone
 from weft.sim.recorder import TraceHash, node_rng
 from weft.sim.reports import Reports
 from weft.store.store import Store
@@ -170,21 +170,21 @@ class Simulation:
                 node.store.combine(action)  # type: ignore[arg-type]
             elif kind is Send:
                 first = i - 1
-                while i < num_actions and _is_same_message(action, actions[i]):  # type: ignore[arg-type]
+                while i < num_actions and type(actions[i]) is Send and _is_same_message(action, actions[i]):  # type: ignore[arg-type]
                     i += 1
                 self._send(node, actions[first:i])  # type: ignore[arg-type]
             elif kind is Apply:
                 first = i - 1
-                while i < num_actions and _is_same_update(action, actions[i]):  # type: ignore[arg-type]
+                while i < num_actions and type(actions[i]) is Apply and _is_same_update(action, actions[i]):  # type: ignore[arg-type]
                     i += 1
                 self._apply(node, actions[first:i])  # type: ignore[arg-type]
+            elif kind is Compute:
+                self._start_compute(node, action)  # type: ignore[arg-type]
             else:
                 self._perform_rare(node, action)
 
     def _perform_rare(self, node: Node, action: Action) -> None:
-        if isinstance(action, Compute):
-            self._start_compute(node, action)
-        elif isinstance(action, Note):
+        if isinstance(action, Note):
             self.facts.note(action.name, action.value)
         elif isinstance(action, Reduce):
             self.facts.bytes_sent += self._native.join(node, action)
@@ -268,26 +268,21 @@ class Simulation:
                 node.user = ENDED
                 self.facts.finished_s[node.id] = self.kernel.now_s
                 return
-            if not self._arrange(node, request, is_free):
+            kind = type(request)
+            if kind is BackwardDone:
+                self._schedule_gradients(node, request.samples)  # type: ignore[union-attr]
                 return
-
-    def _arrange(self, node: Node, request: Request, is_free: bool) -> bool:
-        """True when the script may go on at once."""
-        kind = type(request)
-        if kind is BackwardDone:
-            self._schedule_gradients(node, request.samples)  # type: ignore[union-attr]
-            return False
-        if kind is StepDone:
-            node.user = IN_STEP
-            if is_free:
-                self._finish_step(node, request)  # type: ignore[arg-type]
-            else:
-                self.kernel.at(self.kernel.now_ns, self._finish_step, (node, request))
-            return False
-        if isinstance(request, SaveAsked):
-            self._reports.save(node.id, request.path)
-            return True
-        return self._take_report(node, request)  # type: ignore[arg-type]
+            if kind is StepDone:
+                node.user = IN_STEP
+                if is_free:
+                    self._finish_step(node, request)  # type: ignore[arg-type]
+                else:
+                    self.kernel.at(self.kernel.now_ns, self._finish_step, (node, request))
+                return
+            if isinstance(request, SaveAsked):
+                self._reports.save(node.id, request.path)
+            elif not self._take_report(node, request):  # type: ignore[arg-type]
+                return
 
     def _schedule_gradients(self, node: Node, samples: float) -> None:
         node.user = IN_BACKWARD
@@ -304,15 +299,16 @@ class Simulation:
         self._deliver(node, event)
 
     def _finish_step(self, node: Node, request: StepDone) -> None:
-        self.facts.step(node.id, self.kernel.now_s, request.samples, request.loss)
+        now_s = self.kernel.now_ns / NS_PER_S
+        self.facts.step(node.id, now_s, request.samples, request.loss)
         if self._on_step is not None:
-            self._on_step(self.facts, self.kernel.now_s)
+            self._on_step(self.facts, now_s)
         step, node.step = node.step, node.step + 1
         node.samples = 0.0
         self._deliver(node, StepFinished(step, request.samples, request.loss))
 
     def _take_report(self, node: Node, request: ReportDone) -> bool:
-        """Tell the peer of an epoch's first report; keep it when the peer lets the user go on."""
+        """Tell the peer of an epoch's first report; keep it, and True, when the peer lets the user go on."""
         node.user = IN_REPORT
         node.report = request
         if request.epoch >= node.epoch:
@@ -330,11 +326,10 @@ class Simulation:
         self._reports.add(node.id, request, self.kernel.now_s, self.facts)
 
 
-def _is_same_message(first: Send, action: Action) -> bool:
+def _is_same_message(first: Send, action: Send) -> bool:
     """Two actions that differ in their target only; told by identity, which is how peers repeat themselves."""
     return (
-        type(action) is Send
-        and action.body is first.body
+        action.body is first.body
         and action.kind is first.kind
         and action.clock == first.clock
         and action.bucket == first.bucket
@@ -343,11 +338,10 @@ def _is_same_message(first: Send, action: Action) -> bool:
     )
 
 
-def _is_same_update(first: Apply, action: Action) -> bool:
+def _is_same_update(first: Apply, action: Apply) -> bool:
     """Two actions that differ in their bucket only."""
     return (
-        type(action) is Apply
-        and action.rule == first.rule
+        action.rule == first.rule
         and action.scale == first.scale
         and action.into.slot == first.into.slot
         and action.gradient.slot == first.gradient.slot

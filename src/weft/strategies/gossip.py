@@ -78,13 +78,16 @@ class Gathering:
         self._row = row
         self.missing = num_sources * len(sums)
         self.weight = 0.0
-        self.arrived: dict[int, set[NodeId]] = {bucket: set() for bucket in sums}
+        self.arrived: list[tuple[int, NodeId]] = []
+        """(bucket, source) of what is in the sums."""
+        self.begun: set[int] = set()
+        """The buckets whose sum holds anything."""
 
     def add(self, source: NodeId, bucket: int, body: Buffer, samples: float) -> Combine:
-        arrived = self.arrived[bucket]
         weight = samples if self._row is None else self._row[source]
-        keep = 1.0 if arrived else 0.0
-        arrived.add(source)
+        keep = 1.0 if bucket in self.begun else 0.0
+        self.begun.add(bucket)
+        self.arrived.append((bucket, source))
         self.missing -= 1
         self.weight += weight
         return Combine(self._sums[bucket], keep, body, weight)
@@ -174,6 +177,7 @@ class GossipPeer(Peer):
         if not self.is_mixing:
             return super().waiting_for()
         clock = self.step - 1
-        everyone = set(self._rows[clock % len(self._rows)])
-        late = {node for arrived in self.gathered[clock].arrived.values() for node in everyone - arrived}
+        sources = self._rows[clock % len(self._rows)]
+        everything = {(bucket, source) for bucket in self.world.trainable for source in sources}
+        late = {source for _, source in everything.difference(self.gathered[clock].arrived)}
         return f"the parameters of step {clock} from worker {', '.join(map(str, sorted(late)))}"

@@ -1,0 +1,58 @@
+"""What all verbs print alike."""
+
+from pathlib import Path
+
+import pytest
+
+from weft.cli.screen import PACKAGE, human_bytes, human_seconds, show_error
+from weft.core.errors import ConfigError, NodeLost
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (3.14e6, "3.1 MB"), (2e9, "2.0 GB"), (5e15, "5000.0 TB")],
+)
+def test_bytes_are_told_in_the_unit_that_suits_them(value: float, text: str) -> None:
+    assert human_bytes(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(5e-5, "50 us"), (0.0123, "12.3 ms"), (1.0, "1.0 s"), (119.94, "119.9 s"), (250.0, "4 min 10 s")],
+)
+def test_seconds_are_told_in_the_unit_that_suits_them(value: float, text: str) -> None:
+    assert human_seconds(value) == text
+
+
+def shown(error: Exception, capsys: pytest.CaptureFixture[str]) -> str:
+    show_error(error)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    return captured.err
+
+
+def test_an_error_is_its_own_words_whatever_brackets_and_colons_they_hold(capsys: pytest.CaptureFixture[str]) -> None:
+    message = "it has [bold]no[/bold] :x: luck and a very long line" + " and so on" * 30
+    assert shown(ConfigError(message), capsys) == f"ConfigError: {message}\n"
+
+
+def test_a_scripts_traceback_comes_last_without_frames_of_weft(capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        show_error(None)  # raises inside Weft
+    except Exception as raised:
+        cause = raised
+    lost = NodeLost("worker 1 raised AttributeError at step 0.")
+    lost.__cause__ = cause
+    lines = shown(lost, capsys).splitlines()
+    assert lines[:2] == ["NodeLost: worker 1 raised AttributeError at step 0.", "Traceback (most recent call last):"]
+    assert f'File "{__file__}"' in lines[2]
+    assert lines[-1].startswith("AttributeError: ")
+    assert PACKAGE not in "\n".join(lines)
+
+
+def test_frames_of_a_folder_that_is_only_named_like_weft_are_shown() -> None:
+    from weft.cli.screen import _is_theirs
+
+    assert not _is_theirs(str(Path(PACKAGE) / "cli" / "app.py"))
+    assert not _is_theirs("<frozen importlib._bootstrap>")
+    assert _is_theirs(PACKAGE.rstrip("/") + "_experiments/train.py")

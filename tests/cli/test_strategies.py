@@ -1,0 +1,31 @@
+"""weft strategies."""
+
+import pytest
+
+from commands import weft_command
+from weft.config.registry import STRATEGIES, default_text, parameters
+
+
+@pytest.fixture(scope="module")
+def listing() -> str:
+    ended = weft_command("strategies")
+    assert (ended.code, ended.err) == (0, "")
+    return ended.out
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_every_strategy_is_listed_with_its_parameters_and_its_method(listing: str, name: str) -> None:
+    lines = listing.splitlines()
+    row = next(i for i, line in enumerate(lines) if line.startswith(f"│ {name} "))
+    rows = [lines[row]]
+    while (following := lines[row + len(rows)]).startswith("│  "):
+        rows.append(following)
+    told = "".join(line.split("│")[2].strip() + " " for line in rows)
+    for parameter in parameters(STRATEGIES[name]):
+        assert f"{parameter}={default_text(STRATEGIES[name], parameter)}" in told
+    method = (STRATEGIES[name].__doc__ or "").split()[0]
+    assert rows[0].split("│")[3].strip().startswith(method)
+
+
+def test_it_says_how_to_use_one(listing: str) -> None:
+    assert listing.rstrip().endswith("with parameters: --strategy 'gossip(topology=torus)'.")
