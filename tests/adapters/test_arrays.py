@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
+from scripts import ARRAYS, ARRAYS_TRAIN, SEEN, simulated, write
 
 import weft
-from scripts import ARRAYS, ARRAYS_TRAIN, SEEN, simulated, write
 from weft.adapters.arrays import ArrayReplica
 from weft.core.errors import ConfigError
 from weft.core.names import GRADIENT, PARAMS, Bucket

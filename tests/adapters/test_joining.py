@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scripts import ARRAYS_TRAIN, SEEN, simulated, write
 
 import weft
-from scripts import ARRAYS_TRAIN, SEEN, simulated, write
 from weft.adapters.arrays import ArrayWorker
 from weft.core.errors import ConfigError
 

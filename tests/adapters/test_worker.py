@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scripts import ARRAYS, ARRAYS_TRAIN, SEEN, simulated, write
 
 import weft
-from scripts import ARRAYS, ARRAYS_TRAIN, SEEN, simulated, write
 from weft.adapters.arrays import ArrayWorker
 from weft.adapters.worker import once_key
 from weft.core.errors import CheckpointError, ConfigError
@@ -65,8 +65,19 @@ def test_samples_of_skipped_steps_count_for_the_next(tmp_path: Path) -> None:
     assert (outcome.facts.steps, outcome.facts.samples) == ([2, 2], 8.0)
 
 
+def test_a_share_that_is_only_looked_at_does_not_count(tmp_path: Path) -> None:
+    text = """
+    for rows in worker.share(8, batch_size=1):
+        pass
+    for rows in worker.share(8, batch_size=1):
+        worker.step({"w": w - worker.rank})
+    """
+    outcome = simulated(write(tmp_path, ARRAYS, text), 2)
+    assert (outcome.facts.steps, outcome.facts.samples) == ([4, 4], 8.0)
+
+
 def test_a_report_that_is_no_number_is_the_scripts_own_error() -> None:
-    with pytest.raises(ValueError, match="^could not convert string to float: 'good'$"):
+    with pytest.raises(ValueError, match=r"^could not convert string to float: 'good'$"):
         joined().report(accuracy="good")
 
 
@@ -82,9 +93,7 @@ def test_a_folder_that_is_not_there_cannot_be_saved_to(tmp_path: Path) -> None:
     path = tmp_path / "models" / "a.safetensors"
     with pytest.raises(CheckpointError) as refused:
         joined().save(str(path))
-    assert str(refused.value) == (
-        f"'{path}' cannot be saved: there is no folder '{path.parent}'.\n  Make it first."
-    )
+    assert str(refused.value) == (f"'{path}' cannot be saved: there is no folder '{path.parent}'.\n  Make it first.")
 
 
 def test_the_same_function_of_the_same_script_has_one_key() -> None:

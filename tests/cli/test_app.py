@@ -1,10 +1,8 @@
 """The `weft` command: its verbs, and how errors leave it."""
 
-import sys
-
 import pytest
-
 from commands import weft_command
+
 from weft.cli import app as module
 from weft.core.errors import CheckpointError, ConfigError, Deadlock, NodeLost, WeftError
 
@@ -48,13 +46,3 @@ def test_2_says_that_nothing_was_started_and_1_that_something_failed(
     monkeypatch.setattr(module, "app", fail)
     ended = weft_command()
     assert (ended.code, ended.out, ended.err) == (code, "", f"{type(error).__name__}: {error}\n")
-
-
-def test_an_interruption_ends_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt() -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(module, "app", interrupt)
-    monkeypatch.setattr(sys, "argv", ["weft"])
-    ended = weft_command()
-    assert (ended.code, ended.err) == (130, "interrupted\n")

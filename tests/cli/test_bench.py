@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-
 from commands import assert_refused, weft_command
+
 from weft.engines import simulator_bench
 
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-
 from commands import assert_refused, weft_command
 from scripts import ARRAYS, ARRAYS_TRAIN, simulated, write
+
 from weft.config.cluster import load_cluster
 
 
@@ -46,7 +46,10 @@ def test_what_cannot_be_measured_or_written_is_refused_first(tmp_path: Path, scr
     output = tmp_path / "none" / "a.toml"
     for arguments, because in [
         ((script, "--steps", 0), "--steps is 0, but at least 1 must be measured.\n  Use --steps 20."),
-        ((script, "-o", output), f"'{output}' cannot be written: there is no folder '{output.parent}'.\n  Make it first."),
+        (
+            (script, "-o", output),
+            f"'{output}' cannot be written: there is no folder '{output.parent}'.\n  Make it first.",
+        ),
         ((tmp_path / "no.py",), f"script '{tmp_path / 'no.py'}' does not exist.\n  Check the path."),
         (
             (script, "--cluster", "clod"),

@@ -21,7 +21,9 @@ def outcome(strategy: str, virtual_s: float = 2.0, dry: bool = False, **reported
     return Outcome(strategy, 2, 7, f"trace of {strategy}", facts, *((None, None) if dry else (1.5e-3, [])))
 
 
-def shown(outcomes: list[Outcome], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int) -> str:
+def shown(
+    outcomes: list[Outcome], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int
+) -> str:
     monkeypatch.setattr(module.screen, "width", width)
     show_outcomes(outcomes)
     return capsys.readouterr().out

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.cli.screen import PACKAGE, human_bytes, human_seconds, show_error
+from weft.cli.screen import PACKAGE, _is_theirs, human_bytes, human_seconds, show_error
 from weft.core.errors import ConfigError, NodeLost
 
 
@@ -37,22 +37,18 @@ def test_an_error_is_its_own_words_whatever_brackets_and_colons_they_hold(capsys
 
 
 def test_a_scripts_traceback_comes_last_without_frames_of_weft(capsys: pytest.CaptureFixture[str]) -> None:
-    try:
-        show_error(None)  # raises inside Weft
-    except Exception as raised:
-        cause = raised
-    lost = NodeLost("worker 1 raised AttributeError at step 0.")
-    lost.__cause__ = cause
+    lost = NodeLost("worker 1 raised TypeError at step 0.")
+    with pytest.raises(TypeError) as inside_weft:
+        human_bytes("much")
+    lost.__cause__ = inside_weft.value
     lines = shown(lost, capsys).splitlines()
-    assert lines[:2] == ["NodeLost: worker 1 raised AttributeError at step 0.", "Traceback (most recent call last):"]
+    assert lines[:2] == ["NodeLost: worker 1 raised TypeError at step 0.", "Traceback (most recent call last):"]
     assert f'File "{__file__}"' in lines[2]
-    assert lines[-1].startswith("AttributeError: ")
+    assert lines[-1].startswith("TypeError: ")
     assert PACKAGE not in "\n".join(lines)
 
 
 def test_frames_of_a_folder_that_is_only_named_like_weft_are_shown() -> None:
-    from weft.cli.screen import _is_theirs
-
     assert not _is_theirs(str(Path(PACKAGE) / "cli" / "app.py"))
     assert not _is_theirs("<frozen importlib._bootstrap>")
     assert _is_theirs(PACKAGE.rstrip("/") + "_experiments/train.py")

@@ -1,8 +1,8 @@
 """weft strategies."""
 
 import pytest
-
 from commands import weft_command
+
 from weft.config.registry import STRATEGIES, default_text, parameters
 
 

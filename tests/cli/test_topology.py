@@ -1,9 +1,11 @@
 """weft topology."""
 
 import pytest
-
 from commands import assert_refused, weft_command
+
 from weft.config.registry import TOPOLOGIES
+from weft.core.graph import Graph
+from weft.topologies import Ring
 
 
 def cells(out: str) -> dict[str, str]:
@@ -32,9 +34,6 @@ def test_every_topology_is_shown_or_refused_with_a_reason(name: str, workers: in
 
 
 def test_a_graph_that_cannot_keep_the_mean_has_no_gap_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    from weft.core.graph import Graph
-    from weft.topologies import Ring
-
     monkeypatch.setattr(Ring, "build", lambda self, n: Graph([[[1, 2], [2], [0]]]))
     ended = weft_command("topology", "ring", "-n", 3)
     assert ended.code == 0

@@ -143,6 +143,7 @@ def test_the_snapshot_holds_both_peers_and_is_plain() -> None:
     assert peer.snapshot() == {
         "step": 0,
         "buckets_ready": 0,
+        "round": 1,
         "butterfly": {
             "step": 0,
             "runs": {"('gradient', 0, 0)": {"at": 1, "weight": 1.0}},

@@ -129,7 +129,10 @@ def test_hosts_that_are_not_linked_are_refused() -> None:
     ("table", "message"),
     [
         ({"host": []}, "lab.toml has an unknown key 'host'.\n  Did you mean 'hosts'?"),
-        ({"compute": {"variaton": 1}}, "lab.toml: [compute] has an unknown key 'variaton'.\n  Did you mean 'variation'?"),
+        (
+            {"compute": {"variaton": 1}},
+            "lab.toml: [compute] has an unknown key 'variaton'.\n  Did you mean 'variation'?",
+        ),
         ({"hosts": [{"sped": 2}]}, "lab.toml: [[hosts]] has an unknown key 'sped'.\n  Did you mean 'speed'?"),
         (
             {"links": {**BETWEEN, "inside": {}}},
@@ -193,7 +196,10 @@ def test_an_unknown_key_gets_the_nearest_one_and_its_place(table: dict[str, Any]
             "[links.between] latency is 'soon', but wants a number with one of the units s, ms, us, ns.\n"
             '  Write e.g. "30ms".',
         ),
-        ({"links": {"between": "1ms"}}, "links: 'between' is '1ms', but must be a table.\n  Write [between] above its keys."),
+        (
+            {"links": {"between": "1ms"}},
+            "links: 'between' is '1ms', but must be a table.\n  Write [between] above its keys.",
+        ),
         ({"compute": 3}, "'compute' is 3, but must be a table.\n  Write [compute] above its keys."),
         ({"hosts": {"count": 2}}, "'hosts' must be a list of tables.\n  Write [[hosts]] above each of them."),
         (

@@ -23,7 +23,12 @@ FULL = Cluster(
 
 @pytest.mark.parametrize(
     "cluster",
-    [FULL, replace(FULL, name='a "b" \\ größer 🙂'), replace(FULL, step_s=()), *(load_cluster(name) for name in PACKAGED)],
+    [
+        FULL,
+        replace(FULL, name='a "b" \\ größer 🙂'),
+        replace(FULL, step_s=()),
+        *(load_cluster(name) for name in PACKAGED),
+    ],
     ids=lambda cluster: cluster.name,
 )
 def test_a_cluster_that_is_written_and_read_is_the_same(cluster: Cluster, tmp_path: Path) -> None:

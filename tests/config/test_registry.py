@@ -89,7 +89,10 @@ def test_any_strategy_runs_over_any_collective() -> None:
             "downpour(server=adagrad(lr=fast))",
             "adagrad(lr=...) got 'fast', but wants float.\n  Change it to a value of that type.",
         ),
-        ("gossip(topology=3)", f"gossip(topology=...) got '3', but wants a topology.\n  Known: {', '.join(TOPOLOGIES)}."),
+        (
+            "gossip(topology=3)",
+            f"gossip(topology=...) got '3', but wants a topology.\n  Known: {', '.join(TOPOLOGIES)}.",
+        ),
         (
             "gossip(topology=none)",
             f"gossip(topology=...) got 'None', but wants a topology.\n  Known: {', '.join(TOPOLOGIES)}.",

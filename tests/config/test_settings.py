@@ -13,7 +13,14 @@ def test_the_first_that_says_a_setting_wins_and_the_rest_is_filled_in() -> None:
 
 
 def test_settings_are_read_from_text_as_from_toml() -> None:
-    typed = {"strategy": ["ssp", "gossip"], "cluster": "edge", "collective": "ring", "workers": 4, "seed": 1, "steps": 9}
+    typed = {
+        "strategy": ["ssp", "gossip"],
+        "cluster": "edge",
+        "collective": "ring",
+        "workers": 4,
+        "seed": 1,
+        "steps": 9,
+    }
     expected = Settings(("ssp", "gossip"), "edge", "ring", 4, 1, 9)
     assert read_settings(typed, "weft.toml") == expected
     assert read_settings({"strategy": "ssp", "workers": "4"}, "environment") == Settings(("ssp",), workers=4)

@@ -8,7 +8,16 @@ from weft.core.errors import ConfigError
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("30ms", 0.03), ("50us", 5e-5), ("2 s", 2.0), ("7ns", 7e-9), (".5ms", 5e-4), ("1e-3s", 1e-3), (0.25, 0.25), (3, 3.0)],
+    [
+        ("30ms", 0.03),
+        ("50us", 5e-5),
+        ("2 s", 2.0),
+        ("7ns", 7e-9),
+        (".5ms", 5e-4),
+        ("1e-3s", 1e-3),
+        (0.25, 0.25),
+        (3, 3.0),
+    ],
 )
 def test_times_become_seconds(text: object, value: float) -> None:
     assert seconds(text, "latency") == pytest.approx(value, rel=1e-15)
@@ -32,13 +41,14 @@ def test_bandwidths_become_bytes_per_second_and_a_byte_has_eight_bits(text: obje
     assert bytes_per_s(text, "bandwidth") == pytest.approx(value, rel=1e-15)
 
 
-@pytest.mark.parametrize("text", ["30", "30 parsec", "-1ms", "1.2.3ms", ".ms", "1e999s", "", -1, True, None, float("inf")])
+@pytest.mark.parametrize(
+    "text", ["30", "30 parsec", "-1ms", "1.2.3ms", ".ms", "1e999s", "", -1, True, None, float("inf")]
+)
 def test_what_is_no_time_is_refused_with_the_units_and_an_example(text: object) -> None:
     with pytest.raises(ConfigError) as refused:
         seconds(text, "edge: latency")
     assert str(refused.value) == (
-        f"edge: latency is '{text}', but wants a number with one of the units s, ms, us, ns.\n"
-        '  Write e.g. "30ms".'
+        f"edge: latency is '{text}', but wants a number with one of the units s, ms, us, ns.\n  Write e.g. \"30ms\"."
     )
 
 

@@ -5,8 +5,8 @@ import time
 from pathlib import Path
 
 import pytest
-
 from scripts import ARRAYS, ARRAYS_TRAIN, SEEN, TORCH, TORCH_JOIN, TORCH_TRAIN, write
+
 from weft.core.errors import ConfigError, NodeLost
 from weft.engines.calibration import measure
 

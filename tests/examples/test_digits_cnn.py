@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from scripts import simulated
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from scripts import simulated
 from weft.adapters.seeding import vary_by_rank
 from weft.adapters.torch.order import same_order
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "digits_cnn.py"
-ARGUMENTS = ("--epochs", "2", "--batch-size", "8")
+ARGUMENTS = ("--epochs", "2", "--batch-size", "16")
 NUM_WORKERS = 8
 SEED = 7
 
@@ -63,12 +63,12 @@ def test_one_simulated_worker_equals_the_script_alone_bit_for_bit(
 def rng_after_joining(rank: int, after_init: torch.Tensor) -> torch.Tensor:
     """The torch state with which a worker's training begins.
 
-    The script seeds torch alike on all workers; Python's and numpy's numbers are the run's own for each
-    worker. Workers above 0 get numbers of their own when they join.
+    The script seeds torch, the run seeds Python and numpy, alike on all workers. Workers above 0 get
+    numbers of their own when they join.
     """
-    own = random.Random(f"script/{SEED}/{rank}").getrandbits(63)
-    random.seed(own)
-    np.random.seed(own % 2**32)
+    run_seed = random.Random(f"script/{SEED}").getrandbits(63)
+    random.seed(run_seed)
+    np.random.seed(run_seed % 2**32)
     torch.set_rng_state(after_init)
     seed = vary_by_rank(rank, torch.initial_seed())
     if seed is not None:
@@ -121,9 +121,9 @@ class ByHand:
 
 
 def test_eight_simulated_workers_equal_the_maths_by_hand_bit_for_bit() -> None:
-    by_hand = ByHand(run_alone("--epochs", "1", "--batch-size", "512"), epochs=2, batch_size=8)
+    by_hand = ByHand(run_alone("--epochs", "1", "--batch-size", "512"), epochs=2, batch_size=16)
     outcome = simulated(EXAMPLE, NUM_WORKERS, "allreduce", *ARGUMENTS, seed=SEED)
-    assert outcome.facts.steps == [2 * 23] * NUM_WORKERS
+    assert outcome.facts.steps == [2 * 12] * NUM_WORKERS
     assert outcome.consensus == 0.0
     for model, replica in zip(by_hand.models, outcome.replicas, strict=True):
         for expected, got in zip(model.parameters(), replica.model.parameters(), strict=True):
@@ -132,7 +132,7 @@ def test_eight_simulated_workers_equal_the_maths_by_hand_bit_for_bit() -> None:
 
 
 def test_gossip_on_the_edge_learns_what_allreduce_learns_in_less_virtual_time() -> None:
-    arguments = ("--epochs", "3", "--batch-size", "8")
+    arguments = ("--epochs", "2", "--batch-size", "8")
     gossip = simulated(EXAMPLE, 8, "gossip(topology=torus)", *arguments, cluster="edge", seed=SEED)
     allreduce = simulated(EXAMPLE, 8, "allreduce", *arguments, cluster="edge", seed=SEED)
     assert gossip.facts.virtual_s < allreduce.facts.virtual_s

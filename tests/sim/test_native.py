@@ -12,7 +12,7 @@ from weft.core.errors import IllegalAction
 from weft.core.events import Reduced
 from weft.core.names import Buffer
 from weft.core.rules import SGD
-from weft.cost.collectives import allreduce_s
+from weft.cost.collectives import allreduce_s, allreduce_transfer_s
 from weft.cost.links import Link
 from weft.sim.kernel import Kernel, to_ns
 from weft.sim.native import NativeReduce
@@ -54,6 +54,7 @@ class Group:
 
 
 COST_NS = to_ns(allreduce_s(3, 8, LINK))
+TRANSFER_NS = to_ns(allreduce_transfer_s(3, 8, LINK))
 
 
 def test_all_members_get_the_result_together_at_the_cost_of_the_formula() -> None:
@@ -101,13 +102,16 @@ def test_without_any_weight_nothing_changes() -> None:
     assert [event for _, _, event in group.told] == [Reduced(0, PARAMS, 0.0)] * 3
 
 
-def test_reductions_of_one_group_run_one_after_another() -> None:
+def test_reductions_of_one_group_take_turns_on_the_link_and_overlap_their_latencies() -> None:
     group = Group(1.0, 2.0, 6.0)
     for clock in (0, 1):
         for node in ALL:
             group.join(node, clock=clock)
     group.kernel.run()
-    assert [(at, event.clock) for at, node, event in group.told if node == 0] == [(COST_NS, 0), (2 * COST_NS, 1)]
+    assert [(at, event.clock) for at, node, event in group.told if node == 0] == [
+        (COST_NS, 0),
+        (COST_NS + TRANSFER_NS, 1),
+    ]
 
 
 def test_reductions_that_differ_in_clock_kind_or_buffer_do_not_mix() -> None:

@@ -20,58 +20,73 @@ def links(hosts: tuple[int, ...] = (0, 1, 2, 3), between: Link = SLOW) -> HostLi
     return HostLinks(hosts, [between] * (max(hosts) + 1), FAST)
 
 
+def arrival_ns(network: Network, source: int, target: int, num_bytes: int, now_ns: int) -> int:
+    """When a message has arrived that nothing else overtakes."""
+    time_ns, has_arrived = network.send(source, target, num_bytes, now_ns)
+    return time_ns if has_arrived else network.come_in(source, target, num_bytes, time_ns)
+
+
+def test_a_message_that_queues_at_its_sender_does_not_keep_others_from_its_target() -> None:
+    network = links()
+    network.send(0, 1, 10_000, 0)
+    assert network.send(0, 2, 1000, 0) == (11 * MS, False), "it leaves after 10 ms"
+    assert network.send(3, 2, 1000, 0) == (1 * MS, False), "the target is asked when it gets there"
+    assert network.come_in(3, 2, 1000, 1 * MS) == 2 * MS
+    assert network.come_in(0, 2, 1000, 11 * MS) == 12 * MS
+
+
 @pytest.mark.parametrize(("num_bytes", "ms"), [(0, 1), (1000, 2), (4000, 5)])
 def test_on_idle_links_a_message_takes_its_latency_and_the_time_of_its_bytes_exactly(num_bytes: int, ms: int) -> None:
-    assert links().arrival_ns(0, 1, num_bytes, 7 * MS) == (7 + ms) * MS
+    assert arrival_ns(links(), 0, 1, num_bytes, 7 * MS) == (7 + ms) * MS
 
 
 def test_nodes_of_one_host_have_the_link_within() -> None:
     network = links(hosts=(0, 0, 1))
-    assert network.arrival_ns(0, 1, 1000, 0) == 10_000 + 1000
-    assert network.arrival_ns(0, 2, 1000, 0) == 2 * MS, "talking inside leaves the host's link free"
+    assert arrival_ns(network, 0, 1, 1000, 0) == 10_000 + 1000
+    assert arrival_ns(network, 0, 2, 1000, 0) == 2 * MS, "talking inside leaves the host's link free"
 
 
 def test_two_senders_on_one_host_take_turns_on_its_link() -> None:
     network = links(hosts=(0, 0, 1, 2))
-    assert network.arrival_ns(0, 2, 3000, 0) == 4 * MS
-    assert network.arrival_ns(1, 3, 3000, 0) == 7 * MS
+    assert arrival_ns(network, 0, 2, 3000, 0) == 4 * MS
+    assert arrival_ns(network, 1, 3, 3000, 0) == 7 * MS
 
 
 def test_two_senders_on_their_own_hosts_do_not_meet() -> None:
     network = links()
-    assert network.arrival_ns(0, 2, 3000, 0) == 4 * MS
-    assert network.arrival_ns(1, 3, 3000, 0) == 4 * MS
+    assert arrival_ns(network, 0, 2, 3000, 0) == 4 * MS
+    assert arrival_ns(network, 1, 3, 3000, 0) == 4 * MS
 
 
 def test_two_messages_for_one_host_come_in_one_after_the_other() -> None:
     network = links()
-    assert network.arrival_ns(0, 2, 3000, 0) == 4 * MS
-    assert network.arrival_ns(1, 2, 3000, 0) == 7 * MS
+    assert arrival_ns(network, 0, 2, 3000, 0) == 4 * MS
+    assert arrival_ns(network, 1, 2, 3000, 0) == 7 * MS
 
 
 def test_a_link_is_full_duplex() -> None:
     network = links()
-    assert network.arrival_ns(0, 1, 3000, 0) == 4 * MS
-    assert network.arrival_ns(1, 0, 3000, 0) == 4 * MS
+    assert arrival_ns(network, 0, 1, 3000, 0) == 4 * MS
+    assert arrival_ns(network, 1, 0, 3000, 0) == 4 * MS
 
 
 def test_inside_a_host_each_node_has_its_own_port() -> None:
     network = links(hosts=(0, 0, 0, 0))
-    assert network.arrival_ns(0, 1, 10**6, 0) == 10_000 + MS
-    assert network.arrival_ns(2, 3, 10**6, 0) == 10_000 + MS
-    assert network.arrival_ns(0, 3, 10**6, 0) == 10_000 + 2 * MS
+    assert arrival_ns(network, 0, 1, 10**6, 0) == 10_000 + MS
+    assert arrival_ns(network, 2, 3, 10**6, 0) == 10_000 + MS
+    assert arrival_ns(network, 0, 3, 10**6, 0) == 10_000 + 2 * MS
 
 
 def test_a_link_that_was_busy_is_free_again_later() -> None:
     network = links()
-    network.arrival_ns(0, 1, 3000, 0)
-    assert network.arrival_ns(0, 1, 3000, 10 * MS) == 14 * MS
+    arrival_ns(network, 0, 1, 3000, 0)
+    assert arrival_ns(network, 0, 1, 3000, 10 * MS) == 14 * MS
 
 
 def test_between_two_hosts_the_longer_latency_and_the_lower_bandwidth_count() -> None:
     network = HostLinks((0, 1, 2), [Link(1e-3, 1e9), Link(1e-5, 1e6), SLOW], FAST)
     assert network.link(0, 1) == network.link(1, 0) == Link(1e-3, 1e6)
-    assert network.arrival_ns(0, 1, 1000, 0) == 2 * MS
+    assert arrival_ns(network, 0, 1, 1000, 0) == 2 * MS
 
 
 def test_a_collective_counts_on_the_worst_link_of_its_group() -> None:
@@ -92,7 +107,7 @@ def test_what_is_sent_first_arrives_first_on_every_channel_and_never_in_no_time(
     network, now_ns, arrivals = make(), 0, dict[tuple[int, int], list[int]]()
     for source, target, num_bytes, pause_ns in sends:
         now_ns += pause_ns
-        arrivals.setdefault((source, target), []).append(network.arrival_ns(source, target, num_bytes, now_ns))
+        arrivals.setdefault((source, target), []).append(arrival_ns(network, source, target, num_bytes, now_ns))
         assert arrivals[source, target][-1] >= now_ns + 10_000
     assert all(before <= after for times in arrivals.values() for before, after in pairwise(times))
 
@@ -100,7 +115,7 @@ def test_what_is_sent_first_arrives_first_on_every_channel_and_never_in_no_time(
 def test_random_delays_spread_over_decades_and_repeat_with_their_seed() -> None:
     def delays(seed: int) -> list[int]:
         network = RandomDelays(Random(seed), least_s=1e-5, most_s=1e-1)
-        return [network.arrival_ns(node, node + 1, 8, 0) for node in range(400)]
+        return [arrival_ns(network, node, node + 1, 8, 0) for node in range(400)]
 
     drawn = delays(0)
     assert drawn == delays(0) != delays(1)

@@ -342,7 +342,13 @@ def test_a_server_has_nothing_to_compute() -> None:
 def test_computing_while_the_users_iteration_is_under_way_is_illegal() -> None:
     message = r"^Compute\(step=0\) was emitted, but the user's iteration is under way \(waits in backward\(\)\).\n"
     with pytest.raises(weft.IllegalAction, match=message):
-        run(at_start(Compute(0)))
+        run(lambda peer, event: [Compute(0)] if isinstance(event, GradientReady) else None)
+
+
+def test_computing_is_the_last_action_of_an_answer() -> None:
+    message = r"^Compute\(step=0\) must be the last action of its answer; the user runs at once.\n"
+    with pytest.raises(weft.IllegalAction, match=message):
+        run(lambda peer, event: [Compute(0), Note("late", 1.0)] if isinstance(event, Started) else None)
 
 
 def test_an_illegal_action_comes_with_the_story_of_its_node() -> None:

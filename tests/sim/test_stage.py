@@ -31,9 +31,12 @@ def draw() -> tuple[float, float]:
     return random.random(), float(np.random.rand())
 
 
-def test_each_worker_has_random_numbers_of_its_own(stage: Stage) -> None:
-    drawn = {value for worker in (0, 1, 0, 1) for value in stage.enter(worker, SEATS[worker], draw)}
-    assert len(drawn) == 8
+def test_workers_begin_with_equal_random_numbers_and_each_goes_on_with_its_own(stage: Stage) -> None:
+    first, second, again, other = (stage.enter(worker, SEATS[worker], draw) for worker in (0, 1, 0, 1))
+    assert first == second, "until they join, all split their data alike"
+    assert again == other != first
+    stage.enter(1, SEATS[1], lambda: random.seed(7))
+    assert stage.enter(0, SEATS[0], draw) != stage.enter(1, SEATS[1], draw)
 
 
 def test_taking_turns_does_not_change_what_a_worker_draws(stage: Stage) -> None:

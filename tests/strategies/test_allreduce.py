@@ -16,8 +16,13 @@ def test_a_worker_computes_at_once() -> None:
 
 def test_a_gradient_is_reduced_as_backward_fills_it_and_weighs_its_samples() -> None:
     peer = peer_of(AllReduce(), me=1, buckets=TWO)
-    assert tell(peer, GradientReady(5, 1, 7.0)) == [Reduce(EVERYONE, "gradient", 5, G1, MEAN, 7.0)]
-    assert tell(peer, GradientReady(5, 0, 7.0)) == [Reduce(EVERYONE, "gradient", 5, G0, MEAN, 7.0)]
+    assert tell(peer, GradientReady(5, 1, 7.0)) == [Reduce(EVERYONE, "gradient", 0, G1, MEAN, 7.0)]
+    assert tell(peer, GradientReady(5, 0, 7.0)) == [Reduce(EVERYONE, "gradient", 0, G0, MEAN, 7.0)]
+
+
+def test_a_second_backward_of_the_same_step_is_a_reduction_of_its_own() -> None:
+    peer = peer_of(AllReduce())
+    assert [tell(peer, GradientReady(0, 0, 1.0))[0].clock for _ in range(3)] == [0, 1, 2]
 
 
 def test_buckets_that_are_not_trained_are_averaged_with_the_last_gradient() -> None:
@@ -57,7 +62,7 @@ def test_messages_are_refused() -> None:
 def test_the_snapshot_is_plain() -> None:
     peer = peer_of(AllReduce(), buckets=TWO)
     tell(peer, StepFinished(0, 1.0, None), GradientReady(1, 0, 1.0))
-    assert peer.snapshot() == {"step": 1, "buckets_ready": 1}
+    assert peer.snapshot() == {"step": 1, "buckets_ready": 1, "round": 0}
     assert is_plain(peer)
 
 

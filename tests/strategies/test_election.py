@@ -4,6 +4,7 @@ import pytest
 from peers import IN0, IN1, P0, P1, TWO, is_plain, peer_of, received, refusal, tell
 
 from weft.core.actions import Combine, Compute, Note, Send
+from weft.core.errors import ConfigError
 from weft.core.events import EpochFinished, Received, StepFinished
 from weft.strategies import Neighbours
 
@@ -51,7 +52,15 @@ def test_of_other_scores_the_larger_is_better() -> None:
     assert tell(voter(score="accuracy"), EpochFinished(0, {"accuracy": 0.25})) == told(-0.25)
 
 
-@pytest.mark.parametrize("numbers", [{}, {"accuracy": float("nan")}, {"loss": 0.1}])
+def test_a_score_that_the_script_does_not_report_is_refused() -> None:
+    with pytest.raises(ConfigError) as refused:
+        tell(voter(score="acuracy"), EpochFinished(0, {"accuracy": 0.9}))
+    assert str(refused.value) == (
+        "the election goes by 'acuracy', which the script does not report.\n  Did you mean 'accuracy'?"
+    )
+
+
+@pytest.mark.parametrize("numbers", [{}, {"accuracy": float("nan")}])
 def test_a_worker_without_a_score_stands_last(numbers: dict[str, float]) -> None:
     assert tell(voter(score="accuracy"), EpochFinished(0, numbers)) == told(INFINITE)
 

@@ -29,6 +29,7 @@ class ArrayReplica:
     """
 
     def __init__(self, arrays: Mapping[str, Array], optimizer: Rule | None, function: Function | None) -> None:
+        self.brought = tuple(arrays.values())
         self._arrays = dict(arrays)
         self._optimizer = optimizer
         self._function = function
@@ -141,21 +142,18 @@ class ArrayWorker(Worker):
         order = np.arange(num_samples)
         if shuffle:
             np.random.default_rng([self._seat.seed, epoch]).shuffle(order)
-        for span in global_batches(num_samples, self.num_workers, batch_size):
-            if self._is_over:
-                return
-            start, stop = portion(span, self.rank, self.num_workers)
-            self._samples += stop - start
-            yield order[start:stop]
+        spans = global_batches(num_samples, self.num_workers, batch_size)
+        parts = [portion(span, self.rank, self.num_workers) for span in spans]
+        yield from self._counted((order[start:stop], stop - start) for start, stop in parts)
 
     def step(self, gradients: Mapping[str, Array], samples: float | None = None, loss: float | None = None) -> None:
         """Give this iteration's gradients; returns when the arrays hold the parameters of the next one."""
+        self._num_gradients += 1
         told = self._count_samples(samples)
         self._replica.take(gradients)
         self._seat.backward_finished(told)
         self._seat.step_finished(told, None if loss is None else float(loss))
-        self.steps += 1
-        self._samples = 0.0
+        self._count_step()
         self._refresh()
 
     def report(self, **numbers: Any) -> None:

@@ -1,12 +1,16 @@
 """What a worker offers its script whatever the framework: epochs, reports, saving."""
 
-from collections.abc import Callable, Iterator
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from weft.adapters.alone import Alone
 from weft.core.errors import CheckpointError, ConfigError
 from weft.core.seat import Number, Seat
+
+Batch = TypeVar("Batch")
 
 
 class Worker:
@@ -17,6 +21,8 @@ class Worker:
         self._num_epochs: int | None = None
         self._epoch = -1
         self._samples = 0.0
+        """Those shared since the last step."""
+        self._num_gradients = 0
         self._has_shared = False
         self.steps = 0
         """Steps that this worker has finished."""
@@ -75,12 +81,42 @@ class Worker:
                 "a step was made on samples that Weft does not know of, so it would weigh nothing.\n"
                 "  Take them from worker.share(...), or for arrays say worker.step(..., samples=32)."
             )
-        return self._samples if told is None else float(told)
+        samples = self._samples if told is None else float(told)
+        if not 0 <= samples < inf:
+            raise ConfigError(f"a step was made on {samples} samples.\n  Give their number, 0 or more.")
+        return samples
+
+    def _counted(self, batches: Iterable[tuple[Batch, int]]) -> Iterator[Batch]:
+        """Batches, their samples counted; those of a whole share that led to no gradient (an evaluation) do not."""
+        before, counted = self._num_gradients, 0
+        for batch, size in batches:
+            if self._is_over:
+                return
+            self._samples += size
+            counted += size
+            yield batch
+        if self._num_gradients == before:
+            self._samples -= counted
+
+    def _count_step(self) -> None:
+        self.steps += 1
+        self._samples = 0.0
 
 
 def once_key(load: Callable[..., Any], args: tuple[Any, ...]) -> object:
-    """The same for the same function of the same script, whichever worker asks."""
+    """The same for the same function with the same values, whichever worker asks; code compares by value."""
     code = getattr(load, "__code__", None)
-    if code is None:
-        return load, args
-    return code.co_filename, code.co_firstlineno, code.co_name, args
+    closed_over = tuple(cell.cell_contents for cell in getattr(load, "__closure__", None) or ())
+    key = (load if code is None else code, closed_over, getattr(load, "__defaults__", None), args)
+    try:
+        hash(key)
+    except TypeError as error:
+        raise ConfigError(
+            f"weft.once cannot tell whether two workers load the same: {error}.\n"
+            "  Give it a plain function with numbers, strings or tuples as arguments."
+        ) from error
+    if inspect.ismethod(load):
+        raise ConfigError(
+            "weft.once was given a method, whose object every worker has for itself.\n  Give it a plain function."
+        )
+    return key

@@ -5,7 +5,7 @@ import sys
 import typer
 
 from weft.cli import bench, calibrate, simulate, strategies, topology
-from weft.cli.screen import errors, show_error
+from weft.cli.screen import show_error
 from weft.core.errors import ConfigError, WeftError
 
 app = typer.Typer(
@@ -33,6 +33,3 @@ def main() -> None:
     except WeftError as error:
         show_error(error)
         sys.exit(1)
-    except KeyboardInterrupt:
-        errors.print("interrupted")
-        sys.exit(130)

@@ -96,11 +96,13 @@ def _run(job: Job, dry: bool) -> Outcome:
             progress.update(task, total=total)
 
         def on_step(facts: Facts, now_s: float) -> None:
-            done = sum(facts.steps)
+            done = facts.num_steps
             if done % 16 == 0:
                 progress.update(task, completed=done, state=f"{done} steps, {human_seconds(now_s)} virtual")
 
         def show_line(line: str) -> None:
             errors.print(f"worker 0: {line}", markup=False)
 
-        return (run_dry if dry else run_simulation)(job, Watcher(show_line, on_step, on_plan))
+        outcome = (run_dry if dry else run_simulation)(job, Watcher(show_line, on_step, on_plan))
+    outcome.replicas.clear()  # the next strategy needs their memory
+    return outcome

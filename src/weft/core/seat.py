@@ -20,6 +20,11 @@ class Replica(Protocol):
     @property
     def buckets(self) -> tuple[Bucket, ...]: ...
 
+    @property
+    def brought(self) -> tuple[Any, ...]:
+        """The user's own objects, to see that no two workers bring the same."""
+        ...
+
     def layout(self) -> Sequence[str]:
         """A line for each parameter (name, shape, type), to compare between workers."""
         ...

@@ -48,9 +48,19 @@ FORMULAS: dict[str, Callable[[int, float, Link], float]] = {
 
 def allreduce_s(size: int, num_bytes: float, link: Link) -> float:
     """What a good native all-reduce takes: the cheapest of the formulas."""
+    return _cheapest(size, num_bytes, link)(size, num_bytes, link) if size > 1 else 0.0
+
+
+def allreduce_transfer_s(size: int, num_bytes: float, link: Link) -> float:
+    """The part of that in which bytes are on the link; the rest is latency, which others may fill."""
     if size == 1:
         return 0.0
-    return min(formula(size, num_bytes, link) for formula in FORMULAS.values())
+    formula = _cheapest(size, num_bytes, link)
+    return formula(size, num_bytes, link) - formula(size, 0, link)
+
+
+def _cheapest(size: int, num_bytes: float, link: Link) -> Callable[[int, float, Link], float]:
+    return min(FORMULAS.values(), key=lambda formula: formula(size, num_bytes, link))
 
 
 def allreduce_bytes(size: int, num_bytes: int) -> int:

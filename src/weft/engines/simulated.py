@@ -22,7 +22,7 @@ from weft.engines.outcome import Outcome
 from weft.sim.compute import ComputeTime, PerSample, Trace
 from weft.sim.facts import Facts
 from weft.sim.network import HostLinks
-from weft.sim.program import BackwardDone, GhostProgram, Program
+from weft.sim.program import BackwardDone, GhostProgram, Program, ReportDone, SaveAsked
 from weft.sim.recorder import TraceHash
 from weft.sim.reports import ModelReports, NoReports, Reports
 from weft.sim.result import ResultModel
@@ -171,6 +171,8 @@ def simulate_dry(job: Job, watcher: Watcher | None = None, recorder: TraceHash |
     try:
         joined = scripts.join(0)
         request = scripts.resume(0, "at step 0")
+        while isinstance(request, ReportDone | SaveAsked):
+            request = scripts.resume(0, "at step 0")
         plan = scripts.seats[0].planned
     finally:
         scripts.close()
@@ -199,7 +201,7 @@ def _with_total(job: Job, seat: ScriptSeat, watcher: Watcher) -> Watcher:
         return watcher
 
     def first_step(facts: Facts, now_s: float) -> None:
-        if sum(facts.steps) == 1 and seat.planned is not None and (seat.planned.num_epochs or job.steps_max):
+        if facts.num_steps == 1 and seat.planned is not None and (seat.planned.num_epochs or job.steps_max):
             on_plan(_steps(job, seat.planned, 0)[1] * job.num_workers)
         on_step(facts, now_s)
 
@@ -231,21 +233,33 @@ def _join_all(job: Job, scripts: _Scripts) -> list[Joined]:
         if rank == 0:
             before = resident_bytes()
         else:
-            _check_layout(rank, first, mine)
+            _check_layout(rank, joined)
             mine.adopt(first)
         if rank <= 1:
-            copies = len(job.resolved(joined[0].strategy).slots(Role.WORKER, _world_of(job, joined[0]))) + 3
-            layout_bytes = copies * sum(bucket.num_bytes for bucket in first.buckets)
-            grown = resident_bytes() - before
-            check_fits(job.num_workers, layout_bytes + max(grown, 0), available_bytes())
+            _check_memory(job, joined[0], resident_bytes() - before)
     return joined
 
 
-def _world_of(job: Job, joined: Joined) -> World:
-    return _world(job, job.resolved(joined.strategy), joined.replica.buckets)[0]
+def _check_memory(job: Job, joined: Joined, grown_bytes: int) -> None:
+    """Refuse a run that will not fit: parameters, gradients, slots and two copies for the optimizer, at every node."""
+    strategy = job.resolved(joined.strategy)
+    world, _ = _world(job, strategy, joined.replica.buckets)
+    copies = len(strategy.slots(Role.WORKER, world)) + 4
+    model_bytes = copies * sum(bucket.num_bytes for bucket in world.buckets)
+    check_fits(
+        job.num_workers, model_bytes * world.num_nodes // job.num_workers + max(grown_bytes, 0), available_bytes()
+    )
 
 
-def _check_layout(rank: int, first: Replica, mine: Replica) -> None:
+def _check_layout(rank: int, joined: list[Joined]) -> None:
+    first, mine = joined[0].replica, joined[rank].replica
+    if {id(thing) for other in joined[:rank] for thing in other.replica.brought} & {
+        id(thing) for thing in mine.brought
+    }:
+        raise ConfigError(
+            f"worker {rank} joined with the very objects of another worker.\n"
+            "  Build the model in the script itself: modules that it imports are shared by all simulated workers."
+        )
     for a, b in zip(first.layout(), mine.layout(), strict=False):
         if a != b:
             raise ConfigError(

@@ -14,6 +14,8 @@ class Facts:
     num_events: int = 0
     bytes_sent: int = 0
     steps: list[int] = field(init=False)
+    num_steps: int = 0
+    """All workers' together."""
     samples: float = 0.0
     compute_s: list[float] = field(init=False)
     finished_s: list[float] = field(init=False)
@@ -39,6 +41,7 @@ class Facts:
     def step(self, worker: int, now_s: float, samples: float, loss: float | None) -> None:
         """Count a finished step."""
         self.steps[worker] += 1
+        self.num_steps += 1
         self.samples += samples
         if loss is not None:
             self.losses.append((now_s, self.samples, loss))

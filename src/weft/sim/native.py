@@ -7,7 +7,7 @@ from weft.core.actions import OPS, Reduce
 from weft.core.errors import IllegalAction
 from weft.core.events import Reduced
 from weft.core.names import Buffer, NodeId
-from weft.cost.collectives import allreduce_bytes, allreduce_s
+from weft.cost.collectives import allreduce_bytes, allreduce_s, allreduce_transfer_s
 from weft.sim.kernel import FIRST, Kernel, to_ns
 from weft.sim.network import Network
 from weft.store.store import Payload, Store
@@ -26,7 +26,7 @@ class Member(Protocol):
 class NativeReduce:
     """Collects contributions by value; when a group is complete, its members get the result together.
 
-    Reductions of one group run one after another, as on a stream.
+    Reductions of one group share its links: their bytes go one after another, their latencies overlap.
     """
 
     def __init__(
@@ -59,9 +59,11 @@ class NativeReduce:
         del self._open[key]
         size, num_bytes = len(action.group), node.store.num_bytes(action.buffer)
         start_ns = max(self._kernel.now_ns, self._free_ns.get(action.group, 0))
-        seconds = allreduce_s(size, num_bytes, self._network.worst_link(action.group))
-        end_ns = self._free_ns[action.group] = start_ns + to_ns(seconds)
-        self._kernel.at(end_ns, self._finish, (action, contributions), FIRST)
+        link = self._network.worst_link(action.group)
+        self._free_ns[action.group] = start_ns + to_ns(allreduce_transfer_s(size, num_bytes, link))
+        self._kernel.at(
+            start_ns + to_ns(allreduce_s(size, num_bytes, link)), self._finish, (action, contributions), FIRST
+        )
         return allreduce_bytes(size, num_bytes)
 
     def _finish(self, action: Reduce, contributions: dict[NodeId, tuple[Payload, float]]) -> None:

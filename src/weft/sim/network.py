@@ -12,8 +12,15 @@ from weft.sim.kernel import NS_PER_S, to_ns
 class Network(Protocol):
     """Says when messages arrive, and what a native collective may count on."""
 
-    def arrival_ns(self, source: NodeId, target: NodeId, num_bytes: int, now_ns: int) -> int:
-        """When a message sent now arrives; reserves the links it takes."""
+    def send(self, source: NodeId, target: NodeId, num_bytes: int, now_ns: int) -> tuple[int, bool]:
+        """Send a message now: (when it has arrived, True), or (when it reaches its target's side, False).
+
+        In the second case `come_in` must be asked at that time: others may come in before it.
+        """
+        ...
+
+    def come_in(self, source: NodeId, target: NodeId, num_bytes: int, now_ns: int) -> int:
+        """When a message that reaches its target's side now has arrived."""
         ...
 
     def worst_link(self, group: Sequence[NodeId]) -> Link:
@@ -24,9 +31,9 @@ class Network(Protocol):
 class HostLinks:
     """Every host has one full-duplex link to all others, shared by its nodes; inside, nodes have their own.
 
-    A message leaves when its sender's side is free, and comes in when the receiver's side is free;
-    on idle links it takes L + mG. `between` gives each host its own link; a message between two hosts
-    has the longer latency and the lower bandwidth of both.
+    A message leaves when its sender's side is free, and comes in when the receiver's side is free, first
+    come first served on both; on idle links it takes L + mG. `between` gives each host its own link; a
+    message between two hosts has the longer latency and the lower bandwidth of both.
     """
 
     def __init__(self, hosts: Sequence[int], between: Sequence[Link], within: Link) -> None:
@@ -35,6 +42,8 @@ class HostLinks:
         self._within = within
         self._out_free_ns = [0] * (len(between) + len(hosts))
         self._in_free_ns = [0] * (len(between) + len(hosts))
+        self._num_coming = [0] * len(self._in_free_ns)
+        """Messages that left their sender late and have not reached the receiver's side."""
         self._ports: list[dict[NodeId, tuple[int, int, int, float]]] = [{} for _ in hosts]
 
     def link(self, source: NodeId, target: NodeId) -> Link:
@@ -51,7 +60,7 @@ class HostLinks:
             a, b = len(self._between) + source, len(self._between) + target
         return a, b, to_ns(link.latency_s), NS_PER_S / link.bandwidth_bytes_per_s
 
-    def arrival_ns(self, source: NodeId, target: NodeId, num_bytes: int, now_ns: int) -> int:
+    def send(self, source: NodeId, target: NodeId, num_bytes: int, now_ns: int) -> tuple[int, bool]:
         ports = self._ports[source]
         port = ports.get(target)
         if port is None:
@@ -59,13 +68,24 @@ class HostLinks:
         out, into, latency_ns, ns_per_byte = port
         duration_ns = round(num_bytes * ns_per_byte)
         start_ns = self._out_free_ns[out]
-        if start_ns < now_ns:
-            start_ns = now_ns
-        self._out_free_ns[out] = start_ns + duration_ns
-        comes_in_ns = start_ns + latency_ns
-        if comes_in_ns < self._in_free_ns[into]:
-            comes_in_ns = self._in_free_ns[into]
-        self._in_free_ns[into] = end_ns = comes_in_ns + duration_ns
+        if start_ns > now_ns or self._num_coming[into]:
+            if start_ns < now_ns:
+                start_ns = now_ns
+            self._out_free_ns[out] = start_ns + duration_ns
+            self._num_coming[into] += 1
+            return start_ns + latency_ns, False
+        self._out_free_ns[out] = now_ns + duration_ns
+        comes_ns = now_ns + latency_ns
+        if comes_ns < self._in_free_ns[into]:
+            comes_ns = self._in_free_ns[into]
+        self._in_free_ns[into] = end_ns = comes_ns + duration_ns
+        return end_ns, True
+
+    def come_in(self, source: NodeId, target: NodeId, num_bytes: int, now_ns: int) -> int:
+        _, into, _, ns_per_byte = self._ports[source][target]
+        self._num_coming[into] -= 1
+        end_ns = max(now_ns, self._in_free_ns[into]) + round(num_bytes * ns_per_byte)
+        self._in_free_ns[into] = end_ns
         return end_ns
 
     def worst_link(self, group: Sequence[NodeId]) -> Link:
@@ -85,11 +105,14 @@ class RandomDelays:
         self._ratio = most_s / least_s
         self._last_ns: dict[tuple[NodeId, NodeId], int] = {}
 
-    def arrival_ns(self, source: NodeId, target: NodeId, num_bytes: int, now_ns: int) -> int:
+    def send(self, source: NodeId, target: NodeId, num_bytes: int, now_ns: int) -> tuple[int, bool]:
         delay_ns = to_ns(self._least_s * self._ratio ** self._rng.random())
-        arrival = max(now_ns + delay_ns, self._last_ns.get((source, target), 0))
-        self._last_ns[source, target] = arrival
-        return arrival
+        arrival_ns = max(now_ns + delay_ns, self._last_ns.get((source, target), 0))
+        self._last_ns[source, target] = arrival_ns
+        return arrival_ns, True
+
+    def come_in(self, source: NodeId, target: NodeId, num_bytes: int, now_ns: int) -> int:
+        return now_ns
 
     def worst_link(self, group: Sequence[NodeId]) -> Link:
         return Link(self._least_s * self._ratio ** self._rng.random(), 1e9)

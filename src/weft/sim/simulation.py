@@ -87,9 +87,8 @@ class Simulation:
         self._compute = compute
         self._reports = reports
         self._on_step = on_step
-        self._rng = Random(f"compute/{seed}")
-        self._with_hyper = {kind for kind, carries in strategy.kinds().items() if carries is Carries.GRADIENT}
-        self._kinds = set(strategy.kinds())
+        self._rngs = [Random(f"compute/{seed}/{worker}") for worker in world.workers]
+        self._kinds = {kind: carries is Carries.GRADIENT for kind, carries in strategy.kinds().items()}
         self._inbox = [Buffer(INBOX, bucket) for bucket in range(len(world.buckets))]
         shares = ready_shares([world.buckets[b].num_elements for b in world.trainable])
         self._ready = [(b, share * NS_PER_S) for b, share in zip(world.trainable, shares, strict=True)]
@@ -161,25 +160,22 @@ class Simulation:
 
         Updates of several buckets by one rule, and the same message to several targets, go together.
         """
-        i, num_actions = 0, len(actions)
-        while i < num_actions:
-            action = actions[i]
-            i += 1
+        num_actions = len(actions)
+        done = 0
+        while done < num_actions:
+            action = actions[done]
+            done += 1
             kind = type(action)
             if kind is Combine:
                 node.store.combine(action)  # type: ignore[arg-type]
             elif kind is Send:
-                first = i - 1
-                while i < num_actions and type(actions[i]) is Send and _is_same_message(action, actions[i]):  # type: ignore[arg-type]
-                    i += 1
-                self._send(node, actions[first:i])  # type: ignore[arg-type]
-            elif kind is Apply:
-                first = i - 1
-                while i < num_actions and type(actions[i]) is Apply and _is_same_update(action, actions[i]):  # type: ignore[arg-type]
-                    i += 1
-                self._apply(node, actions[first:i])  # type: ignore[arg-type]
+                done = self._send(node, actions, done)
             elif kind is Compute:
+                if done < num_actions:
+                    raise IllegalAction(f"{action} must be the last action of its answer; the user runs at once.")
                 self._start_compute(node, action)  # type: ignore[arg-type]
+            elif kind is Apply:
+                done = self._apply(node, actions, done)
             else:
                 self._perform_rare(node, action)
 
@@ -201,41 +197,68 @@ class Simulation:
         if node.timers[name] == generation:
             self._deliver(node, TimerFired(name))
 
-    def _send(self, node: Node, actions: Sequence[Send]) -> None:
-        """Send one message to one or more targets: its value is captured once, its event is shared."""
-        first = actions[0]
-        kind, body = first.kind, first.body
-        if kind not in self._kinds:
-            raise IllegalAction(f"{first} is not of a declared kind ({', '.join(sorted(self._kinds))}).")
-        if first.data is not None and len(repr(first.data)) > DATA_BYTES_MAX:
-            raise IllegalAction(f"'{kind}' carries more than {DATA_BYTES_MAX} bytes of data; use its body.")
-        source, size, payload, hyper = node.id, 0, None, None
-        if body is not None:
-            size = node.store.num_bytes(body)
-            payload = node.store.capture(body)
-            if kind in self._with_hyper:
-                hyper = node.store.hyper()
-            body = self._inbox[body.bucket] if body.part is None else Buffer(INBOX, body.bucket, body.part)
-        self.facts.bytes_sent += size * len(actions)
-        event = Received(source, kind, first.clock, first.bucket, body, first.weight, first.data)
-        kernel, nodes, arrival_ns = self.kernel, self.nodes, self._network.arrival_ns
-        now_ns = kernel.now_ns
-        for action in actions:
-            to = action.to
-            if not 0 <= to < len(nodes):
-                raise IllegalAction(f"{action} goes to a node that is not of the world (0 to {len(nodes) - 1}).")
-            arrives_ns = arrival_ns(source, to, size, now_ns)
-            if payload is None:
-                kernel.at(arrives_ns, self._deliver, (nodes[to], event))
-            else:
-                kernel.at(arrives_ns, self._receive, (nodes[to], event, payload, hyper))
+    def _send(self, node: Node, actions: Sequence[Action], done: int) -> int:
+        """Send the message before `done`, and to whom the same is sent next: captured once, one event for all.
 
-    def _apply(self, node: Node, actions: Sequence[Apply]) -> None:
-        if actions[0].gradient.slot == GRADIENT and (node.user is not IN_STEP or not node.step):
-            raise IllegalAction(
-                f"{actions[0]} came before StepFinished; the user may still edit the gradient (rule 11)."
-            )
-        node.store.apply(actions)
+        Returns how many actions are done then.
+        """
+        first: Send = actions[done - 1]  # type: ignore[assignment]
+        body, data, payload, hyper, size = first.body, first.data, None, None, 0
+        with_hyper = self._kinds.get(first.kind)
+        if with_hyper is None:
+            raise IllegalAction(f"{first} is not of a declared kind ({', '.join(sorted(self._kinds))}).")
+        if data is not None and len(repr(data)) > DATA_BYTES_MAX:
+            raise IllegalAction(f"'{first.kind}' carries more than {DATA_BYTES_MAX} bytes of data; use its body.")
+        if body is not None:
+            store = node.store
+            size = store.num_bytes(body)
+            payload = store.capture(body)
+            if with_hyper:
+                hyper = store.hyper()
+            body = self._inbox[body.bucket] if body.part is None else Buffer(INBOX, body.bucket, body.part)
+        event = Received(node.id, first.kind, first.clock, first.bucket, body, first.weight, data)
+        self._post(first, event, size, payload, hyper)
+        while done < len(actions):
+            action = actions[done]
+            if type(action) is not Send or not _is_same_message(first, action):
+                break
+            self._post(action, event, size, payload, hyper)
+            done += 1
+        return done
+
+    def _post(self, action: Send, event: Received, size: int, payload: Any, hyper: Any) -> None:
+        """Let an event reach its target when the network delivers it."""
+        to, kernel = action.to, self.kernel
+        if not 0 <= to < len(self.nodes):
+            raise IllegalAction(f"{action} goes to a node that is not of the world (0 to {len(self.nodes) - 1}).")
+        self.facts.bytes_sent += size
+        time_ns, has_arrived = self._network.send(event.source, to, size, kernel.now_ns)
+        if not has_arrived:
+            kernel.at(time_ns, self._come_in, (self.nodes[to], event, size, payload, hyper))
+        elif payload is None:
+            kernel.at(time_ns, self._deliver, (self.nodes[to], event))
+        else:
+            kernel.at(time_ns, self._receive, (self.nodes[to], event, payload, hyper))
+
+    def _come_in(self, node: Node, event: Received, size: int, payload: Any, hyper: Any) -> None:
+        """A message that had to queue has reached its target's side."""
+        arrival_ns = self._network.come_in(event.source, node.id, size, self.kernel.now_ns)
+        self.kernel.at(arrival_ns, self._receive, (node, event, payload, hyper))
+
+    def _apply(self, node: Node, actions: Sequence[Action], done: int) -> int:
+        """Perform the update before `done` with those of other buckets that follow; how many actions are done then."""
+        first: Apply = actions[done - 1]  # type: ignore[assignment]
+        if first.gradient.slot == GRADIENT and (node.user is not IN_STEP or not node.step):
+            raise IllegalAction(f"{first} came before StepFinished; the user may still edit the gradient (rule 11).")
+        updates = [first]
+        while done < len(actions):
+            action = actions[done]
+            if type(action) is not Apply or not _is_same_update(first, action):
+                break
+            updates.append(action)
+            done += 1
+        node.store.apply(updates)
+        return done
 
     def _start_compute(self, node: Node, action: Compute) -> None:
         if node.program is None or action.step != node.step:
@@ -287,7 +310,7 @@ class Simulation:
     def _schedule_gradients(self, node: Node, samples: float) -> None:
         node.user = IN_BACKWARD
         fresh, node.samples = samples - node.samples, samples
-        seconds = self._compute.seconds(node.id, node.step, fresh, self._rng)
+        seconds = self._compute.seconds(node.id, node.step, fresh, self._rngs[node.id])
         self.facts.compute_s[node.id] += seconds
         now_ns, last = self.kernel.now_ns, self._ready[-1][0]
         for bucket, share_ns in self._ready:

@@ -73,11 +73,6 @@ class LineWriter(TextIOBase):
         if self._rest:
             self.write("\n")
 
-    def end(self) -> None:
-        """Show what was written without ending its line."""
-        if self._rest:
-            self.write("\n")
-
 
 class Stage:
     """Lets one worker at a time have the process to itself."""
@@ -88,7 +83,7 @@ class Stage:
         self._outside = [swapper.save() for swapper in swappers]
         self._states: dict[int, list[Any]] = {}
         self._owner: int | None = None
-        self._writer = LineWriter(show)
+        self._writer = LineWriter(self._outside_of_scripts(show))
         self._silence = LineWriter(lambda line: None)
 
     def enter(self, worker: int, seat: Seat, run: Callable[[], Any]) -> Any:
@@ -97,7 +92,8 @@ class Stage:
             self._settle()
             states = self._states.get(worker)
             if states is None:
-                seed = random.Random(f"script/{self._seed}/{worker}").getrandbits(63)
+                # alike for all until they join, so that all split their data alike
+                seed = random.Random(f"script/{self._seed}").getrandbits(63)
                 states = [swapper.fresh(seed) for swapper in self._swappers]
             self._restore(states)
             self._owner = worker
@@ -111,12 +107,25 @@ class Stage:
             sys.stdout, sys.stderr, outer = before
             sit(outer)
 
+    @staticmethod
+    def _outside_of_scripts(show: Callable[[str], None]) -> Callable[[str], None]:
+        """`show`, with the standard output of the process rather than that of the script that printed."""
+        outside = sys.stdout
+
+        def show_outside(line: str) -> None:
+            inside, sys.stdout = sys.stdout, outside
+            try:
+                show(line)
+            finally:
+                sys.stdout = inside
+
+        return show_outside
+
     def leave(self) -> None:
         """Put back what the process had before the first worker entered."""
         self._writer.finish()
         self._settle()
         self._restore(self._outside)
-        self._writer.end()
 
     def _settle(self) -> None:
         if self._owner is not None:

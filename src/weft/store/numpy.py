@@ -142,7 +142,7 @@ class NumpyStore:
 def reduce_arrays(payloads: Sequence[Array], weights: Sequence[float], op: str) -> Array:
     """Σ n_i x_i / Σ n_i (mean), Σ n_i x_i (sum) or the element-wise maximum, in the order given.
 
-    A mean of one contribution is that contribution, bit for bit.
+    A mean of one contribution is that contribution, bit for bit. Half precision is summed in single.
     """
     if op == MAX:
         greatest: Array = np.maximum.reduce([p for p, weight in zip(payloads, weights, strict=True) if weight])
@@ -150,10 +150,11 @@ def reduce_arrays(payloads: Sequence[Array], weights: Sequence[float], op: str) 
     present = [(p, weight) for p, weight in zip(payloads, weights, strict=True) if weight]
     if op == MEAN and len(present) == 1:
         return present[0][0].copy()
-    kind = payloads[0].dtype.type
+    own = payloads[0].dtype
+    kind = np.float32 if own == np.float16 else own.type
     total: Array = present[0][0] * kind(present[0][1])
     for payload, weight in present[1:]:
         total += payload * kind(weight)
     if op == MEAN:
         total /= kind(sum(weight for _, weight in present))
-    return total
+    return total.astype(own, copy=False)

@@ -33,15 +33,20 @@ class AllReducePeer(Peer):
     def __init__(self, me: NodeId, world: World, rng: Random) -> None:
         super().__init__(me, world, rng)
         self.buckets_ready = 0
+        self.round = 0
+        """Counts reductions, not steps: a skipped step has had its backward, and workers match by order."""
 
     def on_gradient_ready(self, event: GradientReady) -> Actions:
+        clock = self.round
+
         def reduce(kind: str, slot: str, bucket: int) -> Reduce:
-            return Reduce(self.world.workers, kind, event.step, Buffer(slot, bucket), MEAN, event.samples)
+            return Reduce(self.world.workers, kind, clock, Buffer(slot, bucket), MEAN, event.samples)
 
         actions: Actions = [reduce("gradient", GRADIENT, event.bucket)]
         self.buckets_ready += 1
         if self.buckets_ready == len(self.world.trainable):
             self.buckets_ready = 0
+            self.round += 1
             actions += [
                 reduce("state", PARAMS, bucket)
                 for bucket in range(len(self.world.buckets))

@@ -1,7 +1,7 @@
 """Election of the best replica: all tell their scores, all restart from the winner's parameters."""
 
 from weft.core.actions import Compute, Note, Send, copy
-from weft.core.errors import UnexpectedMessage
+from weft.core.errors import ConfigError, UnexpectedMessage, did_you_mean
 from weft.core.events import EpochFinished, Received
 from weft.core.names import NodeId
 from weft.core.peer import Actions
@@ -50,6 +50,11 @@ class Election:
             return []
         losses, self.losses = self.losses, []
         score = event.numbers.get(self._score)
+        if score is None and self._score != "loss" and event.numbers:
+            raise ConfigError(
+                f"the election goes by '{self._score}', which the script does not report.\n"
+                f"  {did_you_mean(self._score, event.numbers)}"
+            )
         if score is None and self._score == "loss" and losses:
             score = sum(losses) / len(losses)
         badness = WORST if score is None or score != score else self._sign * score

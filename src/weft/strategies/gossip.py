@@ -78,19 +78,23 @@ class Gathering:
         self._row = row
         self.missing = num_sources * len(sums)
         self.weight = 0.0
-        self.arrived: list[tuple[int, NodeId]] = []
-        """(bucket, source) of what is in the sums."""
-        self.begun: set[int] = set()
-        """The buckets whose sum holds anything."""
+        """The samples in the sums, over all buckets, where samples are the weights."""
+        self.arrived: dict[int, list[NodeId]] = {}
+        """Whose parameters are in the sum of each bucket."""
 
     def add(self, source: NodeId, bucket: int, body: Buffer, samples: float) -> Combine:
-        weight = samples if self._row is None else self._row[source]
-        keep = 1.0 if bucket in self.begun else 0.0
-        self.begun.add(bucket)
-        self.arrived.append((bucket, source))
         self.missing -= 1
-        self.weight += weight
-        return Combine(self._sums[bucket], keep, body, weight)
+        if self._row is None:
+            weight = samples
+            self.weight += samples
+        else:
+            weight = self._row[source]
+        arrived = self.arrived.get(bucket)
+        if arrived is None:
+            self.arrived[bucket] = [source]
+            return Combine(self._sums[bucket], 0.0, body, weight)
+        arrived.append(source)
+        return Combine(self._sums[bucket], 1.0, body, weight)
 
 
 class GossipPeer(Peer):
@@ -177,7 +181,7 @@ class GossipPeer(Peer):
         if not self.is_mixing:
             return super().waiting_for()
         clock = self.step - 1
-        sources = self._rows[clock % len(self._rows)]
-        everything = {(bucket, source) for bucket in self.world.trainable for source in sources}
-        late = {source for _, source in everything.difference(self.gathered[clock].arrived)}
+        sources = set(self._rows[clock % len(self._rows)])
+        arrived = self.gathered[clock].arrived
+        late = {source for bucket in self.world.trainable for source in sources.difference(arrived.get(bucket, ()))}
         return f"the parameters of step {clock} from worker {', '.join(map(str, sorted(late)))}"

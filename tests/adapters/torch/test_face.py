@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from scripts import SEEN, TORCH, TORCH_JOIN, TORCH_TRAIN, simulated, write
 from torch import nn
 
 import weft
-from scripts import SEEN, TORCH, TORCH_JOIN, TORCH_TRAIN, simulated, write
 from weft.config.registry import STRATEGIES
 from weft.core.errors import ConfigError
 from weft.core.names import PARAMS
@@ -220,7 +220,10 @@ def test_every_sample_is_dealt_once_in_an_epoch(
 @pytest.mark.parametrize(
     ("loader", "message"),
     [
-        ("DataLoader(loader.dataset, batch_size=None)", "the loader has no batch_size, so its batches cannot be shared.\n  Give it one."),
+        (
+            "DataLoader(loader.dataset, batch_size=None)",
+            "the loader has no batch_size, so its batches cannot be shared.\n  Give it one.",
+        ),
         (
             "loader.dataset",
             "share() was given data without places to deal out.\n"
@@ -280,7 +283,8 @@ def test_parameters_that_are_not_used_keep_no_gradient(tmp_path: Path) -> None:
     start = "first = model[3].weight.detach().clone()\n"
     after = "SEEN.append(torch.equal(model[3].weight, first))\n"
     simulated(write(tmp_path, head, start, TORCH_JOIN, text, tell, after), 1)
-    assert SEEN == [*([[False] * 4 + [True] * 2] * 18), True], "not even weight decay moves them"
+    expected = [*([[False] * 4 + [True] * 2] * 18), True]
+    assert expected == SEEN, "not even weight decay moves them"
 
 
 def test_a_reported_callable_runs_once_an_epoch_on_the_mean_and_the_model_is_put_back(tmp_path: Path) -> None:

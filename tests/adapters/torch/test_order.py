@@ -53,7 +53,9 @@ def test_the_seed_that_torch_tells_stays_the_scripts_own() -> None:
     ],
     ids=["sequential", "subset", "some"],
 )
-def test_the_loaders_own_sampler_says_which_samples(sampler: torch.utils.data.Sampler, expected: list[int] | None) -> None:
+def test_the_loaders_own_sampler_says_which_samples(
+    sampler: torch.utils.data.Sampler, expected: list[int] | None
+) -> None:
     order = same_order(DataLoader(DATA, batch_size=2, sampler=sampler), 0, 0)
     assert sorted(order) == (sorted(set(order)) if expected is None else expected)
     assert len(order) == len(sampler)

@@ -38,6 +38,7 @@ class TorchSwapper:
             torch.manual_seed(state.seed)
             state = (torch.get_rng_state(), True, torch.float32, False, torch.bfloat16)
         rng, grad, dtype, autocast, autocast_dtype = state
+        torch.clear_autocast_cache()
         torch.set_rng_state(rng)
         torch.set_grad_enabled(grad)
         torch.set_default_dtype(dtype)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from types import MethodType
 from typing import Any
+from weakref import ref
 
 import torch
 from torch import nn
@@ -40,20 +41,27 @@ class TorchWorker(Worker):
         super().__init__(seat)
         self._replica = replica
         self._touched = False
+        self._has_gradient = False
+        """A watched backward has run since the last step."""
         self._loss: torch.Tensor | None = None
 
     def _watch(self) -> None:
         """Take over the optimizer's step and hear of the model's gradients."""
         assert self._replica is not None
         optimizer = self._replica.optimizer
+        myself = ref(self)
+
+        def touch(parameter: torch.Tensor) -> None:
+            worker = myself()
+            if worker is not None:
+                worker._touched = True
+
         optimizer.step = MethodType(self._step_function(), optimizer)  # type: ignore[method-assign]
         for parameter, _ in self._replica.gradient_views:
-            parameter.register_post_accumulate_grad_hook(self._touch)  # type: ignore[no-untyped-call]
+            # weakly: the collector of cycles cannot see through a tensor's hooks
+            parameter.register_post_accumulate_grad_hook(touch)  # type: ignore[no-untyped-call]
         torch.autograd.backward = _watched_backward
         self._seat.face = self
-
-    def _touch(self, parameter: torch.Tensor) -> None:
-        self._touched = True
 
     def _backward_returned(self, tensors: Any) -> None:
         if not self._touched:
@@ -62,9 +70,15 @@ class TorchWorker(Worker):
         self._touched = False
         if isinstance(tensors, torch.Tensor) and tensors.numel() == 1:
             self._loss = tensors.detach()
+        self._share_gradient()
+
+    def _share_gradient(self) -> None:
+        assert self._replica is not None
+        self._num_gradients += 1
         self._replica.collect()
         self._seat.backward_finished(self._count_samples())
         self._replica.expose()
+        self._has_gradient = True
 
     def _step_function(self) -> Callable[..., None]:
         def step(optimizer: Optimizer, closure: Callable[[], Any] | None = None) -> None:
@@ -82,12 +96,15 @@ class TorchWorker(Worker):
 
     def _finish_step(self) -> None:
         assert self._replica is not None
+        self._replica.check_unfrozen()
+        if not self._has_gradient:  # the script filled .grad itself
+            self._share_gradient()
+        self._has_gradient = False
         self._replica.collect()
         loss = None if self._loss is None else float(self._loss)
         self._loss = None
         self._seat.step_finished(self._count_samples(), loss)
-        self.steps += 1
-        self._samples = 0.0
+        self._count_step()
 
     def report(self, **numbers: Any) -> None:
         told: dict[str, Any] = {n: v.detach() if isinstance(v, torch.Tensor) else v for n, v in numbers.items()}
@@ -108,19 +125,20 @@ class TorchWorker(Worker):
             raise ConfigError("the loader has no batch_size, so its batches cannot be shared.\n  Give it one.")
         num_samples = len(loader.sampler)  # type: ignore[arg-type]
         self._seat.plan(self._num_epochs, num_samples, loader.batch_size, loader.drop_last)
-        mine = _in_process(loader) if self.num_workers == 1 else self._my_part(loader, epoch)
-        for batch in mine:
-            if self._is_over:
-                return
-            self._samples += _num_samples(batch)
-            yield batch
+        if self.num_workers == 1:
+            mine, sizes = _in_process(loader), _sizes(num_samples, loader.batch_size)
+        else:
+            batches = self._my_batches(loader, loader.batch_size, epoch)
+            mine, sizes = self._of_batches(loader, batches), [len(batch) for batch in batches]
+        yield from self._counted(zip(mine, sizes))
 
-    def _my_part(self, loader: "DataLoader[Any]", epoch: int) -> "DataLoader[Any]":
-        assert loader.batch_size is not None
+    def _my_batches(self, loader: "DataLoader[Any]", batch_size: int, epoch: int) -> list[list[int]]:
         order = same_order(loader, self._seat.seed, epoch)
-        spans = global_batches(len(order), self.num_workers, loader.batch_size, loader.drop_last)
+        spans = global_batches(len(order), self.num_workers, batch_size, loader.drop_last)
         parts = [portion(span, self.rank, self.num_workers) for span in spans]
-        batches = [order[start:stop] for start, stop in parts]
+        return [order[start:stop] for start, stop in parts]
+
+    def _of_batches(self, loader: "DataLoader[Any]", batches: list[list[int]]) -> "DataLoader[Any]":
         return DataLoader(
             loader.dataset,
             batch_sampler=_Batches(batches),
@@ -156,16 +174,9 @@ def _in_process(loader: "DataLoader[Any]") -> "DataLoader[Any]":
     )
 
 
-def _num_samples(batch: Any) -> int:
-    """How many samples a batch holds: the length of the first tensor in it."""
-    while not isinstance(batch, torch.Tensor):
-        if isinstance(batch, dict):
-            batch = next(iter(batch.values()))
-        elif isinstance(batch, list | tuple) and batch and isinstance(batch[0], torch.Tensor | list | tuple | dict):
-            batch = batch[0]
-        else:
-            return len(batch)
-    return int(batch.shape[0])
+def _sizes(num_samples: int, batch_size: int) -> list[int]:
+    """The sizes of a loader's own batches, the last one smaller if it does not divide."""
+    return [min(batch_size, num_samples - start) for start in range(0, num_samples, batch_size)]
 
 
 def join_torch(seat: Seat, model: nn.Module, optimizer: Optimizer, strategy: Strategy | str | None) -> TorchWorker:
@@ -177,6 +188,7 @@ def join_torch(seat: Seat, model: nn.Module, optimizer: Optimizer, strategy: Str
         )
     if isinstance(seat, Alone):
         worker = TorchWorker(seat, None)
+        optimizer.register_step_post_hook(lambda *_: worker._count_step())
         seat.join(_ForSaving(model), strategy)  # type: ignore[arg-type]
         return worker
     replica = TorchReplica(model, optimizer)

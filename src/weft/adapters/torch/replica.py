@@ -54,8 +54,10 @@ class TorchReplica:
     def __init__(self, model: nn.Module, optimizer: Optimizer) -> None:
         self.model = model
         self.optimizer = optimizer
+        self.brought = (model, optimizer)
         self._step: Callable[[], Any] = optimizer.step
         trained = [p for p in model.parameters() if p.requires_grad]
+        self._frozen = [p for p in model.parameters() if not p.requires_grad]
         buffers = [b for b in model.buffers() if b.is_floating_point()]
         _check(optimizer, model, trained, buffers)
         groups = [*_bucketed(list(reversed(trained))), *_by_type(buffers)]
@@ -91,6 +93,11 @@ class TorchReplica:
                 grad = parameter.grad
                 if grad is None:
                     view.zero_()
+                elif grad.layout is not torch.strided:
+                    raise ConfigError(
+                        f"a parameter of shape {tuple(parameter.shape)} has a sparse gradient, which is not shared.\n"
+                        "  Use sparse=False in its layer."
+                    )
                 elif grad.data_ptr() != view.data_ptr():
                     view.copy_(grad)
 
@@ -107,26 +114,58 @@ class TorchReplica:
             for parameter, _ in before:
                 parameter.grad = None
             for bucket, array in gradients.items():
-                for parameter, view in self._flats[bucket].views(torch.from_numpy(array)):
+                # a copy: other receivers share the array, and an optimizer may write to its gradients
+                for parameter, view in self._flats[bucket].views(torch.from_numpy(array.copy())):
                     parameter.grad = view
-        groups = self.optimizer.param_groups
-        mine = [{name: value for name, value in group.items() if name != "params"} for group in groups]
-        for group, values in zip(groups, mine if hyper is None else hyper, strict=True):
-            group.update(values)
-            group["lr"] = group["lr"] * scale if scale != 1.0 else group["lr"]
         try:
-            self._step()
+            self._step_with(hyper, scale)
         finally:
-            for group, values in zip(groups, mine, strict=True):
-                group.update(values)
             if not own:
                 for parameter, grad in before:
                     parameter.grad = grad
 
+    def _step_with(self, hyper: Any | None, scale: float) -> None:
+        """The optimizer's own step, with other hyper-parameters meanwhile; what it keeps in its groups stays."""
+        if hyper is None and scale == 1.0:
+            self._step()
+            return
+        groups = self.optimizer.param_groups
+        changed = [dict(values) for values in hyper] if hyper is not None else [{} for _ in groups]
+        for group, values in zip(groups, changed, strict=True):
+            if scale != 1.0:
+                if "lr" not in group:
+                    raise ConfigError(
+                        f"this strategy scales the learning rate, which {type(self.optimizer).__name__} has not.\n"
+                        "  Use an optimizer with an lr, or allreduce, which does not scale."
+                    )
+                values["lr"] = values.get("lr", group["lr"]) * scale
+        before = [{n: group[n] for n in values if n in group} for group, values in zip(groups, changed, strict=True)]
+        for group, values in zip(groups, changed, strict=True):
+            group.update(values)
+        try:
+            self._step()
+        finally:
+            for group, values in zip(groups, before, strict=True):
+                group.update(values)
+
     def hyper(self) -> Any:
         return [
-            {name: value for name, value in group.items() if name != "params"} for group in self.optimizer.param_groups
+            {
+                name: value.clone() if isinstance(value, Tensor) else value
+                for name, value in group.items()
+                if name != "params"
+            }
+            for group in self.optimizer.param_groups
         ]
+
+    def check_unfrozen(self) -> None:
+        """Refuse parameters that were unfrozen after joining: they have no bucket, so they would not be shared."""
+        for parameter in self._frozen:
+            if parameter.grad is not None:
+                raise ConfigError(
+                    f"a parameter of shape {tuple(parameter.shape)} has a gradient, but was frozen at weft.join.\n"
+                    "  Set requires_grad before joining."
+                )
 
     def adopt(self, other: Replica) -> None:
         assert isinstance(other, TorchReplica)

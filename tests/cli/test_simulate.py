@@ -1,0 +1,134 @@
+"""weft simulate."""
+
+import json
+from pathlib import Path
+
+import pytest
+from commands import weft_command
+from scripts import ARRAYS, ARRAYS_TRAIN, SEEN, write
+
+DOCUMENTED = {
+    "strategy",
+    "workers",
+    "seed",
+    "trace",
+    "virtual_s",
+    "steps",
+    "samples",
+    "samples_per_s",
+    "bytes_sent",
+    "staleness_mean",
+    "staleness_max",
+    "consensus",
+    "waiting_fraction",
+    "final",
+    "curve",
+}
+
+
+@pytest.fixture
+def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A script in an empty folder, which is the current one."""
+    monkeypatch.chdir(tmp_path)
+    SEEN.clear()
+    return write(tmp_path, ARRAYS, ARRAYS_TRAIN)
+
+
+def rows(*arguments: object) -> list[dict[str, object]]:
+    """What --json writes."""
+    path = Path("figures.json")
+    ended = weft_command("simulate", *arguments, "--json", path)
+    assert (ended.code, ended.err) == (0, "")
+    return json.loads(path.read_text())
+
+
+def test_a_table_and_a_trace_are_shown(script: Path) -> None:
+    ended = weft_command("simulate", script, "-n", 2)
+    assert (ended.code, ended.err) == (0, "")
+    lines = ended.out.splitlines()
+    assert lines[0].strip() == "2 simulated workers, 26 samples, seed 0"
+    assert any(line.startswith("│ allreduce │") for line in lines)
+    trace, strategy = lines[-1].removeprefix("trace ").split()
+    assert (len(trace), strategy) == (16, "allreduce")
+
+
+def test_figures_are_written_with_the_documented_names(script: Path) -> None:
+    (row,) = rows(script, "-n", 3, "--strategy", "ssp", "--seed", 4, "--cluster", "edge")
+    assert row.keys() >= DOCUMENTED
+    assert (row["strategy"], row["workers"], row["seed"], row["samples"]) == ("ssp", 3, 4, 26.0)
+    assert row["final"].keys() == {"loss", "total"}
+    assert row["curve"][0].keys() == {"virtual_s", "samples", "loss"}
+
+
+def test_several_strategies_give_one_list_and_all_gives_every_one(script: Path) -> None:
+    told = rows(script, "-n", 2, "--strategy", "ssp( staleness=1)", "--strategy", "gossip(topology=ring)")
+    assert [row["strategy"] for row in told] == ["ssp( staleness=1)", "gossip(topology=ring)"]
+    assert len(rows(script, "-n", 2, "--strategy", "all")) == 9
+
+
+def test_without_a_number_the_workers_are_those_of_the_cluster(script: Path) -> None:
+    assert rows(script, "--cluster", "edge")[0]["workers"] == 4
+
+
+def test_a_dry_run_has_no_consensus_and_no_loss(script: Path) -> None:
+    (row,) = rows(script, "-n", 2, "--dry")
+    assert (row["steps"], row["samples"], row["consensus"], row["final"], row["curve"]) == (6, 26.0, None, {}, [])
+
+
+def test_steps_end_a_run_early(script: Path) -> None:
+    assert rows(script, "-n", 2, "--steps", 2)[0]["steps"] == 2
+
+
+def test_a_picture_is_drawn(script: Path) -> None:
+    ended = weft_command("simulate", script, "-n", 2, "--plot", "loss.png")
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.endswith("picture: loss.png\n")
+    assert Path("loss.png").read_bytes().startswith(b"\x89PNG\r\n")
+
+
+def test_arguments_after_two_dashes_are_the_scripts(tmp_path: Path) -> None:
+    path = write(tmp_path, "import sys\n", ARRAYS, "assert sys.argv[1:] == ['-n', '9', '--dry']\n", ARRAYS_TRAIN)
+    ended = weft_command("simulate", path, "-n", 2, "--", "-n", "9", "--dry")
+    assert (ended.code, ended.err) == (0, "")
+
+
+def test_what_worker_0_prints_is_shown_as_it_is_and_the_others_are_silent(tmp_path: Path) -> None:
+    text = "    print(worker.rank, 'says [bold]hello[/bold] :x:')\n"
+    ended = weft_command("simulate", write(tmp_path, ARRAYS, ARRAYS_TRAIN, text), "-n", 3)
+    assert ended.code == 0
+    assert ended.err == "worker 0: 0 says [bold]hello[/bold] :x:\n" * 2
+    assert "says" not in ended.out
+
+
+def test_the_same_command_gives_the_same_figures_and_another_seed_another_trace(script: Path) -> None:
+    common = (script, "-n", 4, "--strategy", "gossip", "--cluster", "edge", "--seed")
+    first, again, other = (rows(*common, seed)[0] for seed in (7, 7, 8))
+    assert first == again
+    assert first["trace"] != other["trace"]
+
+
+def test_command_line_beats_environment_beats_file_beats_script(
+    tmp_path: Path, script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, ARRAYS.replace("lr=0.1)", "lr=0.1), strategy='push_sum'"), ARRAYS_TRAIN)
+
+    def chosen(*arguments: object) -> object:
+        return rows(script, "-n", 2, *arguments)[0]["strategy"]
+
+    assert chosen() == "push_sum"
+    Path("weft.toml").write_text('strategy = "local_sgd"\n')
+    assert chosen() == "local_sgd"
+    monkeypatch.setenv("WEFT_STRATEGY", "gossip")
+    assert chosen() == "gossip"
+    assert chosen("--strategy", "ssp") == "ssp"
+
+
+def test_every_setting_may_come_from_the_file_or_the_environment(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("weft.toml").write_text('cluster = "edge"\nworkers = 3\nsteps = 2\nstrategy = ["ssp", "gossip"]\n')
+    monkeypatch.setenv("WEFT_SEED", "9")
+    monkeypatch.setenv("WEFT_COLLECTIVE", "ring")
+    told = rows(script)
+    assert [(row["strategy"], row["workers"], row["steps"], row["seed"]) for row in told] == [
+        ("ssp", 3, 2, 9),
+        ("gossip", 3, 2, 9),
+    ]

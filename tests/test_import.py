@@ -1,0 +1,35 @@
+"""Importing weft is quick and brings in no framework."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+CHILD = """
+import json, sys, time
+start = time.perf_counter()
+import weft
+seconds = time.perf_counter() - start
+after_weft = list(sys.modules)
+import weft.cli.app
+print(json.dumps({"seconds": seconds, "weft": after_weft, "command": list(sys.modules)}))
+"""
+FRAMEWORKS = {"torch", "jax", "sklearn", "matplotlib", "keras", "tensorflow", "ray"}
+
+
+@pytest.fixture(scope="module")
+def children() -> list[dict[str, object]]:
+    """What three fresh processes saw."""
+    runs = [subprocess.run([sys.executable, "-c", CHILD], capture_output=True, text=True, check=True) for _ in range(3)]
+    return [json.loads(run.stdout) for run in runs]
+
+
+def test_importing_weft_takes_under_a_fifth_of_a_second(children: list[dict[str, object]]) -> None:
+    assert min(child["seconds"] for child in children) < 0.2
+
+
+@pytest.mark.parametrize("what", ["weft", "command"])
+def test_no_framework_is_imported(children: list[dict[str, object]], what: str) -> None:
+    assert FRAMEWORKS & set(children[0][what]) == set()
+    assert "weft.adapters.joining" in children[0][what]
