@@ -1,8 +1,10 @@
 """Importing weft is quick and brings in no framework."""
 
 import json
+import os
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -19,17 +21,20 @@ FRAMEWORKS = {"torch", "jax", "sklearn", "matplotlib", "keras", "tensorflow", "r
 
 
 @pytest.fixture(scope="module")
-def children() -> list[dict[str, object]]:
-    """What three fresh processes saw."""
-    runs = [subprocess.run([sys.executable, "-c", CHILD], capture_output=True, text=True, check=True) for _ in range(3)]
+def children(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """What three fresh processes saw; the first one compiles, as the first import after an installation does."""
+    env = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path_factory.mktemp("compiled"))}
+    env.pop("PYTHONDONTWRITEBYTECODE", None)
+    command = [sys.executable, "-c", CHILD]
+    runs = [subprocess.run(command, env=env, capture_output=True, text=True, check=True) for _ in range(3)]
     return [json.loads(run.stdout) for run in runs]
 
 
-def test_importing_weft_takes_under_a_fifth_of_a_second(children: list[dict[str, object]]) -> None:
+def test_importing_weft_takes_under_a_fifth_of_a_second(children: list[dict[str, Any]]) -> None:
     assert min(child["seconds"] for child in children) < 0.2
 
 
 @pytest.mark.parametrize("what", ["weft", "command"])
-def test_no_framework_is_imported(children: list[dict[str, object]], what: str) -> None:
+def test_no_framework_is_imported(children: list[dict[str, Any]], what: str) -> None:
     assert FRAMEWORKS & set(children[0][what]) == set()
     assert "weft.adapters.joining" in children[0][what]

@@ -29,10 +29,18 @@ def arrival_ns(network: Network, source: int, target: int, num_bytes: int, now_n
 def test_a_message_that_queues_at_its_sender_does_not_keep_others_from_its_target() -> None:
     network = links()
     network.send(0, 1, 10_000, 0)
-    assert network.send(0, 2, 1000, 0) == (11 * MS, False), "it leaves after 10 ms"
-    assert network.send(3, 2, 1000, 0) == (1 * MS, False), "the target is asked when it gets there"
-    assert network.come_in(3, 2, 1000, 1 * MS) == 2 * MS
-    assert network.come_in(0, 2, 1000, 11 * MS) == 12 * MS
+    assert network.send(0, 2, 1000, 0) == (12 * MS, False), "it leaves after 10 ms"
+    assert network.send(3, 2, 1000, 0) == (2 * MS, False), "the target is asked when it gets there"
+    assert network.come_in(3, 2, 1000, 2 * MS) == 2 * MS
+    assert network.come_in(0, 2, 1000, 12 * MS) == 12 * MS
+
+
+def test_messages_that_queued_at_their_senders_queue_at_their_common_target_too() -> None:
+    network = links()
+    for source in (0, 3):
+        network.send(source, 1, 10_000, 0)
+        assert network.send(source, 2, 1000, 0) == (12 * MS, False)
+    assert [network.come_in(source, 2, 1000, 12 * MS) for source in (0, 3)] == [12 * MS, 13 * MS]
 
 
 @pytest.mark.parametrize(("num_bytes", "ms"), [(0, 1), (1000, 2), (4000, 5)])

@@ -64,7 +64,10 @@ class Peer:
         self._handlers: dict[type, Callable[[Any], Actions]] = {
             event: getattr(self, handler) for event, handler in HANDLERS.items()
         }
+        self._handlers[GradientReady] = self._open_reduces_of
+        self._handlers[Reduced] = self._close_reduce
         self._story = Story()
+        self._keep = self._story.chapters.append
         self._open_reduces: set[tuple[int, str, int]] = set()
 
     def handle(self, event: Event, now: float) -> Sequence[Action]:
@@ -78,18 +81,23 @@ class Peer:
                 raise
             raise IllegalAction(f"{event!r} is not an event; the vocabulary of core/events.py is closed.") from None
         except ProtocolError as error:
-            self._story.keep((now, event, ()))
+            self._keep((now, event, ()))
             error.story = error.story or self.story()
             raise
-        self._story.keep((now, event, actions))
-        if kind is GradientReady:
-            for action in actions:
-                if type(action) is Reduce:
-                    self._open_reduces.add((action.clock, action.buffer.slot, action.buffer.bucket))
-        elif kind is Reduced:
-            assert isinstance(event, Reduced)
-            self._open_reduces.discard((event.clock, event.buffer.slot, event.buffer.bucket))
+        self._keep((now, event, actions))
         return actions
+
+    def _open_reduces_of(self, event: GradientReady) -> Actions:
+        """Note the reductions that must end before backward returns (rule 11)."""
+        actions = self.on_gradient_ready(event)
+        for action in actions:
+            if type(action) is Reduce:
+                self._open_reduces.add((action.clock, action.buffer.slot, action.buffer.bucket))
+        return actions
+
+    def _close_reduce(self, event: Reduced) -> Actions:
+        self._open_reduces.discard((event.clock, event.buffer.slot, event.buffer.bucket))
+        return self.on_reduced(event)
 
     @property
     def holds_user(self) -> bool:

@@ -14,7 +14,7 @@ class Story:
 
     def __init__(self) -> None:
         self.chapters: deque[tuple[float, Event, Sequence[Action]]] = deque(maxlen=CHAPTERS_MAX)
-        self.keep = self.chapters.append
+        """(time, event, actions), appended by whoever handles events."""
 
     def tell(self, node: str) -> str:
         """The story as indented lines, oldest first."""

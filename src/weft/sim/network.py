@@ -13,14 +13,14 @@ class Network(Protocol):
     """Says when messages arrive, and what a native collective may count on."""
 
     def send(self, source: NodeId, target: NodeId, num_bytes: int, now_ns: int) -> tuple[int, bool]:
-        """Send a message now: (when it has arrived, True), or (when it reaches its target's side, False).
+        """Send a message now: (when it has arrived, True), or (when it could have arrived, False).
 
-        In the second case `come_in` must be asked at that time: others may come in before it.
+        In the second case `come_in` must be asked at that time: others may have come in before it.
         """
         ...
 
     def come_in(self, source: NodeId, target: NodeId, num_bytes: int, now_ns: int) -> int:
-        """When a message that reaches its target's side now has arrived."""
+        """When a message has arrived that could have arrived now."""
         ...
 
     def worst_link(self, group: Sequence[NodeId]) -> Link:
@@ -43,7 +43,7 @@ class HostLinks:
         self._out_free_ns = [0] * (len(between) + len(hosts))
         self._in_free_ns = [0] * (len(between) + len(hosts))
         self._num_coming = [0] * len(self._in_free_ns)
-        """Messages that left their sender late and have not reached the receiver's side."""
+        """Messages that left their sender late and have not come in."""
         self._ports: list[dict[NodeId, tuple[int, int, int, float]]] = [{} for _ in hosts]
 
     def link(self, source: NodeId, target: NodeId) -> Link:
@@ -73,7 +73,7 @@ class HostLinks:
                 start_ns = now_ns
             self._out_free_ns[out] = start_ns + duration_ns
             self._num_coming[into] += 1
-            return start_ns + latency_ns, False
+            return start_ns + latency_ns + duration_ns, False
         self._out_free_ns[out] = now_ns + duration_ns
         comes_ns = now_ns + latency_ns
         if comes_ns < self._in_free_ns[into]:
@@ -84,7 +84,7 @@ class HostLinks:
     def come_in(self, source: NodeId, target: NodeId, num_bytes: int, now_ns: int) -> int:
         _, into, _, ns_per_byte = self._ports[source][target]
         self._num_coming[into] -= 1
-        end_ns = max(now_ns, self._in_free_ns[into]) + round(num_bytes * ns_per_byte)
+        end_ns = max(now_ns, self._in_free_ns[into] + round(num_bytes * ns_per_byte))
         self._in_free_ns[into] = end_ns
         return end_ns
 

@@ -42,11 +42,25 @@ NO_USER = "has no script"
 class Node:
     """One node under the simulator: its peer, its tensors and, for a worker, its script."""
 
-    __slots__ = ("epoch", "held", "id", "peer", "program", "report", "samples", "step", "store", "timers", "user")
+    __slots__ = (
+        "epoch",
+        "handle",
+        "held",
+        "id",
+        "peer",
+        "program",
+        "report",
+        "samples",
+        "step",
+        "store",
+        "timers",
+        "user",
+    )
 
     def __init__(self, id: NodeId, peer: Peer, store: Store, program: Program | None) -> None:
         self.id = id
         self.peer = peer
+        self.handle = peer.handle
         self.store = store
         self.program = program
         self.user = IN_STEP if program is not None else NO_USER
@@ -134,7 +148,7 @@ class Simulation:
         """Tell a node a fact and perform its answer."""
         now_ns = self.kernel.now_ns
         self.facts.num_events += 1
-        actions = node.peer.handle(event, now_ns / NS_PER_S)
+        actions = node.handle(event, now_ns / NS_PER_S)
         if self.recorder is not None:
             self.recorder.record(now_ns, node.id, event, actions)
         if actions:
@@ -241,9 +255,13 @@ class Simulation:
             kernel.at(time_ns, self._receive, (self.nodes[to], event, payload, hyper))
 
     def _come_in(self, node: Node, event: Received, size: int, payload: Any, hyper: Any) -> None:
-        """A message that had to queue has reached its target's side."""
-        arrival_ns = self._network.come_in(event.source, node.id, size, self.kernel.now_ns)
-        self.kernel.at(arrival_ns, self._receive, (node, event, payload, hyper))
+        """A message that had to queue at its sender arrives now, unless it must queue at its target, too."""
+        kernel = self.kernel
+        arrival_ns = self._network.come_in(event.source, node.id, size, kernel.now_ns)
+        if arrival_ns > kernel.now_ns:
+            kernel.at(arrival_ns, self._receive, (node, event, payload, hyper))
+        else:
+            self._receive(node, event, payload, hyper)
 
     def _apply(self, node: Node, actions: Sequence[Action], done: int) -> int:
         """Perform the update before `done` with those of other buckets that follow; how many actions are done then."""

@@ -165,3 +165,14 @@ def test_a_model_that_cannot_be_trained_is_refused(make: Callable[[], None], mes
     with pytest.raises(ConfigError) as refused:
         make()
     assert str(refused.value) == message
+
+
+def test_an_optimizer_without_a_learning_rate_cannot_be_scaled() -> None:
+    replica = made()
+    del replica.optimizer.param_groups[0]["lr"]
+    with pytest.raises(ConfigError) as refused:
+        replica.apply({0: np.ones_like(replica.array(PARAMS, 0))}, 0.5, None)
+    assert str(refused.value) == (
+        "this strategy scales the learning rate, which SGD has not.\n"
+        "  Use an optimizer with an lr, or allreduce, which does not scale."
+    )
