@@ -50,6 +50,11 @@ def tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
+@cache
+def walked(path: Path) -> list[ast.AST]:
+    return list(ast.walk(tree(path)))
+
+
 def num_lines(path: Path) -> int:
     return len(path.read_text(encoding="utf-8").splitlines())
 
@@ -62,9 +67,7 @@ def where(path: Path, node: ast.AST | None = None) -> str:
 def nodes(paths: list[Path], *kinds: type[ast.AST]) -> Iterator[tuple[Path, ast.AST]]:
     """Every node of these kinds with its file."""
     for path in paths:
-        for node in ast.walk(tree(path)):
-            if isinstance(node, kinds):
-                yield path, node
+        yield from ((path, node) for node in walked(path) if isinstance(node, kinds))
 
 
 def called(node: ast.AST) -> str:

@@ -129,11 +129,3 @@ def test_eight_simulated_workers_equal_the_maths_by_hand_bit_for_bit() -> None:
         for expected, got in zip(model.parameters(), replica.model.parameters(), strict=True):
             assert torch.equal(expected, got)
     assert len({state.numpy().tobytes() for state in by_hand.states}) == NUM_WORKERS, "every worker draws its own masks"
-
-
-def test_gossip_on_the_edge_learns_what_allreduce_learns_in_less_virtual_time() -> None:
-    arguments = ("--epochs", "2", "--batch-size", "8")
-    gossip = simulated(EXAMPLE, 8, "gossip(topology=torus)", *arguments, cluster="edge", seed=SEED)
-    allreduce = simulated(EXAMPLE, 8, "allreduce", *arguments, cluster="edge", seed=SEED)
-    assert gossip.facts.virtual_s < allreduce.facts.virtual_s
-    assert gossip.facts.final["accuracy"] > allreduce.facts.final["accuracy"] - 0.02

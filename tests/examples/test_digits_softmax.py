@@ -75,3 +75,11 @@ def test_the_same_seed_repeats_the_run_and_another_is_another() -> None:
     assert first == again
     assert first[0] != other[0], "compute times on the edge are random"
     assert first[1] != other[1], "and so is the order of the data"
+
+
+def test_gossip_on_the_edge_learns_what_allreduce_learns_in_less_virtual_time() -> None:
+    gossip = simulated(EXAMPLE, 9, "gossip(topology=torus)", cluster="edge", seed=7)
+    allreduce = simulated(EXAMPLE, 9, "allreduce", cluster="edge", seed=7)
+    assert gossip.facts.virtual_s < allreduce.facts.virtual_s
+    assert gossip.facts.final["accuracy"] > allreduce.facts.final["accuracy"] - 0.02
+    assert gossip.facts.samples == allreduce.facts.samples

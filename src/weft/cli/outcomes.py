@@ -23,7 +23,9 @@ TIMES: list[Column] = [
 AGES: list[Column] = [
     ("staleness\nmean / max", lambda row: f"{row['staleness_mean']:.1f} / {row['staleness_max']:.0f}")
 ]
-DISTANCE: list[Column] = [("consensus\ndistance", lambda row: f"{row['consensus']:.1e}" if row["consensus"] else "0")]
+DISTANCE: list[Column] = [
+    ("consensus\ndistance", lambda row: _told(row["consensus"], ".1e") if row["consensus"] != 0 else "0")
+]
 
 
 def show_outcomes(outcomes: list[Outcome]) -> None:
@@ -47,7 +49,12 @@ def show_outcomes(outcomes: list[Outcome]) -> None:
 
 
 def _reported(name: str) -> Column:
-    return name, lambda row: f"{row['final'][name]:.4f}" if name in row["final"] else ""
+    return name, lambda row: _told(row["final"][name], ".4f") if name in row["final"] else ""
+
+
+def _told(value: float | None, form: str) -> str:
+    """A number, or that it is none: training that diverged ends in what is not finite."""
+    return "diverged" if value is None else format(value, form)
 
 
 def _table(title: str, rows: list[Row], columns: list[Column]) -> Table:
@@ -69,7 +76,7 @@ def in_words(rows: list[Row]) -> str:
         f"slowest: {slowest['strategy']}, {human_seconds(slowest['virtual_s'])} "
         f"({slowest['virtual_s'] / fastest['virtual_s']:.1f} times as long)."
     )
-    scored = [row for row in rows if "accuracy" in row["final"]]
+    scored = [row for row in rows if row["final"].get("accuracy") is not None]
     if scored:
         best = max(scored, key=lambda row: row["final"]["accuracy"])
         words += f" Most accurate: {best['strategy']}, {best['final']['accuracy']:.4f}."

@@ -1,6 +1,7 @@
 """The outcome of one run: what the table shows and what --json writes."""
 
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any
 
 from weft.sim.facts import Facts
@@ -20,9 +21,9 @@ class Outcome:
     replicas: list[Any] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data, with the names of the documentation."""
+        """Plain data, with the names of the documentation; None for what is not finite, which JSON cannot say."""
         facts = self.facts
-        return {
+        told = {
             "strategy": self.strategy,
             "workers": self.workers,
             "seed": self.seed,
@@ -41,3 +42,12 @@ class Outcome:
             "reports": facts.reports,
             "events": facts.num_events,
         }
+        return {name: _finite(value) for name, value in told.items()}
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _finite(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_finite(inner) for inner in value]
+    return None if isinstance(value, float) and not isfinite(value) else value
