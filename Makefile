@@ -7,8 +7,7 @@ READY := .venv/ready
 
 demo: $(READY) ## all strategies on 16 simulated workers: a table and a picture
 	@mkdir -p out
-	$(BIN)/weft simulate examples/digits_cnn.py -n 16 --cluster edge --strategy all --plot out/demo.png \
-		-- --epochs 6 --batch-size 8 --lr 0.05
+	$(BIN)/weft simulate examples/digits_softmax.py -n 16 --cluster edge --strategy all --plot out/demo.png
 
 test: $(READY) ## all tests
 	$(BIN)/python -m pytest -n 2

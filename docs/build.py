@@ -11,8 +11,7 @@ from pathlib import Path
 from weft.config.registry import STRATEGIES, TOPOLOGIES, default_text, parameters
 
 DOCS = Path(__file__).resolve().parent
-DEMO = ["-n", "16", "--cluster", "edge", "--strategy", "all"]
-DEMO_ARGUMENTS = ["--", "--epochs", "6", "--batch-size", "8", "--lr", "0.05"]
+DEMO = ["examples/digits_softmax.py", "-n", "16", "--cluster", "edge", "--strategy", "all"]
 
 
 def strategies_page() -> str:
@@ -29,9 +28,8 @@ def strategies_page() -> str:
 
 def main() -> None:
     (DOCS / "strategies.md").write_text(strategies_page())
-    command = [sys.executable, "-m", "weft", "simulate", "examples/digits_cnn.py", *DEMO]
-    picture = ["--plot", str(DOCS / "pictures/demo.png")]
-    subprocess.run([*command, *picture, *DEMO_ARGUMENTS], check=True, cwd=DOCS.parent)
+    command = [sys.executable, "-m", "weft", "simulate", *DEMO, "--plot", "docs/pictures/demo.png"]
+    subprocess.run(command, check=True, cwd=DOCS.parent)
 
 
 if __name__ == "__main__":

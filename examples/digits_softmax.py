@@ -27,7 +27,7 @@ def probabilities(x, w):
 
 x, y, x_test, y_test = weft.once(load)
 w = np.zeros((65, 10))
-worker = weft.join(arrays={"w": w}, optimizer=weft.Momentum(lr=0.2, momentum=0.9))
+worker = weft.join(arrays={"w": w}, optimizer=weft.SGD(lr=1.0))
 
 
 def accuracy():
@@ -35,7 +35,7 @@ def accuracy():
 
 
 for epoch in worker.epochs(10):
-    for rows in worker.share(len(x), batch_size=16):
+    for rows in worker.share(len(x), batch_size=8):
         p = probabilities(x[rows], w)
         loss = -np.log(p[np.arange(len(rows)), y[rows]]).mean()
         p[np.arange(len(rows)), y[rows]] -= 1

@@ -3,6 +3,7 @@
 import pytest
 from commands import weft_command
 
+import weft
 from weft.cli import app as module
 from weft.core.errors import CheckpointError, ConfigError, Deadlock, NodeLost, WeftError
 
@@ -46,3 +47,8 @@ def test_2_says_that_nothing_was_started_and_1_that_something_failed(
     monkeypatch.setattr(module, "app", fail)
     ended = weft_command()
     assert (ended.code, ended.out, ended.err) == (code, "", f"{type(error).__name__}: {error}\n")
+
+
+def test_the_version_is_told() -> None:
+    ended = weft_command("--version")
+    assert (ended.code, ended.out) == (0, f"weft {weft.__version__}\n")

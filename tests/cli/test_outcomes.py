@@ -39,7 +39,7 @@ def test_a_wide_screen_has_one_table(capsys: pytest.CaptureFixture[str], monkeyp
     assert "2 simulated workers, 20 samples, seed 7" in out
     figures = ["ssp", "2.0 s", "10", "0.5000", "0.2500", "3.1 MB", "75 %", "3.0 / 3", "1.5e-03"]
     assert cells(out, "ssp") == [figures]
-    assert "trace trace of ssp  ssp" in out
+    assert "Traces, the same for the same seed:\n  trace of ssp  ssp\n" in out
 
 
 def test_a_narrow_screen_has_two(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,3 +85,16 @@ def test_words_leave_out_what_was_not_reported_and_what_is_no_news() -> None:
     common = "All trained on the same samples. Fastest: a, 1.0 s; slowest: b, 2.0 s (2.0 times as long)."
     assert in_words(rows(a=(1.0, None), b=(2.0, None))) == common
     assert in_words(rows(a=(1.0, 0.9), b=(2.0, 0.5))) == f"{common} Most accurate: a, 0.9000."
+
+
+def test_a_run_that_diverged_says_so(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    diverged = outcome("ssp", accuracy=float("nan"))
+    diverged.consensus = float("nan")
+    out = shown([diverged, outcome("gossip", accuracy=0.5)], capsys, monkeypatch, 120)
+    assert cells(out, "ssp")[0][4:] == ["diverged", "3.1 MB", "75 %", "3.0 / 3", "diverged"]
+    assert "Most accurate: gossip, 0.5000." in " ".join(out.split())
+
+
+def test_times_that_hardly_differ_are_not_told_apart() -> None:
+    rows = [outcome("ssp", 2.0).to_json(), outcome("gossip", 2.05).to_json()]
+    assert in_words(rows) == "All trained on the same samples. All took about as long (2.0 s)."

@@ -55,3 +55,13 @@ def test_its_figures_are_those_of_the_run() -> None:
 def test_a_run_without_losses_and_time_is_told_without_them() -> None:
     told = Outcome("gossip", 1, 0, "abc", Facts(1)).to_json()
     assert (told["final"], told["curve"], told["samples_per_s"], told["consensus"]) == ({}, [], 0.0, None)
+
+
+def test_what_is_not_finite_is_none_because_json_cannot_say_it() -> None:
+    ran = outcome()
+    ran.facts.step(0, 1.0, 1.0, float("nan"))
+    ran.facts.report(1, 2.0, {"accuracy": float("inf")})
+    told = ran.to_json()
+    assert told["final"] == {"loss": None, "accuracy": None}
+    assert told["curve"][-1]["loss"] is None
+    assert json.loads(json.dumps(told, allow_nan=False)) == told

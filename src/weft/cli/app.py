@@ -1,21 +1,40 @@
 """The `weft` command: its verbs, and how errors leave it."""
 
 import sys
+from typing import Annotated
 
 import typer
 
+from weft import __version__
 from weft.cli import bench, calibrate, simulate, strategies, topology
-from weft.cli.screen import show_error
+from weft.cli.screen import screen, show_error
 from weft.core.errors import ConfigError, WeftError
 
 app = typer.Typer(
     name="weft",
-    help="Train one model on many workers: synchronous, stale, asynchronous or gossiping; real or simulated.",
+    help="Train one model on many simulated workers: synchronous, stale, asynchronous or gossiping.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        screen.print(f"weft {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def weft(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="And exit.")
+    ] = False,
+) -> None:
+    """Train one model on many simulated workers: synchronous, stale, asynchronous or gossiping."""
+
+
 app.command()(simulate.simulate)
 app.command()(calibrate.calibrate)
 app.command()(strategies.strategies)

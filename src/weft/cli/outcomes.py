@@ -11,6 +11,9 @@ from weft.engines.outcome import Outcome
 WIDE = 112
 """A terminal of this width shows everything in one table; a narrower one gets two."""
 
+CLOSE = 1.05
+"""Times that differ by less are about the same."""
+
 Row = dict[str, Any]
 Column = tuple[str, Callable[[Row], str]]
 
@@ -42,10 +45,11 @@ def show_outcomes(outcomes: list[Outcome]) -> None:
     else:
         screen.print(_table(title, rows, TIMES))
         screen.print(_table("what was learned", rows, learned + rest))
-    for row in rows:
-        screen.print(f"trace {row['trace']}  {row['strategy']}", markup=False)
     if len(rows) > 1:
         screen.print(in_words(rows), markup=False)
+    screen.print("Traces, the same for the same seed:", markup=False)
+    for row in rows:
+        screen.print(f"  {row['trace']}  {row['strategy']}", markup=False)
 
 
 def _reported(name: str) -> Column:
@@ -71,11 +75,15 @@ def in_words(rows: list[Row]) -> str:
     """Who was fastest and, where accuracy was reported, who learned most."""
     fastest = min(rows, key=lambda row: row["virtual_s"])
     slowest = max(rows, key=lambda row: row["virtual_s"])
-    words = (
-        f"All trained on the same samples. Fastest: {fastest['strategy']}, {human_seconds(fastest['virtual_s'])}; "
-        f"slowest: {slowest['strategy']}, {human_seconds(slowest['virtual_s'])} "
-        f"({slowest['virtual_s'] / fastest['virtual_s']:.1f} times as long)."
-    )
+    words = "All trained on the same samples. "
+    if slowest["virtual_s"] < CLOSE * fastest["virtual_s"]:
+        words += f"All took about as long ({human_seconds(fastest['virtual_s'])})."
+    else:
+        words += (
+            f"Fastest: {fastest['strategy']}, {human_seconds(fastest['virtual_s'])}; "
+            f"slowest: {slowest['strategy']}, {human_seconds(slowest['virtual_s'])} "
+            f"({slowest['virtual_s'] / fastest['virtual_s']:.1f} times as long)."
+        )
     scored = [row for row in rows if row["final"].get("accuracy") is not None]
     if scored:
         best = max(scored, key=lambda row: row["final"]["accuracy"])

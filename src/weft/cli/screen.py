@@ -13,7 +13,7 @@ PLAIN_WIDTH = 120
 """How wide tables may be where no terminal says it: in files and pipes."""
 
 screen = Console(highlight=False, emoji=False)
-if not screen.is_terminal:
+if not screen.is_terminal and "COLUMNS" not in os.environ:
     screen.width = PLAIN_WIDTH
 errors = Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
 

@@ -68,7 +68,11 @@ def simulate(
         )
         for text in _expanded(settings.strategy)
     ]
-    outcomes = [_run(job, dry) for job in jobs]
+    outcomes = []
+    for number, job in enumerate(jobs, 1):
+        if len(jobs) > 1 and not errors.is_terminal:
+            errors.print(f"{job.label(None)} ({number} of {len(jobs)})", markup=False)
+        outcomes.append(_run(job, dry))
     show_outcomes(outcomes)
     if json_file is not None:
         json_file.write_text(json.dumps([outcome.to_json() for outcome in outcomes], indent=1) + "\n")

@@ -18,4 +18,5 @@ def strategies() -> None:
         told = [f"{parameter}={default_text(cls, parameter)}" for parameter in parameters(cls)]
         table.add_row(name, ", ".join(told), (inspect.getdoc(cls) or "").splitlines()[0])
     screen.print(table)
+    screen.print("What they mean: docs/strategies.md.")
     screen.print("Use one as it is (--strategy gossip) or with parameters: --strategy 'gossip(topology=torus)'.")

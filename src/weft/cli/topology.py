@@ -13,7 +13,7 @@ from weft.topologies.spectrum import spectral_gap
 
 
 def topology(
-    name: Annotated[str, typer.Argument(help="e.g. ring, torus, 'torus(2, 4)', 'exponential(one_peer=true)'.")],
+    name: Annotated[str, typer.Argument(help="e.g. ring, torus, 'torus(4, 4)', 'exponential(one_peer=true)'.")],
     workers: Annotated[int, typer.Option("-n", "--workers", help="How many workers.")] = 16,
 ) -> None:
     """Show a topology: degree, diameter, spectral gap and a drawing."""

@@ -96,6 +96,8 @@ def default_text(cls: type, name: str) -> str:
 
 def spelled(value: object) -> str:
     """A value in the grammar's own spelling."""
+    if isinstance(value, Topology):
+        return str(value)
     for names in (STRATEGIES, TOPOLOGIES, RULES):
         for name, cls in names.items():
             if type(value) is cls:

@@ -38,8 +38,8 @@ class Strategy:
         return ()
 
     def kinds(self) -> Mapping[str, Carries]:
-        """What each kind of message carries."""
-        raise NotImplementedError
+        """What each kind of message carries; one that is not declared cannot be sent."""
+        return {}
 
     def rules(self) -> Mapping[str, Rule]:
         """The update rules it names in Apply besides the user's own optimizer."""

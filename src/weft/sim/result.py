@@ -42,6 +42,9 @@ class ResultModel:
         distance, norm = 0.0, 0.0
         for bucket in self._world.trainable:
             workers = self._workers(bucket)
+            if all(np.array_equal(worker, workers[0]) for worker in workers[1:]):
+                norm += float(np.sum(np.square(workers[0], dtype=np.float64)))
+                continue
             mean: Array = np.asarray(np.mean(workers, axis=0, dtype=np.float64))
             norm += float(np.sum(mean**2))
             distance += sum(float(np.sum((worker - mean) ** 2)) for worker in workers) / len(workers)
