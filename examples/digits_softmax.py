@@ -27,7 +27,7 @@ def probabilities(x, w):
 
 x, y, x_test, y_test = weft.once(load)
 w = np.zeros((65, 10))
-worker = weft.join(arrays={"w": w}, optimizer=weft.SGD(lr=1.0))
+worker = weft.join(arrays={"w": w}, optimizer=weft.SGD(lr=0.5))
 
 
 def accuracy():
