@@ -22,7 +22,7 @@ def parse(text: str) -> Call:
     """'ring', 'torus(2, 4)' or 'gossip(topology=torus(2, 4), order=step_first)' as a Call."""
     try:
         tree = ast.parse(text.strip(), mode="eval").body
-    except SyntaxError as error:
+    except (SyntaxError, ValueError) as error:
         raise _refused(text, "it is not written like a call") from error
     value = _value(tree, text)
     if isinstance(value, Call):
