@@ -56,7 +56,7 @@ def test_buckets_are_bounded_and_a_larger_tensor_has_one_of_its_own(monkeypatch:
 def test_one_step_of_the_optimizer_with_the_slot_gradient() -> None:
     replica = made()
     before = replica.array(PARAMS, 0).copy()
-    for parameter, view in replica.gradient_views:
+    for parameter, view, _ in replica.gradient_views:
         parameter.grad = torch.ones_like(parameter)
         assert parameter.grad.shape == view.shape
     replica.collect()

@@ -115,3 +115,34 @@ def test_a_model_of_an_imported_module_is_refused_because_all_workers_share_it(
 def test_the_default_watcher_shows_what_worker_0_prints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     simulated(write(tmp_path, TORCH, "print('hello from', __name__)\n", TORCH_JOIN, TORCH_TRAIN), 2, "allreduce")
     assert capsys.readouterr().out == "hello from __main__\n"
+
+
+HEADS = """
+heads = nn.ModuleList([nn.Linear(8, 3), nn.Linear(8, 3), nn.Linear(8, 3)])
+model = nn.ModuleDict({"body": nn.Linear(4, 8), "heads": heads})
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=0.1)
+"""
+HEADS_TRAIN = """
+for epoch in worker.epochs(4):
+    for i, (inputs, labels) in enumerate(worker.share(loader)):
+        optimizer.zero_grad()
+        scale = 0.0 if worker.rank == 1 else 1.0
+        head = heads[(i + worker.rank) % 2]
+        (nn.functional.cross_entropy(head(model["body"](inputs)), labels) * scale).backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("strategy", ["ps", "neighbours(topology=complete)"])
+def test_what_nobody_used_is_skipped_alike_by_everybody(tmp_path: Path, strategy: str) -> None:
+    """Heads used by some workers only, with weight decay; worker 1's gradients are exactly 0."""
+    script = write(tmp_path, TORCH, HEADS, TORCH_JOIN, HEADS_TRAIN)
+    expected = simulated(script, 3, "allreduce")
+    assert expected.consensus == 0.0
+    unused = expected.replicas[0].model["heads"][2].weight
+    assert torch.equal(unused, expected.replicas[2].model["heads"][2].weight)
+    assert unused.grad is None
+    got = simulated(script, 3, strategy)
+    for mine, theirs in zip(got.replicas[:3], expected.replicas, strict=True):
+        for a, b in zip(mine.model.parameters(), theirs.model.parameters(), strict=True):
+            torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-4)

@@ -57,7 +57,7 @@ class TorchWorker(Worker):
                 worker._touched = True
 
         optimizer.step = MethodType(self._step_function(), optimizer)  # type: ignore[method-assign]
-        for parameter, _ in self._replica.gradient_views:
+        for parameter, _, _ in self._replica.gradient_views:
             # weakly: the collector of cycles cannot see through a tensor's hooks
             parameter.register_post_accumulate_grad_hook(touch)  # type: ignore[no-untyped-call]
         torch.autograd.backward = _watched_backward

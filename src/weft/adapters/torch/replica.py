@@ -17,7 +17,12 @@ ALIGN_BYTES = 64
 
 
 class Flat:
-    """Tensors of one type laid one after another in one piece of memory, each aligned to a cache line."""
+    """Tensors of one type laid one after another in one piece of memory, each aligned to a cache line.
+
+    Behind each tensor is room for one number more. In a gradient it is the flag: not 0 where the tensor
+    has a gradient. It travels, is summed and is averaged with the bucket, so everybody who applies the
+    bucket knows whether anybody had a gradient, and skips the tensor alike if nobody had.
+    """
 
     def __init__(self, tensors: Sequence[Tensor]) -> None:
         self.tensors = tensors
@@ -27,19 +32,20 @@ class Flat:
             align = ALIGN_BYTES // tensor.element_size()
             start = -(-end // align) * align
             self.starts.append(start)
-            end = start + tensor.numel()
+            end = start + tensor.numel() + 1
         self.num_elements = end
         self.memory = torch.zeros(end, dtype=tensors[0].dtype)
 
-    def views(self, memory: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        """Each tensor with its place in `memory`."""
+    def views(self, memory: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """Each tensor with its place in `memory` and its flag."""
         for tensor, start in zip(self.tensors, self.starts, strict=True):
-            yield tensor, memory[start : start + tensor.numel()].view(tensor.shape)
+            end = start + tensor.numel()
+            yield tensor, memory[start:end].view(tensor.shape), memory[end]
 
     def adopt(self) -> None:
         """Let the tensors live in this memory."""
         with torch.no_grad():
-            for tensor, view in self.views(self.memory):
+            for tensor, view, _ in self.views(self.memory):
                 view.copy_(tensor)
                 tensor.data = view
 
@@ -74,10 +80,9 @@ class TorchReplica:
             GRADIENT: [memory.numpy() for memory in self._gradients],
         }
         self.gradient_views = [
-            (parameter, view)
-            for flat, memory in zip(self._flats, self._gradients, strict=False)
-            for parameter, view in flat.views(memory)
+            each for flat, memory in zip(self._flats, self._gradients, strict=False) for each in flat.views(memory)
         ]
+        """Every trained parameter, its place in the slot `gradient`, and its flag."""
 
     def layout(self) -> Sequence[str]:
         named = [*self.model.named_parameters(), *self.model.named_buffers()]
@@ -89,8 +94,9 @@ class TorchReplica:
     def collect(self) -> None:
         """Copy what stands in the parameters' `.grad` into the slot `gradient`."""
         with torch.no_grad():
-            for parameter, view in self.gradient_views:
+            for parameter, view, flag in self.gradient_views:
                 grad = parameter.grad
+                flag.fill_(grad is not None)
                 if grad is None:
                     view.zero_()
                 elif grad.layout is not torch.strided:
@@ -102,21 +108,20 @@ class TorchReplica:
                     view.copy_(grad)
 
     def expose(self) -> None:
-        """Let the parameters' `.grad` be the slot `gradient`, where anything but nothing stands in it."""
-        for parameter, view in self.gradient_views:
-            if parameter.grad is not None or bool(view.any()):
-                parameter.grad = view
+        """Let the parameters' `.grad` be the slot `gradient`, where anybody had a gradient."""
+        for parameter, view, flag in self.gradient_views:
+            parameter.grad = view if flag else None
 
     def apply(self, gradients: Mapping[int, Any], scale: float, hyper: Any | None) -> None:
-        before = [(parameter, parameter.grad) for parameter, _ in self.gradient_views]
+        before = [(parameter, parameter.grad) for parameter, _, _ in self.gradient_views]
         own = all(gradients.get(b) is self._arrays[GRADIENT][b] for b in range(len(self._gradients)))
         if not own:
             for parameter, _ in before:
                 parameter.grad = None
             for bucket, array in gradients.items():
                 # a copy: other receivers share the array, and an optimizer may write to its gradients
-                for parameter, view in self._flats[bucket].views(torch.from_numpy(array.copy())):
-                    parameter.grad = view
+                for parameter, view, flag in self._flats[bucket].views(torch.from_numpy(array.copy())):
+                    parameter.grad = view if flag else None
         try:
             self._step_with(hyper, scale)
         finally:
