@@ -55,14 +55,27 @@ def test_buckets_are_bounded_and_a_larger_tensor_has_one_of_its_own(monkeypatch:
 
 def test_one_step_of_the_optimizer_with_the_slot_gradient() -> None:
     replica = made()
-    before = replica.array(PARAMS, 0).copy()
+    before = [parameter.detach().clone() for parameter, _, _ in replica.gradient_views]
     for parameter, view, _ in replica.gradient_views:
         parameter.grad = torch.ones_like(parameter)
         assert parameter.grad.shape == view.shape
     replica.collect()
     replica.apply({0: replica.array(GRADIENT, 0)}, 1.0, None)
-    moved = before - replica.array(PARAMS, 0)
-    assert moved[replica.array(GRADIENT, 0) != 0] == pytest.approx(0.5)
+    for then, (parameter, _, flag) in zip(before, replica.gradient_views, strict=True):
+        torch.testing.assert_close(then - parameter, torch.full_like(then, 0.5))
+        assert flag == 1.0
+
+
+def test_a_parameter_without_a_gradient_has_a_flag_of_0_and_is_skipped() -> None:
+    replica = made()
+    (first, _, _), (second, view, flag) = replica.gradient_views[:2]
+    first.grad = torch.ones_like(first)
+    before = second.detach().clone()
+    replica.collect()
+    assert (float(flag), bool(view.any())) == (0.0, False)
+    replica.apply({0: replica.array(GRADIENT, 0).copy()}, 1.0, None)
+    assert torch.equal(second, before)
+    assert second.grad is None
 
 
 def test_a_scale_multiplies_the_learning_rate_and_foreign_hyper_parameters_are_for_one_step_only() -> None:
