@@ -286,3 +286,15 @@ def test_the_same_seed_gives_a_torch_run_again(tmp_path: Path, strategy: str) ->
     assert first == again
     assert first[0] != other[0]
     assert first[1] != other[1]
+
+
+def test_a_dry_run_passes_over_a_report_made_before_training(tmp_path: Path) -> None:
+    early = "worker.report(accuracy=0.1)\n"
+    assert simulate_dry(job(write(tmp_path, ARRAYS, early, ARRAYS_TRAIN), 2)).facts.num_steps > 0
+
+
+def test_a_workers_iterations_take_the_same_times_whatever_the_strategy(tmp_path: Path) -> None:
+    script = write(tmp_path, ARRAYS, ARRAYS_TRAIN)
+    ran = [simulated(script, 4, strategy, cluster="edge").facts.compute_s for strategy in ("allreduce", "async_gossip")]
+    assert ran[0] == pytest.approx(ran[1])
+    assert len(set(ran[0])) == 4

@@ -228,3 +228,10 @@ def test_sums_are_made_in_the_order_given_and_in_the_type_of_the_contributions()
     assert reduce_arrays(payloads, weights, SUM).tolist() == [0.0]
     assert reduce_arrays([payloads[0], payloads[2], payloads[1]], weights, SUM).tolist() == [1.0]
     assert reduce_arrays(payloads, weights, MEAN).dtype == np.float32
+
+
+def test_a_mean_of_half_precision_does_not_overflow_on_its_way() -> None:
+    halves = [np.full(2, 30.0, np.float16), np.full(2, 50.0, np.float16)]
+    mean = reduce_arrays(halves, [4096.0, 4096.0], MEAN)
+    assert mean.dtype == np.float16
+    assert mean.tolist() == [40.0, 40.0]

@@ -146,3 +146,47 @@ def test_what_nobody_used_is_skipped_alike_by_everybody(tmp_path: Path, strategy
     for mine, theirs in zip(got.replicas[:3], expected.replicas, strict=True):
         for a, b in zip(mine.model.parameters(), theirs.model.parameters(), strict=True):
             torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-4)
+
+
+def test_a_sampler_that_shuffles_with_pythons_numbers_gives_all_workers_one_order(tmp_path: Path) -> None:
+    sampler = """
+    import random
+
+    class Shuffled(torch.utils.data.Sampler):
+        def __len__(self):
+            return 26
+        def __iter__(self):
+            places = list(range(26))
+            random.shuffle(places)
+            return iter(places)
+
+    x = torch.arange(26.0).repeat(4, 1).T
+    loader = DataLoader(TensorDataset(x, y), batch_size=3, sampler=Shuffled())
+    """
+    train = TORCH_TRAIN.replace("epochs(2)", "epochs(1)").replace(
+        "optimizer.zero_grad()", "SEEN.extend(inputs[:, 0].tolist()); optimizer.zero_grad()"
+    )
+    simulated(write(tmp_path, TORCH, sampler, TORCH_JOIN, train), 3, "gossip")
+    assert sorted(SEEN) == list(range(26))
+
+
+def test_what_a_script_splits_before_joining_all_workers_split_alike(tmp_path: Path) -> None:
+    head = TORCH.replace("torch.manual_seed(0)\n", "")
+    split = "SEEN.append(tuple(torch.utils.data.random_split(range(9), [5, 4])[0].indices))\n"
+    simulated(write(tmp_path, head, split, TORCH_JOIN, TORCH_TRAIN), 3, "gossip")
+    assert len(SEEN) == 3
+    assert len(set(SEEN)) == 1
+
+
+def test_weights_that_autocast_has_cached_are_not_another_workers(tmp_path: Path) -> None:
+    def trained(cache: bool) -> list[float]:
+        inside = TORCH_TRAIN.replace(
+            "loss = nn.functional.cross_entropy(model(inputs), labels)\n        loss.backward()",
+            f"with torch.autocast('cpu', torch.bfloat16, cache_enabled={cache}):\n"
+            "            loss = nn.functional.cross_entropy(model(inputs), labels)\n"
+            "            loss.backward()",
+        )
+        outcome = simulated(write(tmp_path, TORCH, TORCH_JOIN, inside), 3, "gossip")
+        return [loss for _, _, loss in outcome.facts.losses]
+
+    assert trained(True) == trained(False)

@@ -28,6 +28,7 @@ class TorchSwapper:
             torch.get_default_dtype(),
             torch.is_autocast_enabled(AUTOCAST_DEVICE),
             torch.get_autocast_dtype(AUTOCAST_DEVICE),
+            _nesting(torch),
         )
 
     def restore(self, state: Any) -> None:
@@ -36,11 +37,22 @@ class TorchSwapper:
             return
         if isinstance(state, Fresh):
             torch.manual_seed(state.seed)
-            state = (torch.get_rng_state(), True, torch.float32, False, torch.bfloat16)
-        rng, grad, dtype, autocast, autocast_dtype = state
+            state = (torch.get_rng_state(), True, torch.float32, False, torch.bfloat16, 0)
+        rng, grad, dtype, autocast, autocast_dtype, nesting = state
         torch.clear_autocast_cache()
         torch.set_rng_state(rng)
         torch.set_grad_enabled(grad)
         torch.set_default_dtype(dtype)
         torch.set_autocast_enabled(AUTOCAST_DEVICE, autocast)
         torch.set_autocast_dtype(AUTOCAST_DEVICE, autocast_dtype)
+        for _ in range(_nesting(torch), nesting):
+            torch.autocast_increment_nesting()
+        for _ in range(nesting, _nesting(torch)):
+            torch.autocast_decrement_nesting()
+
+
+def _nesting(torch: Any) -> int:
+    """How many autocast blocks are open; leaving the last one drops the weights that were cast in it."""
+    nesting = int(torch.autocast_increment_nesting()) - 1
+    torch.autocast_decrement_nesting()
+    return nesting
