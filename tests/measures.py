@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from weft.core.actions import Compute
 from weft.core.events import Received
 from weft.core.world import World
-from weft.sim.recorder import Recording
+from weft.core.recorder import Recording
 
 
 def leads(recording: Recording, world: World) -> Iterator[int]:

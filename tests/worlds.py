@@ -20,9 +20,9 @@ from weft.sim.compute import ComputeTime, PerSample
 from weft.sim.facts import Facts
 from weft.sim.network import HostLinks, Network
 from weft.sim.program import BackwardDone, ReportDone, Request, StepDone
-from weft.sim.recorder import Recording
+from weft.core.recorder import Recording
 from weft.sim.reports import ModelReports
-from weft.sim.result import ResultModel
+from weft.store.result import ResultModel
 from weft.sim.simulation import Simulation
 from weft.store.numpy import NumpyStore
 

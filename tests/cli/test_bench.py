@@ -6,12 +6,15 @@ from pathlib import Path
 import pytest
 from commands import assert_refused, weft_command
 
-from weft.engines import simulator_bench
+from weft.bench import simulator
+from weft.bench.benchmark import Benchmark, Work
+from weft.bench.contender import Contender
+from weft.cli import bench
 
 
 @pytest.fixture(autouse=True)
 def _small_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simulator_bench, "WORLDS", {"ssp, 4": ("ssp", 4, 5)})
+    monkeypatch.setattr(simulator, "WORLDS", {"ssp, 4": ("ssp", 4, 5)})
 
 
 def test_the_simulator_is_measured_shown_and_written(tmp_path: Path) -> None:
@@ -35,3 +38,46 @@ def test_a_missing_folder_is_refused_before_anything_is_measured(tmp_path: Path)
     path = tmp_path / "none" / "a.json"
     because = f"'{path}' cannot be written: there is no folder '{path.parent}'.\n  Make it first."
     assert_refused("bench", "simulator", "--json", path, because=because)
+
+
+def contest(bar: float) -> Benchmark:
+    """Weft and a rival that do the same: copies."""
+    copy = "weft.bench.contenders.memcpy"
+    contenders = (
+        Contender("weft", copy, is_alone=True),
+        Contender("rival", copy, is_alone=True),
+        Contender("absent", copy, missing=lambda: "not installed"),
+    )
+    return Benchmark("allreduce", "seconds", (Work("2x64KiB", "64KiB", 2),), contenders, {"rival/2x64KiB": bar}, 1e-3)
+
+
+@pytest.mark.parametrize(("bar", "verdict"), [(1e-3, "0.00 met"), (1e3, "1000.00 MISSED")])
+def test_contenders_are_measured_shown_and_written(
+    bar: float, verdict: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench, "ALLREDUCE", contest(bar))
+    path = tmp_path / "allreduce.json"
+    ended = weft_command("bench", "allreduce", "--blocks", 2, "--json", path)
+    assert (ended.code, ended.err) == (0, "")
+    assert verdict in ended.out
+    assert "not installed" in ended.out
+    report = json.loads(path.read_text())
+    assert [row["contender"] for row in report["rows"]] == ["weft", "rival", "absent"]
+    assert list(report["ratios"]) == ["rival/2x64KiB"]
+
+
+@pytest.mark.parametrize(
+    ("verb", "only", "because"),
+    [
+        ("allreduce", "4x16MB", "work '4x16MB' is not one of 'allreduce'.\n  Did you mean '4x16MiB'?"),
+        ("throughput", "mpl", "work 'mpl' is not one of 'throughput'.\n  Did you mean 'mlp'?"),
+        ("overhead", "mlp", "work 'mlp' is not one of 'overhead'.\n  Known: cnn."),
+    ],
+)
+def test_a_work_that_is_not_known_is_refused(verb: str, only: str, because: str) -> None:
+    assert_refused("bench", verb, "--only", only, because=because)
+
+
+def test_half_a_hundred_pairs_are_proposed_for_the_overhead() -> None:
+    because = "--blocks is -1, but at least 1 must be measured.\n  Use --blocks 50."
+    assert_refused("bench", "overhead", "--blocks", -1, because=because)

@@ -13,7 +13,7 @@ from weft.config.registry import COLLECTIVES, STRATEGIES, lowered
 from weft.core.actions import Reduce, Send
 from weft.core.rules import Momentum
 from weft.core.strategy import Strategy
-from weft.sim.recorder import replay
+from weft.core.recorder import replay
 
 STEPS = 9
 

@@ -17,7 +17,7 @@ from weft.core.actions import Reduce, Send
 from weft.core.peer import Peer
 from weft.core.rules import SGD
 from weft.core.strategy import Strategy
-from weft.sim.recorder import node_rng, replay
+from weft.core.recorder import node_rng, replay
 
 NUM_WORKERS = (1, 2, 3, 5, 7)
 STEPS = 12

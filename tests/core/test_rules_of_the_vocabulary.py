@@ -23,7 +23,7 @@ from weft.core.strategy import Strategy
 from weft.sim.compute import PerSample
 from weft.sim.network import RandomDelays
 from weft.sim.program import BackwardDone, Request, StepDone
-from weft.sim.recorder import node_rng, replay
+from weft.core.recorder import node_rng, replay
 
 PURE_ROOMS = ("core", "topologies", "strategies", "collectives", "cost")
 HARMLESS = {

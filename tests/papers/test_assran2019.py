@@ -12,7 +12,7 @@ from weft.core.actions import Send
 from weft.core.events import Received
 from weft.core.graph import Graph
 from weft.core.rules import SGD
-from weft.sim.recorder import node_rng
+from weft.core.recorder import node_rng
 from weft.strategies import PushSum
 from weft.topologies import Exponential, Star, Topology
 

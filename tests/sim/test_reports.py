@@ -16,7 +16,7 @@ from weft.core.world import World
 from weft.sim.facts import Facts
 from weft.sim.program import ReportDone
 from weft.sim.reports import ModelReports, NoReports
-from weft.sim.result import ResultModel
+from weft.store.result import ResultModel
 
 
 class Run:

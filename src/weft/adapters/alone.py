@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from weft.core.names import GRADIENT, PARAMS
-from weft.core.seat import Replica, Reported
+from weft.core.names import PARAMS
+from weft.core.seat import Replica, Reported, step_alone
 from weft.core.strategy import Strategy
 
 
@@ -14,6 +14,9 @@ class Alone:
     rank = 0
     num_workers = 1
     seed = 0
+    global_batch: int | None = None
+    is_simulated = False
+    is_plain = True
 
     def __init__(self, steps_max: int | None = None) -> None:
         self.steps_max = steps_max
@@ -23,14 +26,22 @@ class Alone:
     def join(self, replica: Replica, strategy: Strategy | str | None) -> None:
         self._replica = replica
 
+    def settle(self) -> None:
+        pass
+
+    def gradient_filled(self, bucket: int, samples: float) -> None:
+        pass
+
+    def check_closures(self) -> None:
+        pass
+
     def backward_finished(self, samples: float) -> None:
         pass
 
     def step_finished(self, samples: float, loss: float | None) -> None:
         assert self._replica is not None
-        buckets = range(len(self._replica.buckets))
-        trained = [bucket for bucket in buckets if self._replica.buckets[bucket].trainable]
-        self._replica.apply({b: self._replica.array(GRADIENT, b) for b in trained}, 1.0, None)
+        if self._replica.buckets:
+            step_alone(self._replica)
 
     def report(self, epoch: int, numbers: Reported) -> None:
         values = {name: value() if callable(value) else value for name, value in numbers.items()}

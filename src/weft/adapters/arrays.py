@@ -13,10 +13,13 @@ from weft.adapters.worker import Worker
 from weft.core.errors import ConfigError
 from weft.core.names import GRADIENT, PARAMS, Bucket
 from weft.core.rules import Rule
-from weft.core.seat import Replica, Seat
+from weft.core.seat import Places, Seat
 from weft.core.strategy import Strategy
 from weft.data.static import global_batches, portion
 from weft.store.rules import State, update
+
+GIVEN = "given"
+"""The memory of this worker's own contribution, which is that of `gradient` unless a driver gives another."""
 
 Array = NDArray[Any]
 Function = Callable[[dict[str, Array], dict[str, Array]], None]
@@ -40,6 +43,8 @@ class ArrayReplica:
         self._flat = {
             slot: [np.zeros(size, kind) for size, kind in zip(sizes, kinds, strict=True)] for slot in (PARAMS, GRADIENT)
         }
+        self._flat[GIVEN] = self._flat[GRADIENT]
+        self.is_settled = False
         self._states: list[State] = [{} for _ in sizes]
         for bucket, flat in enumerate(self._flat[PARAMS]):
             for name, piece in self._split(bucket, flat):
@@ -54,6 +59,10 @@ class ArrayReplica:
             yield name, flat[start : start + like.size].reshape(like.shape)
             start += like.size
 
+    @property
+    def shares_update(self) -> bool:
+        return False
+
     def views(self) -> dict[str, Array]:
         """The parameters by name, as views of the buckets."""
         return dict(self._arrays)
@@ -65,7 +74,7 @@ class ArrayReplica:
                 f"step() was given gradients for {sorted(gradients)}, but the arrays are {sorted(self._arrays)}.\n"
                 "  Give one gradient for each array that joined."
             )
-        for bucket, flat in enumerate(self._flat[GRADIENT]):
+        for bucket, flat in enumerate(self._flat[GIVEN]):
             for name, piece in self._split(bucket, flat):
                 if np.shape(gradients[name]) != piece.shape:
                     raise ConfigError(
@@ -102,9 +111,28 @@ class ArrayReplica:
     def hyper(self) -> Any:
         return None if self._optimizer is None else asdict(self._optimizer)
 
-    def adopt(self, other: Replica) -> None:
-        for bucket in range(len(self.buckets)):
-            self._flat[PARAMS][bucket][:] = other.array(PARAMS, bucket)
+    def values(self) -> Sequence[Array]:
+        return self._flat[PARAMS]
+
+    def order(self) -> Sequence[int]:
+        return ()
+
+    def settle(
+        self,
+        order: Sequence[int] | None = None,
+        place: Callable[[Sequence[Bucket]], Places] | None = None,
+        bucket_bytes_max: int | None = None,
+    ) -> None:
+        """Move the values to the memory that is given, if any."""
+        self.is_settled = True
+        if place is None:
+            return
+        places = place(self.buckets)
+        for bucket, (before, array) in enumerate(zip(self._flat[PARAMS], places.params, strict=True)):
+            array[:] = before
+            for name, piece in self._split(bucket, array):
+                self._arrays[name] = piece
+        self._flat = {PARAMS: list(places.params), GRADIENT: list(places.seen), GIVEN: list(places.given)}
 
     def twin(self) -> "ArrayReplica":
         if self._optimizer is None:
@@ -112,7 +140,9 @@ class ArrayReplica:
                 "this strategy runs the optimizer on a server, which a bare function apply= cannot do.\n"
                 "  Use optimizer=weft.SGD(lr=...) or another rule instead."
             )
-        return ArrayReplica({n: a.copy() for n, a in self._arrays.items()}, deepcopy(self._optimizer), None)
+        twin = ArrayReplica({n: a.copy() for n, a in self._arrays.items()}, deepcopy(self._optimizer), None)
+        twin.settle()
+        return twin
 
     def save(self, path: str, arrays: Sequence[Array]) -> None:
         from safetensors.numpy import save_file
@@ -142,7 +172,7 @@ class ArrayWorker(Worker):
         order = np.arange(num_samples)
         if shuffle:
             np.random.default_rng([self._seat.seed, epoch]).shuffle(order)
-        spans = global_batches(num_samples, self.num_workers, batch_size)
+        spans = global_batches(num_samples, self.num_workers, batch_size, False, self._seat.global_batch)
         parts = [portion(span, self.rank, self.num_workers) for span in spans]
         yield from self._counted((order[start:stop], stop - start) for start, stop in parts)
 
@@ -150,6 +180,7 @@ class ArrayWorker(Worker):
         """Give this iteration's gradients; returns when the arrays hold the parameters of the next one."""
         self._num_gradients += 1
         told = self._count_samples(samples)
+        self._seat.settle()
         self._replica.take(gradients)
         self._seat.backward_finished(told)
         self._seat.step_finished(told, None if loss is None else float(loss))

@@ -6,7 +6,6 @@ from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
 
-from weft.adapters.alone import Alone
 from weft.core.errors import CheckpointError, ConfigError
 from weft.core.seat import Number, Seat
 
@@ -76,7 +75,7 @@ class Worker:
 
     def _count_samples(self, told: float | None = None) -> float:
         """The samples since the last step: those of its shares, unless told otherwise."""
-        if told is None and not self._has_shared and not isinstance(self._seat, Alone):
+        if told is None and not self._has_shared and not self._seat.is_plain:
             raise ConfigError(
                 "a step was made on samples that Weft does not know of, so it would weigh nothing.\n"
                 "  Take them from worker.share(...), or for arrays say worker.step(..., samples=32)."

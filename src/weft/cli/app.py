@@ -6,13 +6,13 @@ from typing import Annotated
 import typer
 
 from weft import __version__
-from weft.cli import bench, calibrate, simulate, strategies, topology
+from weft.cli import bench, calibrate, doctor, run, simulate, strategies, topology
 from weft.cli.screen import screen, show_error
 from weft.core.errors import ConfigError, WeftError
 
 app = typer.Typer(
     name="weft",
-    help="Train one model on many simulated workers: synchronous, stale, asynchronous or gossiping.",
+    help="Train one model on many workers, real or simulated: synchronous, stale, asynchronous or gossiping.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -32,13 +32,15 @@ def weft(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="And exit.")
     ] = False,
 ) -> None:
-    """Train one model on many simulated workers: synchronous, stale, asynchronous or gossiping."""
+    """Train one model on many workers, real or simulated: synchronous, stale, asynchronous or gossiping."""
 
 
+app.command()(run.run)
 app.command()(simulate.simulate)
 app.command()(calibrate.calibrate)
 app.command()(strategies.strategies)
 app.command()(topology.topology)
+app.command()(doctor.doctor)
 app.add_typer(bench.app, name="bench")
 
 
@@ -52,3 +54,5 @@ def main() -> None:
     except WeftError as error:
         show_error(error)
         sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)

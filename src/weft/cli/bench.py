@@ -1,18 +1,28 @@
 """weft bench: how fast Weft is, measured against its peers in the same run."""
 
 import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
+from weft.bench.allreduce import ALLREDUCE
+from weft.bench.benchmark import Benchmark, measure
+from weft.bench.overhead import OVERHEAD
+from weft.bench.simulator import measure_simulator
+from weft.bench.throughput import THROUGHPUT
 from weft.cli.files import check_writable
-from weft.cli.screen import screen
+from weft.cli.screen import errors, human_seconds, screen
 from weft.core.errors import ConfigError
-from weft.engines.simulator_bench import measure_simulator
 
 app = typer.Typer(help="Measure Weft on this machine.", no_args_is_help=True)
+
+Blocks = Annotated[int, typer.Option(help="How many alternating blocks of each contender.")]
+Only = Annotated[list[str] | None, typer.Option(help="Only the work of this name; may be given several times.")]
+JsonFile = Annotated[Path | None, typer.Option("--json", help="Write all figures to this file.")]
+Row = dict[str, Any]
 
 
 @app.callback()
@@ -21,26 +31,75 @@ def bench() -> None:
 
 
 @app.command()
-def simulator(
-    blocks: Annotated[int, typer.Option(help="How many alternating blocks of each contender.")] = 15,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write all figures to this file.")] = None,
-) -> None:
+def simulator(blocks: Blocks = 15, json_file: JsonFile = None) -> None:
     """Events per second of the simulator, with and without its recorder."""
-    if blocks < 1:
-        raise ConfigError(f"--blocks is {blocks}, but at least 1 must be measured.\n  Use --blocks 15.")
-    check_writable(json_file)
+    _check(blocks, 15, json_file)
     report = measure_simulator(blocks)
-    table = Table(title="simulator: events per second (1 core)")
-    for name in ("world", "recorder", "events", "median", "95 % low", "95 % high", "bar"):
-        table.add_column(name, justify="left" if name in ("world", "recorder") else "right")
+    columns = ("world", "recorder", "events", "median", "95 % low", "95 % high", "bar")
+    _show(report, "simulator: events per second (1 core)", columns, _simulator_cells, json_file)
+
+
+@app.command()
+def allreduce(blocks: Blocks = 15, only: Only = None, json_file: JsonFile = None) -> None:
+    """The sum of a vector over 2 and 4 processes: torch's Gloo, Open MPI, and a memory copy as the limit."""
+    _compete(ALLREDUCE, blocks, 15, only, json_file)
+
+
+@app.command()
+def throughput(blocks: Blocks = 15, only: Only = None, json_file: JsonFile = None) -> None:
+    """Training on 2 and 4 workers: DistributedDataParallel, and no communication as the limit."""
+    _compete(THROUGHPUT, blocks, 15, only, json_file)
+
+
+@app.command()
+def overhead(blocks: Blocks = 50, only: Only = None, json_file: JsonFile = None) -> None:
+    """Training with one worker under Weft: the bare loop."""
+    _compete(OVERHEAD, blocks, 50, only, json_file)
+
+
+def _compete(benchmark: Benchmark, blocks: int, usual: int, only: list[str] | None, json_file: Path | None) -> None:
+    _check(blocks, usual, json_file)
+    works = benchmark.only(only or ())
+    with errors.status("") as status:
+        report = measure(benchmark, works, blocks, tell=status.update)
+    columns = ("work", "contender", "median", "95 % low", "95 % high", "its time / Weft's", "95 % low", "bar")
+    _show(report, f"{benchmark.name}: {benchmark.unit}", columns, _contender_cells, json_file)
+
+
+def _check(blocks: int, usual: int, json_file: Path | None) -> None:
+    if blocks < 1:
+        raise ConfigError(f"--blocks is {blocks}, but at least 1 must be measured.\n  Use --blocks {usual}.")
+    check_writable(json_file)
+
+
+def _simulator_cells(row: Row) -> list[str]:
+    figures = (f"{row[key]:,.0f}" for key in ("events", "events_per_s", "low", "high"))
+    return [row["world"], row["recorder"], *figures, _verdict(row["low"], row["bar"], ",")]
+
+
+def _contender_cells(row: Row) -> list[str]:
+    if "missing" in row:
+        return [row["work"], row["contender"], row["missing"]]
+    cells = [row["work"], row["contender"], *(human_seconds(row[key]) for key in ("seconds", "low", "high"))]
+    if "ratio" in row:
+        cells += [f"{row['ratio']:.2f}", f"{row['ratio_low']:.2f}", _verdict(row["ratio_low"], row.get("bar"), ".2f")]
+    return cells
+
+
+def _verdict(low: float, bar: float | None, form: str) -> str:
+    """A bar is met when the lower bound reaches it."""
+    return "" if bar is None else f"{bar:{form}} {'met' if low >= bar else 'MISSED'}"
+
+
+def _show(
+    report: Row, title: str, columns: Sequence[str], cells: Callable[[Row], list[str]], json_file: Path | None
+) -> None:
+    """The one table of all benchmarks: two columns of words, then figures."""
+    table = Table(title=title)
+    for place, name in enumerate(columns):
+        table.add_column(name, justify="left" if place < 2 else "right")
     for row in report["rows"]:
-        table.add_row(
-            row["world"],
-            row["recorder"],
-            f"{row['events']:,}",
-            *(f"{row[key]:,.0f}" for key in ("events_per_s", "low", "high")),
-            f"{row['bar']:,} {'met' if row['low'] >= row['bar'] else 'MISSED'}" if row["bar"] else "",
-        )
+        table.add_row(*cells(row))
     screen.print(table)
     if json_file is not None:
         json_file.write_text(json.dumps(report, indent=1) + "\n")

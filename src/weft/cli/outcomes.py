@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from rich.markup import escape
 from rich.table import Table
 
 from weft.cli.screen import human_bytes, human_seconds, screen
@@ -17,9 +18,8 @@ CLOSE = 1.05
 Row = dict[str, Any]
 Column = tuple[str, Callable[[Row], str]]
 
-TIMES: list[Column] = [
-    ("virtual\ntime", lambda row: human_seconds(row["virtual_s"])),
-    ("samples/s", lambda row: f"{row['samples_per_s']:,.0f}"),
+PACE: Column = ("samples/s", lambda row: f"{row['samples_per_s']:,.0f}")
+TRAFFIC: list[Column] = [
     ("bytes\nsent", lambda row: human_bytes(row["bytes_sent"])),
     ("time\nwaiting", lambda row: f"{100 * abs(row['waiting_fraction']):.0f} %"),
 ]
@@ -27,7 +27,7 @@ AGES: list[Column] = [
     ("staleness\nmean / max", lambda row: f"{row['staleness_mean']:.1f} / {row['staleness_max']:.0f}")
 ]
 DISTANCE: list[Column] = [
-    ("consensus\ndistance", lambda row: _told(row["consensus"], ".1e") if row["consensus"] != 0 else "0")
+    ("consensus\ndistance", lambda row: told(row["consensus"], ".1e") if row["consensus"] != 0 else "0")
 ]
 
 
@@ -35,64 +35,75 @@ def show_outcomes(outcomes: list[Outcome]) -> None:
     """A row for each strategy; then the traces, which repeat with the seed."""
     rows = [outcome.to_json() for outcome in outcomes]
     is_dry = outcomes[0].arrays is None
-    names = list(dict.fromkeys(name for row in rows for name in row["final"]))
-    learned = [] if is_dry else [_reported(name) for name in names]
+    learned = [] if is_dry else reported(rows)
     rest = AGES if is_dry else AGES + DISTANCE
+    times = [duration("virtual\ntime", "virtual_s"), PACE]
     first = rows[0]
     title = f"{first['workers']} simulated workers, {first['samples']:,.0f} samples, seed {first['seed']}"
     if screen.width >= WIDE or is_dry:
-        screen.print(_table(title, rows, TIMES[:2] + learned + TIMES[2:] + rest))
+        screen.print(table(title, rows, times + learned + TRAFFIC + rest))
     else:
-        screen.print(_table(title, rows, TIMES))
-        screen.print(_table("what was learned", rows, learned + rest))
+        screen.print(table(title, rows, times + TRAFFIC))
+        screen.print(table("what was learned", rows, learned + rest))
     if len(rows) > 1:
-        screen.print(in_words(rows), markup=False)
+        screen.print(in_words(rows, "virtual_s"), markup=False)
     screen.print("Traces, the same for the same seed:", markup=False)
     for row in rows:
         screen.print(f"  {row['trace']}  {row['strategy']}", markup=False)
 
 
-def _reported(name: str) -> Column:
-    return name, lambda row: _told(row["final"][name], ".4f") if name in row["final"] else ""
+def duration(heading: str, time_key: str) -> Column:
+    """A column of times: virtual ones or real ones."""
+    return heading, lambda row: human_seconds(row[time_key])
 
 
-def _told(value: float | None, form: str) -> str:
+def reported(rows: list[Row]) -> list[Column]:
+    """A column for every number that any of the runs reported."""
+
+    def column(name: str) -> Column:
+        return name, lambda row: told(row["final"][name], ".4f") if name in row["final"] else ""
+
+    return [column(name) for name in dict.fromkeys(name for row in rows for name in row["final"])]
+
+
+def told(value: float | None, form: str) -> str:
     """A number, or that it is none: training that diverged ends in what is not finite."""
     return "diverged" if value is None else format(value, form)
 
 
-def _table(title: str, rows: list[Row], columns: list[Column]) -> Table:
-    table = Table(title=title)
-    table.add_column("strategy", no_wrap=True)
-    for name, _ in columns:
-        table.add_column(name, justify="right", no_wrap=True)
+def table(title: str, rows: list[Row], columns: list[Column], name: str = "strategy") -> Table:
+    """A row for each of `rows`, which begins with what it has under `name`."""
+    drawn = Table(title=title)
+    drawn.add_column(name, overflow="fold")  # a long name gives way to the numbers
+    for heading, _ in columns:
+        drawn.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
-        table.add_row(row["strategy"], *(cell(row) for _, cell in columns))
-    return table
+        drawn.add_row(escape(str(row[name])), *(cell(row) for _, cell in columns))
+    return drawn
 
 
-def in_words(rows: list[Row]) -> str:
-    """Who was fastest and, where accuracy was reported, who learned most."""
-    fastest = min(rows, key=lambda row: row["virtual_s"])
-    slowest = max(rows, key=lambda row: row["virtual_s"])
+def in_words(rows: list[Row], time_key: str) -> str:
+    """Who was fastest by `time_key` and, where accuracy was reported, who learned most."""
+    fastest = min(rows, key=lambda row: row[time_key])
+    slowest = max(rows, key=lambda row: row[time_key])
     words = "All trained on the same samples. "
-    if slowest["virtual_s"] < CLOSE * fastest["virtual_s"]:
-        words += f"All took about as long ({human_seconds(fastest['virtual_s'])})."
+    if slowest[time_key] < CLOSE * fastest[time_key]:
+        words += f"All took about as long ({human_seconds(fastest[time_key])})."
     else:
         words += (
-            f"Fastest: {fastest['strategy']}, {human_seconds(fastest['virtual_s'])}; "
-            f"slowest: {slowest['strategy']}, {human_seconds(slowest['virtual_s'])} "
-            f"({slowest['virtual_s'] / fastest['virtual_s']:.1f} times as long)."
+            f"Fastest: {fastest['strategy']}, {human_seconds(fastest[time_key])}; "
+            f"slowest: {slowest['strategy']}, {human_seconds(slowest[time_key])} "
+            f"({slowest[time_key] / fastest[time_key]:.1f} times as long)."
         )
     scored = [row for row in rows if row["final"].get("accuracy") is not None]
     if scored:
-        best = max(scored, key=lambda row: row["final"]["accuracy"])
+        best = max(scored, key=lambda row: (row["final"]["accuracy"], -row[time_key]))
         words += f" Most accurate: {best['strategy']}, {best['final']['accuracy']:.4f}."
         good = [row for row in scored if row["final"]["accuracy"] >= best["final"]["accuracy"] - 0.02]
-        quick = min(good, key=lambda row: row["virtual_s"])
+        quick = min(good, key=lambda row: row[time_key])
         if quick is not best:
             words += (
                 f" Within 2 points of it and quickest: {quick['strategy']}, "
-                f"{quick['final']['accuracy']:.4f} in {human_seconds(quick['virtual_s'])}."
+                f"{quick['final']['accuracy']:.4f} in {human_seconds(quick[time_key])}."
             )
     return words

@@ -29,6 +29,8 @@ def show_error(error: WeftError) -> None:
         lines = ["Traceback (most recent call last):\n", *traceback.format_list(frames)]
         lines += traceback.format_exception_only(type(cause), cause)
         errors.print(escape("".join(lines).rstrip()), style="red")
+    elif isinstance(error, NodeLost) and error.traceback:
+        errors.print(escape(error.traceback), style="red")
 
 
 def _is_theirs(filename: str) -> bool:

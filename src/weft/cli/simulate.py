@@ -13,7 +13,7 @@ from weft.cli.outcomes import show_outcomes
 from weft.cli.plot import check_plot, plot_curves
 from weft.cli.screen import errors, human_seconds, screen
 from weft.config.cluster import load_cluster
-from weft.config.registry import STRATEGIES
+from weft.config.registry import expanded
 from weft.config.settings import Settings
 from weft.engines.environment import settings_of
 from weft.engines.outcome import Outcome
@@ -66,7 +66,7 @@ def simulate(
             settings.seed or 0,
             settings.steps,
         )
-        for text in _expanded(settings.strategy)
+        for text in expanded(settings.strategy)
     ]
     outcomes = []
     for number, job in enumerate(jobs, 1):
@@ -79,13 +79,6 @@ def simulate(
     if plot is not None:
         plot_curves(outcomes, plot)
         screen.print(f"picture: {plot}")
-
-
-def _expanded(strategies: tuple[str, ...] | None) -> tuple[str | None, ...]:
-    """'all' stands for every strategy by its name; nothing leaves the choice to the script."""
-    if strategies is None:
-        return (None,)
-    return tuple(name for text in strategies for name in (STRATEGIES if text == "all" else (text,)))
 
 
 def _run(job: Job, dry: bool) -> Outcome:

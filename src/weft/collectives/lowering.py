@@ -35,6 +35,14 @@ class Lowered(Strategy):
         return self.inner.result
 
     @property
+    def keeps_replicas_equal(self) -> bool:
+        return self.inner.keeps_replicas_equal
+
+    @property
+    def speaks_reductions(self) -> bool:
+        return True
+
+    @property
     def scored(self) -> bool:
         return self.inner.scored
 

@@ -69,6 +69,13 @@ def lowered(strategy: Strategy, collective: str) -> Strategy:
     return collectives.Lowered(strategy, collective, COLLECTIVES[collective])
 
 
+def expanded(strategies: tuple[str, ...] | None) -> tuple[str | None, ...]:
+    """'all' stands for every strategy by its name; nothing leaves the choice to the script."""
+    if strategies is None:
+        return (None,)
+    return tuple(name for text in strategies for name in (STRATEGIES if text == "all" else (text,)))
+
+
 def topology(text: str) -> Topology:
     """The topology that a string names."""
     built = _build("topology", parse(text), TOPOLOGIES)

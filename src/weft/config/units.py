@@ -1,4 +1,4 @@
-"""Friendly units at the edge: '20Mbit/s' and '30ms' become bytes per second and seconds."""
+"""Friendly units at the edge: '20Mbit/s', '30ms' and '4MiB' become bytes per second, seconds and bytes."""
 
 import re
 from math import inf
@@ -16,6 +16,14 @@ BYTES_PER_S = {
     "MB/s": 1e6,
     "GB/s": 1e9,
 }
+
+
+BYTES = {"B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
+
+
+def num_bytes(value: object, where: str) -> int:
+    """'4MiB' or a number of bytes."""
+    return int(_read(value, where, BYTES, "4MiB"))
 
 
 def seconds(value: object, where: str) -> float:

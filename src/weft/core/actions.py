@@ -1,6 +1,9 @@
 """Actions: the commands a peer answers with, in the imperative. The vocabulary is closed (rule 7)."""
 
-from weft.core.events import Data
+from collections.abc import Collection, Sequence
+
+from weft.core.errors import IllegalAction
+from weft.core.events import DATA_BYTES_MAX, Data
 from weft.core.names import Buffer, NodeId
 from weft.core.records import record
 
@@ -108,3 +111,47 @@ def add(into: Buffer, source: Buffer, scale: float = 1.0) -> Combine:
 def rescale(into: Buffer, keep: float) -> Combine:
     """into *= keep."""
     return Combine(into, keep)
+
+
+def is_same_message(first: Send, action: Send) -> bool:
+    """Two actions that differ in their target only; told by identity, which is how peers repeat themselves."""
+    return (
+        action.body is first.body
+        and action.kind is first.kind
+        and action.clock == first.clock
+        and action.bucket == first.bucket
+        and action.weight == first.weight
+        and action.data is first.data
+    )
+
+
+def is_same_update(first: Apply, action: Apply) -> bool:
+    """Two actions that differ in their bucket only."""
+    return (
+        action.rule == first.rule
+        and action.scale == first.scale
+        and action.into.slot == first.into.slot
+        and action.gradient.slot == first.gradient.slot
+    )
+
+
+def updates_from(actions: Sequence[Action], place: int) -> list[Apply]:
+    """The update at `place` with those of other buckets that follow it, which go together."""
+    first = actions[place]
+    assert isinstance(first, Apply)
+    updates = [first]
+    for action in actions[place + 1 :]:
+        if not isinstance(action, Apply) or not is_same_update(first, action):
+            break
+        updates.append(action)
+    return updates
+
+
+def check_send(action: Send, kinds: Collection[str], num_nodes: int) -> None:
+    """Refuse a message of an undeclared kind, with too much data, or to nobody."""
+    if action.kind not in kinds:
+        raise IllegalAction(f"{action} is not of a declared kind ({', '.join(sorted(kinds))}).")
+    if action.data is not None and len(repr(action.data)) > DATA_BYTES_MAX:
+        raise IllegalAction(f"'{action.kind}' carries more than {DATA_BYTES_MAX} bytes of data; use its body.")
+    if not 0 <= action.to < num_nodes:
+        raise IllegalAction(f"{action} goes to a node that is not of the world (0 to {num_nodes - 1}).")

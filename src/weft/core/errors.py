@@ -55,7 +55,9 @@ class TransportError(WeftError):
 
 
 class NodeLost(WeftError):
-    """A node stopped, crashed or went silent."""
+    """A node stopped, crashed or went silent; `traceback` is its script's own, if that is why."""
+
+    traceback: str = ""
 
 
 class CodecError(WeftError):

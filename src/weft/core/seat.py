@@ -5,20 +5,64 @@ script's calls return when the strategy allows. Neither knows the other's kind.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
-from weft.core.names import Bucket
+from weft.core.names import GRADIENT, Bucket
 from weft.core.strategy import Strategy
 
 Number = float | int
 Reported = Mapping[str, "Number | Callable[[], Number]"]
 
 
+@dataclass(frozen=True)
+class Places:
+    """Where a replica's buckets live: flat arrays, one for each bucket.
+
+    `given` is what the worker contributes, `seen` what its script and optimizer find in `gradient` when
+    backward has returned. They are the same memory unless a driver reduces from one into the other.
+    """
+
+    params: Sequence[Any]
+    given: Sequence[Any]
+    seen: Sequence[Any]
+    spans: Sequence[tuple[int, int]] | None = None
+    """The stretch of each trained bucket that this worker updates, when all share one `params`; else it
+    updates everything."""
+    state: Callable[[int, int], Any] | None = None
+    """Shared memory for the optimizer's k-th number per element of a bucket, when all share one `params`."""
+
+
 class Replica(Protocol):
-    """A model and its optimizer, as flat arrays behind buckets."""
+    """A model and its optimizer, as flat arrays behind buckets once it has settled."""
 
     @property
     def buckets(self) -> tuple[Bucket, ...]: ...
+
+    @property
+    def shares_update(self) -> bool:
+        """The optimizer works element by element, so that workers with equal replicas can share its work."""
+        ...
+
+    def values(self) -> Sequence[Any]:
+        """Flat arrays of all that workers must begin with alike, frozen parameters included; writable."""
+        ...
+
+    @property
+    def is_settled(self) -> bool: ...
+
+    def order(self) -> Sequence[int]:
+        """The places of the trained tensors in the order in which the first backward filled them."""
+        ...
+
+    def settle(
+        self,
+        order: Sequence[int] | None = None,
+        place: Callable[[Sequence[Bucket]], Places] | None = None,
+        bucket_bytes_max: int | None = None,
+    ) -> None:
+        """Lay the tensors out in buckets, in this order and up to this size, in the memory that `place` gives."""
+        ...
 
     @property
     def brought(self) -> tuple[Any, ...]:
@@ -41,12 +85,8 @@ class Replica(Protocol):
         """The optimizer's hyper-parameters now, as plain data."""
         ...
 
-    def adopt(self, other: "Replica") -> None:
-        """Take over all values of another replica of the same layout, frozen ones included."""
-        ...
-
     def twin(self) -> "Replica":
-        """Another replica with equal parameters and an optimizer of its own, for a server."""
+        """Another replica, settled, with equal parameters and an optimizer of its own, for a server."""
         ...
 
     def save(self, path: str, arrays: Sequence[Any]) -> None:
@@ -63,9 +103,23 @@ class Seat(Protocol):
     steps_max: int | None
     face: object | None
     """What joined, for adapters that must find it again from inside a framework's call."""
+    global_batch: int | None
+    """Samples of one step over all workers, when the run says it rather than the script."""
+    is_simulated: bool
+    """Several workers share this process."""
+    is_plain: bool
+    """The script's loop is left as it is: its gradients and its optimizer are its own."""
 
     def join(self, replica: Replica, strategy: Strategy | str | None) -> None:
         """Bring the replica; returns when the first iteration may run."""
+        ...
+
+    def settle(self) -> None:
+        """The first gradient is there; see to it that the replica is laid out in buckets, once."""
+        ...
+
+    def gradient_filled(self, bucket: int, samples: float) -> None:
+        """Backward, still under way, has filled a bucket; returns at once."""
         ...
 
     def backward_finished(self, samples: float) -> None:
@@ -74,6 +128,10 @@ class Seat(Protocol):
 
     def step_finished(self, samples: float, loss: float | None) -> None:
         """The user called `optimizer.step()`; returns when the next iteration may run."""
+        ...
+
+    def check_closures(self) -> None:
+        """Refuse an optimizer that computes the gradient again and again in its step, if the strategy cannot."""
         ...
 
     def report(self, epoch: int, numbers: Reported) -> None:
@@ -91,6 +149,12 @@ class Seat(Protocol):
     def plan(self, num_epochs: int | None, num_samples: int, batch_size: int, drop_last: bool) -> None:
         """What the script is about to do: how many epochs of how many samples, in batches of what size."""
         ...
+
+
+def step_alone(replica: Replica) -> None:
+    """One step of a replica that shares nothing with anybody."""
+    trained = [bucket for bucket, kind in enumerate(replica.buckets) if kind.trainable]
+    replica.apply({bucket: replica.array(GRADIENT, bucket) for bucket in trained}, 1.0, None)
 
 
 _current: Seat | None = None

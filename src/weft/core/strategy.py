@@ -21,6 +21,19 @@ class Strategy:
         return Result.REPLICA
 
     @property
+    def keeps_replicas_equal(self) -> bool:
+        """Every gradient is reduced over all workers before backward returns, and applied alike by all.
+
+        Then workers of one host can share one copy of the parameters, and optimizers may use closures.
+        """
+        return False
+
+    @property
+    def speaks_reductions(self) -> bool:
+        """Reductions are spoken in messages: the strategy runs over a lowered collective."""
+        return False
+
+    @property
     def scored(self) -> bool:
         """Reported callables are run on each worker's own replica, too: the peers compare the scores."""
         return False

@@ -7,8 +7,7 @@ from statistics import median
 
 from weft.adapters.torch.ambient import TorchSwapper
 from weft.core.errors import ConfigError, NodeLost, WeftError
-from weft.core.names import GRADIENT
-from weft.core.seat import Replica
+from weft.core.seat import Replica, step_alone
 from weft.sim.program import StepDone
 from weft.sim.script import Joined, ScriptProgram, ScriptSeat
 from weft.sim.stage import PlainSwapper, Stage
@@ -45,10 +44,10 @@ def _times(program: ScriptProgram, script: Path) -> list[float]:
     while (request := program.resume()) is not None:
         if isinstance(request, Joined):
             replica = request.replica
+            replica.settle()
             start = time.perf_counter()
         if isinstance(request, StepDone) and replica is not None:
-            trained = [b for b, bucket in enumerate(replica.buckets) if bucket.trainable]
-            replica.apply({b: replica.array(GRADIENT, b) for b in trained}, 1.0, None)
+            step_alone(replica)
             now = time.perf_counter()
             if request.samples:
                 times.append((now - start) / request.samples)

@@ -42,12 +42,13 @@ class Outcome:
             "reports": facts.reports,
             "events": facts.num_events,
         }
-        return {name: _finite(value) for name, value in told.items()}
+        return {name: finite(value) for name, value in told.items()}
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """The same, with None for numbers that are not finite, which JSON cannot say."""
     if isinstance(value, dict):
-        return {name: _finite(inner) for name, inner in value.items()}
+        return {name: finite(inner) for name, inner in value.items()}
     if isinstance(value, list):
-        return [_finite(inner) for inner in value]
+        return [finite(inner) for inner in value]
     return None if isinstance(value, float) and not isfinite(value) else value

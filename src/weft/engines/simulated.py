@@ -13,28 +13,27 @@ from weft.config.registry import lowered, spelled
 from weft.config.registry import strategy as strategy_of
 from weft.core.errors import ConfigError, NodeLost, WeftError
 from weft.core.names import Bucket, Role, Roles
+from weft.core.recorder import TraceHash
 from weft.core.seat import Replica
 from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.data.static import global_batches, portion
+from weft.engines.conversation import DEFAULT_STRATEGY, check_layouts
+from weft.engines.job import check_job
 from weft.engines.memory import available_bytes, check_fits, resident_bytes
 from weft.engines.outcome import Outcome
 from weft.sim.compute import ComputeTime, PerSample, Trace
 from weft.sim.facts import Facts
 from weft.sim.network import HostLinks
 from weft.sim.program import BackwardDone, GhostProgram, Program, ReportDone, SaveAsked
-from weft.sim.recorder import TraceHash
 from weft.sim.reports import ModelReports, NoReports, Reports
-from weft.sim.result import ResultModel
 from weft.sim.script import Joined, Plan, ScriptProgram, ScriptSeat
 from weft.sim.simulation import Simulation
 from weft.sim.stage import PlainSwapper, Stage
 from weft.store.ghost import GhostStore
 from weft.store.numpy import NumpyStore
+from weft.store.result import ResultModel
 from weft.store.store import Store
-
-DEFAULT_STRATEGY = "allreduce"
-SEED_END = 2**63
 
 
 @dataclass(frozen=True)
@@ -51,16 +50,7 @@ class Job:
     steps_max: int | None = None
 
     def __post_init__(self) -> None:
-        if self.num_workers < 1:
-            raise ConfigError(f"-n is {self.num_workers}, but a run needs at least 1 worker.\n  Use -n 1.")
-        if self.steps_max is not None and self.steps_max < 1:
-            raise ConfigError(
-                f"--steps is {self.steps_max}, but must be at least 1.\n  Leave it out to run the script's own."
-            )
-        if not self.script.is_file():
-            raise ConfigError(f"script '{self.script}' does not exist.\n  Check the path.")
-        if not 0 <= self.seed < SEED_END:
-            raise ConfigError(f"--seed is {self.seed}, but must be from 0 to 2**63 - 1.\n  Use --seed 0.")
+        check_job(self.script, self.num_workers, self.seed, self.steps_max)
         if self.strategy is not None or self.collective is not None:
             self.resolved(None).graph(self.num_workers)
 
@@ -135,6 +125,8 @@ def simulate(job: Job, watcher: Watcher | None = None, recorder: TraceHash | Non
     try:
         joined = _join_all(job, scripts)
         strategy = job.resolved(joined[0].strategy)
+        for seat in scripts.seats:
+            seat.runs_closures = strategy.keeps_replicas_equal
         replicas: list[Replica] = [each.replica for each in joined]
         world, placement = _world(job, strategy, replicas[0].buckets)
         replicas += [replicas[0].twin() for _ in world.servers]
@@ -170,6 +162,7 @@ def simulate_dry(job: Job, watcher: Watcher | None = None, recorder: TraceHash |
     scripts = _Scripts(job, watcher)
     try:
         joined = scripts.join(0)
+        joined.replica.settle()
         request = scripts.resume(0, "at step 0")
         while isinstance(request, ReportDone | SaveAsked):
             request = scripts.resume(0, "at step 0")
@@ -234,7 +227,9 @@ def _join_all(job: Job, scripts: _Scripts) -> list[Joined]:
             before = resident_bytes()
         else:
             _check_layout(rank, joined)
-            mine.adopt(first)
+            for value, others in zip(mine.values(), first.values(), strict=True):
+                value[...] = others
+        mine.settle()
         if rank <= 1:
             _check_memory(job, joined[0], resident_bytes() - before)
     return joined
@@ -260,16 +255,7 @@ def _check_layout(rank: int, joined: list[Joined]) -> None:
             f"worker {rank} joined with the very objects of another worker.\n"
             "  Build the model in the script itself: modules that it imports are shared by all simulated workers."
         )
-    for a, b in zip(first.layout(), mine.layout(), strict=False):
-        if a != b:
-            raise ConfigError(
-                f"worker {rank} joined with '{b}' where worker 0 has '{a}'.\n  Build the same model on every worker."
-            )
-    if len(first.layout()) != len(mine.layout()):
-        raise ConfigError(
-            f"worker {rank} joined with {len(mine.layout())} tensors, worker 0 with {len(first.layout())}.\n"
-            "  Build the same model on every worker."
-        )
+    check_layouts(rank, list(first.layout()), list(mine.layout()))
 
 
 def _world(job: Job, strategy: Strategy, buckets: Sequence[Bucket]) -> tuple[World, Placement]:

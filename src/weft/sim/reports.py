@@ -7,7 +7,7 @@ from weft.core.names import PARAMS, NodeId
 from weft.core.seat import Replica
 from weft.sim.facts import Facts
 from weft.sim.program import ReportDone
-from weft.sim.result import ResultModel
+from weft.store.result import ResultModel
 
 
 class Reports(Protocol):

@@ -37,6 +37,10 @@ class Plan:
 class ScriptSeat:
     """The seat of one simulated worker: its calls switch to the kernel and return when it switches back."""
 
+    global_batch: int | None = None
+    is_simulated = True
+    is_plain = False
+
     def __init__(
         self, rank: int, num_workers: int, seed: int, steps_max: int | None, shared: dict[object, Any]
     ) -> None:
@@ -46,6 +50,7 @@ class ScriptSeat:
         self.steps_max = steps_max
         self.face: object | None = None
         self.has_joined = False
+        self.runs_closures = False
         self.planned: Plan | None = None
         self.kernel: greenlet | None = None
         self._shared = shared
@@ -62,6 +67,19 @@ class ScriptSeat:
             )
         self.has_joined = True
         self._ask(Joined(replica, strategy))
+
+    def settle(self) -> None:
+        """Replicas settled when they joined."""
+
+    def gradient_filled(self, bucket: int, samples: float) -> None:
+        raise AssertionError("a simulated backward has no time of its own, so nothing is filled before it has ended")
+
+    def check_closures(self) -> None:
+        if not self.runs_closures:
+            raise ConfigError(
+                "this optimizer computes gradients again and again in its step, which this strategy cannot share.\n"
+                "  Use the strategy allreduce, or an optimizer such as SGD or Adam."
+            )
 
     def backward_finished(self, samples: float) -> None:
         if self._num_steps == self.steps_max:  # a loop of the script's own, which no share has ended

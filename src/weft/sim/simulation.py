@@ -4,10 +4,22 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
-from weft.core.actions import Action, Apply, Combine, Compute, Note, Reduce, Send, SetTimer, Stop
+from weft.core.actions import (
+    Action,
+    Apply,
+    Combine,
+    Compute,
+    Note,
+    Reduce,
+    Send,
+    SetTimer,
+    Stop,
+    check_send,
+    is_same_message,
+    updates_from,
+)
 from weft.core.errors import Deadlock, IllegalAction, NodeLost, ProtocolError, WeftError
 from weft.core.events import (
-    DATA_BYTES_MAX,
     EpochFinished,
     Event,
     GradientReady,
@@ -18,6 +30,7 @@ from weft.core.events import (
 )
 from weft.core.names import GRADIENT, INBOX, Buffer, Carries, NodeId
 from weft.core.peer import Peer
+from weft.core.recorder import TraceHash, node_rng
 from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.sim.compute import ComputeTime, ready_shares
@@ -26,7 +39,6 @@ from weft.sim.kernel import NS_PER_S, Kernel, to_ns
 from weft.sim.native import NativeReduce
 from weft.sim.network import Network
 from weft.sim.program import BackwardDone, Program, ReportDone, SaveAsked, StepDone
-from weft.sim.recorder import TraceHash, node_rng
 from weft.sim.reports import Reports
 from weft.store.store import Store
 
@@ -218,23 +230,19 @@ class Simulation:
         """
         first: Send = actions[done - 1]  # type: ignore[assignment]
         body, data, payload, hyper, size = first.body, first.data, None, None, 0
-        with_hyper = self._kinds.get(first.kind)
-        if with_hyper is None:
-            raise IllegalAction(f"{first} is not of a declared kind ({', '.join(sorted(self._kinds))}).")
-        if data is not None and len(repr(data)) > DATA_BYTES_MAX:
-            raise IllegalAction(f"'{first.kind}' carries more than {DATA_BYTES_MAX} bytes of data; use its body.")
+        check_send(first, self._kinds, len(self.nodes))
         if body is not None:
             store = node.store
             size = store.num_bytes(body)
             payload = store.capture(body)
-            if with_hyper:
+            if self._kinds[first.kind]:
                 hyper = store.hyper()
             body = self._inbox[body.bucket] if body.part is None else Buffer(INBOX, body.bucket, body.part)
         event = Received(node.id, first.kind, first.clock, first.bucket, body, first.weight, data)
         self._post(first, event, size, payload, hyper)
         while done < len(actions):
             action = actions[done]
-            if type(action) is not Send or not _is_same_message(first, action):
+            if type(action) is not Send or not is_same_message(first, action):
                 break
             self._post(action, event, size, payload, hyper)
             done += 1
@@ -268,15 +276,9 @@ class Simulation:
         first: Apply = actions[done - 1]  # type: ignore[assignment]
         if first.gradient.slot == GRADIENT and (node.user is not IN_STEP or not node.step):
             raise IllegalAction(f"{first} came before StepFinished; the user may still edit the gradient (rule 11).")
-        updates = [first]
-        while done < len(actions):
-            action = actions[done]
-            if type(action) is not Apply or not _is_same_update(first, action):
-                break
-            updates.append(action)
-            done += 1
+        updates = updates_from(actions, done - 1)
         node.store.apply(updates)
-        return done
+        return done + len(updates) - 1
 
     def _start_compute(self, node: Node, action: Compute) -> None:
         if node.program is None or action.step != node.step:
@@ -365,25 +367,3 @@ class Simulation:
         assert node.report is not None
         request, node.report = node.report, None
         self._reports.add(node.id, request, self.kernel.now_s, self.facts)
-
-
-def _is_same_message(first: Send, action: Send) -> bool:
-    """Two actions that differ in their target only; told by identity, which is how peers repeat themselves."""
-    return (
-        action.body is first.body
-        and action.kind is first.kind
-        and action.clock == first.clock
-        and action.bucket == first.bucket
-        and action.weight == first.weight
-        and action.data is first.data
-    )
-
-
-def _is_same_update(first: Apply, action: Apply) -> bool:
-    """Two actions that differ in their bucket only."""
-    return (
-        action.rule == first.rule
-        and action.scale == first.scale
-        and action.into.slot == first.into.slot
-        and action.gradient.slot == first.gradient.slot
-    )

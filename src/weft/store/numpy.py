@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.core.actions import INNER, MAX, MEAN, Apply, Combine
+from weft.core.actions import INNER, Apply, Combine
 from weft.core.errors import IllegalAction
 from weft.core.names import GRADIENT, INBOX, PARAMS, Buffer
 from weft.core.rules import Rule
 from weft.core.seat import Replica
+from weft.store.reduction import reduce_arrays
 from weft.store.rules import State, update
 from weft.store.store import undeclared
 
@@ -42,25 +43,33 @@ class NumpyStore:
             if self._inbox is None:
                 raise IllegalAction("inbox was named, but the event being answered has no body.")
             return self._inbox
-        slot = self._declared.get(buffer.slot)
-        if slot is None:
+        if buffer.slot not in self._declared:
             raise IllegalAction(undeclared(buffer, self._declared))
-        array = slot.get(buffer.bucket)
-        if array is None:
-            if buffer.slot in (PARAMS, GRADIENT):
-                array = self.replica.array(buffer.slot, buffer.bucket)
-            else:
-                array = np.zeros_like(self.replica.array(PARAMS, buffer.bucket))
-            slot[buffer.bucket] = array
+        array = self._whole(buffer.slot, buffer.bucket)
         if buffer.part is not None:
             start, stop = buffer.part.bounds(len(array))
             return array[start:stop]
+        return array
+
+    def _whole(self, slot: str, bucket: int) -> Array:
+        """The memory of a bucket; that of a slot which the strategy declared is made when first touched."""
+        array = self._declared[slot].get(bucket)
+        if array is None:
+            if slot in (PARAMS, GRADIENT):
+                array = self.replica.array(slot, bucket)
+            else:
+                array = np.zeros_like(self.replica.array(PARAMS, bucket))
+            self._declared[slot][bucket] = array
         return array
 
     def _written(self, buffer: Buffer) -> Array:
         if buffer.slot == INBOX:
             raise IllegalAction(f"{buffer} was written to, but a received body belongs to its sender.")
         self._captured.pop((buffer.slot, buffer.bucket), None)
+        return self._array(buffer)
+
+    def lend(self, buffer: Buffer) -> Array:
+        """The memory itself, for somebody who copies it before anything else happens."""
         return self._array(buffer)
 
     def num_bytes(self, buffer: Buffer) -> int:
@@ -137,24 +146,3 @@ class NumpyStore:
 
     def reduce(self, payloads: Sequence[Array], weights: Sequence[float], op: str) -> Array:
         return reduce_arrays(payloads, weights, op)
-
-
-def reduce_arrays(payloads: Sequence[Array], weights: Sequence[float], op: str) -> Array:
-    """Σ n_i x_i / Σ n_i (mean), Σ n_i x_i (sum) or the element-wise maximum, in the order given.
-
-    A mean of one contribution is that contribution, bit for bit. Half precision is summed in single.
-    """
-    if op == MAX:
-        greatest: Array = np.maximum.reduce([p for p, weight in zip(payloads, weights, strict=True) if weight])
-        return greatest
-    present = [(p, weight) for p, weight in zip(payloads, weights, strict=True) if weight]
-    if op == MEAN and len(present) == 1:
-        return present[0][0].copy()
-    own = payloads[0].dtype
-    kind = np.float32 if own == np.float16 else own.type
-    total: Array = present[0][0] * kind(present[0][1])
-    for payload, weight in present[1:]:
-        total += payload * kind(weight)
-    if op == MEAN:
-        total /= kind(sum(weight for _, weight in present))
-    return total.astype(own, copy=False)

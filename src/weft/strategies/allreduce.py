@@ -20,6 +20,10 @@ class AllReduce(Strategy):
     Buckets that are not trained (BatchNorm's means) are averaged with the step's last gradient.
     """
 
+    @property
+    def keeps_replicas_equal(self) -> bool:
+        return True
+
     def kinds(self) -> Mapping[str, Carries]:
         return {"gradient": Carries.GRADIENT, "state": Carries.STATE}
 

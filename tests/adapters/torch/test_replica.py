@@ -19,7 +19,9 @@ from weft.core.names import GRADIENT, PARAMS
 def made(dtype: torch.dtype = torch.float32, **options: Any) -> TorchReplica:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(3, 5), nn.BatchNorm1d(5), nn.Linear(5, 2)).to(dtype)
-    return TorchReplica(model, torch.optim.SGD(model.parameters(), lr=0.5, **options))
+    made = TorchReplica(model, torch.optim.SGD(model.parameters(), lr=0.5, **options))
+    made.settle()
+    return made
 
 
 def values(replica: TorchReplica) -> list[Tensor]:

@@ -1,6 +1,8 @@
 """The torch worker: watches `backward` and `optimizer.step`, and shares a DataLoader."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from functools import cached_property, partial
 from types import MethodType
 from typing import Any
 from weakref import ref
@@ -13,12 +15,13 @@ from torch.utils.data import DataLoader, IterableDataset, Sampler
 from weft.adapters.alone import Alone
 from weft.adapters.seeding import vary_by_rank
 from weft.adapters.torch.order import same_order
-from weft.adapters.torch.replica import TorchReplica
+from weft.adapters.torch.replica import TorchReplica, Trained, layout
 from weft.adapters.worker import Worker
 from weft.core.errors import ConfigError
 from weft.core.seat import Seat, current
 from weft.core.strategy import Strategy
 from weft.data.static import global_batches, portion
+from weft.lifeline import die_with_parent
 
 _plain_backward = torch.autograd.backward
 
@@ -26,12 +29,20 @@ _plain_backward = torch.autograd.backward
 def _watched_backward(tensors: Any, *args: Any, **kwargs: Any) -> None:
     """torch.autograd.backward, after which a joined worker's driver has its say.
 
-    The driver may switch to other workers only here: inside an autograd hook that would hang.
+    A simulated driver may switch to other workers only here: inside an autograd hook that would hang.
     """
-    _plain_backward(tensors, *args, **kwargs)
     seat = current()
-    if seat is not None and isinstance(seat.face, TorchWorker):
-        seat.face._backward_returned(tensors)
+    worker = seat.face if seat is not None and isinstance(seat.face, TorchWorker) else None
+    if worker is None:
+        _plain_backward(tensors, *args, **kwargs)
+        return
+    worker._depth += 1
+    try:
+        _plain_backward(tensors, *args, **kwargs)
+    finally:
+        worker._depth -= 1
+    if not worker._depth:  # a checkpointed model runs backward within backward
+        worker._backward_returned(tensors)
 
 
 class TorchWorker(Worker):
@@ -40,10 +51,15 @@ class TorchWorker(Worker):
     def __init__(self, seat: Seat, replica: TorchReplica | None) -> None:
         super().__init__(seat)
         self._replica = replica
-        self._touched = False
+        self._depth = 0
+        self._accumulates = False
         self._has_gradient = False
         """A watched backward has run since the last step."""
         self._loss: torch.Tensor | None = None
+        self._filled: set[int] = set()
+        """The parameters whose gradients this backward has given so far."""
+        self._unfilled: list[int] = []
+        """How many parameters of each bucket this backward has yet to fill."""
 
     def _watch(self) -> None:
         """Take over the optimizer's step and hear of the model's gradients."""
@@ -51,48 +67,116 @@ class TorchWorker(Worker):
         optimizer = self._replica.optimizer
         myself = ref(self)
 
-        def touch(parameter: torch.Tensor) -> None:
-            worker = myself()
-            if worker is not None:
-                worker._touched = True
+        def watcher(place: Trained) -> Callable[[torch.Tensor], None]:
+            def fill(parameter: torch.Tensor) -> None:
+                worker = myself()
+                if worker is not None:
+                    worker._fill(place)
+
+            return fill
 
         optimizer.step = MethodType(self._step_function(), optimizer)  # type: ignore[method-assign]
-        for parameter, _, _ in self._replica.gradient_views:
+        for place in self._replica.trained:
             # weakly: the collector of cycles cannot see through a tensor's hooks
-            parameter.register_post_accumulate_grad_hook(touch)  # type: ignore[no-untyped-call]
+            place.parameter.register_post_accumulate_grad_hook(watcher(place))  # type: ignore[no-untyped-call]
         torch.autograd.backward = _watched_backward
         self._seat.face = self
 
-    def _backward_returned(self, tensors: Any) -> None:
-        if not self._touched:
+    def _fill(self, place: Trained) -> None:
+        """Backward, still under way, has filled a parameter's gradient."""
+        replica = self._replica
+        assert replica is not None
+        if self._accumulates or not replica.is_settled or self._seat.is_simulated:
+            if not replica.is_settled:
+                replica.filled_first.append(place.index)
+            self._filled.add(place.index)
             return
+        if place.index in self._filled:
+            raise ConfigError(
+                f"backward filled the gradient of a parameter of shape {tuple(place.parameter.shape)} twice.\n"
+                "  Use torch.utils.checkpoint with use_reentrant=False."
+            )
+        if not self._unfilled:
+            self._unfilled = list(self._per_bucket)
+        self._filled.add(place.index)
+        place.give()
+        if place.parameter.grad is not place.seen:
+            place.parameter.grad = None  # its memory is wanted for the next layers' gradients
+        self._unfilled[place.bucket] -= 1
+        if not self._unfilled[place.bucket]:
+            self._seat.gradient_filled(place.bucket, self._count_samples())
+
+    @cached_property
+    def _per_bucket(self) -> list[int]:
         assert self._replica is not None
-        self._touched = False
+        counts = [0] * sum(bucket.trainable for bucket in self._replica.buckets)
+        for place in self._replica.trained:
+            counts[place.bucket] += 1
+        return counts
+
+    def _backward_returned(self, tensors: Any) -> None:
+        if not self._filled:
+            return
         if isinstance(tensors, torch.Tensor) and tensors.numel() == 1:
             self._loss = tensors.detach()
+        if self._accumulates:
+            self._num_gradients += 1
+            self._filled.clear()
+            return
         self._share_gradient()
 
     def _share_gradient(self) -> None:
-        assert self._replica is not None
+        replica = self._replica
+        assert replica is not None
         self._num_gradients += 1
-        self._replica.collect()
+        if replica.loss is not None:
+            replica.loss.fill_(0.0 if self._loss is None else float(self._loss))
+        self._seat.settle()
+        if len(self._unfilled) == 0:
+            replica.give()
+        elif any(self._unfilled):
+            with torch.no_grad():
+                for place in replica.trained:
+                    if place.index not in self._filled:
+                        place.give()
+        self._filled.clear()
+        self._unfilled = []
         self._seat.backward_finished(self._count_samples())
-        self._replica.expose()
+        replica.expose()
         self._has_gradient = True
 
-    def _step_function(self) -> Callable[..., None]:
-        def step(optimizer: Optimizer, closure: Callable[[], Any] | None = None) -> None:
-            if closure is not None:
-                raise ConfigError(
-                    "optimizer.step was given a closure, and no strategy here can run one yet.\n"
-                    "  Use an optimizer that steps without one, such as SGD or Adam."
-                )
+    def _step_function(self) -> Callable[..., Any]:
+        def step(optimizer: Optimizer, closure: Callable[[], Any] | None = None) -> Any:
             optimizer._opt_called = True  # type: ignore[attr-defined]
+            loss = None if closure is None else self._run_closure(closure)
             self._finish_step()
+            return loss
 
         # torch's schedulers mark the step they watch and warn when it was replaced; this one tells them itself
         step._wrapped_by_lr_sched = True  # type: ignore[attr-defined]
         return step
+
+    def _run_closure(self, closure: Callable[[], Any]) -> Any:
+        """The loss that a closure gives; an optimizer that needs closures makes its whole step here.
+
+        Every call of the closure is one reduction, of its gradient and of its loss: with losses of their
+        own, workers would search along their lines in different numbers of steps.
+        """
+        replica = self._replica
+        assert replica is not None
+        if not replica.needs_closure:
+            with torch.enable_grad():
+                return closure()
+        self._seat.check_closures()
+
+        def shared_closure() -> Any:
+            loss = closure()
+            assert replica.loss is not None
+            return replica.loss[0].to(loss.dtype) if isinstance(loss, torch.Tensor) else float(replica.loss[0])
+
+        loss = replica.step(shared_closure)
+        replica.has_stepped = True
+        return loss
 
     def _finish_step(self) -> None:
         assert self._replica is not None
@@ -100,19 +184,37 @@ class TorchWorker(Worker):
         if not self._has_gradient:  # the script filled .grad itself
             self._share_gradient()
         self._has_gradient = False
-        self._replica.collect()
+        self._replica.keep()
         loss = None if self._loss is None else float(self._loss)
         self._loss = None
         self._seat.step_finished(self._count_samples(), loss)
         self._count_step()
 
+    def _finish_plain_step(self) -> None:
+        self._seat.step_finished(self._samples, None)
+        self._count_step()
+
+    @contextmanager
+    def accumulate(self) -> Iterator[None]:
+        """Add up gradients without sharing them; the next backward outside shares the sum."""
+        self._accumulates = True
+        try:
+            with getattr(self._seat, "no_sync", nullcontext)():
+                yield
+        finally:
+            self._accumulates = False
+
     def report(self, **numbers: Any) -> None:
         told: dict[str, Any] = {n: v.detach() if isinstance(v, torch.Tensor) else v for n, v in numbers.items()}
         super().report(**told)
 
-    def share(self, loader: "DataLoader[Any]") -> Iterator[Any]:
-        """This worker's part of each global batch; `batch_size` is per worker, as with DDP."""
+    def share(self, data: Any, batch_size: int | None = None, shuffle: bool = True) -> Iterator[Any]:
+        """This worker's part of each global batch of a DataLoader, or of a dataset with a batch_size.
+
+        `batch_size` is per worker, as with DDP.
+        """
         epoch = self._begin_share()
+        loader = data if isinstance(data, DataLoader) or batch_size is None else DataLoader(data, batch_size, shuffle)
         if isinstance(self._seat, Alone):
             yield from loader
             return
@@ -125,8 +227,8 @@ class TorchWorker(Worker):
             raise ConfigError("the loader has no batch_size, so its batches cannot be shared.\n  Give it one.")
         num_samples = len(loader.sampler)  # type: ignore[arg-type]
         self._seat.plan(self._num_epochs, num_samples, loader.batch_size, loader.drop_last)
-        if self.num_workers == 1:
-            mine, sizes = _in_process(loader), _sizes(num_samples, loader.batch_size)
+        if self.num_workers == 1 and self._seat.global_batch is None:
+            mine, sizes = self._whole(loader), _sizes(num_samples, loader.batch_size)
         else:
             batches = self._my_batches(loader, loader.batch_size, epoch)
             mine, sizes = self._of_batches(loader, batches), [len(batch) for batch in batches]
@@ -134,17 +236,52 @@ class TorchWorker(Worker):
 
     def _my_batches(self, loader: "DataLoader[Any]", batch_size: int, epoch: int) -> list[list[int]]:
         order = same_order(loader, self._seat.seed, epoch)
-        spans = global_batches(len(order), self.num_workers, batch_size, loader.drop_last)
+        spans = global_batches(len(order), self.num_workers, batch_size, loader.drop_last, self._seat.global_batch)
         parts = [portion(span, self.rank, self.num_workers) for span in spans]
         return [order[start:stop] for start, stop in parts]
 
     def _of_batches(self, loader: "DataLoader[Any]", batches: list[list[int]]) -> "DataLoader[Any]":
+        generator = torch.Generator().manual_seed(self._seat.seed)
         return DataLoader(
             loader.dataset,
             batch_sampler=_Batches(batches),
             collate_fn=loader.collate_fn,
-            generator=torch.Generator().manual_seed(self._seat.seed),
+            generator=generator,
+            **self._processes(loader),
         )
+
+    def _whole(self, loader: "DataLoader[Any]") -> "DataLoader[Any]":
+        """The loader's own batches, by processes that end with this one."""
+        if not loader.num_workers:
+            return loader
+        return DataLoader(
+            loader.dataset,
+            batch_size=loader.batch_size,
+            sampler=loader.sampler,
+            collate_fn=loader.collate_fn,
+            drop_last=loader.drop_last,
+            generator=loader.generator,
+            **self._processes(loader),
+        )
+
+    def _processes(self, loader: "DataLoader[Any]") -> dict[str, Any]:
+        """How a loader reads ahead; simulated workers do not go with processes of their own."""
+        if not loader.num_workers or self._seat.is_simulated:
+            return {}
+        return {
+            "num_workers": loader.num_workers,
+            "prefetch_factor": loader.prefetch_factor,
+            "timeout": loader.timeout,
+            "multiprocessing_context": loader.multiprocessing_context,
+            "worker_init_fn": partial(_begin_loading, loader.worker_init_fn),
+        }
+
+
+def _begin_loading(init: Callable[[int], None] | None, number: int) -> None:
+    """The start of a process that loads batches: it ends when its worker does, however that ends."""
+    die_with_parent()
+    if init is not None:
+        init(number)
 
 
 class _Batches(Sampler[list[int]]):
@@ -160,20 +297,6 @@ class _Batches(Sampler[list[int]]):
         return len(self._batches)
 
 
-def _in_process(loader: "DataLoader[Any]") -> "DataLoader[Any]":
-    """The same batches without worker processes, which do not go with simulated workers."""
-    if not loader.num_workers:
-        return loader
-    return DataLoader(
-        loader.dataset,
-        batch_size=loader.batch_size,
-        sampler=loader.sampler,
-        collate_fn=loader.collate_fn,
-        drop_last=loader.drop_last,
-        generator=loader.generator,
-    )
-
-
 def _sizes(num_samples: int, batch_size: int) -> list[int]:
     """The sizes of a loader's own batches, the last one smaller if it does not divide."""
     return [min(batch_size, num_samples - start) for start in range(0, num_samples, batch_size)]
@@ -186,30 +309,35 @@ def join_torch(seat: Seat, model: nn.Module, optimizer: Optimizer, strategy: Str
             f"weft.join was given a {type(model).__name__} and a {type(optimizer).__name__}, "
             "but wants a torch model and its optimizer.\n  Use weft.join(model, optimizer)."
         )
-    if isinstance(seat, Alone):
+    if seat.is_plain:
         worker = TorchWorker(seat, None)
-        optimizer.register_step_post_hook(lambda *_: worker._count_step())
-        seat.join(_ForSaving(model), strategy)  # type: ignore[arg-type]
+        optimizer.register_step_post_hook(lambda *_: worker._finish_plain_step())
+        seat.join(PlainModel(model), strategy)  # type: ignore[arg-type]
         return worker
     replica = TorchReplica(model, optimizer)
     worker = TorchWorker(seat, replica)
     worker._watch()
     seat.join(replica, strategy)
+    if replica.needs_closure:
+        seat.check_closures()
     seed = vary_by_rank(seat.rank, torch.initial_seed())
     if seed is not None:
         torch.manual_seed(seed)
     return worker
 
 
-class _ForSaving:
-    """As much of a replica as a plain loop needs: alone, the model stays the user's own."""
+class PlainModel:
+    """As much of a replica as a plain loop needs: the model stays the user's own."""
 
     buckets = ()
 
     def __init__(self, model: nn.Module) -> None:
-        self._model = model
+        self.model = model
+
+    def layout(self) -> list[str]:
+        return layout(self.model)
 
     def save(self, path: str, arrays: Any) -> None:
         from safetensors.torch import save_file
 
-        save_file({name: value.clone() for name, value in self._model.state_dict().items()}, path)
+        save_file({name: value.clone() for name, value in self.model.state_dict().items()}, path)

@@ -1,138 +1,189 @@
 """A torch model and optimizer as flat buckets: parameters become views of the buckets' memory."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from weft.adapters.torch.flat import BUCKET_BYTES_MAX, Flat, bucketed, by_type
+from weft.adapters.torch.sliced import SlicedUpdate, works_element_by_element
 from weft.core.errors import ConfigError
 from weft.core.names import GRADIENT, PARAMS, Bucket
-from weft.core.seat import Replica
-
-BUCKET_BYTES_MAX = 4 << 20
-ALIGN_BYTES = 64
+from weft.core.seat import Places
 
 
-class Flat:
-    """Tensors of one type laid one after another in one piece of memory, each aligned to a cache line.
+class Trained:
+    """A trained parameter, where its gradient goes (`given`) and where the one to be applied is (`seen`)."""
 
-    Behind each tensor is room for one number more. In a gradient it is the flag: not 0 where the tensor
-    has a gradient. It travels, is summed and is averaged with the bucket, so everybody who applies the
-    bucket knows whether anybody had a gradient, and skips the tensor alike if nobody had.
-    """
+    __slots__ = ("bucket", "flag", "given", "given_flags", "index", "parameter", "seen", "seen_flags")
 
-    def __init__(self, tensors: Sequence[Tensor]) -> None:
-        self.tensors = tensors
-        self.starts: list[int] = []
-        end = 0
-        for tensor in tensors:
-            align = ALIGN_BYTES // tensor.element_size()
-            start = -(-end // align) * align
-            self.starts.append(start)
-            end = start + tensor.numel() + 1
-        self.num_elements = end
-        self.memory = torch.zeros(end, dtype=tensors[0].dtype)
+    def __init__(self, index: int, parameter: Tensor) -> None:
+        self.index = index
+        self.parameter = parameter
+        self.bucket = 0
+        self.flag = 0
+        self.given: Tensor
+        self.seen: Tensor
+        self.given_flags: Any
+        self.seen_flags: Any
 
-    def views(self, memory: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """Each tensor with its place in `memory` and its flag."""
-        for tensor, start in zip(self.tensors, self.starts, strict=True):
-            end = start + tensor.numel()
-            yield tensor, memory[start:end].view(tensor.shape), memory[end]
+    def give(self) -> None:
+        """Copy `.grad` to where the worker's contribution is."""
+        self._put(self.given, self.given_flags)
 
-    def adopt(self) -> None:
-        """Let the tensors live in this memory."""
-        with torch.no_grad():
-            for tensor, view, _ in self.views(self.memory):
-                view.copy_(tensor)
-                tensor.data = view
+    def keep(self) -> None:
+        """See to it that what stands in `.grad` now is what will be applied."""
+        if self.parameter.grad is not self.seen:
+            self._put(self.seen, self.seen_flags)
+
+    def _put(self, place: Tensor, flags: Any) -> None:
+        grad = self.parameter.grad
+        flags[self.flag] = grad is not None
+        if grad is None:
+            place.zero_()
+        elif grad.layout is not torch.strided:
+            raise ConfigError(
+                f"a parameter of shape {tuple(self.parameter.shape)} has a sparse gradient, which is not shared.\n"
+                "  Use sparse=False in its layer."
+            )
+        elif grad.data_ptr() != place.data_ptr():
+            place.copy_(grad)
+
+    def expose(self) -> None:
+        """Let `.grad` be the gradient to be applied, if anybody had one."""
+        self.parameter.grad = self.seen if self.seen_flags[self.flag] else None
 
 
 class TorchReplica:
-    """Trained parameters in buckets, last first (the order of backward); float buffers in a last bucket.
+    """Trained parameters in buckets, in the order of backward; float buffers in last buckets.
 
     `apply` runs the user's own optimizer: buckets that are not given have no gradient meanwhile, which
-    every torch optimizer skips.
+    every torch optimizer skips. An optimizer with a closure makes its steps itself; the loss that its
+    closure found is a last bucket of one number, so that all workers search along the same line.
     """
 
     def __init__(self, model: nn.Module, optimizer: Optimizer) -> None:
         self.model = model
         self.optimizer = optimizer
         self.brought = (model, optimizer)
-        self._step: Callable[[], Any] = optimizer.step
+        self.step: Callable[..., Any] = optimizer.step
+        """The optimizer's own step, before anybody watched it."""
+        self.has_stepped = False
+        """A closure's step has already moved the parameters."""
         trained = [p for p in model.parameters() if p.requires_grad]
         self._frozen = [p for p in model.parameters() if not p.requires_grad]
-        buffers = [b for b in model.buffers() if b.is_floating_point()]
-        _check(optimizer, model, trained, buffers)
-        groups = [*_bucketed(list(reversed(trained))), *_by_type(buffers)]
-        self._flats = [Flat(group) for group in groups]
-        for flat in self._flats:
-            flat.adopt()
-        num_trained = len(groups) - len(_by_type(buffers))
-        self._gradients = [torch.zeros_like(flat.memory) for flat in self._flats[:num_trained]]
+        self._buffers = [b for b in model.buffers() if b.is_floating_point()]
+        _check(optimizer, model, trained, self._buffers)
+        self.trained = [Trained(index, parameter) for index, parameter in enumerate(trained)]
+        self.filled_first: list[int] = []
+        """Which parameters the first backward filled, in its order."""
+        self.needs_closure = requires_closure(optimizer)
+        self.loss = torch.zeros(1, dtype=torch.float64) if self.needs_closure else None
+        self.buckets: tuple[Bucket, ...] = ()
+        self.is_settled = False
+        self._flats: list[Flat] = []
+        self._arrays: dict[str, Sequence[Any]] = {}
+        self._sliced: SlicedUpdate | None = None
+
+    @property
+    def shares_update(self) -> bool:
+        return works_element_by_element(self.optimizer)
+
+    def order(self) -> Sequence[int]:
+        filled = list(dict.fromkeys(self.filled_first))
+        return filled + [place.index for place in reversed(self.trained) if place.index not in set(filled)]
+
+    def settle(
+        self,
+        order: Sequence[int] | None = None,
+        place: Callable[[Sequence[Bucket]], Places] | None = None,
+        bucket_bytes_max: int | None = None,
+    ) -> None:
+        tensors = [self.trained[index].parameter for index in (self.order() if order is None else order)]
+        trained = bucketed(tensors, bucket_bytes_max or BUCKET_BYTES_MAX)
+        kept = by_type([*self._buffers, *([] if self.loss is None else [self.loss])])
+        self._flats = [Flat(group) for group in (*trained, *kept)]
         self.buckets = tuple(
-            Bucket(flat.num_elements, flat.memory.element_size(), i < num_trained) for i, flat in enumerate(self._flats)
+            Bucket(flat.num_elements, flat.itemsize, i < len(trained)) for i, flat in enumerate(self._flats)
         )
-        self._arrays = {
-            PARAMS: [flat.memory.numpy() for flat in self._flats],
-            GRADIENT: [memory.numpy() for memory in self._gradients],
-        }
-        self.gradient_views = [
-            each for flat, memory in zip(self._flats, self._gradients, strict=False) for each in flat.views(memory)
-        ]
-        """Every trained parameter, its place in the slot `gradient`, and its flag."""
+        places = (place or own_places)(self.buckets)
+        self._arrays = {PARAMS: places.params, GRADIENT: places.seen, "given": places.given}
+        for flat, array in zip(self._flats, places.params, strict=True):
+            flat.adopt(torch.from_numpy(array))
+        self._settle_gradients(places)
+        if places.spans is not None:
+            self._sliced = SlicedUpdate(self.optimizer, self._flats[: len(trained)], places)
+        self.is_settled = True
+
+    def _settle_gradients(self, places: Places) -> None:
+        known = {id(place.parameter): place for place in self.trained}
+        for bucket, (flat, given, seen) in enumerate(zip(self._flats, places.given, places.seen, strict=False)):
+            views = flat.views(torch.from_numpy(given)), flat.views(torch.from_numpy(seen))
+            for tensor, flag, mine, reduced in zip(flat.tensors, flat.flags(), *views, strict=True):
+                place = known[id(tensor)]
+                place.bucket, place.flag, place.given, place.seen = bucket, flag, mine, reduced
+                place.given_flags, place.seen_flags = given, seen
 
     def layout(self) -> Sequence[str]:
-        named = [*self.model.named_parameters(), *self.model.named_buffers()]
-        return [f"{name} {tuple(tensor.shape)} {tensor.dtype}" for name, tensor in named]
+        return layout(self.model)
 
     def array(self, slot: str, bucket: int) -> Any:
         return self._arrays[slot][bucket]
 
-    def collect(self) -> None:
-        """Copy what stands in the parameters' `.grad` into the slot `gradient`."""
+    def give(self) -> None:
+        """Copy what stands in the parameters' `.grad` to where the worker's contribution is."""
         with torch.no_grad():
-            for parameter, view, flag in self.gradient_views:
-                grad = parameter.grad
-                flag.fill_(grad is not None)
-                if grad is None:
-                    view.zero_()
-                elif grad.layout is not torch.strided:
-                    raise ConfigError(
-                        f"a parameter of shape {tuple(parameter.shape)} has a sparse gradient, which is not shared.\n"
-                        "  Use sparse=False in its layer."
-                    )
-                elif grad.data_ptr() != view.data_ptr():
-                    view.copy_(grad)
+            for place in self.trained:
+                place.give()
+
+    def keep(self) -> None:
+        """See to it that what stands in the parameters' `.grad` now is what will be applied."""
+        with torch.no_grad():
+            for place in self.trained:
+                place.keep()
 
     def expose(self) -> None:
-        """Let the parameters' `.grad` be the slot `gradient`, where anybody had a gradient."""
-        for parameter, view, flag in self.gradient_views:
-            parameter.grad = view if flag else None
+        """Let the parameters' `.grad` be the gradient to be applied, where anybody had one."""
+        for place in self.trained:
+            place.expose()
 
     def apply(self, gradients: Mapping[int, Any], scale: float, hyper: Any | None) -> None:
-        before = [(parameter, parameter.grad) for parameter, _, _ in self.gradient_views]
-        own = all(gradients.get(b) is self._arrays[GRADIENT][b] for b in range(len(self._gradients)))
-        if not own:
-            for parameter, _ in before:
-                parameter.grad = None
-            for bucket, array in gradients.items():
-                # a copy: other receivers share the array, and an optimizer may write to its gradients
-                for parameter, view, flag in self._flats[bucket].views(torch.from_numpy(array.copy())):
-                    parameter.grad = view if flag else None
+        if self.has_stepped:
+            self.has_stepped = False
+            return
+        seen = self._arrays[GRADIENT]
+        if all(gradients.get(bucket) is array for bucket, array in enumerate(seen)):
+            if self._sliced is not None and scale == 1.0 and hyper is None:
+                self._sliced.step()
+            else:
+                self._step_with(hyper, scale)
+            return
+        before = [(place.parameter, place.parameter.grad) for place in self.trained]
+        for parameter, _ in before:
+            parameter.grad = None
+        for bucket, array in gradients.items():
+            # a copy: other receivers share the array, and an optimizer may write to its gradients
+            own = array.copy()
+            flat = self._flats[bucket]
+            for parameter, view, flag in zip(
+                flat.tensors, flat.views(torch.from_numpy(own)), flat.flags(), strict=True
+            ):
+                parameter.grad = view if own[flag] else None
         try:
             self._step_with(hyper, scale)
         finally:
-            if not own:
-                for parameter, grad in before:
-                    parameter.grad = grad
+            for parameter, grad in before:
+                parameter.grad = grad
 
     def _step_with(self, hyper: Any | None, scale: float) -> None:
         """The optimizer's own step, with other hyper-parameters meanwhile; what it keeps in its groups stays."""
         if hyper is None and scale == 1.0:
-            self._step()
+            self.step()
             return
         groups = self.optimizer.param_groups
         changed = [dict(values) for values in hyper] if hyper is not None else [{} for _ in groups]
@@ -148,18 +199,14 @@ class TorchReplica:
         for group, values in zip(groups, changed, strict=True):
             group.update(values)
         try:
-            self._step()
+            self.step()
         finally:
             for group, values in zip(groups, before, strict=True):
                 group.update(values)
 
     def hyper(self) -> Any:
         return [
-            {
-                name: value.clone() if isinstance(value, Tensor) else value
-                for name, value in group.items()
-                if name != "params"
-            }
+            {name: _plain(value) for name, value in group.items() if name != "params"}
             for group in self.optimizer.param_groups
         ]
 
@@ -172,21 +219,27 @@ class TorchReplica:
                     "  Set requires_grad before joining."
                 )
 
-    def adopt(self, other: Replica) -> None:
-        assert isinstance(other, TorchReplica)
-        with torch.no_grad():
-            for mine, theirs in zip(_values(self.model), _values(other.model), strict=True):
-                mine.copy_(theirs)
+    def values(self) -> Sequence[Any]:
+        tensors = [*self.model.parameters(), *self.model.buffers()]
+        return [
+            (t.view(torch.int16) if t.dtype == torch.bfloat16 else t).numpy() for t in (t.detach() for t in tensors)
+        ]
 
     def twin(self) -> "TorchReplica":
         memo: dict[int, Any] = {}
         model = deepcopy(self.model, memo)
         optimizer = deepcopy(self.optimizer, memo)
-        return TorchReplica(model, optimizer)
+        twin = TorchReplica(model, optimizer)
+        twin.filled_first = list(self.order())
+        twin.settle()
+        return twin
 
     def save(self, path: str, arrays: Sequence[Any]) -> None:
         from safetensors.torch import save_file
 
+        if not self.is_settled:
+            save_file({name: value.clone() for name, value in self.model.state_dict().items()}, path)
+            return
         mine = [array.copy() for array in self._arrays[PARAMS]]
         for array, value in zip(self._arrays[PARAMS], arrays, strict=True):
             array[:] = value
@@ -195,27 +248,27 @@ class TorchReplica:
             array[:] = value
 
 
-def _values(model: nn.Module) -> list[Tensor]:
-    return [*model.parameters(), *model.buffers()]
+def layout(model: nn.Module) -> list[str]:
+    """A line for each tensor of a model, to compare between workers."""
+    named = [*model.named_parameters(), *model.named_buffers()]
+    return [f"{name} {tuple(tensor.shape)} {tensor.dtype}" for name, tensor in named]
 
 
-def _by_type(tensors: Sequence[Tensor]) -> list[list[Tensor]]:
-    types = list(dict.fromkeys(tensor.dtype for tensor in tensors))
-    return [[tensor for tensor in tensors if tensor.dtype == kind] for kind in types]
+def own_places(buckets: Sequence[Bucket]) -> Places:
+    """Ordinary memory of this process; what is given is what is seen."""
+    params = [np.zeros(bucket.num_elements, f"f{bucket.itemsize}") for bucket in buckets]
+    gradient = [np.zeros(bucket.num_elements, f"f{bucket.itemsize}") for bucket in buckets if bucket.trainable]
+    return Places(params, gradient, gradient)
 
 
-def _bucketed(tensors: Sequence[Tensor]) -> list[list[Tensor]]:
-    """Tensors in order, in groups of one type and at most BUCKET_BYTES_MAX (or a single tensor)."""
-    buckets: list[list[Tensor]] = []
-    for group in _by_type(tensors):
-        size = BUCKET_BYTES_MAX + 1
-        for tensor in group:
-            if size + tensor.nbytes > BUCKET_BYTES_MAX:
-                buckets.append([])
-                size = 0
-            buckets[-1].append(tensor)
-            size += tensor.nbytes
-    return buckets
+def requires_closure(optimizer: Optimizer) -> bool:
+    """True for an optimizer that computes the gradient again and again in one step, as LBFGS does."""
+    closure = inspect.signature(type(optimizer).step).parameters.get("closure")
+    return closure is not None and closure.default is inspect.Parameter.empty
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, Tensor) else value
 
 
 def _check(optimizer: Optimizer, model: nn.Module, trained: Sequence[Tensor], buffers: Sequence[Tensor]) -> None:
@@ -234,6 +287,6 @@ def _check(optimizer: Optimizer, model: nn.Module, trained: Sequence[Tensor], bu
     for tensor in [*trained, *buffers]:
         if tensor.device.type != "cpu" or tensor.dtype not in (torch.float16, torch.float32, torch.float64):
             raise ConfigError(
-                f"the model has a tensor of {tensor.dtype} on '{tensor.device}', which is not simulated.\n"
+                f"the model has a tensor of {tensor.dtype} on '{tensor.device}', which is not shared yet.\n"
                 "  Use float16, float32 or float64 on the CPU."
             )

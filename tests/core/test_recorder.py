@@ -27,7 +27,7 @@ from weft.core.events import (
 )
 from weft.core.names import Buffer
 from weft.sim.compute import PerSample
-from weft.sim.recorder import FLUSH_AT, Recording, TraceHash, node_rng, replay
+from weft.core.recorder import FLUSH_AT, Recording, TraceHash, node_rng, replay
 from weft.topologies import Torus
 
 TESTS = Path(__file__).parents[1]

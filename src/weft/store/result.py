@@ -1,23 +1,28 @@
-"""The model that a simulated run results in, and how far the replicas are from one another."""
+"""The model that a run results in, and how far the replicas are from one another."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from weft.core.names import PARAMS, Result
-from weft.core.seat import Replica
 from weft.core.world import World
-from weft.store.numpy import reduce_arrays
+from weft.store.reduction import reduce_arrays
 
 Array = NDArray[Any]
+
+
+class HasArrays(Protocol):
+    """A replica, or a copy of one."""
+
+    def array(self, slot: str, bucket: int) -> Any: ...
 
 
 class ResultModel:
     """Looks at all replicas of a run; changes none."""
 
-    def __init__(self, which: Result, world: World, replicas: Sequence[Replica]) -> None:
+    def __init__(self, which: Result, world: World, replicas: Sequence[HasArrays]) -> None:
         self._which = which
         self._world = world
         self._replicas = replicas

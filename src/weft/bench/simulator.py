@@ -1,26 +1,24 @@
 """Measures the simulator: peers over ghost stores, events per second, in alternating blocks."""
 
 import time
-from random import Random
-from statistics import median
 from typing import Any
 
+from weft.bench.statistics import interval
 from weft.config.registry import strategy as strategy_of
 from weft.core.names import Bucket
+from weft.core.recorder import TraceHash
 from weft.core.world import World
 from weft.cost.links import Link
 from weft.engines.machine import machine
 from weft.sim.compute import PerSample
 from weft.sim.network import HostLinks
 from weft.sim.program import GhostProgram
-from weft.sim.recorder import TraceHash
 from weft.sim.reports import NoReports
 from weft.sim.simulation import Simulation
 from weft.store.ghost import GhostStore
 
 BARS = {"off": 200_000, "on": 100_000}
 WORLDS = {"gossip(topology=torus), 64": ("gossip(topology=torus)", 64, 40), "ssp, 64": ("ssp", 64, 120)}
-BOOTSTRAPS = 1000
 
 
 def measure_simulator(blocks: int) -> dict[str, Any]:
@@ -37,13 +35,13 @@ def measure_simulator(blocks: int) -> dict[str, Any]:
             events[world] = facts.num_events
     rows = []
     for (world, recorder), measured in rates.items():
-        low, high = bounds(measured)
+        middle, low, high = interval(measured)
         rows.append(
             {
                 "world": world,
                 "recorder": recorder,
                 "events": events[world],
-                "events_per_s": median(measured),
+                "events_per_s": middle,
                 "low": low,
                 "high": high,
                 "bar": BARS[recorder],
@@ -66,10 +64,3 @@ def ghost_simulation(text: str, num_workers: int, num_steps: int, recorder: Trac
     network = HostLinks(hosts, [Link(5e-4, 125e6)] * num_workers, Link(5e-6, 5e9))
     compute = PerSample([1e-3] * num_workers)
     return Simulation(strategy, world, stores, programs, network, compute, NoReports(), 0, recorder)
-
-
-def bounds(values: list[float]) -> tuple[float, float]:
-    """The bootstrap 95 % interval of the median."""
-    rng = Random(0)
-    medians = sorted(median(rng.choices(values, k=len(values))) for _ in range(BOOTSTRAPS))
-    return medians[BOOTSTRAPS * 25 // 1000], medians[BOOTSTRAPS * 975 // 1000 - 1]

@@ -7,7 +7,7 @@ from weft.adapters.arrays import ArrayReplica
 from weft.core.names import Bucket, Result, Roles
 from weft.core.rules import SGD
 from weft.core.world import World
-from weft.sim.result import ResultModel
+from weft.store.result import ResultModel
 
 
 def replicas(*values: float) -> list[ArrayReplica]:

@@ -2,13 +2,13 @@
 
 import pytest
 
-from weft.engines import simulator_bench
-from weft.engines.simulator_bench import bounds, ghost_simulation, measure_simulator
-from weft.sim.recorder import TraceHash
+from weft.bench import simulator
+from weft.bench.simulator import ghost_simulation, measure_simulator
+from weft.core.recorder import TraceHash
 
 
 def test_a_report_has_a_row_for_each_world_with_and_without_the_recorder(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simulator_bench, "WORLDS", {"small": ("gossip(topology=torus)", 4, 3)})
+    monkeypatch.setattr(simulator, "WORLDS", {"small": ("gossip(topology=torus)", 4, 3)})
     report = measure_simulator(2)
     assert report["benchmark"] == "simulator"
     assert [(row["world"], row["recorder"], row["bar"]) for row in report["rows"]] == [
@@ -25,11 +25,3 @@ def test_the_worlds_run_to_their_end_and_repeat() -> None:
     facts = [ghost_simulation("ssp", 4, 5, recorder).run() for recorder in recorders]
     assert facts[0].steps == facts[1].steps == [5] * 4
     assert recorders[0].hexdigest() == recorders[1].hexdigest()
-
-
-def test_the_interval_of_a_median_holds_it_and_repeats() -> None:
-    values = [float(i) for i in range(1, 16)]
-    low, high = bounds(values)
-    assert 1 < low < 8 < high < 15
-    assert bounds(values) == (low, high)
-    assert bounds([5.0]) == (5.0, 5.0)

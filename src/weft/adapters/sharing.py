@@ -1,0 +1,89 @@
+"""Values that processes of a host share: arrays and tensors in one nameless file, the rest as plain data.
+
+Every process maps the file privately: it sees what was loaded once, and what it writes stays its own.
+"""
+
+import mmap
+import os
+import sys
+from typing import Any
+
+import msgspec
+import numpy as np
+
+ALIGN = 64
+PLAIN = (type(None), bool, int, float, str, bytes)
+
+
+class NotShareable(Exception):
+    """A value that has no plain form; every process loads it for itself."""
+
+
+class Memory:
+    """Where arrays are put one after another."""
+
+    def __init__(self, fd: int, start: int) -> None:
+        self._fd = fd
+        self.stop = start
+
+    def put(self, array: Any) -> dict[str, Any]:
+        """Write an array; what to find it by."""
+        contiguous = np.ascontiguousarray(array)
+        start = -(-self.stop // ALIGN) * ALIGN
+        self.stop = start + contiguous.nbytes
+        os.ftruncate(self._fd, max(self.stop, os.fstat(self._fd).st_size))
+        raw, done = contiguous.reshape(-1).view(np.uint8).data, 0
+        while done < len(raw):
+            done += os.pwrite(self._fd, raw[done:], start + done)
+        return {"start": start, "dtype": contiguous.dtype.str, "shape": list(array.shape)}
+
+
+def store(fd: int, start: int, value: Any) -> tuple[bytes | None, int]:
+    """Put a value into the file from `start` on: its form (b'' if it has none) and where it ends."""
+    memory = Memory(fd, start)
+    try:
+        return msgspec.msgpack.encode(_form(value, memory)), memory.stop
+    except NotShareable:
+        return b"", start
+
+
+def load(fd: int, form: bytes) -> Any:
+    """The value of a form, its arrays lying in the file."""
+    size = os.fstat(fd).st_size
+    memory = mmap.mmap(fd, size, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE) if size else None
+    return _value(msgspec.msgpack.decode(form), memory)
+
+
+def _form(value: Any, memory: Memory) -> Any:
+    torch: Any = sys.modules.get("torch")
+    if isinstance(value, PLAIN):
+        return {"is": "plain", "value": value}
+    if isinstance(value, list | tuple) and type(value) in (list, tuple):
+        return {"is": type(value).__name__, "items": [_form(item, memory) for item in value]}
+    if type(value) is dict and all(isinstance(key, str) for key in value):
+        return {"is": "dict", "items": {key: _form(item, memory) for key, item in value.items()}}
+    if type(value) is np.ndarray and not value.dtype.hasobject:
+        return {"is": "array", **memory.put(value)}
+    if torch is not None and type(value) is torch.Tensor and value.device.type == "cpu" and not value.requires_grad:
+        if value.dtype == torch.bfloat16 or value.layout is not torch.strided:
+            raise NotShareable
+        return {"is": "tensor", **memory.put(value.numpy())}
+    raise NotShareable
+
+
+def _value(form: Any, memory: mmap.mmap | None) -> Any:
+    kind = form["is"]
+    if kind == "plain":
+        return form["value"]
+    if kind == "dict":
+        return {key: _value(item, memory) for key, item in form["items"].items()}
+    if kind in ("list", "tuple"):
+        items = [_value(item, memory) for item in form["items"]]
+        return items if kind == "list" else tuple(items)
+    shape, dtype = form["shape"], np.dtype(form["dtype"])
+    count = int(np.prod(shape, dtype=np.int64))
+    if memory is None or not count:
+        array = np.zeros(shape, dtype)
+    else:
+        array = np.frombuffer(memory, dtype, count, form["start"]).reshape(shape)
+    return array if kind == "array" else sys.modules["torch"].from_numpy(array)

@@ -1,0 +1,72 @@
+"""Tensors of one type laid one after another in one piece of memory, each aligned to a cache line."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+BUCKET_BYTES_MAX = 4 << 20
+ALIGN_BYTES = 64
+
+
+class Flat:
+    """The layout of one bucket.
+
+    Behind each tensor is room for one number more. In a gradient it is the flag: not 0 where the tensor
+    has a gradient. It travels, is summed and is averaged with the bucket, so everybody who applies the
+    bucket knows whether anybody had a gradient, and skips the tensor alike if nobody had.
+    """
+
+    def __init__(self, tensors: Sequence[Tensor]) -> None:
+        self.tensors = tensors
+        self.starts: list[int] = []
+        end = 0
+        for tensor in tensors:
+            align = ALIGN_BYTES // tensor.element_size()
+            start = -(-end // align) * align
+            self.starts.append(start)
+            end = start + tensor.numel() + 1
+        self.num_elements = end
+        self.itemsize = tensors[0].element_size()
+
+    def views(self, memory: Tensor) -> list[Tensor]:
+        """Each tensor's place in `memory`, in its shape."""
+        return [
+            memory[start : start + tensor.numel()].view(tensor.shape)
+            for tensor, start in zip(self.tensors, self.starts, strict=True)
+        ]
+
+    def flags(self) -> list[int]:
+        """Where the flag of each tensor is."""
+        return [start + tensor.numel() for tensor, start in zip(self.tensors, self.starts, strict=True)]
+
+    def stretches(self) -> list[tuple[int, int]]:
+        """Where each tensor begins and the next one does: together they are the whole bucket."""
+        return list(zip(self.starts, [*self.starts[1:], self.num_elements], strict=True))
+
+    def adopt(self, memory: Tensor) -> None:
+        """Let the tensors live in this memory, with the values that they have."""
+        with torch.no_grad():
+            for tensor, view in zip(self.tensors, self.views(memory), strict=True):
+                view.copy_(tensor)
+                tensor.data = view
+
+
+def by_type(tensors: Sequence[Tensor]) -> list[list[Tensor]]:
+    """Tensors in order, in groups of one type."""
+    types = list(dict.fromkeys(tensor.dtype for tensor in tensors))
+    return [[tensor for tensor in tensors if tensor.dtype == kind] for kind in types]
+
+
+def bucketed(tensors: Sequence[Tensor], bytes_max: int) -> list[list[Tensor]]:
+    """Tensors in order, in groups of one type and at most `bytes_max` (or a single tensor)."""
+    buckets: list[list[Tensor]] = []
+    for group in by_type(tensors):
+        size = bytes_max + 1
+        for tensor in group:
+            if size + tensor.nbytes > bytes_max:
+                buckets.append([])
+                size = 0
+            buckets[-1].append(tensor)
+            size += tensor.nbytes
+    return buckets

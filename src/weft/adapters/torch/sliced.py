@@ -1,0 +1,258 @@
+"""The optimizer's work shared out: each worker updates its stretch of the one copy of the parameters.
+
+Only for optimizers that work element by element: then a stretch of a flat bucket is as good a parameter
+as any. The user's optimizer stays the one that the script sees; its hyper-parameters are read before
+every step, and its state is put together whenever somebody asks for it.
+"""
+
+from collections.abc import Iterator, Sequence
+from types import MethodType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from weft.adapters.torch.flat import Flat
+from weft.core.seat import Places
+
+ELEMENT_BY_ELEMENT = tuple(
+    getattr(torch.optim, name)
+    for name in ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "Rprop", "ASGD"]
+)
+
+
+def works_element_by_element(optimizer: Optimizer) -> bool:
+    """True where each number's update depends on nothing but that number's own gradient and state."""
+    return type(optimizer) in ELEMENT_BY_ELEMENT
+
+
+class Segment:
+    """A stretch of a bucket that one group of the optimizer updates as if it were one parameter."""
+
+    def __init__(self, bucket: int, group: int, first: int, start: int) -> None:
+        self.bucket = bucket
+        self.group = group
+        self.first = first
+        """The place of its first tensor in its bucket."""
+        self.last = first
+        self.start = start
+        self.stop = start
+        self.parameter: nn.Parameter
+        self.gradient: Tensor
+        self.is_shared = False
+        """Its state lives where everybody can read it."""
+
+    def place(self, params: Tensor, gradient: Tensor) -> None:
+        self.parameter = nn.Parameter(params[self.start : self.stop], requires_grad=False)
+        self.gradient = gradient[self.start : self.stop]
+        self.parameter.grad = self.gradient
+
+
+class SlicedUpdate:
+    """Runs an optimizer of the user's own kind on this worker's stretch of every bucket."""
+
+    def __init__(self, optimizer: Optimizer, flats: Sequence[Flat], places: Places) -> None:
+        assert places.spans is not None
+        self._optimizer = optimizer
+        self._flats = flats
+        self._places = places
+        self._params = [torch.from_numpy(array) for array in places.params]
+        self._seen = [torch.from_numpy(array) for array in places.seen]
+        self._flags = [flat.flags() for flat in flats]
+        self._state_names, self._scalars = _probe(optimizer)
+        self._by_tensor: set[int] = set()
+        """Buckets in which some tensor had no gradient once."""
+        groups = {id(p): i for i, group in enumerate(optimizer.param_groups) for p in group["params"]}
+        self._segments: list[list[Segment]] = []
+        for bucket, flat in enumerate(flats):
+            self._segments.append(list(self._cut(bucket, flat, groups, merge=True)))
+        self._groups = groups
+        self._inner = self._build()
+        self._take_state()
+        self._watch_state()
+
+    def _cut(self, bucket: int, flat: Flat, groups: dict[int, int], *, merge: bool) -> Iterator[Segment]:
+        """This worker's stretch of a bucket, in as few segments as there are runs of one group."""
+        assert self._places.spans is not None
+        low, high = self._places.spans[bucket]
+        segment: Segment | None = None
+        for number, (tensor, (start, stop)) in enumerate(zip(flat.tensors, flat.stretches(), strict=True)):
+            start, stop, group = max(start, low), min(stop, high), groups.get(id(tensor))
+            if start >= stop:
+                continue
+            if segment is None or not merge or segment.group != group:
+                if segment is not None:
+                    yield segment
+                segment = None if group is None else Segment(bucket, group, number, start)
+            if segment is not None:
+                segment.stop, segment.last = stop, number
+        if segment is not None:
+            yield segment
+
+    def _build(self) -> Optimizer:
+        for segment in self._all():
+            segment.place(self._params[segment.bucket], self._seen[segment.bucket])
+        groups = [
+            {**_without_params(group), "params": [s.parameter for s in self._all() if s.group == i]}
+            for i, group in enumerate(self._optimizer.param_groups)
+        ]
+        return _same_kind(self._optimizer, groups)
+
+    def _all(self) -> list[Segment]:
+        return [segment for segments in self._segments for segment in segments]
+
+    def step(self) -> None:
+        """Update this worker's stretch of every bucket."""
+        for bucket, flags in enumerate(self._flags):
+            if self._segments[bucket] and (bucket in self._by_tensor or not self._places.seen[bucket][flags].all()):
+                self._skip_unused(bucket)
+        for group, mine in zip(self._optimizer.param_groups, self._inner.param_groups, strict=True):
+            mine.update(_without_params(group))
+        for name in ("grad_scale", "found_inf"):  # a gradient scaler leaves them for fused optimizers
+            if hasattr(self._optimizer, name):
+                setattr(self._inner, name, getattr(self._optimizer, name))
+        for hook in self._optimizer._optimizer_step_pre_hooks.values():
+            hook(self._optimizer, (), {})
+        self._inner.step()
+        for hook in self._optimizer._optimizer_step_post_hooks.values():
+            hook(self._optimizer, (), {})
+        for group, mine in zip(self._optimizer.param_groups, self._inner.param_groups, strict=True):
+            group.update({name: value for name, value in _without_params(mine).items() if name not in group})
+        for segment in self._all():
+            self._share_state(segment)
+
+    def _skip_unused(self, bucket: int) -> None:
+        """Leave tensors alone that nobody had a gradient for; their bucket is cut by tensor from now on."""
+        segments = self._segments[bucket]
+        if bucket not in self._by_tensor:
+            self._by_tensor.add(bucket)
+            for segment in segments:
+                self._share_state(segment)
+            pieces = list(self._cut(bucket, self._flats[bucket], self._groups, merge=False))
+            for piece in pieces:
+                piece.place(self._params[bucket], self._seen[bucket])
+                whole = next(s for s in segments if s.first <= piece.first <= s.last)
+                state = self._inner.state.get(whole.parameter)
+                if state:
+                    scalars = {name: state[name].clone() for name in self._scalars if name in state}
+                    self._inner.state[piece.parameter] = {**self._views(piece), **scalars}
+                    piece.is_shared = True
+            for segment in segments:
+                self._forget(segment)
+            for piece in pieces:
+                self._inner.param_groups[piece.group]["params"].append(piece.parameter)
+            segments[:] = pieces
+        seen = self._places.seen[bucket]
+        for segment in segments:
+            used = bool(seen[self._flags[bucket][segment.first]])
+            segment.parameter.grad = segment.gradient if used else None
+
+    def _forget(self, segment: Segment) -> None:
+        params = self._inner.param_groups[segment.group]["params"]
+        params[:] = [parameter for parameter in params if parameter is not segment.parameter]
+        self._inner.state.pop(segment.parameter, None)
+
+    def _views(self, segment: Segment) -> dict[str, Tensor]:
+        """The shared memory of a segment's state."""
+        assert self._places.state is not None
+        return {
+            name: torch.from_numpy(self._places.state(k, segment.bucket))[segment.start : segment.stop]
+            for k, name in enumerate(self._state_names)
+        }
+
+    def _share_state(self, segment: Segment) -> None:
+        """Move what a first step made into the shared memory; tell the numbers that are one for a tensor."""
+        state = self._inner.state.get(segment.parameter)
+        if not state:
+            return
+        if not segment.is_shared:
+            segment.is_shared = True
+            for name, view in self._views(segment).items():
+                if name in state:
+                    state[name] = view.copy_(state[name])
+        for k, name in enumerate(self._scalars):
+            if name in state:
+                self._scalar_row(segment.bucket, k)[segment.first : segment.last + 1] = float(state[name])
+
+    def _scalar_row(self, bucket: int, k: int) -> Any:
+        """One number for each tensor of a bucket, behind the numbers for each element."""
+        assert self._places.state is not None
+        return self._places.state(len(self._state_names) + k, bucket)
+
+    def _watch_state(self) -> None:
+        """Let the user's optimizer give and take its whole state, as if nobody had shared its work."""
+        state_dict, load = self._optimizer.state_dict, self._optimizer.load_state_dict
+
+        def whole_state_dict(optimizer: Optimizer) -> dict[str, Any]:
+            if any(segment.is_shared for segment in self._all()) or not self._all():
+                self._gather_state()
+            try:
+                return state_dict()
+            finally:
+                optimizer.state.clear()
+
+        def load_everything(optimizer: Optimizer, state: dict[str, Any]) -> None:
+            load(state)
+            self._take_state()
+
+        self._optimizer.state_dict = MethodType(whole_state_dict, self._optimizer)  # type: ignore[method-assign]
+        self._optimizer.load_state_dict = MethodType(load_everything, self._optimizer)  # type: ignore[method-assign]
+
+    def _gather_state(self) -> None:
+        """Put everybody's state where torch keeps it, as views of the shared memory."""
+        assert self._places.state is not None
+        for bucket, flat in enumerate(self._flats):
+            rows = [torch.from_numpy(self._places.state(k, bucket)) for k in range(len(self._state_names))]
+            views = [flat.views(row) for row in rows]
+            for number, tensor in enumerate(flat.tensors):
+                if id(tensor) in self._groups:
+                    state: dict[str, Any] = {n: v[number] for n, v in zip(self._state_names, views, strict=True)}
+                    for k, (name, like) in enumerate(self._scalars.items()):
+                        state[name] = torch.tensor(float(self._scalar_row(bucket, k)[number]), dtype=like.dtype)
+                    self._optimizer.state[tensor] = state
+
+    def _take_state(self) -> None:
+        """Take over the state that the user's optimizer has, from a checkpoint or from training alone."""
+        if not self._optimizer.state:
+            return
+        assert self._places.state is not None
+        for segment in self._all():
+            views, flat = self._views(segment), self._flats[segment.bucket]
+            rows = {n: torch.from_numpy(self._places.state(k, segment.bucket)) for k, n in enumerate(self._state_names)}
+            for number in range(segment.first, segment.last + 1):
+                state = self._optimizer.state.get(flat.tensors[number], {})
+                start, stop = flat.stretches()[number][0], flat.flags()[number]
+                low, high = max(start, segment.start), min(stop, segment.stop)
+                for name, row in rows.items():
+                    if name in state:
+                        row[low:high] = state[name].reshape(-1)[low - start : high - start]
+            first = self._optimizer.state.get(flat.tensors[segment.first], {})
+            scalars = {name: torch.as_tensor(first[name]).clone() for name in self._scalars if name in first}
+            self._inner.state[segment.parameter] = {**views, **scalars}
+            segment.is_shared = True
+            self._share_state(segment)
+        self._optimizer.state.clear()
+
+
+def _same_kind(optimizer: Optimizer, groups: list[dict[str, Any]]) -> Optimizer:
+    make: Any = type(optimizer)
+    made: Optimizer = make(groups)
+    return made
+
+
+def _without_params(group: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in group.items() if name != "params"}
+
+
+def _probe(optimizer: Optimizer) -> tuple[list[str], dict[str, Tensor]]:
+    """What an optimizer of this kind keeps: names of numbers for each element, and of numbers for a tensor."""
+    kinds: dict[str, Tensor] = {}
+    for group in optimizer.param_groups:
+        parameter = nn.Parameter(torch.zeros(2, dtype=group["params"][0].dtype if group["params"] else None))
+        parameter.grad = torch.zeros_like(parameter)
+        trial = _same_kind(optimizer, [{**_without_params(group), "params": [parameter]}])
+        trial.step()
+        kinds.update({n: v for n, v in trial.state[parameter].items() if isinstance(v, Tensor)})
+    names = sorted(name for name, value in kinds.items() if value.dim())
+    return names, {name: value for name, value in sorted(kinds.items()) if not value.dim()}

@@ -1,0 +1,25 @@
+"""`weft bench allreduce`: the sum of a float32 vector over the processes of this machine."""
+
+from weft.bench.benchmark import Benchmark, Work
+from weft.bench.contender import Contender, missing_mpi, mpirun
+
+SIZES = ("64KiB", "1MiB", "16MiB", "128MiB")
+
+ALLREDUCE = Benchmark(
+    name="allreduce",
+    unit="seconds of one sum",
+    works=tuple(Work(f"{n}x{size}", size, n) for n in (2, 4) for size in SIZES),
+    contenders=(
+        Contender("gloo", "weft.bench.contenders.gloo"),
+        Contender("mpi", "weft.bench.contenders.mpi", launcher=mpirun, missing=missing_mpi),
+        Contender("memcpy", "weft.bench.contenders.memcpy", is_alone=True),
+    ),
+    bars={
+        "gloo/4x16MiB": 6.0,
+        "gloo/4x128MiB": 6.0,
+        "mpi/4x16MiB": 2.0,
+        "mpi/4x128MiB": 2.0,
+        "mpi/4x64KiB": 1 / 3,
+    },
+    block_s=0.2,
+)

@@ -1,0 +1,72 @@
+"""Contenders: ways of doing the same work, each a group of processes."""
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+"""The folder that Weft is imported from."""
+
+Launcher = Callable[[str, int, str], list[str]]
+"""The command that starts all processes of a module: (module, number of processes, task)."""
+
+
+def can_run() -> str:
+    """Nothing is missing."""
+    return ""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """Whom a benchmark lets compete, and how its processes are started."""
+
+    name: str
+    module: str
+    """What each process runs; it gets its task as its one argument."""
+    launcher: Launcher | None = None
+    """None: each process is started by itself."""
+    is_alone: bool = False
+    """One process, however many the work is for: a limit of the machine."""
+    rival: str = ""
+    """What ratios call it; of several contenders that are one rival, the faster counts."""
+    missing: Callable[[], str] = can_run
+    """Why it cannot run here, or nothing."""
+
+    @property
+    def ratio_name(self) -> str:
+        return self.rival or self.name
+
+
+def process(module: str, task: str) -> list[str]:
+    """The command of one process."""
+    return [sys.executable, "-m", module, task]
+
+
+def mpirun(module: str, num_processes: int, task: str) -> list[str]:
+    """Open MPI as its users start it; oversubscribed, it yields the core while it waits."""
+    root = ["--allow-run-as-root"] if os.getuid() == 0 else []
+    crowd = ["--oversubscribe"] if num_processes > len(os.sched_getaffinity(0)) else []
+    return [str(_mpirun()), *root, *crowd, "-n", str(num_processes), *process(module, task)]
+
+
+def missing_mpi() -> str:
+    """Why Open MPI cannot be compared with."""
+    return "" if _mpirun().exists() and find_spec("mpi4py") else "not installed: make bench-peers"
+
+
+def _mpirun() -> Path:
+    return Path(sys.executable).with_name("mpirun")
+
+
+def weft_run(module: str, num_processes: int, task: str) -> list[str]:
+    """Weft as its users start it."""
+    script = ROOT.joinpath(*module.split(".")).with_suffix(".py")
+    return [sys.executable, "-m", "weft", "run", str(script), "-n", str(num_processes), "--", task]
+
+
+def missing_weft_run() -> str:
+    """Why Weft itself cannot compete yet."""
+    return "`weft run` is not built yet"

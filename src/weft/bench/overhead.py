@@ -1,0 +1,17 @@
+"""`weft bench overhead`: one worker under Weft against the same loop without Weft."""
+
+from weft.bench.benchmark import Benchmark, Work
+from weft.bench.contender import Contender, missing_weft_run, weft_run
+from weft.bench.throughput import TRAINING
+
+OVERHEAD = Benchmark(
+    name="overhead",
+    unit="seconds of one step",
+    works=(Work("cnn", "cnn", 1),),
+    contenders=(
+        Contender("weft", TRAINING, launcher=weft_run, missing=missing_weft_run),
+        Contender("bare", TRAINING),
+    ),
+    bars={"bare/cnn": 0.98},
+    block_s=0.5,
+)

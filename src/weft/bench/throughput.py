@@ -1,0 +1,30 @@
+"""`weft bench throughput`: steps of real training loops, against DistributedDataParallel and no communication."""
+
+from weft.bench.benchmark import Benchmark, Work
+from weft.bench.contender import Contender, missing_weft_run, weft_run
+
+TRAINING = "weft.bench.contenders.training"
+WORKLOADS = ("cnn", "mlp", "mlp-clip", "transformer")
+
+THROUGHPUT = Benchmark(
+    name="throughput",
+    unit="seconds of one step",
+    works=(
+        *(Work(name, name, 2) for name in WORKLOADS),
+        *(Work(f"4x{name}", name, 4, rounds_share=1 / 3) for name in WORKLOADS),
+    ),
+    contenders=(
+        Contender("weft", TRAINING, launcher=weft_run, missing=missing_weft_run),
+        Contender("ddp", TRAINING),
+        Contender("ddp-view", TRAINING, rival="ddp"),
+        Contender("nocomm", TRAINING),
+    ),
+    bars={
+        "ddp/cnn": 1.05,
+        "ddp/mlp": 1.25,
+        "ddp/mlp-clip": 1.15,
+        "ddp/transformer": 1.05,
+        **{f"nocomm/{name}": 0.93 for name in WORKLOADS},
+    },
+    block_s=0.5,
+)

@@ -1,0 +1,114 @@
+"""weft run: a training script on real workers of this machine."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from weft.cli.files import check_writable
+from weft.cli.live import LiveView
+from weft.cli.runs import show_runs
+from weft.cli.screen import errors
+from weft.config.options import set_options, with_parameters
+from weft.config.registry import expanded
+from weft.config.settings import Settings
+from weft.core.errors import ConfigError
+from weft.engines.environment import settings_of
+from weft.engines.local import LocalJob, Watcher, run_local
+from weft.engines.local_outcome import LocalOutcome
+from weft.runtime.wires import SHM
+
+
+def run(
+    script: Annotated[Path, typer.Argument(help="A training script, unchanged.", show_default=False)],
+    arguments: Annotated[
+        list[str] | None, typer.Argument(help="Arguments for the script, after --.", show_default=False)
+    ] = None,
+    workers: Annotated[int | None, typer.Option("-n", "--workers", help="How many workers.", show_default="2")] = None,
+    strategy: Annotated[
+        list[str] | None,
+        typer.Option(help="e.g. 'ssp(staleness=3)'; repeat it to compare, or say 'all'.", show_default="allreduce"),
+    ] = None,
+    transport: Annotated[str, typer.Option(help="shm (shared memory) or tcp.")] = SHM,
+    collective: Annotated[
+        str | None, typer.Option(help="Say all-reduce in messages: ring, tree, butterfly, halving_doubling.")
+    ] = None,
+    slow: Annotated[
+        list[str] | None, typer.Option(help="WORKER:FACTOR stretches a worker's iterations, e.g. 0:4.")
+    ] = None,
+    global_batch: Annotated[
+        int | None, typer.Option(help="Samples of one step over all workers; default: batch_size for each.")
+    ] = None,
+    baseline: Annotated[
+        str | None, typer.Option(help="ddp: also run under torch's DistributedDataParallel, to compare.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Of the data's order and the peers' choices.")] = None,
+    steps: Annotated[int | None, typer.Option(help="End every worker after so many steps.")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="An option, e.g. worker.threads=2 or strategy.staleness=3.")
+    ] = None,
+    check_replay: Annotated[
+        bool, typer.Option("--check-replay", help="Record the run and feed it to fresh peers at the end.")
+    ] = False,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write all figures to this file.")] = None,
+) -> None:
+    """Run SCRIPT on real workers of this machine."""
+    given = Settings(tuple(strategy) if strategy else None, None, collective, workers, seed, steps)
+    settings = settings_of(given)
+    check_writable(json_file)
+    options, parameters = set_options(set_ or ())
+    jobs = [
+        LocalJob(
+            script,
+            tuple(arguments or ()),
+            2 if settings.workers is None else settings.workers,
+            text if text is None else with_parameters(text, parameters),
+            settings.collective,
+            transport,
+            settings.seed or 0,
+            settings.steps,
+            _slow(slow or ()),
+            global_batch,
+            None,
+            options,
+            check_replay,
+        )
+        for text in expanded(settings.strategy)
+    ]
+    if baseline is not None:
+        jobs.append(jobs[0].under(baseline))
+    outcomes = [_run(job, number, len(jobs)) for number, job in enumerate(jobs, 1)]
+    show_runs([outcome.to_json() for outcome in outcomes])
+    if json_file is not None:
+        json_file.write_text(json.dumps([outcome.to_json() for outcome in outcomes], indent=1) + "\n")
+    if check_replay:
+        _show_replays(outcomes)
+
+
+def _run(job: LocalJob, number: int, of: int) -> LocalOutcome:
+    """Run one job under a live view."""
+    if of > 1 and not errors.is_terminal:
+        errors.print(f"{job.label} ({number} of {of})", markup=False)
+    with LiveView(job.num_workers, job.label) as view:
+        return run_local(job, Watcher(view.update, view.line, view.report, view.tell, view.tick))
+
+
+def _slow(texts: list[str] | tuple[str, ...]) -> dict[int, float]:
+    slow = {}
+    for text in texts:
+        worker, _, factor = text.partition(":")
+        try:
+            slow[int(worker)] = float(factor)
+        except ValueError as error:
+            raise ConfigError(f"--slow got '{text}', but wants WORKER:FACTOR.\n  Write e.g. --slow 0:4.") from error
+    return slow
+
+
+def _show_replays(outcomes: list[LocalOutcome]) -> None:
+    for outcome in outcomes:
+        for line in outcome.replay:
+            errors.print(line, markup=False)
+        if outcome.replay:
+            raise ConfigError(f"the run of '{outcome.strategy}' cannot be replayed.")
+        errors.print(f"replayed: the peers of '{outcome.strategy}' gave the same answers again", markup=False)

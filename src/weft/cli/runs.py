@@ -1,0 +1,69 @@
+"""Real runs on the screen when they are over: every worker of one, or a row for each of several."""
+
+from weft.cli.outcomes import AGES, PACE, TRAFFIC, WIDE, Column, Row, duration, in_words, reported, table
+from weft.cli.screen import human_bytes, human_seconds, screen
+
+STEPS: list[Column] = [
+    ("steps", lambda row: f"{row['steps']:,}"),
+    ("samples", lambda row: f"{row['samples']:,.0f}"),
+]
+STALENESS: Column = ("mean\nstaleness", lambda row: f"{row['staleness_mean']:.1f}")
+PID: Column = ("pid", lambda row: str(row["pid"]))
+COPIES: Column = ("copies", lambda row: f"{row['copies']:,}")
+
+
+def show_runs(rows: list[Row]) -> None:
+    """The ending of one run or of several, given as their JSON."""
+    if len(rows) == 1:
+        show_run(rows[0])
+    else:
+        compare_runs(rows)
+
+
+def show_run(row: Row) -> None:
+    """A row for each worker, then the whole run in a few words."""
+    title = f"{row['strategy']}, {_workers(row)} over {row['transport']}"
+    workers = [{**worker, "worker": worker["rank"]} for worker in row["per_worker"]]
+    screen.print(table(title, workers, [*STEPS, PACE, *TRAFFIC, STALENESS, PID], name="worker"))
+    learned = [f"{name} {cell(row)}" for name, cell in reported([row])]
+    if learned:
+        screen.print(", ".join(learned), markup=False)
+    screen.print(_total(row), markup=False)
+
+
+def compare_runs(rows: list[Row]) -> None:
+    """A row for each run and, in words, what to make of it."""
+    rows = _told_apart(rows)
+    first = rows[0]
+    title = f"{_workers(first)}, {first['samples']:,.0f} samples"
+    times, learned, rest = [duration("time", "wall_s"), PACE], reported(rows), [*AGES, COPIES]
+    if screen.width >= WIDE:
+        screen.print(table(title, rows, times + learned + TRAFFIC + rest))
+    else:
+        screen.print(table(title, rows, times + TRAFFIC))
+        screen.print(table("what was learned", rows, learned + rest))
+    screen.print(in_words(rows, "wall_s"), markup=False)
+
+
+def _total(row: Row) -> str:
+    return (
+        f"In all: {row['samples']:,.0f} samples in {human_seconds(row['wall_s'])}, "
+        f"{row['samples_per_s']:,.0f} samples/s, {human_bytes(row['bytes_sent'])} sent, "
+        f"waiting {100 * row['waiting_fraction']:.0f} %, "
+        f"staleness {row['staleness_mean']:.1f} (at most {row['staleness_max']:.0f}), {row['copies']:,} copies."
+    )
+
+
+def _workers(row: Row) -> str:
+    return "1 worker" if row["workers"] == 1 else f"{row['workers']} workers"
+
+
+def _told_apart(rows: list[Row]) -> list[Row]:
+    """The same rows, with the transport and the number of workers behind the strategy where runs differ in them."""
+
+    def label(row: Row) -> str:
+        apart = [str(row["transport"])] if len({row["transport"] for row in rows}) > 1 else []
+        apart += [_workers(row)] if len({row["workers"] for row in rows}) > 1 else []
+        return ", ".join([row["strategy"], *apart])
+
+    return [{**row, "strategy": label(row)} for row in rows]

@@ -1,0 +1,385 @@
+"""Real workers on this machine: starts their processes, brings them together, sees to it that nothing is left."""
+
+import os
+import secrets
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from weft.config.options import Options
+from weft.config.registry import strategy as strategy_of
+from weft.core.errors import ConfigError, TransportError, WeftError, did_you_mean
+from weft.engines.blame import blame, describe
+from weft.engines.conversation import DEFAULT_STRATEGY, Conversation
+from weft.engines.job import check_job
+from weft.engines.local_outcome import LocalOutcome
+from weft.engines.output import Output
+from weft.observe.status import Status
+from weft.runtime.channel import Channel, Descriptors, Failed, Halt, Halted, Job, LeaveAt, Message, StepAsked, StepTold
+from weft.runtime.wires import SHM, TRANSPORTS
+from weft.transports.bells import NUM_BELLS
+
+HALT_GRACE_S = 1.0
+"""How long workers may take to say what they waited for, once a run has failed."""
+BLAME_GRACE_S = 0.1
+"""How long to look for a cause behind an error that may be another worker's fault."""
+BASELINES = ("ddp",)
+MEMORIES = ("arena", "rings", "initial", "once")
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+
+
+@dataclass(frozen=True)
+class LocalJob:
+    """One run of a script on real workers of this machine."""
+
+    script: Path
+    arguments: tuple[str, ...] = ()
+    num_workers: int = 2
+    strategy: str | None = None
+    collective: str | None = None
+    transport: str = SHM
+    seed: int = 0
+    steps_max: int | None = None
+    slow: dict[int, float] = field(default_factory=dict)
+    global_batch: int | None = None
+    baseline: str | None = None
+    options: Options = field(default_factory=Options)
+    checks_replay: bool = False
+
+    def __post_init__(self) -> None:
+        check_job(self.script, self.num_workers, self.seed, self.steps_max)
+        if self.transport not in TRANSPORTS:
+            raise ConfigError(
+                f"transport '{self.transport}' is not known.\n  {did_you_mean(self.transport, TRANSPORTS)}"
+            )
+        if self.baseline not in (None, *BASELINES):
+            raise ConfigError(f"baseline '{self.baseline}' is not known.\n  {did_you_mean(self.baseline, BASELINES)}")
+        if self.global_batch is not None and self.global_batch < self.num_workers:
+            raise ConfigError(
+                f"--global-batch is {self.global_batch}, but {self.num_workers} workers need at least 1 sample each.\n"
+                f"  Use --global-batch {self.num_workers} or more."
+            )
+        for worker, factor in self.slow.items():
+            if not 0 <= worker < self.num_workers or not 1 <= factor < inf:
+                raise ConfigError(
+                    f"--slow {worker}:{factor:g} wants a worker from 0 to {self.num_workers - 1} "
+                    "and a factor of at least 1.\n  Write e.g. --slow 0:4."
+                )
+        if self.strategy is not None:
+            strategy_of(self.strategy, self.collective).graph(self.num_workers)
+
+    @property
+    def label(self) -> str:
+        """How it is called before the script has said what it wants."""
+        return self.baseline or self.strategy or DEFAULT_STRATEGY
+
+    def under(self, baseline: str) -> "LocalJob":
+        """The same under a baseline."""
+        return replace(self, baseline=baseline, strategy=None)
+
+
+@dataclass
+class Watcher:
+    """Whoever looks on."""
+
+    on_status: Callable[[Status], None] = lambda status: None
+    on_line: Callable[[int, str, bool], None] = lambda rank, text, is_error: None
+    on_report: Callable[[int, dict[str, float]], None] = lambda epoch, numbers: None
+    on_tell: Callable[[str], None] = lambda text: None
+    on_turn: Callable[[], None] = lambda: None
+
+
+def run_local(job: LocalJob, watcher: Watcher | None = None) -> LocalOutcome:
+    """Run a script on real workers; raises what went wrong when every process has ended."""
+    launch = Launch(job, watcher or Watcher())
+    try:
+        return launch.run()
+    finally:
+        launch.close()
+
+
+class Worker:
+    """One worker process, as its launcher sees it."""
+
+    def __init__(self, rank: int, process: "subprocess.Popen[bytes]", channel: Channel) -> None:
+        self.rank = rank
+        self.process = process
+        self.channel = channel
+        self.pidfd = os.pidfd_open(process.pid)
+        self.status: Status | None = None
+        self.failed: Failed | None = None
+        self.halted: Halted | None = None
+        self.step_told: int | None = None
+        self.is_alive = True
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        return self.process.returncode
+
+
+class Launch:
+    """The processes of one run, from their start to the last one's end."""
+
+    def __init__(self, job: LocalJob, watcher: Watcher) -> None:
+        self._job = job
+        self._watcher = watcher
+        self._began = time.perf_counter()
+        self._selector = selectors.DefaultSelector()
+        self._descriptors: list[int] = []
+        self._workers: list[Worker] = []
+        self._outputs: list[Output] = []
+        self._curve: list[dict[str, float]] = []
+        self._reports: list[dict[str, float]] = []
+        self._num_interrupts = 0
+        self._asked_to_leave = False
+        self._leave_at: int | None = None
+        self._conversation = Conversation(
+            job.num_workers,
+            job.strategy,
+            job.collective,
+            job.transport,
+            self._send,
+            steps_max=job.steps_max,
+            global_batch=job.global_batch,
+            baseline=job.baseline,
+        )
+        self._conversation.on_report = self._take_report
+
+    def run(self) -> LocalOutcome:
+        handlers = {number: signal.signal(number, self._interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            self._start()
+            while any(worker.is_alive for worker in self._workers):
+                self._turn(0.1)
+                guilty = self._guilty()
+                if guilty is not None:
+                    self._halt()
+                    raise describe(guilty, self._workers)
+                self._answer_interrupts()
+            self._drain()
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+        return self._outcome()
+
+    def _start(self) -> None:
+        job, options = self._job, self._job.options
+        fds = [os.memfd_create(f"weft-{name}") for name in MEMORIES]
+        eventfds = [
+            [os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK) for _ in range(NUM_BELLS)] for _ in range(job.num_workers)
+        ]
+        flat = [fd for pair in eventfds for fd in pair]
+        self._descriptors += [*fds, *flat]
+        secret = secrets.token_bytes(32)
+        cores = len(os.sched_getaffinity(0))
+        for rank in range(job.num_workers):
+            channel = self._spawn(rank, [*fds, *flat])
+            channel.send(
+                Job(
+                    rank,
+                    job.num_workers,
+                    job.seed,
+                    str(job.script),
+                    list(job.arguments),
+                    job.steps_max,
+                    job.global_batch,
+                    job.slow.get(rank, 1.0),
+                    job.transport,
+                    secret,
+                    job.num_workers * options.worker.threads <= cores,
+                    options.waiting.spin_s,
+                    options.buckets.bytes_max,
+                    options.outbox.bytes_max,
+                    job.checks_replay,
+                    job.baseline,
+                    Descriptors(**dict(zip(MEMORIES, fds, strict=True)), bells=eventfds),
+                )
+            )
+
+    def _spawn(self, rank: int, fds: list[int]) -> Channel:
+        mine, theirs = socket.socketpair()
+        environment = {
+            **os.environ,
+            **dict.fromkeys(THREADS, str(self._job.options.worker.threads)),
+            "PYTHONUNBUFFERED": "1",
+        }
+        with theirs:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "weft.engines.worker", str(theirs.fileno()), str(os.getpid())],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                pass_fds=[theirs.fileno(), *fds],
+                env=environment,
+                start_new_session=True,
+            )
+        worker = Worker(rank, process, Channel(mine))
+        self._workers.append(worker)
+        self._selector.register(worker.channel.fileno(), selectors.EVENT_READ, lambda: self._hear(worker))
+        self._selector.register(worker.pidfd, selectors.EVENT_READ, lambda: self._bury(worker))
+        for pipe, is_error in ((process.stdout, False), (process.stderr, True)):
+            assert pipe is not None
+            output = Output(pipe, partial(self._show, rank, is_error))
+            self._outputs.append(output)
+            self._selector.register(pipe.fileno(), selectors.EVENT_READ, partial(self._copy, output))
+        return worker.channel
+
+    def _show(self, rank: int, is_error: bool, text: str) -> None:
+        self._watcher.on_line(rank, text, is_error)
+
+    def _send(self, rank: int, message: Message) -> None:
+        try:
+            self._workers[rank].channel.send(message)
+        except TransportError:  # it is gone; its end is noticed by its pidfd
+            return
+
+    def _turn(self, timeout_s: float) -> None:
+        for key, _ in self._selector.select(timeout_s):
+            key.data()
+        self._watcher.on_turn()
+
+    def _copy(self, output: Output) -> None:
+        if not output.read():
+            self._selector.unregister(output.fileno())
+            output.close()
+
+    def _hear(self, worker: Worker) -> None:
+        for message in worker.channel.receive(wait=False):
+            if isinstance(message, Status):
+                self._take_status(worker, message)
+            elif isinstance(message, Failed):
+                worker.failed = worker.failed or message
+            elif isinstance(message, Halted):
+                worker.halted = message
+            elif isinstance(message, StepTold):
+                worker.step_told = message.step
+            else:
+                try:
+                    self._conversation.hear(worker.rank, message)
+                except WeftError as error:
+                    self._halt()
+                    raise error
+        if worker.channel.is_closed:
+            self._selector.unregister(worker.channel.fileno())
+            worker.channel.close()
+
+    def _take_status(self, worker: Worker, status: Status) -> None:
+        total = self._conversation.steps_total
+        worker.status = status = msgspec.structs.replace(status, steps_total=total)
+        self._watcher.on_status(status)
+        if status.loss is not None:
+            samples = sum(w.status.samples for w in self._workers if w.status is not None)
+            wall_s = time.perf_counter() - self._began
+            self._curve.append({"wall_s": wall_s, "samples": samples, "loss": status.loss})
+
+    def _take_report(self, epoch: int, numbers: dict[str, float]) -> None:
+        wall_s = time.perf_counter() - self._began
+        self._reports.append({"epoch": epoch, "wall_s": wall_s, **numbers})
+        self._watcher.on_report(epoch, numbers)
+
+    def _bury(self, worker: Worker) -> None:
+        """A process has ended: hear its last words first."""
+        if not worker.channel.is_closed:
+            self._hear(worker)
+        worker.process.wait()
+        worker.is_alive = False
+        self._selector.unregister(worker.pidfd)
+        os.close(worker.pidfd)
+
+    def _guilty(self) -> Worker | None:
+        """The worker because of which the run has failed, if it has."""
+        if not any(w.failed or (not w.is_alive and w.exit_code) for w in self._workers):
+            return None
+        deadline = time.perf_counter() + BLAME_GRACE_S  # others may have noticed a death before its pidfd was looked at
+        while time.perf_counter() < deadline and any(worker.is_alive for worker in self._workers):
+            self._turn(0.02)
+        return blame(self._workers)
+
+    def _halt(self) -> None:
+        """End all processes: those that can are asked what they waited for, the others are killed."""
+        for worker in self._workers:
+            if worker.is_alive:
+                self._send(worker.rank, Halt())
+        deadline = time.perf_counter() + HALT_GRACE_S
+        while any(worker.is_alive for worker in self._workers) and time.perf_counter() < deadline:
+            self._turn(0.02)
+        self._kill()
+        self._drain()
+
+    def _kill(self) -> None:
+        for worker in self._workers:
+            if worker.is_alive:
+                worker.process.kill()
+        while any(worker.is_alive for worker in self._workers):
+            self._turn(0.1)
+
+    def _drain(self) -> None:
+        """Show what the workers wrote last."""
+        deadline = time.perf_counter() + 0.5
+        while any(not output.is_closed for output in self._outputs) and time.perf_counter() < deadline:
+            self._turn(0.05)
+
+    def _interrupt(self, number: int, frame: Any) -> None:
+        self._num_interrupts += 1
+
+    def _answer_interrupts(self) -> None:
+        """Once: finish the step and leave in order. Twice, or before anything has begun: now."""
+        if not self._num_interrupts:
+            return
+        if self._num_interrupts > 1 or not self._conversation.has_begun:
+            self._kill()
+            self._drain()
+            raise KeyboardInterrupt
+        if not self._asked_to_leave:
+            self._asked_to_leave = True
+            self._watcher.on_tell("stopping after this step; once more to stop now")
+            for worker in self._workers:
+                self._send(worker.rank, StepAsked())
+        told = [w.step_told for w in self._workers if w.rank not in self._conversation.ended]
+        if told and all(step is not None for step in told) and self._leave_at is None:
+            self._leave_at = max(step for step in told if step is not None) + 1
+            for worker in self._workers:
+                self._send(worker.rank, LeaveAt(self._leave_at))
+
+    def _outcome(self) -> LocalOutcome:
+        return LocalOutcome(
+            self._conversation.label,
+            self._job.transport,
+            self._job.seed,
+            self._conversation.run_s,
+            [ended.final for _, ended in sorted(self._conversation.ended.items())],
+            [worker.process.pid for worker in self._workers],
+            self._reports,
+            self._curve,
+            self._conversation.concluded[0].consensus,
+            [line for _, c in sorted(self._conversation.concluded.items()) for line in c.replay or ()],
+        )
+
+    def close(self) -> None:
+        """Nothing is left: processes, descriptors, memory."""
+        self._kill()
+        for worker in self._workers:
+            if not worker.channel.is_closed:
+                worker.channel.close()
+        for output in self._outputs:
+            if not output.is_closed:
+                output.close()
+        for descriptor in self._descriptors:
+            os.close(descriptor)
+        self._descriptors.clear()
+        self._selector.close()

@@ -1,0 +1,79 @@
+"""The outcome of a real run: what the table shows and what --json writes."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from weft.engines.outcome import finite
+from weft.observe.status import Status
+
+POINTS_MAX = 200
+
+
+@dataclass
+class LocalOutcome:
+    """One run. `workers` are their last words, `curve` and `reports` what they told on the way."""
+
+    strategy: str
+    transport: str
+    seed: int
+    wall_s: float
+    workers: list[Status]
+    pids: list[int]
+    reports: list[dict[str, float]]
+    curve: list[dict[str, float]]
+    consensus: float | None
+    replay: list[str]
+    """Where peers answered the recorded events differently; empty when the run can be replayed."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, with the names that `weft simulate` uses; None for what is not finite."""
+        samples = sum(status.samples for status in self.workers)
+        told = {
+            "strategy": self.strategy,
+            "workers": len(self.workers),
+            "seed": self.seed,
+            "trace": None,
+            "transport": self.transport,
+            "virtual_s": None,
+            "wall_s": self.wall_s,
+            "steps": max(status.step for status in self.workers),
+            "samples": samples,
+            "samples_per_s": samples / self.wall_s if self.wall_s else 0.0,
+            "bytes_sent": sum(status.bytes_sent for status in self.workers),
+            "copies": sum(status.num_copies for status in self.workers),
+            "refused": sum(status.refused for status in self.workers),
+            "staleness_mean": sum(status.staleness_mean for status in self.workers) / len(self.workers),
+            "staleness_max": max(status.staleness_max for status in self.workers),
+            "consensus": self.consensus,
+            "waiting_fraction": sum(status.waiting_s for status in self.workers) / (len(self.workers) * self.wall_s),
+            "final": self._final(),
+            "curve": self._thinned(),
+            "reports": self.reports,
+            "per_worker": [self._row(*each) for each in zip(self.workers, self.pids, strict=True)],
+        }
+        return {name: finite(value) for name, value in told.items()}
+
+    def _row(self, status: Status, pid: int) -> dict[str, Any]:
+        return {
+            "rank": status.rank,
+            "pid": pid,
+            "steps": status.step,
+            "samples": status.samples,
+            "samples_per_s": status.samples / self.wall_s if self.wall_s else 0.0,
+            "waiting_fraction": status.waiting_s / self.wall_s if self.wall_s else 0.0,
+            "staleness_mean": status.staleness_mean,
+            "staleness_max": status.staleness_max,
+            "bytes_sent": status.bytes_sent,
+            "copies": status.num_copies,
+        }
+
+    def _final(self) -> dict[str, float]:
+        losses = [status.loss for status in self.workers if status.loss is not None]
+        final = {"loss": sum(losses) / len(losses)} if losses else {}
+        for report in self.reports:
+            final.update({name: value for name, value in report.items() if name not in ("epoch", "wall_s")})
+        return final
+
+    def _thinned(self) -> list[dict[str, float]]:
+        stride = max(1, -(-len(self.curve) // POINTS_MAX))
+        return self.curve[::stride]

@@ -1,0 +1,62 @@
+"""Which seat a worker process takes: among others, alone, or under the baseline that Weft is compared with."""
+
+import time
+
+from weft.adapters import sharing
+from weft.config.registry import STRATEGIES, lowered, spelled
+from weft.config.registry import strategy as strategy_of
+from weft.core.errors import ConfigError
+from weft.core.seat import Replica
+from weft.core.strategy import Strategy
+from weft.runtime.channel import Channel, Concluded, Job, Joined, Welcome
+from weft.runtime.engine_seat import EngineSeat
+from weft.runtime.live_seat import LiveSeat
+from weft.runtime.plain_seat import PlainSeat
+
+OWN = ""
+"""Stands for a strategy that is an object of the script's own, which has no name."""
+
+
+def seat_of(job: Job, channel: Channel) -> EngineSeat:
+    """The seat for a job: one worker alone shares nothing, so its loop is left as it is."""
+    if job.baseline is not None and job.num_workers > 1:
+        return BaselineSeat(job, channel, sharing)
+    if job.num_workers == 1:
+        return PlainSeat(job, channel, sharing)
+    return LiveSeat(job, channel, resolve, sharing)
+
+
+class BaselineSeat(PlainSeat):
+    """A worker under torch's DistributedDataParallel."""
+
+    def join(self, replica: Replica, strategy: Strategy | str | None) -> None:
+        from weft.adapters.torch import ddp
+
+        model = getattr(replica, "model", None)
+        if model is None:
+            raise ConfigError("--baseline ddp needs a torch model, but the script joined with arrays.\n  Leave it out.")
+        self._check_first_join()
+        self._replica = replica
+        store = ddp.open_store(self.rank, self.num_workers) if self.rank == 0 else None
+        self._channel.send(Joined(list(replica.layout()), 0, None, 0 if store is None else store.port))
+        welcome = self._welcome = self._expect(Welcome)
+        store = store or ddp.open_store(self.rank, self.num_workers, welcome.ports[0])
+        wrapped = ddp.wrap(model, store, self.rank, self.num_workers)
+        self.no_sync = wrapped.no_sync
+        self._leave = ddp.leave
+        self._computing_since = time.thread_time()
+
+    def _conclude(self) -> Concluded:
+        self._leave()
+        return super()._conclude()
+
+
+def resolve(named: str | None, asked: Strategy | str | None) -> tuple[Strategy, str]:
+    """The strategy that the engine names ('gossip', 'allreduce | ring'), or the script's own object."""
+    if named is None:
+        assert isinstance(asked, Strategy)
+        return asked, spelled(asked) if type(asked) in STRATEGIES.values() else OWN
+    text, _, collective = named.partition(" | ")
+    built = asked if text == OWN else strategy_of(text)
+    assert isinstance(built, Strategy)
+    return (lowered(built, collective) if collective else built), named

@@ -1,0 +1,53 @@
+"""The process of one worker: takes its seat, runs the user's script, tells the launcher how it went.
+
+Started by the launcher as `python -m weft.engines.worker CHANNEL PARENT`.
+"""
+
+import random
+import runpy
+import signal
+import socket
+import sys
+from pathlib import Path
+
+from weft.lifeline import die_with_parent
+
+
+def main() -> None:
+    """Run one worker; the exit code is 0 when its script ended well."""
+    die_with_parent(int(sys.argv[2]))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the launcher decides how Ctrl-C ends a run
+    import numpy as np
+
+    from weft.core.seat import sit
+    from weft.engines.seats import seat_of
+    from weft.runtime.channel import Channel, Job
+
+    channel = Channel(socket.socket(fileno=int(sys.argv[1])))
+    job = next(iter(channel.receive(wait=True)))
+    assert isinstance(job, Job)
+    seat = seat_of(job, channel)
+    sit(seat)  # type: ignore[arg-type]
+    seed = random.Random(f"script/{job.seed}").getrandbits(63)
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    sys.argv = [job.script, *job.arguments]
+    sys.path[0] = str(Path(job.script).resolve().parent)
+    try:
+        try:
+            runpy.run_path(job.script, run_name="__main__")
+        except SystemExit as stop:
+            if stop.code not in (None, 0):
+                raise RuntimeError(f"the script called sys.exit({stop.code!r})").with_traceback(
+                    stop.__traceback__
+                ) from None
+        seat.end()
+    except BaseException as error:
+        seat.fail(error)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

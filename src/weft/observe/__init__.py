@@ -1,0 +1,1 @@
+"""Facts of a run made visible: metrics, progress, reports."""

@@ -1,0 +1,52 @@
+"""The attendant: a thread that answers messages while the script computes.
+
+It and the script's thread take turns: whoever drives holds the lock. The attendant's bell rings only
+while the script computes, so a script that drives is not disturbed.
+"""
+
+import select
+import threading
+from collections.abc import Callable, Sequence
+
+from weft.runtime.waiting import SLEEP_S_MAX
+from weft.transports.bells import ATTENDANT, Bells
+
+
+class Attendant:
+    """Calls `drive` under the lock whenever a descriptor has something, or a timer may be due."""
+
+    def __init__(
+        self,
+        bells: Bells,
+        descriptors: Sequence[int],
+        lock: threading.RLock,
+        drive: Callable[[], float | None],
+        fail: Callable[[BaseException], None],
+    ) -> None:
+        self._bells = bells
+        self._poll = select.poll()
+        for descriptor in (bells.fileno(ATTENDANT), *descriptors):
+            self._poll.register(descriptor, select.POLLIN)
+        self._lock = lock
+        self._drive = drive
+        self._fail = fail
+        threading.Thread(target=self._attend, name="weft attendant", daemon=True).start()
+
+    def take_over(self) -> None:
+        """The script is about to compute: hear the bell from now on; look once more for news after that."""
+        self._bells.listen(ATTENDANT)
+
+    def step_back(self) -> None:
+        """The script drives."""
+        self._bells.listen(ATTENDANT, really=False)
+
+    def _attend(self) -> None:
+        due_s: float | None = None
+        try:
+            while True:
+                self._poll.poll(1000 * (SLEEP_S_MAX if due_s is None else max(0.0, min(SLEEP_S_MAX, due_s))))
+                self._bells.silence(ATTENDANT)
+                with self._lock:
+                    due_s = self._drive()
+        except BaseException as error:
+            self._fail(error)

@@ -1,0 +1,257 @@
+"""The channel between a worker process and its engine: small typed messages, told in order."""
+
+import socket
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from weft.core.errors import TransportError
+from weft.observe.status import Status
+
+LENGTH = struct.Struct("<I")
+MESSAGE_BYTES_MAX = 64 << 20
+
+
+class Descriptors(Struct, frozen=True):
+    """Nameless files that all workers of a host inherit, and the bells of each worker."""
+
+    arena: int
+    rings: int
+    initial: int
+    once: int
+    bells: list[list[int]]
+
+
+class Job(Struct, frozen=True, tag=True):
+    """To a worker, first of all: what it is part of."""
+
+    rank: int
+    num_workers: int
+    seed: int
+    script: str
+    arguments: list[str]
+    steps_max: int | None
+    global_batch: int | None
+    slow: float
+    """How many times as long as it needs its iterations shall take."""
+    transport: str
+    secret: bytes
+    owns_core: bool
+    spin_s: float
+    bucket_bytes_max: int
+    outbox_bytes_max: int
+    checks_replay: bool
+    baseline: str | None
+    descriptors: "Descriptors"
+
+
+class Joined(Struct, frozen=True, tag=True):
+    """To the engine: the script has joined."""
+
+    layout: list[str]
+    num_bytes: int
+    strategy: str | None
+    """What the script asks for, in words if it can be said so; '' stands for an object of its own."""
+    port: int
+    """Where it listens for the others, if they talk by sockets."""
+
+
+class Welcome(Struct, frozen=True, tag=True):
+    """To all workers, when all have joined alike."""
+
+    strategy: str | None
+    """None: the script's own object."""
+    ports: list[int]
+
+
+class Order(Struct, frozen=True, tag=True):
+    """Worker 0's order of the parameters, to the engine and from there to all."""
+
+    order: list[int]
+
+
+class Planned(Struct, frozen=True, tag=True):
+    """To the engine: what the script is about to do, as far as worker 0 has said."""
+
+    num_epochs: int | None
+    num_samples: int
+    batch_size: int
+    drop_last: bool
+
+
+class Reported(Struct, frozen=True, tag=True):
+    """To the engine: the script's n-th report, and the names that stand for callables."""
+
+    number: int
+    epoch: int
+    numbers: dict[str, float]
+    callables: list[str]
+
+
+class Decided(Struct, frozen=True, tag=True):
+    """To a worker that reported or saves: whether it is the one to do it, being the last."""
+
+    is_yours: bool
+
+
+class Evaluated(Struct, frozen=True, tag=True):
+    """To the engine: what the callables of a report gave on the result model."""
+
+    number: int
+    epoch: int
+    numbers: dict[str, float]
+
+
+class Saves(Struct, frozen=True, tag=True):
+    """To the engine: the script's n-th call to save, with its path."""
+
+    number: int
+    path: str
+
+
+class OnceAsked(Struct, frozen=True, tag=True):
+    """To the engine: who loads this?"""
+
+    key: str
+
+
+class OnceAnswer(Struct, frozen=True, tag=True):
+    """To a worker: load it, from this place of the shared file on; or, with a form, find it there."""
+
+    start: int
+    form: bytes | None
+
+
+class OnceLoaded(Struct, frozen=True, tag=True):
+    """To the engine: it lies there now, in this form (None: it cannot be shared)."""
+
+    key: str
+    form: bytes | None
+    stop: int
+
+
+class StepAsked(Struct, frozen=True, tag=True):
+    """To all workers: the run shall end in order; which step are you in?"""
+
+
+class StepTold(Struct, frozen=True, tag=True):
+    step: int
+
+
+class LeaveAt(Struct, frozen=True, tag=True):
+    """To all workers: end after this step."""
+
+    step: int
+
+
+class Halt(Struct, frozen=True, tag=True):
+    """To all workers: the run has failed; say what you wait for, and end."""
+
+
+class Halted(Struct, frozen=True, tag=True):
+    step: int
+    waiting_for: str
+
+
+class Ended(Struct, frozen=True, tag=True):
+    """To the engine: the script has ended well, with these figures."""
+
+    final: Status
+
+
+class Finish(Struct, frozen=True, tag=True):
+    """To all workers when all scripts have ended; worker 0 concludes what is still open."""
+
+    reports: list[int]
+    saves: list[int]
+
+
+class Concluded(Struct, frozen=True, tag=True):
+    """To the engine: everything is done; how far the replicas are apart, and differences of a replay."""
+
+    consensus: float | None
+    replay: list[str] | None
+
+
+class Failed(Struct, frozen=True, tag=True):
+    """To the engine: this worker cannot go on."""
+
+    error: str
+    """The error's class."""
+    text: str
+    traceback: str
+    step: int
+    doing: str
+
+
+Message = (
+    Job | Joined | Welcome | Order | Planned | Reported | Decided | Evaluated | Saves | OnceAsked | OnceAnswer
+    | OnceLoaded | StepAsked | StepTold | LeaveAt | Halt | Halted | Ended | Finish | Concluded | Failed | Status
+)  # fmt: skip
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder: Any = msgspec.msgpack.Decoder(Message)
+
+
+class Channel:
+    """One end of a pair of sockets."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self._end = end
+        self._came = bytearray()
+        self.is_closed = False
+
+    def fileno(self) -> int:
+        return self._end.fileno()
+
+    def send(self, message: Message, *, droppable: bool = False) -> None:
+        """Say something; what is droppable is left out when the other end is slow."""
+        raw = _encoder.encode(message)
+        packet = LENGTH.pack(len(raw)) + raw
+        try:
+            if droppable:
+                sent = self._end.send(packet, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+                packet = packet[sent:]
+            self._end.sendall(packet)
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            raise TransportError(f"the other end of a channel is gone: {error}.") from error
+
+    def receive(self, *, wait: bool) -> Iterator[Message]:
+        """What has come; with `wait`, at least one message unless the other end is gone."""
+        while True:
+            yielded = False
+            while (message := self._next()) is not None:
+                yielded = True
+                yield message
+            if yielded and wait:
+                return
+            try:
+                raw = self._end.recv(1 << 16, 0 if wait else socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return
+            except OSError:
+                raw = b""
+            if not raw:
+                self.is_closed = True
+                return
+            self._came += raw
+
+    def _next(self) -> Message | None:
+        if len(self._came) < LENGTH.size:
+            return None
+        (length,) = LENGTH.unpack_from(self._came)
+        if length > MESSAGE_BYTES_MAX:
+            raise TransportError(f"a message of {length} bytes was announced; {MESSAGE_BYTES_MAX} are the most.")
+        if len(self._came) < LENGTH.size + length:
+            return None
+        message: Message = _decoder.decode(self._came[LENGTH.size : LENGTH.size + length])
+        del self._came[: LENGTH.size + length]
+        return message
+
+    def close(self) -> None:
+        self._end.close()

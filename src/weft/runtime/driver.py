@@ -1,0 +1,240 @@
+"""The driver for real: tells the nodes of one process what happened and performs what they answer.
+
+One thread at a time: the script's thread drives while it waits, an attendant while the script computes.
+"""
+
+import heapq
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.core.actions import (
+    INNER,
+    Action,
+    Apply,
+    Combine,
+    Compute,
+    Note,
+    Reduce,
+    Send,
+    SetTimer,
+    Stop,
+    check_send,
+    updates_from,
+)
+from weft.core.errors import IllegalAction, ProtocolError
+from weft.core.events import Event, Received, Reduced, Started, TimerFired
+from weft.core.names import GRADIENT, INBOX, Buffer, Carries, NodeId
+from weft.core.peer import Peer
+from weft.core.recorder import TraceHash, node_rng
+from weft.core.strategy import Strategy
+from weft.core.world import World
+from weft.runtime.post import Post
+from weft.runtime.shared_reduce import SharedReduce
+from weft.store.live import LiveStore
+
+Payload = Any
+
+
+class Node:
+    """A node of this process: its peer and tensors, and what waits until its script lets it go on."""
+
+    def __init__(self, id: NodeId, peer: Peer, store: LiveStore) -> None:
+        self.id = id
+        self.peer = peer
+        self.store = store
+        self.computes: int | None = None
+        """The step that the peer has let the script begin."""
+        self.has_stepped = False
+        self.put_off: deque[Callable[[], None]] = deque()
+        """Facts, and the rest of an answer, that may only go on when the script does not run."""
+        self.timers: dict[str, int] = {}
+
+
+class Driver:
+    """All nodes of one process: that of its worker, and of servers that sit here."""
+
+    def __init__(
+        self,
+        strategy: Strategy,
+        world: World,
+        stores: Mapping[NodeId, LiveStore],
+        post: Post,
+        seed: int,
+        recorder: TraceHash | None = None,
+    ) -> None:
+        self.world = world
+        self._kinds = {kind: carries is Carries.GRADIENT for kind, carries in strategy.kinds().items()}
+        self._post = post
+        self._recorder = recorder
+        self._began = time.perf_counter()
+        self.nodes = {id: Node(id, strategy.peer(id, world, node_rng(seed, id)), store) for id, store in stores.items()}
+        self.worker = self.nodes[min(self.nodes)]
+        self.reduce: SharedReduce | None = None
+        self._local: deque[tuple[Node, Received, Payload, Any]] = deque()
+        """Messages between nodes of this process."""
+        self._due: list[tuple[float, int, Node, str]] = []
+        self._num_timers = 0
+        self.stopped_because: str | None = None
+        self.num_events = 0
+        self.notes: dict[str, list[float]] = {}
+        """Of each noted name: how many, their sum, the greatest."""
+        post.open(self._receive_from_afar, {id: node.store for id, node in self.nodes.items()})
+
+    @property
+    def now_s(self) -> float:
+        return time.perf_counter() - self._began
+
+    def start(self) -> None:
+        """Begin."""
+        for node in self.nodes.values():
+            self.deliver(node, Started(self.world.view))
+
+    def progress(self) -> bool:
+        """Do what can be done now; False if there was nothing."""
+        moved = False
+        while self._local:
+            node, event, payload, hyper = self._local.popleft()
+            self._receive(node, event, payload, hyper)
+            moved = True
+        if self.reduce is not None and self.reduce.progress(self._reduced):
+            moved = True
+        if self._post.poll():
+            moved = True
+        while self._due and self._due[0][0] <= self.now_s:
+            _, generation, node, name = heapq.heappop(self._due)
+            if node.timers[name] == generation:
+                self.deliver(node, TimerFired(name))
+            moved = True
+        return moved
+
+    def has_news(self) -> bool:
+        """Do what can be done, for somebody who is about to sleep."""
+        return self.progress()
+
+    @property
+    def next_due_s(self) -> float | None:
+        """How long until a timer comes due."""
+        return self._due[0][0] - self.now_s if self._due else None
+
+    def _reduced(self, event: Reduced) -> None:
+        self.deliver(self.worker, event)
+
+    def _receive_from_afar(self, target: NodeId, event: Received, payload: Payload, hyper: Any) -> None:
+        self._receive(self.nodes[target], event, payload, hyper)
+
+    def _receive(self, node: Node, event: Received, payload: Payload, hyper: Any) -> None:
+        """Deliver a message, whose body is named only while it is answered (rule 5)."""
+        if node.put_off:
+            own = None if payload is None else payload.copy()
+            node.put_off.append(lambda: self._receive(node, event, own, hyper))
+            return
+        node.store.receive(event.body, payload, hyper)
+        self.deliver(node, event)
+        node.store.receive(None, None, None)
+
+    def deliver(self, node: Node, event: Event) -> None:
+        """Tell a node a fact and perform its answer."""
+        if node.put_off:
+            node.put_off.append(lambda: self.deliver(node, event))
+            return
+        now_s = self.now_s
+        self.num_events += 1
+        if self._recorder is not None:
+            now_ns = round(now_s * 1e9)
+            now_s = now_ns / 1_000_000_000
+        actions = node.peer.handle(event, now_s)
+        if self._recorder is not None:
+            self._recorder.record(now_ns, node.id, event, actions)
+        try:
+            self._perform(node, actions, 0)
+        except ProtocolError as error:
+            error.story = error.story or node.peer.story()
+            raise
+
+    def _perform(self, node: Node, actions: Sequence[Action], done: int) -> None:
+        """Perform actions in the order in which they were emitted (rule 6)."""
+        while done < len(actions):
+            action = actions[done]
+            if isinstance(action, Combine):
+                node.store.combine(action)
+            elif isinstance(action, Send):
+                self._send(node, action)
+            elif isinstance(action, Compute):
+                self._compute(node, action, is_last=done == len(actions) - 1)
+            elif isinstance(action, Apply):
+                if action.rule == INNER and node.store.user_runs:
+                    self._put_off(node, actions, done)
+                    return
+                done += self._apply(node, updates_from(actions, done)) - 1
+            else:
+                self._perform_rare(node, action)
+            done += 1
+
+    def _put_off(self, node: Node, actions: Sequence[Action], done: int) -> None:
+        """Perform the rest when the script waits: its optimizer acts on the very memory that the script reads."""
+        body, payload, hyper = node.store.received()
+
+        def go_on() -> None:
+            node.store.receive(body, payload, hyper)
+            self._perform(node, actions, done)
+            node.store.receive(None, None, None)
+
+        node.put_off.append(go_on)
+
+    def catch_up(self) -> None:
+        """The script waits: go on with what was put off."""
+        waiting, self.worker.put_off = self.worker.put_off, deque()
+        for go_on in waiting:
+            go_on()
+
+    def _apply(self, node: Node, updates: list[Apply]) -> int:
+        if updates[0].gradient.slot == GRADIENT and not node.has_stepped:
+            raise IllegalAction(
+                f"{updates[0]} came before StepFinished; the user may still edit the gradient (rule 11)."
+            )
+        node.store.apply(updates)
+        return len(updates)
+
+    def _compute(self, node: Node, action: Compute, *, is_last: bool) -> None:
+        if not is_last:
+            raise IllegalAction(f"{action} must be the last action of its answer; the user runs at once.")
+        node.computes = action.step
+
+    def _perform_rare(self, node: Node, action: Action) -> None:
+        if isinstance(action, Note):
+            count, total, most = self.notes.get(action.name, (0.0, 0.0, action.value))
+            self.notes[action.name] = [count + 1, total + action.value, max(most, action.value)]
+        elif isinstance(action, Reduce):
+            if self.reduce is None:
+                raise IllegalAction(f"{action} has nobody to do it here; run the strategy over a collective.")
+            self.reduce.join(action)
+        elif isinstance(action, SetTimer):
+            node.timers[action.name] = self._num_timers = self._num_timers + 1
+            heapq.heappush(self._due, (action.at, self._num_timers, node, action.name))
+        elif isinstance(action, Stop):
+            self.stopped_because = action.reason
+        else:
+            raise IllegalAction(f"{action!r} is not an action; the vocabulary of core/actions.py is closed.")
+
+    def _send(self, node: Node, action: Send) -> None:
+        check_send(action, self._kinds, self.world.num_nodes)
+        store, body = node.store, action.body
+        hyper = store.hyper() if body is not None and self._kinds[action.kind] else None
+        if action.to in self.nodes:
+            payload = None if body is None else np.array(store.lend(body))
+            event = Received(
+                node.id,
+                action.kind,
+                action.clock,
+                action.bucket,
+                None if body is None else Buffer(INBOX, body.bucket, body.part),
+                action.weight,
+                action.data,
+            )
+            self._local.append((self.nodes[action.to], event, payload, hyper))
+        else:
+            self._post.send(node.id, action, None if body is None else store.lend(body), hyper)

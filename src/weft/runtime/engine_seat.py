@@ -1,0 +1,219 @@
+"""What every seat behind an engine does alike: listens to the engine, reports, saves, loads once, ends in order."""
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from weft.core.errors import ConfigError
+from weft.core.seat import Replica, Reported
+from weft.runtime.channel import (
+    Channel,
+    Concluded,
+    Decided,
+    Ended,
+    Evaluated,
+    Finish,
+    Halt,
+    Halted,
+    Job,
+    LeaveAt,
+    Message,
+    OnceAnswer,
+    OnceAsked,
+    OnceLoaded,
+    Planned,
+    Saves,
+    StepAsked,
+    StepTold,
+    Welcome,
+)
+from weft.runtime.channel import Reported as ReportedMessage
+from weft.runtime.failure import failure
+from weft.runtime.metrics import Metrics
+
+HALT_EXIT_CODE = 3
+"""A worker that ended because another one failed."""
+
+
+class Sharing(Protocol):
+    """How values of `weft.once` get into memory that processes share, and out of it."""
+
+    def store(self, fd: int, start: int, value: Any) -> tuple[bytes | None, int]: ...
+
+    def load(self, fd: int, form: bytes) -> Any: ...
+
+
+class EngineSeat:
+    """One worker's seat behind an engine. Calls that need an answer wait for it in `_wait`, which may drive."""
+
+    is_simulated = False
+
+    def __init__(self, job: Job, channel: Channel, sharing: Sharing) -> None:
+        self.job = job
+        self.rank = job.rank
+        self.num_workers = job.num_workers
+        self.seed = job.seed
+        self.steps_max = job.steps_max
+        self.global_batch = job.global_batch
+        self.face: object | None = None
+        self.metrics = Metrics(job.rank)
+        self._channel = channel
+        self._sharing = sharing
+        self._inbox: list[Message] = []
+        """Answers of the engine that a call waits for."""
+        self._replica: Replica
+        self._welcome: Welcome | None = None
+        self._step = 0
+        self._num_reports = 0
+        self._num_saves = 0
+        self._num_once = 0
+        self._open_reports: dict[int, tuple[int, Reported]] = {}
+        self._open_saves: dict[int, str] = {}
+        self._pauses_at_step = False
+        self._computing_since = time.thread_time()
+
+    def _check_first_join(self) -> None:
+        if self._welcome is not None:
+            raise ConfigError(
+                "weft.join was called twice in one script.\n  Join once, with one model and one optimizer."
+            )
+
+    def _wait(self, done: Callable[[], bool]) -> None:
+        """Return when something holds; here, by listening to the engine."""
+        while not done():
+            for message in self._channel.receive(wait=True):
+                self._hear(message)
+            self._check_open()
+
+    def _listen(self) -> None:
+        """Take what the engine has said."""
+        for message in self._channel.receive(wait=False):
+            self._hear(message)
+        self._check_open()
+
+    def _check_open(self) -> None:
+        if self._channel.is_closed:  # nobody is left to tell
+            os._exit(HALT_EXIT_CODE)
+
+    def _hear(self, message: Message) -> None:
+        if isinstance(message, Halt):
+            self._channel.send(Halted(self._step, self.waiting_for()))
+            os._exit(HALT_EXIT_CODE)
+        elif isinstance(message, StepAsked):
+            self._pauses_at_step = True
+            self._channel.send(StepTold(self._step))
+        elif isinstance(message, LeaveAt):
+            self.steps_max = message.step
+            self._pauses_at_step = False
+        else:
+            self._inbox.append(message)
+
+    def _expect(self, kind: type[Any]) -> Any:
+        """Wait for the engine's answer of this kind."""
+        self._wait(lambda: any(isinstance(message, kind) for message in self._inbox))
+        found = next(message for message in self._inbox if isinstance(message, kind))
+        self._inbox.remove(found)
+        return found
+
+    def waiting_for(self) -> str:
+        """One sentence: what this worker needs to go on."""
+        return "the other workers to join" if self._welcome is None else "the engine"
+
+    def _stretch(self) -> None:
+        """Make the iteration take as long as on a machine that is so many times slower."""
+        if self.job.slow > 1:
+            time.sleep((self.job.slow - 1) * (time.thread_time() - self._computing_since))
+
+    def _observe(self) -> None:
+        """Read counters into the metrics before they are told."""
+
+    def _tell(self, doing: str = "computes") -> None:
+        """Let the engine know how this worker does, and hear what it has to say, some times a second."""
+        if self.metrics.is_due():
+            self._listen()
+            self._observe()
+            self._channel.send(self.metrics.status(doing), droppable=True)
+
+    def _report(self, epoch: int, own: dict[str, float], numbers: Reported) -> None:
+        """Tell the engine of a report; the last worker to do so runs its callables."""
+        number, self._num_reports = self._num_reports, self._num_reports + 1
+        callables = [name for name, value in numbers.items() if callable(value)]
+        plain = {name: value for name, value in own.items() if name not in callables}
+        self._open_reports[number] = (epoch, numbers)
+        self._channel.send(ReportedMessage(number, epoch, plain, callables))
+        if callables and self._expect(Decided).is_yours:
+            self._evaluate(number)
+        self._computing_since = time.thread_time()
+
+    def _evaluate(self, number: int) -> None:
+        """Run a report's callables on the result model."""
+        epoch, numbers = self._open_reports[number]
+        functions = {name: value for name, value in numbers.items() if callable(value)}
+        told = self._on_result(lambda: {name: float(function()) for name, function in functions.items()})
+        self._channel.send(Evaluated(number, epoch, told))
+
+    def _on_result(self, run: Callable[[], dict[str, float]]) -> dict[str, float]:
+        """Run something while the script's model is the result."""
+        return run()
+
+    def save(self, path: str) -> None:
+        number, self._num_saves = self._num_saves, self._num_saves + 1
+        self._open_saves[number] = path
+        self._channel.send(Saves(number, path))
+        if self._expect(Decided).is_yours:
+            self._write(path)
+
+    def _write(self, path: str) -> None:
+        """Write the result model."""
+        self._replica.save(path, ())
+
+    def once(self, key: object, load: Callable[[], Any]) -> Any:
+        name = f"{self._num_once}: {key}"
+        self._num_once += 1
+        self._channel.send(OnceAsked(name))
+        answer = self._expect(OnceAnswer)
+        if answer.form is not None:
+            return self._sharing.load(self.job.descriptors.once, answer.form) if answer.form else load()
+        value = load()
+        form, stop = self._sharing.store(self.job.descriptors.once, answer.start, value)
+        self._channel.send(OnceLoaded(name, form, stop))
+        return value
+
+    def plan(self, num_epochs: int | None, num_samples: int, batch_size: int, drop_last: bool) -> None:
+        if self.rank == 0:
+            self._channel.send(Planned(num_epochs, num_samples, batch_size, drop_last))
+
+    def end(self) -> None:
+        """The script has ended: answer the others until all have, then conclude."""
+        if self._welcome is None:
+            raise ConfigError(
+                f"script '{self.job.script}' ended without calling weft.join.\n"
+                "  Add worker = weft.join(model, optimizer) before its training loop."
+            )
+        if not self._step:
+            raise ConfigError(
+                f"script '{self.job.script}' joined but never stepped.\n"
+                "  Call optimizer.step() (or worker.step() for arrays) in its training loop."
+            )
+        self._say_ended()
+        self._observe()
+        self._channel.send(Ended(self.metrics.status("has ended")))
+        finish = self._expect(Finish)
+        if self.rank == 0:
+            for number in finish.reports:
+                self._evaluate(number)
+            for number in finish.saves:
+                self._write(self._open_saves[number])
+        self._channel.send(self._conclude())
+        self._expect(Finish)
+
+    def _say_ended(self) -> None:
+        """Let the other workers know."""
+
+    def _conclude(self) -> Concluded:
+        return Concluded(0.0 if self.rank == 0 else None, None)
+
+    def fail(self, error: BaseException) -> None:
+        """Tell the engine why this worker cannot go on."""
+        self._channel.send(failure(error, self._step, self.waiting_for()))

@@ -1,0 +1,243 @@
+"""The seat of a real worker: its script's calls go to the driver of its process, and return when it lets them."""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from weft.core.errors import ConfigError
+from weft.core.events import EpochFinished, GradientReady, StepFinished
+from weft.core.names import Result
+from weft.core.seat import Replica, Reported
+from weft.core.strategy import Strategy
+from weft.runtime.attendant import Attendant
+from weft.runtime.channel import Channel, Concluded, Job, Joined, Order, Welcome
+from weft.runtime.engine_seat import EngineSeat, Sharing
+from weft.runtime.initial import read_values, write_values
+from weft.runtime.plant import Plant, build
+from weft.runtime.waiting import Waiting
+from weft.runtime.wires import Wires
+
+Resolve = Callable[[str | None, Strategy | str | None], tuple[Strategy, str]]
+"""The strategy that the engine names, or the script's own, and how it is called."""
+
+
+class LiveSeat(EngineSeat):
+    """One worker's script among real others."""
+
+    is_plain = False
+
+    def __init__(self, job: Job, channel: Channel, resolve: Resolve, sharing: Sharing) -> None:
+        super().__init__(job, channel, sharing)
+        self._resolve = resolve
+        self._wires = Wires(job)
+        self._lock = threading.RLock()
+        self._asked: Strategy | str | None = None
+        self._plant: Plant | None = None
+        self._waiting = Waiting([channel.fileno()])
+        self._given: set[int] = set()
+        """Buckets of this backward that the peer knows of."""
+        self._epoch = 0
+        self._attendant: Attendant | None = None
+
+    def join(self, replica: Replica, strategy: Strategy | str | None) -> None:
+        self._check_first_join()
+        self._replica, self._asked = replica, strategy
+        values = replica.values()
+        if self.rank == 0:
+            write_values(self.job.descriptors.initial, values)
+        text = strategy if isinstance(strategy, str | None) else self._resolve(None, strategy)[1]
+        size = sum(value.nbytes for value in values)
+        self._channel.send(Joined(list(replica.layout()), size, text, self._wires.port))
+        self._welcome = self._expect(Welcome)
+        if self.rank:
+            read_values(self.job.descriptors.initial, values)
+        self._computing_since = time.thread_time()
+
+    def _strategy(self) -> tuple[Strategy, str]:
+        assert self._welcome is not None
+        return self._resolve(self._welcome.strategy, self._asked)
+
+    def check_closures(self) -> None:
+        strategy, name = self._strategy()
+        if not strategy.keeps_replicas_equal:
+            raise ConfigError(
+                f"this optimizer computes gradients again and again in its step, which '{name}' cannot share.\n"
+                "  Use the strategy allreduce, or an optimizer such as SGD or Adam."
+            )
+
+    def settle(self) -> None:
+        if self._plant is not None:
+            return
+        assert self._welcome is not None
+        if self.rank == 0:
+            self._channel.send(Order(list(self._replica.order())))
+        order = self._expect(Order).order
+        strategy, _ = self._strategy()
+        ports = self._welcome.ports
+        plant = self._plant = build(self.job, strategy, self._replica, order, self._wires, ports, self._wait_words)
+        descriptors = [self._channel.fileno(), *plant.descriptors]
+        self._waiting = Waiting(descriptors, plant.bells, owns_core=self.job.owns_core, spin_s=self.job.spin_s)
+        plant.driver.start()
+        self._wait(lambda: plant.worker.computes == 0)
+        plant.worker.store.let_user_run()
+        if plant.needs_attendant:
+            self._attendant = Attendant(
+                plant.bells, descriptors, self._lock, self._drive_for_script, self._fail_and_end
+            )
+
+    @property
+    def _built(self) -> Plant:
+        assert self._plant is not None
+        return self._plant
+
+    def gradient_filled(self, bucket: int, samples: float) -> None:
+        if self.job.slow > 1:  # a slower machine would not have filled it yet
+            return
+        with self._lock:
+            self._give(bucket, samples)
+            self._built.driver.progress()
+
+    def _give(self, bucket: int, samples: float) -> None:
+        self._given.add(bucket)
+        self._built.driver.deliver(self._built.worker, GradientReady(self._step, bucket, samples))
+
+    def backward_finished(self, samples: float) -> None:
+        if self._step == self.steps_max:  # a loop of the script's own, which no share has ended
+            raise SystemExit(0)
+        self._stretch()
+        with self._driving() as plant:
+            for bucket in plant.world.trainable:
+                if bucket not in self._given:
+                    self._give(bucket, samples)
+            self._given.clear()
+            self._wait(lambda: not plant.worker.peer.holds_user)
+
+    def step_finished(self, samples: float, loss: float | None) -> None:
+        with self._driving() as plant:
+            step, self._step = self._step, self._step + 1
+            node = plant.worker
+            node.store.stop_user()
+            node.has_stepped = True
+            plant.driver.catch_up()
+            plant.driver.deliver(node, StepFinished(step, samples, loss))
+            self._wait(lambda: node.computes == step + 1 and not plant.is_choked())
+            node.has_stepped = False
+            self.metrics.step(samples, loss)
+            self._tell()
+            if plant.driver.stopped_because is not None:
+                self.steps_max = self._step
+            if self._pauses_at_step:
+                self._wait(lambda: not self._pauses_at_step)
+            node.store.let_user_run()
+
+    def _observe(self) -> None:
+        if self._plant is not None:
+            self.metrics.observe(self._plant, self._waiting.idle_s)
+
+    def _wait(self, done: Callable[[], bool]) -> None:
+        """Drive until something holds."""
+        with self._lock:
+            driver = None if self._plant is None else self._plant.driver
+            while not done():
+                if driver is not None and driver.progress():
+                    self._waiting.resume()
+                    continue
+                self._pause(driver.has_news if driver is not None else done, driver.next_due_s if driver else None)
+            self._waiting.resume()
+
+    def _wait_words(self, done: Callable[[], bool]) -> None:
+        """Wait for words of others without driving: in the midst of an answer nothing else may happen."""
+        while not done():
+            self._pause(done, None)
+        self._waiting.resume()
+
+    def _pause(self, has_news: Callable[[], bool], due_s: float | None) -> None:
+        self._waiting.pause(has_news, due_s)
+        if self._waiting.has_slept:
+            self._listen()
+            if self._plant is not None and self._plant.driver.reduce is not None:
+                self._plant.driver.reduce.check_alive()
+            self._tell(f"waits for {self.waiting_for()}")
+
+    def _drive_for_script(self) -> float | None:
+        """What the attendant does: how long until a timer is due."""
+        self._listen()
+        self._built.driver.progress()
+        return self._built.driver.next_due_s
+
+    def _fail_and_end(self, error: BaseException) -> None:
+        self.fail(error)
+        os._exit(1)
+
+    @contextmanager
+    def _driving(self) -> Iterator[Plant]:
+        """The script's thread drives; when it goes back to its script, the attendant takes over."""
+        with self._lock:
+            if self._attendant is not None:
+                self._attendant.step_back()
+            yield self._built
+            if self._attendant is not None:
+                self._attendant.take_over()
+                self._built.driver.progress()
+        self._computing_since = time.thread_time()
+
+    def waiting_for(self) -> str:
+        """One sentence: what this worker needs to go on."""
+        if self._plant is None:
+            return "the other workers to join"
+        reduce = self._plant.driver.reduce
+        names = [] if reduce is None else [f"worker {worker}" for worker in reduce.waits_for()]
+        return self._plant.worker.peer.waiting_for() + (f" ({', '.join(names)})" if names else "")
+
+    def report(self, epoch: int, numbers: Reported) -> None:
+        self.settle()
+        plant, scored = self._built, self._built.strategy.scored
+        own = {n: float(v() if callable(v) else v) for n, v in numbers.items() if scored or not callable(v)}
+        with self._driving():
+            plant.worker.store.stop_user()
+            plant.driver.catch_up()
+            if epoch >= self._epoch:
+                self._epoch = epoch + 1
+                plant.driver.deliver(plant.worker, EpochFinished(epoch, own))
+                self._wait(lambda: not plant.worker.peer.holds_user)
+            plant.worker.store.let_user_run()
+        self._report(epoch, own, numbers)
+
+    def _on_result(self, run: Callable[[], dict[str, float]]) -> dict[str, float]:
+        store = self._built.worker.store
+        if self._built.strategy.result is Result.REPLICA:
+            return run()
+        arrays = self._result_arrays()
+        with self._lock:
+            store.lend_model(arrays)
+        try:
+            return run()
+        finally:
+            with self._lock:
+                store.take_model_back()
+                store.let_user_run()
+
+    def _result_arrays(self) -> list[Any]:
+        with self._driving() as plant:
+            return plant.result(self._wait).arrays()
+
+    def save(self, path: str) -> None:
+        self.settle()
+        super().save(path)
+
+    def _write(self, path: str) -> None:
+        arrays = self._result_arrays()
+        with self._lock:
+            self._replica.save(path, arrays)
+
+    def _say_ended(self) -> None:
+        with self._lock:
+            self._built.worker.store.stop_user()
+            self._built.driver.catch_up()
+            self._built.say_ended()
+
+    def _conclude(self) -> Concluded:
+        return self._built.conclude(self._wait, with_consensus=self.rank == 0)

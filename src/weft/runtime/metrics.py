@@ -1,0 +1,65 @@
+"""What a worker counts of itself, and when it tells."""
+
+import time
+from typing import TYPE_CHECKING
+
+from weft.observe.status import Status
+
+if TYPE_CHECKING:
+    from weft.runtime.plant import Plant
+
+TELL_EVERY_S = 0.1
+
+
+class Metrics:
+    """Counts from the beginning of the run."""
+
+    def __init__(self, rank: int) -> None:
+        self._rank = rank
+        self._began = time.perf_counter()
+        self._told = self._began
+        self._step = 0
+        self._samples = 0.0
+        self._loss: float | None = None
+        self._waiting_s = 0.0
+        self._staleness = (0.0, 0.0)
+        self._bytes_sent = 0
+        self._num_copies = 0
+        self._refused = 0
+
+    def step(self, samples: float, loss: float | None) -> None:
+        self._step += 1
+        self._samples += samples
+        self._loss = self._loss if loss is None else loss
+
+    def is_due(self) -> bool:
+        """True some times a second."""
+        now = time.perf_counter()
+        if now - self._told < TELL_EVERY_S:
+            return False
+        self._told = now
+        return True
+
+    def observe(self, plant: "Plant", waiting_s: float) -> None:
+        """Read the counters of the driver and its transports."""
+        count, total, most = plant.driver.notes.get("staleness", (0.0, 0.0, 0.0))
+        self._staleness = (total / count if count else 0.0, most)
+        self._waiting_s = waiting_s
+        self._bytes_sent, self._num_copies, self._refused = plant.counters()
+
+    def status(self, doing: str) -> Status:
+        return Status(
+            rank=self._rank,
+            time_s=time.perf_counter() - self._began,
+            step=self._step,
+            samples=self._samples,
+            loss=self._loss,
+            waiting_s=self._waiting_s,
+            staleness_mean=self._staleness[0],
+            staleness_max=self._staleness[1],
+            bytes_sent=self._bytes_sent,
+            num_copies=self._num_copies,
+            refused=self._refused,
+            steps_total=None,
+            doing=doing,
+        )

@@ -1,0 +1,48 @@
+"""The seat of a script whose loop is left as it is: one worker alone, or one under a baseline of its own."""
+
+import time
+
+from weft.core.seat import Replica, Reported, step_alone
+from weft.core.strategy import Strategy
+from weft.runtime.channel import Joined, Welcome
+from weft.runtime.engine_seat import EngineSeat
+
+
+class PlainSeat(EngineSeat):
+    """Counts steps and tells the engine; gradients and parameters never pass through it."""
+
+    is_plain = True
+
+    def join(self, replica: Replica, strategy: Strategy | str | None) -> None:
+        self._check_first_join()
+        self._replica = replica
+        text = strategy if isinstance(strategy, str) else None
+        self._channel.send(Joined(list(replica.layout()), 0, text, 0))
+        self._welcome = self._expect(Welcome)
+        self._computing_since = time.thread_time()
+
+    def settle(self) -> None:
+        pass
+
+    def gradient_filled(self, bucket: int, samples: float) -> None:
+        pass
+
+    def check_closures(self) -> None:
+        pass
+
+    def backward_finished(self, samples: float) -> None:
+        pass
+
+    def step_finished(self, samples: float, loss: float | None) -> None:
+        if self._replica.buckets:
+            step_alone(self._replica)
+        self._stretch()
+        self._step += 1
+        self.metrics.step(samples, loss)
+        self._tell()
+        if self._pauses_at_step:
+            self._wait(lambda: not self._pauses_at_step)
+        self._computing_since = time.thread_time()
+
+    def report(self, epoch: int, numbers: Reported) -> None:
+        self._report(epoch, {n: float(v) for n, v in numbers.items() if not callable(v)}, numbers)

@@ -1,0 +1,151 @@
+"""Everything behind a worker's seat once its replica has settled: memory, transport, peers, driver."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft.core.names import NodeId, Result, Role
+from weft.core.recorder import Recording, replay
+from weft.core.seat import Places, Replica
+from weft.core.strategy import Strategy
+from weft.core.world import World
+from weft.runtime.channel import Concluded, Job
+from weft.runtime.common_params import CommonParams
+from weft.runtime.driver import Driver, Node
+from weft.runtime.post import Post, kinds_of, rank_of
+from weft.runtime.shared_reduce import ENDED, SharedReduce
+from weft.runtime.wires import SHM, Wires
+from weft.store.arena import Arena
+from weft.store.live import LiveStore
+from weft.store.result import ResultModel
+from weft.transports.bells import Bells
+from weft.transports.frames import Layout
+
+Wait = Callable[[Callable[[], bool]], None]
+
+
+class Plant:
+    """One worker process at work."""
+
+    def __init__(
+        self, job: Job, strategy: Strategy, world: World, arena: Arena, bells: Bells, driver: Driver, post: Post
+    ) -> None:
+        self._job = job
+        self.strategy = strategy
+        self.world = world
+        self.bells = bells
+        self.driver = driver
+        self._arena = arena
+        self._post = post
+        self.recording: Recording | None = None
+
+    @property
+    def worker(self) -> Node:
+        return self.driver.worker
+
+    @property
+    def needs_attendant(self) -> bool:
+        """Messages may come while the script computes."""
+        return not (self.strategy.keeps_replicas_equal and self.driver.reduce is not None)
+
+    @property
+    def descriptors(self) -> list[int]:
+        assert self._post.transport is not None
+        return [] if self._job.transport == SHM else self._post.transport.fileno_set()
+
+    def is_choked(self) -> bool:
+        """More waits to leave than is good: the script shall wait, too."""
+        assert self._post.transport is not None
+        return self._post.transport.outbox_bytes() > self._job.outbox_bytes_max
+
+    def counters(self) -> tuple[int, int, int]:
+        """Bytes that left this process or were read from others' memory, copies made, frames refused."""
+        transport, reduce = self._post.transport, self.driver.reduce
+        assert transport is not None
+        copies = transport.num_copies + sum(node.store.num_copies for node in self.driver.nodes.values())
+        shared = (0, 0) if reduce is None else (reduce.bytes_shared, reduce.num_copies)
+        return transport.bytes_sent + shared[0], copies + shared[1], sum(transport.refused.values())
+
+    def say_ended(self) -> None:
+        """Let the others know that nothing more is to be expected of this worker's script."""
+        self._arena.words[self._arena.worker_line(self._arena.rank) + ENDED] = 1
+        self.bells.ring_scripts()
+
+    def result(self, wait: Wait) -> ResultModel:
+        """The run's result as it is now; fetches what lies in other processes."""
+        if self.strategy.result is not Result.REPLICA:
+            nodes = [*self.world.workers, *self.world.servers]
+            buckets = range(len(self.world.buckets))
+            self._post.fetch(self._job.rank, [(node, bucket) for node in nodes for bucket in buckets], wait)
+            return ResultModel(self.strategy.result, self.world, [_Fetched(self._post, node) for node in nodes])
+        return ResultModel(Result.REPLICA, self.world, [self.worker.store.replica] * self.world.num_workers)
+
+    def conclude(self, wait: Wait, *, with_consensus: bool) -> Concluded:
+        """How far the replicas are apart, and whether the run can be replayed."""
+        consensus = self.result(wait).consensus() if with_consensus else None
+        differences = None
+        if self.recording is not None:
+            differences = replay(self.recording, self.strategy, self.world, self._job.seed)
+        return Concluded(consensus, differences)
+
+
+class _Fetched:
+    """Another node's parameters, as far as a result model looks at them."""
+
+    def __init__(self, post: Post, node: NodeId) -> None:
+        self._post = post
+        self._node = node
+
+    def array(self, slot: str, bucket: int) -> Any:
+        return self._post.fetched(self._node, bucket)
+
+
+def build(
+    job: Job,
+    strategy: Strategy,
+    replica: Replica,
+    order: Sequence[int],
+    wires: Wires,
+    ports: list[int],
+    wait_words: Wait,
+) -> Plant:
+    """Lay the replica out and set everything up around it."""
+    arenas: list[Arena] = []
+    reduces_here = job.transport == SHM and not strategy.speaks_reductions
+    in_place = reduces_here and strategy.keeps_replicas_equal
+    shares_params = in_place and replica.shares_update
+
+    def place(buckets: Sequence[Any]) -> Places:
+        arenas.append(Arena(job.descriptors.arena, job.rank, job.num_workers, buckets))
+        return arenas[0].places(shares_params=shares_params)
+
+    if in_place:
+        replica.settle(order, place, job.bucket_bytes_max)
+    else:
+        replica.settle(order, None, job.bucket_bytes_max)
+        arenas.append(Arena(job.descriptors.arena, job.rank, job.num_workers, replica.buckets))
+    arena = arenas[0]
+    lines = [arena.sleeping_line(worker) for worker in range(job.num_workers)]
+    bells = Bells(job.rank, arena.words, lines, job.descriptors.bells)
+    world = World(strategy.roles(job.num_workers), replica.buckets, strategy.graph(job.num_workers))
+    kinds = kinds_of(strategy.kinds())
+    transport = wires.connect(world, Layout(len(kinds), world.num_nodes, replica.buckets), bells, ports)
+    post = Post(world, kinds, transport)
+    common = CommonParams(arena, bells, wait_words) if shares_params else None
+    stores = {
+        node: LiveStore(
+            replica if world.role(node) is Role.WORKER else replica.twin(),
+            [slot.name for slot in strategy.slots(world.role(node), world)],
+            strategy.rules(),
+            is_server=world.role(node) is Role.SERVER,
+            bracket=common.update if common is not None and world.role(node) is Role.WORKER else None,
+        )
+        for node in range(world.num_nodes)
+        if rank_of(world, node) == job.rank
+    }
+    recording = Recording() if job.checks_replay else None
+    driver = Driver(strategy, world, stores, post, job.seed, recording)
+    if reduces_here:
+        driver.reduce = SharedReduce(arena, bells, stores[job.rank], gradient_is_given=in_place)
+    plant = Plant(job, strategy, world, arena, bells, driver, post)
+    plant.recording = recording
+    return plant

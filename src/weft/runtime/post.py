@@ -1,0 +1,118 @@
+"""The post between processes: actions become frames, frames become events, and replicas can be fetched."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+from zlib import crc32
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.core.actions import Send
+from weft.core.events import Received
+from weft.core.names import INBOX, PARAMS, Buffer, NodeId, Part
+from weft.core.world import World
+from weft.store.live import LiveStore
+from weft.transports.frames import Header, kind_table
+from weft.transports.transport import Frame, Rank, Transport
+
+Array = NDArray[Any]
+Receive = Callable[[NodeId, Received, Array | None, Any], None]
+
+FETCH = "@fetch"
+VALUES = "@values"
+"""Frames that no peer sees: one asks for a bucket of a node's parameters, the other brings it."""
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder().decode
+
+
+def kinds_of(names: Mapping[str, object]) -> dict[str, int]:
+    """The table of kinds that all processes of a run agree on."""
+    return kind_table([*names, FETCH, VALUES])
+
+
+def rank_of(world: World, node: NodeId) -> Rank:
+    """The process of a node: servers sit on worker processes, dealt in turn."""
+    return node if node < world.num_workers else (node - world.num_workers) % world.num_workers
+
+
+class Post:
+    """Sends and receives for the nodes of one process, over any transport; without one it has nobody to write to."""
+
+    def __init__(self, world: World, kinds: Mapping[str, int], transport: Transport | None) -> None:
+        self._world = world
+        self._kinds = dict(kinds)
+        self._names = {place: name for name, place in kinds.items()}
+        self.transport = transport
+        self._receive: Receive
+        self._stores: Mapping[NodeId, LiveStore] = {}
+        self._fetched: dict[tuple[NodeId, int], Array] = {}
+
+    def open(self, receive: Receive, stores: Mapping[NodeId, LiveStore]) -> None:
+        """Whom to hand what comes."""
+        self._receive = receive
+        self._stores = stores
+
+    def poll(self) -> bool:
+        return self.transport is not None and self.transport.poll(self._take) > 0
+
+    def send(self, source: NodeId, action: Send, body: Array | None, hyper: Any) -> None:
+        """Send the value that the body has now."""
+        data = b"" if action.data is None and hyper is None else _encode((action.data, hyper))
+        part = (0, 0) if action.body is None or action.body.part is None else action.body.part
+        bucket = action.bucket if action.body is None else action.body.bucket
+        self._post(action.to, action.kind, source, action.clock, bucket, part, action.weight, data, body)
+
+    def _post(
+        self,
+        to: NodeId,
+        kind: str,
+        source: NodeId,
+        clock: int,
+        bucket: int,
+        part: tuple[int, int],
+        weight: float,
+        data: bytes,
+        body: Array | None,
+    ) -> None:
+        assert self.transport is not None
+        itemsize, num_bytes = (0, 0) if body is None else (body.itemsize, body.nbytes)
+        header = Header(
+            self._kinds[kind], source, to, clock, bucket, part, weight, itemsize, len(data), num_bytes, crc32(data)
+        )
+        memory = None if body is None else body.data
+        self.transport.send(rank_of(self._world, to), header.pack(), data, memory)
+
+    def _take(self, frame: Frame) -> None:
+        header = frame.header
+        kind = self._names[header.kind]
+        payload = np.frombuffer(frame.body, f"f{header.itemsize}") if header.itemsize else None
+        if kind == FETCH:
+            values = self._stores[header.target].lend(Buffer(PARAMS, header.bucket))
+            place = (header.bucket, (0, 0))
+            self._post(header.source, VALUES, header.target, header.clock, *place, 1.0, b"", values)
+        elif kind == VALUES:
+            assert payload is not None
+            self._fetched[header.source, header.bucket] = payload.copy()
+        else:
+            data, hyper = _decode(frame.data) if header.data_bytes else (None, None)
+            body = None
+            if payload is not None:
+                body = Buffer(INBOX, header.bucket, Part(*header.part) if header.part[1] else None)
+            event = Received(header.source, kind, header.clock, header.bucket, body, header.weight, data)
+            self._receive(header.target, event, payload, hyper)
+
+    def fetch(self, me: NodeId, wanted: list[tuple[NodeId, int]], wait: Callable[[Callable[[], bool]], None]) -> None:
+        """Ask for buckets of other nodes' parameters; `fetched` has them when `wait` returns."""
+        self._fetched.clear()
+        afar = [(node, bucket) for node, bucket in wanted if node not in self._stores]
+        for node, bucket in afar:
+            self._post(node, FETCH, me, 0, bucket, (0, 0), 1.0, b"", None)
+        wait(lambda: len(self._fetched) == len(afar))
+
+    def fetched(self, node: NodeId, bucket: int) -> Array:
+        """What was fetched, or what lies here."""
+        if node in self._stores:
+            return self._stores[node].lend(Buffer(PARAMS, bucket))
+        return self._fetched[node, bucket]

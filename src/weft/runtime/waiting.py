@@ -1,0 +1,63 @@
+"""How a script's thread waits: a short spin, then sleep on descriptors until one of them has something."""
+
+import os
+import select
+import time
+from collections.abc import Callable, Sequence
+
+from weft.transports.bells import SCRIPT, Bells
+
+YIELDS = 20
+"""How often it lets others have the core before it sleeps, where workers share one."""
+SLEEP_S_MAX = 0.1
+
+
+class Waiting:
+    """The pauses of one thread: `pause` is called again and again while there is nothing to do."""
+
+    def __init__(
+        self, descriptors: Sequence[int], bells: Bells | None = None, *, owns_core: bool = False, spin_s: float = 0.0
+    ) -> None:
+        self._bells = bells
+        self._poll = select.poll()
+        for descriptor in (*descriptors, *([] if bells is None else [bells.fileno(SCRIPT)])):
+            self._poll.register(descriptor, select.POLLIN)
+        self._owns_core = owns_core
+        self._spin_s = spin_s
+        self._since: float | None = None
+        self._num_yields = 0
+        self.idle_s = 0.0
+        """Time spent in pauses."""
+        self.has_slept = False
+        """The last pause was a sleep, not a spin."""
+
+    def pause(self, has_news: Callable[[], bool], due_s: float | None = None) -> None:
+        """Let a little time pass; returns early when there is something to do."""
+        self.has_slept = False
+        now = time.perf_counter()
+        if self._since is None:
+            self._since, self._num_yields = now, 0
+        if self._owns_core and now - self._since < self._spin_s:
+            return
+        if not self._owns_core and self._num_yields < YIELDS:
+            self._num_yields += 1
+            os.sched_yield()
+            return
+        self.has_slept = True
+        self._sleep(has_news, SLEEP_S_MAX if due_s is None else max(0.0, min(SLEEP_S_MAX, due_s)))
+
+    def _sleep(self, has_news: Callable[[], bool], timeout_s: float) -> None:
+        if self._bells is None:
+            self._poll.poll(timeout_s * 1000)
+            return
+        self._bells.listen(SCRIPT)
+        if not has_news():
+            self._poll.poll(timeout_s * 1000)
+        self._bells.listen(SCRIPT, really=False)
+        self._bells.silence(SCRIPT)
+
+    def resume(self) -> None:
+        """There was something to do: the next pause begins with a spin again."""
+        if self._since is not None:
+            self.idle_s += time.perf_counter() - self._since
+            self._since = None

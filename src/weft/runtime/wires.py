@@ -1,0 +1,50 @@
+"""The wires of one process: the listener it opens before it knows the others, and the transport built on it."""
+
+import socket
+
+from weft.core.world import World
+from weft.runtime.channel import Job
+from weft.runtime.post import rank_of
+from weft.transports.bells import Bells
+from weft.transports.frames import Layout
+from weft.transports.rings import RingTransport
+from weft.transports.transport import Transport
+
+LOOPBACK = "127.0.0.1"
+SHM, TCP = "shm", "tcp"
+TRANSPORTS = (SHM, TCP)
+
+
+class Wires:
+    """Between the workers of one machine: shared-memory rings, or TCP on the loopback interface."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._listener: socket.socket | None = None
+        if job.transport == TCP:
+            from weft.transports.tcp import listen
+
+            self._listener = listen(LOOPBACK)
+
+    @property
+    def port(self) -> int:
+        return 0 if self._listener is None else int(self._listener.getsockname()[1])
+
+    def connect(self, world: World, layout: Layout, bells: Bells, ports: list[int]) -> Transport:
+        """The transport to all other processes, ready to use."""
+        job = self._job
+        if self._listener is None:
+            return RingTransport(job.descriptors.rings, job.rank, job.num_workers, layout, bells)
+        from weft.transports.tcp import TcpTransport
+
+        transport = TcpTransport(
+            job.rank,
+            job.num_workers,
+            self._listener,
+            [(LOOPBACK, port) for port in ports],
+            job.secret,
+            layout,
+            place=lambda node: rank_of(world, node),
+        )
+        transport.connect()
+        return transport

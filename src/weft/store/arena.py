@@ -1,0 +1,138 @@
+"""The arena: memory that the workers of one host share, in a file that has no name and ends with them.
+
+    words       small numbers by which workers tell each other how far they are, a cache line each
+    params      one copy of the parameters, for strategies that keep all replicas equal
+    reduced     what reductions gave: of gradients, and of anything else
+    given       of each worker: its gradient
+    staged      of each worker: what else it brings to a reduction
+    state       the optimizer's numbers for each element
+
+Pages that nobody writes take no memory, so regions that a strategy does not use cost nothing.
+"""
+
+import mmap
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.core.names import Bucket
+from weft.core.seat import Places
+from weft.store.pages import WrittenPages
+
+Array = NDArray[Any]
+
+PAGE = mmap.PAGESIZE
+LINE_WORDS = 8
+STATE_ROWS = 8
+"""Numbers for each element (and each tensor) that an optimizer may keep: Adam with amsgrad has four."""
+
+ALIGN_ELEMENTS = 32
+"""Workers' stretches of a bucket begin at multiples of this, so no two of them write to one cache line."""
+
+
+class Arena:
+    """One worker's view of the shared memory; all workers lay it out alike."""
+
+    def __init__(self, fd: int, rank: int, num_workers: int, buckets: Sequence[Bucket]) -> None:
+        self.rank = rank
+        self.num_workers = num_workers
+        self.buckets = buckets
+        self._starts, model_bytes = _page_starts([bucket.num_bytes for bucket in buckets])
+        num_lines = 2 * num_workers + 2 * len(buckets) * num_workers
+        words_bytes = _pages(num_lines * LINE_WORDS * 8)
+        self._region = {
+            name: words_bytes + place * model_bytes
+            for place, name in enumerate(
+                ["params", "reduced.0", "reduced.1"]
+                + [f"given.{w}" for w in range(num_workers)]
+                + [f"staged.{w}" for w in range(num_workers)]
+                + [f"state.{k}" for k in range(STATE_ROWS)]
+            )
+        }
+        size = words_bytes + len(self._region) * model_bytes
+        os.ftruncate(fd, size)
+        self._shared = mmap.mmap(fd, size)
+        self.words = memoryview(self._shared)[:words_bytes].cast("q")
+        self.doubles = memoryview(self._shared)[:words_bytes].cast("B").cast("d")
+        start = self._region["reduced.0"]
+        self._private = mmap.mmap(fd, model_bytes, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE, offset=start)
+        self._written = WrittenPages(self._private)
+        self._arrays: dict[tuple[str, int], Array] = {}
+        self._is_copied = [not self._written.is_known] * len(buckets)
+
+    def array(self, region: str, bucket: int) -> Array:
+        """The shared memory of a bucket in a region."""
+        array = self._arrays.get((region, bucket))
+        if array is None:
+            array = self._flat(self._shared, self._region[region] + self._starts[bucket], bucket)
+            self._arrays[region, bucket] = array
+        return array
+
+    def _flat(self, memory: mmap.mmap, offset: int, bucket: int) -> Array:
+        num_elements, itemsize, _ = self.buckets[bucket]
+        return np.frombuffer(memory, f"f{itemsize}", num_elements, offset)
+
+    def span(self, bucket: int, worker: int) -> tuple[int, int]:
+        """The stretch of a bucket that a worker sums and updates."""
+        num_elements = self.buckets[bucket].num_elements
+        cut = [num_elements * w // self.num_workers // ALIGN_ELEMENTS * ALIGN_ELEMENTS for w in (worker, worker + 1)]
+        return cut[0], num_elements if worker == self.num_workers - 1 else cut[1]
+
+    def places(self, *, shares_params: bool) -> Places:
+        """Where a replica lives whose gradients are reduced here; its parameters are the shared ones or its own."""
+        buckets = range(len(self.buckets))
+        trained = [bucket for bucket in buckets if self.buckets[bucket].trainable]
+        given = [self.array(f"given.{self.rank}", bucket) for bucket in trained]
+        seen = [self._flat(self._private, self._starts[bucket], bucket) for bucket in trained]
+        if not shares_params:
+            return Places([_own(bucket) for bucket in self.buckets], given, seen)
+        params = [self.array("params", b) if b in trained else _own(self.buckets[b]) for b in buckets]
+        spans = [self.span(bucket, self.rank) for bucket in trained]
+        return Places(params, given, seen, spans, lambda k, bucket: self.array(f"state.{k}", bucket))
+
+    def refresh_seen(self, bucket: int, seen: Array) -> int:
+        """Let a private view show what was reduced last; how many copies that took.
+
+        A private page that nobody has written to shows the shared one. Once a script writes to its
+        gradients it will do so again, so from then on the bucket is copied: writing to a private page for
+        the first time is slow.
+        """
+        if not self._is_copied[bucket]:
+            start = self._starts[bucket]
+            if not self._written.any(start, start + self.buckets[bucket].num_bytes):
+                return 0
+            self._is_copied[bucket] = True
+        np.copyto(seen, self.array("reduced.0", bucket))
+        return 1
+
+    def worker_line(self, worker: int) -> int:
+        """The place of the words of a worker's own progress."""
+        return 2 * worker * LINE_WORDS
+
+    def sleeping_line(self, worker: int) -> int:
+        """The place of the words that say whether a worker sleeps."""
+        return (2 * worker + 1) * LINE_WORDS
+
+    def reduction_line(self, lane: int, bucket: int, worker: int) -> int:
+        """The place of the words of a worker's part in the reductions of a bucket."""
+        return (2 * self.num_workers + (lane * len(self.buckets) + bucket) * self.num_workers + worker) * LINE_WORDS
+
+
+def _own(bucket: Bucket) -> Array:
+    return np.zeros(bucket.num_elements, f"f{bucket.itemsize}")
+
+
+def _pages(num_bytes: int) -> int:
+    return -(-num_bytes // PAGE) * PAGE
+
+
+def _page_starts(sizes: Sequence[int]) -> tuple[list[int], int]:
+    """Where each of these begins when each begins on a page of its own, and where the last one ends."""
+    starts, end = [], 0
+    for size in sizes:
+        starts.append(end)
+        end += _pages(size)
+    return starts, end

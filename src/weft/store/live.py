@@ -1,0 +1,100 @@
+"""The store of a node whose script runs while messages come: what the script reads stays as it was (rule 13)."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.core.actions import Apply
+from weft.core.names import PARAMS, Buffer
+from weft.core.rules import Rule
+from weft.core.seat import Replica
+from weft.store.numpy import Array, NumpyStore
+
+Bracket = Callable[[Callable[[], None]], None]
+
+
+class LiveStore(NumpyStore):
+    """Writes to `params` go to a shadow while the script runs; the next iteration sees them.
+
+    `bracket` runs an update that several workers share.
+    """
+
+    def __init__(
+        self,
+        replica: Replica,
+        slots: Iterable[str],
+        rules: Mapping[str, Rule],
+        *,
+        is_server: bool = False,
+        bracket: Bracket | None = None,
+    ) -> None:
+        super().__init__(replica, slots, rules, is_server=is_server)
+        self.user_runs = False
+        self._body: Buffer | None = None
+        self._bracket = bracket
+        self._shadows: dict[int, Array] = {}
+        self._spare: dict[int, Array] = {}
+
+    def _whole(self, slot: str, bucket: int) -> Array:
+        if slot == PARAMS and bucket in self._shadows:
+            return self._shadows[bucket]
+        return super()._whole(slot, bucket)
+
+    def _written(self, buffer: Buffer) -> Array:
+        if self.user_runs and buffer.slot == PARAMS:
+            self._shadow(buffer.bucket)
+        return super()._written(buffer)
+
+    def _shadow(self, bucket: int) -> None:
+        if bucket in self._shadows:
+            return
+        array = self.replica.array(PARAMS, bucket)
+        shadow = self._spare.pop(bucket, None)
+        if shadow is None:
+            shadow = np.empty_like(array)
+        np.copyto(shadow, array)
+        self._shadows[bucket] = shadow
+        self.num_copies += 1
+
+    def apply(self, actions: Sequence[Apply]) -> None:
+        if self._bracket is None:
+            super().apply(actions)
+        else:
+            self._bracket(lambda: NumpyStore.apply(self, actions))
+
+    def received(self) -> tuple[Buffer | None, Array | None, Any]:
+        """A copy of the body that INBOX names now, for an answer that is finished later."""
+        return self._body, None if self._inbox is None else self._inbox.copy(), self._hyper
+
+    def receive(self, body: Buffer | None, payload: Array | None, hyper: Any) -> None:
+        self._body = body
+        super().receive(body, payload, hyper)
+
+    def let_user_run(self) -> None:
+        """The script is about to run: it shall see all that was written so far, and nothing that is written later."""
+        self.settle_shadows()
+        self.user_runs = True
+
+    def stop_user(self) -> None:
+        """The script waits: what is written now it will see when it goes on."""
+        self.user_runs = False
+        self.settle_shadows()
+        self.forget_captured()
+
+    def settle_shadows(self) -> None:
+        for bucket, shadow in self._shadows.items():
+            np.copyto(self.replica.array(PARAMS, bucket), shadow)
+        self._spare.update(self._shadows)
+        self._shadows.clear()
+
+    def lend_model(self, arrays: Sequence[Array]) -> None:
+        """Put other values into the script's model, while protocols go on with the worker's own."""
+        for bucket, array in enumerate(arrays):
+            self._shadow(bucket)
+            np.copyto(self.replica.array(PARAMS, bucket), array)
+        self.user_runs = True
+
+    def take_model_back(self) -> None:
+        """The script's model has the worker's own values again."""
+        self.stop_user()

@@ -1,0 +1,1 @@
+"""Bytes between the processes of a run: shared-memory rings on a host, TCP anywhere."""

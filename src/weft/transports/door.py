@@ -1,0 +1,107 @@
+"""The door: where strangers knock at any time, and only who proves to belong to the job comes in."""
+
+import logging
+import selectors
+import socket
+import ssl
+from collections.abc import Callable
+
+from weft.transports.handshake import Candidate, Refused, Steps
+from weft.transports.transport import Rank
+
+PENDING_MAX = 32
+"""Connections that may be in the middle of their handshake; the oldest makes room for the next."""
+HANDSHAKE_S_MAX = 3.0
+ACCEPTED_PER_TURN_MAX = 8
+
+_log = logging.getLogger(__name__)
+
+
+class Door:
+    """Lets in whoever proves to belong to the job. Strangers cost little: they are few at a time, and not for long."""
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        begin: Callable[[Rank | None], Steps],
+        tls: ssl.SSLContext | None,
+        selector: selectors.BaseSelector,
+        clock: Callable[[], float],
+    ) -> None:
+        self.refused: dict[str, int] = {}
+        self._listener = listener
+        self._begin = begin
+        self._tls = tls
+        self._selector = selector
+        self._clock = clock
+        self._pending: dict[Candidate, str] = {}
+        selector.register(listener, selectors.EVENT_READ, self)
+
+    def accept(self) -> None:
+        """Take in some of those that knock. Their names are asked for when they speak."""
+        for _ in range(ACCEPTED_PER_TURN_MAX):
+            try:
+                sock, address = self._listener.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:  # it hung up already, or this process has no descriptor left
+                self.count(Refused("not accepted", f"{error}."), "a stranger")
+                return
+            self._take_in(sock, f"{address[0]}:{address[1]}")
+
+    def _take_in(self, sock: socket.socket, address: str) -> None:
+        sock.setblocking(False)
+        try:
+            if self._tls is not None:
+                sock = self._tls.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
+        except OSError as error:
+            sock.close()
+            self.count(Refused("no TLS", f"the encrypted connection failed: {error}."), address)
+            return
+        if len(self._pending) == PENDING_MAX:
+            oldest = next(iter(self._pending))
+            self._refuse(oldest, Refused("too many at once", f"{PENDING_MAX} connections came after it."))
+        candidate = Candidate(sock, self._begin, self._clock() + HANDSHAKE_S_MAX)
+        self._pending[candidate] = address
+        self._selector.register(sock, selectors.EVENT_READ, candidate)
+
+    def advance(self, candidate: Candidate) -> Rank | None:
+        """Go on with one that spoke; its rank once it has proved it, and then its socket is the caller's."""
+        if candidate not in self._pending:  # refused since the selector saw it
+            return None
+        try:
+            rank = candidate.advance()
+        except Refused as refusal:
+            self._refuse(candidate, refusal)
+            return None
+        if rank is not None:
+            del self._pending[candidate]
+            self._selector.unregister(candidate.sock)
+        return rank
+
+    def dismiss_the_slow(self) -> None:
+        """Refuse those that had time enough."""
+        if self._pending:
+            now = self._clock()
+            for candidate in [each for each in self._pending if each.deadline_s <= now]:
+                self._refuse(candidate, Refused("too slow", f"no proof came within {HANDSHAKE_S_MAX:g} s."))
+
+    def _refuse(self, candidate: Candidate, refusal: Refused) -> None:
+        address = self._pending.pop(candidate)
+        self._selector.unregister(candidate.sock)
+        candidate.sock.close()
+        self.count(refusal, address)
+
+    def count(self, refusal: Refused, address: str) -> None:
+        """Log the first of a reason; count all."""
+        if refusal.reason not in self.refused:
+            _log.warning("refused a connection from %s: %s Others like it are only counted.", address, refusal)
+        self.refused[refusal.reason] = self.refused.get(refusal.reason, 0) + 1
+
+    def close(self) -> None:
+        for candidate in self._pending:
+            self._selector.unregister(candidate.sock)
+            candidate.sock.close()
+        self._pending.clear()
+        self._selector.unregister(self._listener)
+        self._listener.close()

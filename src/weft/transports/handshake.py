@@ -1,0 +1,153 @@
+"""The handshake: both ends of a connection prove that they know the job's secret before any frame is read.
+
+    caller                                              answerer
+    magic, version, its rank, the other's, nonce   ->
+                                                   <-   magic, version, nonce
+    HMAC(secret, "caller", all of the above)       ->
+                                                   <-   HMAC(secret, "answerer", all of the above)
+
+Nonces are fresh, so a recorded conversation proves nothing. The role is part of a proof, so no end's
+proof can be thrown back at it. The caller proves itself first: a stranger learns nothing, and the
+answerer's proof is the sign that the caller was let in.
+"""
+
+import hmac
+import socket
+import ssl
+from collections.abc import Callable, Generator
+from struct import Struct
+from typing import Any, NamedTuple
+
+from weft.core.errors import TransportError
+from weft.transports.frames import VERSION
+from weft.transports.transport import Rank
+
+MAGIC = b"WEFTHAND"
+SECRET_BYTES = 32
+NONCE_BYTES = 32
+PROOF_BYTES = 32
+
+HELLO = Struct("<8sBII32s")
+CHALLENGE = Struct("<8sB32s")
+_PROVED = Struct("<8sBII32s32s")
+
+Steps = Generator[tuple[bytes, int], bytes, Rank]
+"""A side of the conversation: yields what to say and how many bytes to hear next; returns who the other is."""
+
+
+class Refused(TransportError):
+    """A connection that is not let in; `reason` is what it is counted under."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(f"{reason}: {detail}")
+        self.reason = reason
+
+
+class Conversation(NamedTuple):
+    """What both ends must agree on, and prove that they do."""
+
+    caller: Rank
+    answerer: Rank
+    caller_nonce: bytes
+    answerer_nonce: bytes
+
+    def proof(self, secret: bytes, role: bytes) -> bytes:
+        """What only a holder of the secret can say, in this role and only in this conversation."""
+        return hmac.digest(secret, _PROVED.pack(role, VERSION, *self), "sha256")
+
+    def check(self, secret: bytes, role: bytes, proof: bytes) -> None:
+        if not hmac.compare_digest(self.proof(secret, role), proof):
+            raise Refused("wrong proof", "its secret is not this job's, or an old conversation was replayed.")
+
+
+def call(me: Rank, other: Rank, secret: bytes, nonce: bytes) -> Steps:
+    """The side that made the connection."""
+    magic, version, other_nonce = CHALLENGE.unpack((yield HELLO.pack(MAGIC, VERSION, me, other, nonce), CHALLENGE.size))
+    _check_opening(magic, version)
+    conversation = Conversation(me, other, nonce, other_nonce)
+    proof = yield conversation.proof(secret, b"caller"), PROOF_BYTES
+    conversation.check(secret, b"answerer", proof)
+    return other
+
+
+def answer(me: Rank, expected: Callable[[Rank], str | None], secret: bytes, nonce: bytes) -> Steps:
+    """The side that was called. `expected` says what speaks against a rank that has proved itself, if anything."""
+    magic, version, caller, callee, caller_nonce = HELLO.unpack((yield b"", HELLO.size))
+    _check_opening(magic, version)
+    if callee != me:
+        raise Refused("wrong rank", f"it looks for rank {callee}, but this is rank {me}.")
+    conversation = Conversation(caller, me, caller_nonce, nonce)
+    proof = yield CHALLENGE.pack(MAGIC, VERSION, nonce), PROOF_BYTES
+    conversation.check(secret, b"caller", proof)
+    objection = expected(caller)
+    if objection is not None:
+        raise Refused(objection, f"it is rank {caller}, which is not awaited by rank {me}.")
+    yield conversation.proof(secret, b"answerer"), 0
+    return Rank(caller)
+
+
+def _check_opening(magic: bytes, version: int) -> None:
+    if magic != MAGIC:
+        raise Refused("wrong magic", f"it begins with {magic!r}, not {MAGIC!r}: not one of Weft's.")
+    if version != VERSION:
+        raise Refused("wrong version", f"it speaks version {version}, but this is version {VERSION}.")
+
+
+def certified_name(rank: Rank) -> str:
+    """The name in the certificate of a process; callers check it as the name of a host."""
+    return f"rank-{rank}.weft"
+
+
+def _certified_rank(shown: dict[str, Any]) -> Rank:
+    """Whom a certificate of the job's authority belongs to."""
+    [(_, name)] = shown["subjectAltName"]
+    return Rank(name.removeprefix("rank-").removesuffix(".weft"))
+
+
+class Candidate:
+    """A connection that has not proved yet who it is. It holds a hundred bytes at most."""
+
+    def __init__(self, sock: socket.socket, begin: Callable[[Rank | None], Steps], deadline_s: float) -> None:
+        """`begin` is told the rank in the other's certificate, once there is one, and gives this side's steps."""
+        self.sock = sock
+        self.deadline_s = deadline_s
+        self._begin = begin
+        self._steps: Steps | None = None
+        self._to_say = b""
+        self._heard = b""
+        self._num_awaited = 0
+
+    def advance(self) -> Rank | None:
+        """Go on as far as the other has spoken, without waiting. The other's rank at the end; raises Refused."""
+        try:
+            if self._steps is None:
+                self._steps = self._begin(self._certified())
+                self._to_say, self._num_awaited = next(self._steps)
+            return self._converse(self._steps)
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return None
+        except ssl.SSLError as error:
+            raise Refused("no TLS", f"the encrypted connection failed: {error}.") from error
+        except OSError as error:
+            raise Refused("broken off", f"the connection broke: {error}.") from error
+
+    def _certified(self) -> Rank | None:
+        if not isinstance(self.sock, ssl.SSLSocket):
+            return None
+        self.sock.do_handshake()
+        return _certified_rank(self.sock.getpeercert() or {})
+
+    def _converse(self, steps: Steps) -> Rank:
+        while True:
+            while self._to_say:
+                self._to_say = self._to_say[self.sock.send(self._to_say) :]
+            while len(self._heard) < self._num_awaited:
+                piece = self.sock.recv(self._num_awaited - len(self._heard))
+                if not piece:
+                    raise Refused("truncated", "the connection ended in the middle of the handshake.")
+                self._heard += piece
+            heard, self._heard = self._heard, b""
+            try:
+                self._to_say, self._num_awaited = steps.send(heard)
+            except StopIteration as end:
+                return Rank(end.value)

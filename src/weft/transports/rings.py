@@ -1,0 +1,128 @@
+"""Shared-memory rings: one for each ordered pair of processes of a host, written by one, read by the other.
+
+A ring is two words (bytes written, bytes read, ever), a word by which the writer says that it waits for
+room, and its memory. Frames lie in it whole, on cache lines; one that does not fit before the end begins
+at the start again. A body is copied once, into the ring; the reader uses it where it lies.
+"""
+
+import mmap
+import os
+from collections import deque
+from collections.abc import Callable
+
+from weft.transports.bells import ATTENDANT, SCRIPT, Bells, fence
+from weft.transports.frames import DATA_BYTES_MAX, HEADER_BYTES, Layout, check_data
+from weft.transports.transport import Frame, Rank
+
+LINE = 64
+WRITTEN, READ, BLOCKED = 0, 8, 16
+"""Words of a ring, a cache line each."""
+WORDS_BYTES = 3 * LINE
+LAP = b"LAP!"
+"""Instead of a frame: the rest up to the end is empty."""
+
+FRAMES_PER_POLL = 64
+
+
+def ring_bytes(layout: Layout) -> int:
+    """Room for two of the largest frames, so that one always fits however the ring stands."""
+    largest = HEADER_BYTES + DATA_BYTES_MAX + layout.body_bytes_max
+    return 2 * -(-largest // LINE) * LINE
+
+
+class RingTransport:
+    """The rings from and to this process."""
+
+    def __init__(self, fd: int, rank: Rank, num_processes: int, layout: Layout, bells: Bells) -> None:
+        self._layout = layout
+        self._bells = bells
+        self._capacity = ring_bytes(layout)
+        size = WORDS_BYTES + self._capacity
+        os.ftruncate(fd, num_processes * num_processes * size)
+        self._memory = memoryview(mmap.mmap(fd, num_processes * num_processes * size))
+        others = [other for other in range(num_processes) if other != rank]
+        self._to = {other: self._ring((rank * num_processes + other) * size, size) for other in others}
+        self._from = {other: self._ring((other * num_processes + rank) * size, size) for other in others}
+        self._outbox: dict[Rank, deque[tuple[bytes, bytes, bytes]]] = {other: deque() for other in others}
+        self.bytes_sent = 0
+        self.num_copies = 0
+        self.refused: dict[str, int] = {}
+
+    def _ring(self, start: int, size: int) -> tuple[memoryview, memoryview]:
+        words = self._memory[start : start + WORDS_BYTES].cast("q")
+        return words, self._memory[start + WORDS_BYTES : start + size]
+
+    def send(self, to: Rank, header: bytes, data: bytes, body: memoryview | None) -> None:
+        raw = b"" if body is None else body.cast("B")
+        self.bytes_sent += len(header) + len(data) + len(raw)
+        self.num_copies += body is not None
+        if self._outbox[to] or not self._write(to, header, data, raw):
+            self._outbox[to].append((header, data, bytes(raw)))
+            self._to[to][0][BLOCKED] = 1
+
+    def _write(self, to: Rank, header: bytes, data: bytes, body: memoryview | bytes) -> bool:
+        """Put a frame into a ring; False when there is no room."""
+        words, memory = self._to[to]
+        size = _lines(HEADER_BYTES + len(data)) + _lines(len(body))
+        written = words[WRITTEN]
+        place = written % self._capacity
+        skipped = self._capacity - place if place + size > self._capacity else 0
+        if written + skipped + size - words[READ] > self._capacity:
+            return False
+        if skipped:
+            memory[place : place + len(LAP)] = LAP
+            place = 0
+        memory[place : place + HEADER_BYTES] = header
+        end = place + HEADER_BYTES + len(data)
+        memory[place + HEADER_BYTES : end] = data
+        begin = place + _lines(HEADER_BYTES + len(data))
+        memory[begin : begin + len(body)] = body
+        fence()
+        words[WRITTEN] = written + skipped + size
+        fence()
+        self._bells.ring(to, SCRIPT, ATTENDANT)
+        return True
+
+    def poll(self, take: Callable[[Frame], None]) -> int:
+        for to, waiting in self._outbox.items():
+            while waiting and self._write(to, *waiting[0]):
+                waiting.popleft()
+            if not waiting:
+                self._to[to][0][BLOCKED] = 0
+        return sum(self._read(source, take) for source in self._from)
+
+    def _read(self, source: Rank, take: Callable[[Frame], None]) -> int:
+        words, memory = self._from[source]
+        num_frames = 0
+        while words[WRITTEN] > words[READ] and num_frames < FRAMES_PER_POLL:
+            read = words[READ]
+            place = read % self._capacity
+            if memory[place : place + len(LAP)] == LAP:
+                words[READ] = read + self._capacity - place
+                continue
+            header = self._layout.read(memory[place : place + HEADER_BYTES])
+            end = place + HEADER_BYTES + header.data_bytes
+            begin = place + _lines(HEADER_BYTES + header.data_bytes)
+            data = memory[place + HEADER_BYTES : end]
+            check_data(header, data)
+            take(Frame(header, data, memory[begin : begin + header.body_bytes]))
+            num_frames += 1
+            fence()
+            words[READ] = read + begin - place + _lines(header.body_bytes)
+            if words[BLOCKED]:
+                self._bells.ring(source, SCRIPT, ATTENDANT)
+        return num_frames
+
+    def outbox_bytes(self, to: Rank | None = None) -> int:
+        chosen = self._outbox.values() if to is None else [self._outbox[to]]
+        return sum(len(body) for waiting in chosen for _, _, body in waiting)
+
+    def fileno_set(self) -> list[int]:
+        return [self._bells.fileno(SCRIPT)]
+
+    def close(self) -> None:
+        """Nothing to say: whoever ends is noticed by the engine."""
+
+
+def _lines(num_bytes: int) -> int:
+    return -(-num_bytes // LINE) * LINE

@@ -1,0 +1,339 @@
+"""The TCP transport: a full mesh of connections between the processes of a run, one for each pair.
+
+A process calls those of lower rank and answers those of higher rank. Frames go straight from the
+sender's memory to the socket and from the socket to one buffer for each connection. The door stays
+open while training runs: strangers who come later are refused, counted and harm nobody.
+"""
+
+import selectors
+import socket
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from functools import partial
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from secrets import token_bytes
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from weft.core.errors import ConfigError, NodeLost, TransportError
+from weft.core.names import NodeId
+from weft.transports.door import Door
+from weft.transports.frames import HEADER_BYTES, Header, Layout
+from weft.transports.handshake import (
+    NONCE_BYTES,
+    SECRET_BYTES,
+    Candidate,
+    Refused,
+    Steps,
+    answer,
+    call,
+    certified_name,
+)
+from weft.transports.link import GOODBYE, Link
+from weft.transports.transport import Frame, Rank
+
+if TYPE_CHECKING:
+    from weft.transports.certificates import Contexts
+
+Address = tuple[str, int]
+
+BACKLOG = 128
+CALLS_MAX = 3
+"""How often to call a process that hangs up: under a flood of strangers it may have had to."""
+TURN_FRAMES_MAX = 64
+TURN_BYTES_MAX = 4 << 20
+"""After so much from one connection it is the others' turn."""
+SPINS = 16
+"""Looks before sleeping, about a microsecond each: an answer often comes sooner than a sleeper wakes."""
+LINGER_S_MAX = 1.0
+
+
+def listen(host: str, port: int = 0) -> socket.socket:
+    """A socket that is bound and listens, so that its address can be told to the others."""
+    if _ip(host).is_unspecified:
+        raise ConfigError(f"'{host}' would listen on all interfaces.\n  Use the address of one, such as 127.0.0.1.")
+    listener = _socket(host)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise ConfigError(f"cannot listen on {host}:{port}: {error}.\n  Use an address of this machine.") from error
+    listener.listen(BACKLOG)
+    listener.setblocking(False)
+    return listener
+
+
+def _ip(host: str) -> IPv4Address | IPv6Address:
+    try:
+        return ip_address(host)
+    except ValueError:
+        raise ConfigError(f"'{host}' is not an IP address.\n  Use one such as 127.0.0.1.") from None
+
+
+def _socket(host: str) -> socket.socket:
+    # Buffers are left to the kernel: fixed ones of 1 and 4 MiB were not faster on loopback, and stop it from adapting.
+    return socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+
+
+class TcpTransport:
+    """Frames between this process and the others of the run, over TCP.
+
+    The secret authenticates every connection; off loopback all of them are encrypted as well.
+    """
+
+    def __init__(
+        self,
+        rank: Rank,
+        num_processes: int,
+        listener: socket.socket,
+        addresses: Sequence[Address],
+        secret: bytes,
+        layout: Layout,
+        *,
+        place: Callable[[NodeId], Rank],
+        tls: "Contexts | None" = None,
+        connect_timeout_s: float = 10.0,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        """`addresses` are those of all ranks, in order; `place` says at which rank a node lives."""
+        _check_run(num_processes, addresses, secret)
+        if tls is None:
+            _check_loopback([*enumerate(addresses), (rank, listener.getsockname())])
+        self.bytes_sent = 0
+        self.num_copies = 0
+        self.gone: dict[Rank, str] = {}
+        """Who left, and how."""
+        self._rank = rank
+        self._num_processes = num_processes
+        self._addresses = addresses
+        self._secret = secret
+        self._layout = layout
+        self._place = place
+        self._tls = tls
+        self._connect_timeout_s = connect_timeout_s
+        self._clock = clock
+        self._is_closed = False
+        self._links: dict[Rank, Link] = {}
+        self._selector = selectors.DefaultSelector()
+        self._door = Door(listener, self._answer, tls and tls.answer, self._selector, clock)
+        self.refused = self._door.refused
+
+    def connect(self) -> None:
+        """Return when every other process is connected; raises TransportError or NodeLost that names who is not."""
+        deadline_s = self._clock() + self._connect_timeout_s
+        try:
+            # Who is called answers only after its own calls, which go to lower ranks still: no circle.
+            for rank in range(self._rank):
+                self._add(rank, self._call(rank, deadline_s))
+            while missing := [rank for rank in range(self._rank + 1, self._num_processes) if rank not in self._links]:
+                if self._clock() >= deadline_s:
+                    raise TransportError(self._still_awaited(missing))
+                for key, _ in self._selector.select(0.05):
+                    self._serve_door(key.data)
+                self._door.dismiss_the_slow()
+        except BaseException:
+            self.abort()
+            raise
+        for link in self._links.values():
+            self._selector.register(link.sock, selectors.EVENT_READ, link)
+
+    def _call(self, rank: Rank, deadline_s: float) -> socket.socket:
+        """A connection to a process that has proved who it is. This one waits."""
+        host, port = self._addresses[rank][:2]  # IPv6 has more
+        who = f"rank {rank} at {host}:{port}"
+
+        def begin(certified: Rank | None) -> Steps:  # TLS has checked the name in the certificate
+            return call(self._rank, rank, self._secret, token_bytes(NONCE_BYTES))
+
+        for _ in range(CALLS_MAX):
+            sock = _socket(host)
+            try:
+                sock.settimeout(max(1e-3, deadline_s - self._clock()))
+                sock.connect((host, port))
+                if self._tls is not None:
+                    name = certified_name(rank)
+                    sock = self._tls.call.wrap_socket(sock, server_hostname=name, do_handshake_on_connect=False)
+                Candidate(sock, begin, deadline_s).advance()
+            except (Refused, OSError) as error:
+                sock.close()
+                _raise_unless_it_hung_up(who, error, self._connect_timeout_s)
+            else:
+                sock.setblocking(False)
+                return sock
+        raise TransportError(
+            f"{who} hung up on rank {self._rank} {CALLS_MAX} times in the middle of the handshake.\n"
+            "  It refused this process, or ended: what it printed last says why."
+        )
+
+    def _still_awaited(self, missing: Sequence[Rank]) -> str:
+        refused = ", ".join(f"{reason} ({count})" for reason, count in self.refused.items()) or "none"
+        return (
+            f"rank {self._rank} waited {self._connect_timeout_s:g} s for {_ranks(missing)} to connect.\n"
+            f"  Look at what they printed last. Connections refused meanwhile: {refused}."
+        )
+
+    def _add(self, rank: Rank, sock: socket.socket) -> None:
+        self._links[rank] = Link(rank, sock, self._read_header, self._layout.body_bytes_max)
+
+    def _answer(self, certified: Rank | None) -> Steps:
+        return answer(self._rank, partial(self._objection, certified), self._secret, token_bytes(NONCE_BYTES))
+
+    def _objection(self, certified: Rank | None, caller: Rank) -> str | None:
+        if not self._rank < caller < self._num_processes:
+            return "wrong rank"
+        if certified not in (None, caller):
+            return "wrong certificate"
+        return "duplicate rank" if caller in self._links or caller in self.gone else None
+
+    def _serve_door(self, party: Door | Candidate) -> None:
+        if isinstance(party, Door):
+            party.accept()
+            return
+        rank = self._door.advance(party)
+        if rank is not None:
+            self._add(rank, party.sock)
+
+    def _read_header(self, rank: Rank, raw: memoryview) -> Header:
+        header = self._layout.read(raw)
+        home, goal = self._place(header.source), self._place(header.target)
+        if (home, goal) != (rank, self._rank):
+            raise TransportError(
+                f"it goes from node {header.source} of rank {home} to node {header.target} of rank {goal}, "
+                f"but came from rank {rank} to rank {self._rank}."
+            )
+        return header
+
+    def send(self, to: Rank, header: bytes, data: bytes, body: memoryview | None) -> None:
+        link = self._links.get(to)
+        if link is None:
+            raise NodeLost(f"a frame is for rank {to}, but {self.gone.get(to, 'there is no connection to it')}.")
+        was_waiting = link.waiting_bytes
+        # What is empty cannot be cast.
+        raw = body.cast("B") if body is not None and body.nbytes else b""
+        num_bytes, is_copied = link.send((header, data, raw))
+        self.bytes_sent += num_bytes
+        self.num_copies += is_copied
+        self._watch(link, was_waiting)
+
+    def _watch(self, link: Link, was_waiting: int) -> None:
+        """Wake for a socket that takes bytes again only while there are some."""
+        if bool(link.waiting_bytes) != bool(was_waiting):
+            events = selectors.EVENT_READ | (selectors.EVENT_WRITE if link.waiting_bytes else 0)
+            self._selector.modify(link.sock, events, link)
+
+    def poll(self, take: Callable[[Frame], None]) -> int:
+        num_frames = 0
+        for key, events in self._selector.select(0):
+            link = key.data
+            if not isinstance(link, Link):
+                self._serve_door(link)
+                continue
+            if events & selectors.EVENT_WRITE:
+                was_waiting = link.waiting_bytes
+                self.bytes_sent += link.flush()
+                self._watch(link, was_waiting)
+            if events & selectors.EVENT_READ:
+                num_frames += self._receive(link, take)
+        self._door.dismiss_the_slow()
+        return num_frames
+
+    def _receive(self, link: Link, take: Callable[[Frame], None]) -> int:
+        num_frames = num_bytes = 0
+        while (num_frames < TURN_FRAMES_MAX and num_bytes < TURN_BYTES_MAX) or link.has_decrypted():
+            try:
+                frame = link.next_frame()
+            except TransportError as error:
+                self._drop(link, "it sent a bad frame")
+                self.refused["bad frame"] = self.refused.get("bad frame", 0) + 1
+                raise TransportError(f"rank {link.rank} sent a bad frame: {error}") from error
+            except NodeLost:
+                self._drop(link, "it is gone")
+                raise
+            if frame is None:
+                break
+            num_frames += 1
+            num_bytes += HEADER_BYTES + len(frame.data) + len(frame.body)
+            take(frame)
+        if link.said_goodbye:
+            self._drop(link, "it has said goodbye")
+        return num_frames
+
+    def _drop(self, link: Link, how: str) -> None:
+        self.gone[link.rank] = how
+        del self._links[link.rank]
+        self._selector.unregister(link.sock)
+        link.sock.close()
+
+    def wait(self, timeout_s: float) -> None:
+        for _ in range(SPINS):
+            if self._selector.select(0):
+                return
+        self._selector.select(timeout_s)
+
+    def outbox_bytes(self, to: Rank | None = None) -> int:
+        return sum(link.waiting_bytes for link in self._links.values() if to in (None, link.rank))
+
+    def fileno_set(self) -> list[int]:
+        return [self._selector.fileno()]
+
+    def close(self) -> None:
+        """Say goodbye to all, after what waits in the outbox; gives up on those who do not listen for a second."""
+        if self._is_closed:
+            return
+        for rank in self._links:
+            self.send(rank, GOODBYE, b"", None)
+        deadline_s = self._clock() + LINGER_S_MAX
+        while self._links and self.outbox_bytes() and self._clock() < deadline_s:
+            self.wait(0.01)
+            self._discard()
+        # A socket that is closed with something unread resets the connection, and with it goes the goodbye.
+        self._discard()
+        self.abort()
+
+    def _discard(self) -> None:
+        with suppress(TransportError, NodeLost):
+            self.poll(lambda frame: None)
+
+    def abort(self) -> None:
+        """End without a goodbye: the others shall see that this process failed."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        for link in self._links.values():
+            link.sock.close()
+        self._links.clear()
+        self._door.close()
+        self._selector.close()
+
+
+def _check_run(num_processes: int, addresses: Sequence[Address], secret: bytes) -> None:
+    if len(addresses) != num_processes:
+        raise ConfigError(f"there are {num_processes} processes, but {len(addresses)} addresses.\n  Give one for each.")
+    if len(secret) != SECRET_BYTES:
+        raise ConfigError(f"the job's secret has {len(secret)} bytes, not {SECRET_BYTES}.\n  Use secrets.token_bytes.")
+
+
+def _check_loopback(addresses: Iterable[tuple[Rank, Address]]) -> None:
+    for rank, (host, *_) in addresses:
+        if not _ip(host).is_loopback:
+            raise ConfigError(
+                f"rank {rank} is at '{host}', off loopback, where connections must be encrypted.\n"
+                "  Pass tls=contexts(authority.issue(rank)), or listen on 127.0.0.1."
+            )
+
+
+def _raise_unless_it_hung_up(who: str, error: Refused | OSError, timeout_s: float) -> None:
+    if isinstance(error, ConnectionRefusedError):
+        raise NodeLost(f"{who} does not listen any more.\n  What it printed last may say why.") from error
+    if isinstance(error, TimeoutError) or isinstance(error.__cause__, TimeoutError):
+        raise TransportError(
+            f"{who} did not answer within {timeout_s:g} s.\n  Is it still starting, or stuck?"
+        ) from error
+    if not isinstance(error, Refused):
+        raise TransportError(f"{who} cannot be reached: {error}.") from error
+    if error.reason not in ("truncated", "broken off"):
+        raise TransportError(f"{who} did not prove to belong to this job: {error}") from error
+
+
+def _ranks(ranks: Sequence[Rank]) -> str:
+    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))}"

@@ -1,0 +1,45 @@
+"""Contenders and how they are started."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from weft.bench import contender
+from weft.bench.contender import Contender, missing_mpi, mpirun, process, weft_run
+
+
+def test_a_contender_is_called_by_its_name_unless_it_stands_for_another() -> None:
+    assert Contender("ddp", "m").ratio_name == "ddp"
+    assert Contender("ddp-view", "m", rival="ddp").ratio_name == "ddp"
+
+
+def test_open_mpi_is_oversubscribed_only_when_there_are_more_processes_than_cores(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr(os, "getuid", lambda: 1000)
+    program = str(Path(sys.executable).with_name("mpirun"))
+    assert mpirun("m", 2, "{}") == [program, "-n", "2", *process("m", "{}")]
+    assert mpirun("m", 4, "{}") == [program, "--oversubscribe", "-n", "4", *process("m", "{}")]
+
+
+def test_open_mpi_lets_root_run_only_when_it_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: 0)
+    assert mpirun("m", 1, "{}")[1] == "--allow-run-as-root"
+
+
+def test_a_missing_open_mpi_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(contender, "_mpirun", lambda: tmp_path / "mpirun")
+    assert missing_mpi() == "not installed: make bench-peers"
+    (tmp_path / "mpirun").touch()
+    monkeypatch.setattr(contender, "find_spec", lambda name: name)
+    assert missing_mpi() == ""
+
+
+def test_weft_runs_the_file_of_the_module() -> None:
+    command = weft_run("weft.bench.contenders.training", 2, "{}")
+    assert command[1:4] == ["-m", "weft", "run"]
+    assert Path(command[4]).is_file()
+    assert command[5:] == ["-n", "2", "--", "{}"]

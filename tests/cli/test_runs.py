@@ -1,0 +1,122 @@
+"""Real runs on the screen when they are over."""
+
+from typing import Any
+
+import pytest
+
+from weft.cli import runs as module
+from weft.cli.runs import show_runs
+
+
+def run(strategy: str = "ssp(staleness=3)", **told: Any) -> dict[str, Any]:
+    return {
+        "strategy": strategy,
+        "transport": "shm",
+        "workers": 2,
+        "wall_s": 12.4,
+        "steps": 450,
+        "samples": 14370.0,
+        "samples_per_s": 1158.87,
+        "bytes_sent": 3_100_000,
+        "staleness_mean": 0.5,
+        "staleness_max": 3.0,
+        "waiting_fraction": 0.034,
+        "copies": 7,
+        "final": {"loss": 0.31, "accuracy": 0.9472},
+        "per_worker": [worker(0), worker(1, steps=440, samples_per_s=567.0)],
+        **told,
+    }
+
+
+def worker(rank: int, **told: Any) -> dict[str, Any]:
+    return {
+        "rank": rank,
+        "steps": 450,
+        "samples": 7200.0,
+        "samples_per_s": 591.87,
+        "waiting_fraction": 0.07,
+        "staleness_mean": 0.25,
+        "bytes_sent": 1_550_000,
+        "pid": 4711 + rank,
+        **told,
+    }
+
+
+def shown(
+    rows: list[dict[str, Any]], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int = 80
+) -> str:
+    monkeypatch.setattr(module.screen, "width", width)
+    show_runs(rows)
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= width
+    return out
+
+
+def cells(out: str) -> list[list[str]]:
+    rows = [line for line in out.splitlines() if line.startswith("│")]
+    return [[cell.strip() for cell in row.strip("│").split("│")] for row in rows]
+
+
+def test_one_run_shows_its_workers_what_it_learned_and_the_whole(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = shown([run()], capsys, monkeypatch)
+    assert "ssp(staleness=3), 2 workers over shm" in out
+    assert cells(out) == [
+        ["0", "450", "7,200", "592", "1.6 MB", "7 %", "0.2", "4711"],
+        ["1", "440", "7,200", "567", "1.6 MB", "7 %", "0.2", "4712"],
+    ]
+    assert " ".join(out.split("┘")[1].split()) == (
+        "loss 0.3100, accuracy 0.9472 In all: 14,370 samples in 12.4 s, 1,159 samples/s, 3.1 MB sent, waiting 3 %, "
+        "staleness 0.5 (at most 3), 7 copies."
+    )
+
+
+def test_a_run_that_reported_nothing_and_one_that_diverged_say_so(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = [worker(0)]
+    assert "┘\nIn all: " in shown([run(final={}, workers=1, per_worker=one)], capsys, monkeypatch)
+    assert "\nloss diverged\n" in shown([run(final={"loss": None})], capsys, monkeypatch)
+
+
+def test_several_runs_are_compared_in_one_table_where_it_fits(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [run(), run("gossip", wall_s=6.2, samples_per_s=2317.0, final={"accuracy": 0.96})]
+    out = shown(rows, capsys, monkeypatch, 140)
+    assert cells(out) == [
+        ["ssp(staleness=3)", "12.4 s", "1,159", "0.3100", "0.9472", "3.1 MB", "3 %", "0.5 / 3", "7"],
+        ["gossip", "6.2 s", "2,317", "", "0.9600", "3.1 MB", "3 %", "0.5 / 3", "7"],
+    ]
+    assert " ".join(out.split("┘")[1].split()) == (
+        "All trained on the same samples. Fastest: gossip, 6.2 s; slowest: ssp(staleness=3), 12.4 s "
+        "(2.0 times as long). Most accurate: gossip, 0.9600."
+    )
+
+
+def test_a_narrow_screen_compares_in_two_tables(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = shown([run(), run("gossip")], capsys, monkeypatch, 80)
+    assert cells(out)[::2] == [
+        ["ssp(staleness=3)", "12.4 s", "1,159", "3.1 MB", "3 %"],
+        ["ssp(staleness=3)", "0.3100", "0.9472", "0.5 / 3", "7"],
+    ]
+
+
+def test_a_long_strategy_gives_way_to_the_numbers(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = shown([run(), run("gossip(topology=torus(2, 4), order=step_first)")], capsys, monkeypatch, 80)
+    assert "…" not in out
+    assert [row[0] for row in cells(out)][1:3] == ["gossip(topology=torus(2, 4),", "order=step_first)"]
+
+
+def test_runs_of_one_strategy_are_told_apart_by_what_differs(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = shown([run("ps"), run("ps", transport="tcp")], capsys, monkeypatch, 140)
+    assert [row[0] for row in cells(out)] == ["ps, shm", "ps, tcp"]
+    out = shown([run("ps"), run("ps", transport="tcp", workers=1)], capsys, monkeypatch, 140)
+    assert [row[0] for row in cells(out)] == ["ps, shm, 2 workers", "ps, tcp, 1 worker"]
