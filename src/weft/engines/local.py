@@ -4,9 +4,6 @@ import os
 import secrets
 import selectors
 import signal
-import socket
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -20,6 +17,7 @@ import msgspec
 from weft.config.options import Options
 from weft.config.registry import strategy as strategy_of
 from weft.core.errors import ConfigError, TransportError, WeftError, did_you_mean
+from weft.engines.birth import Process, bear
 from weft.engines.blame import blame, describe
 from weft.engines.conversation import DEFAULT_STRATEGY, Conversation
 from weft.engines.job import check_job
@@ -36,7 +34,6 @@ BLAME_GRACE_S = 0.1
 """How long to look for a cause behind an error that may be another worker's fault."""
 BASELINES = ("ddp",)
 MEMORIES = ("arena", "rings", "initial", "once")
-THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
 @dataclass(frozen=True)
@@ -112,11 +109,10 @@ def run_local(job: LocalJob, watcher: Watcher | None = None) -> LocalOutcome:
 class Worker:
     """One worker process, as its launcher sees it."""
 
-    def __init__(self, rank: int, process: "subprocess.Popen[bytes]", channel: Channel) -> None:
+    def __init__(self, rank: int, process: Process) -> None:
         self.rank = rank
         self.process = process
-        self.channel = channel
-        self.pidfd = os.pidfd_open(process.pid)
+        self.channel = Channel(process.channel)
         self.status: Status | None = None
         self.failed: Failed | None = None
         self.halted: Halted | None = None
@@ -129,7 +125,7 @@ class Worker:
 
     @property
     def exit_code(self) -> int | None:
-        return self.process.returncode
+        return self.process.exit_code
 
 
 class Launch:
@@ -187,9 +183,12 @@ class Launch:
         self._descriptors += [*fds, *flat]
         secret = secrets.token_bytes(32)
         cores = len(os.sched_getaffinity(0))
-        for rank in range(job.num_workers):
-            channel = self._spawn(rank, [*fds, *flat])
-            channel.send(
+        threads = options.worker.threads
+        processes = bear(job.num_workers, job.script, threads, [*fds, *flat], self._check_interrupts)
+        for rank, process in enumerate(processes):
+            self._watch(Worker(rank, process))
+        for rank, worker in enumerate(self._workers):
+            worker.channel.send(
                 Job(
                     rank,
                     job.num_workers,
@@ -201,7 +200,7 @@ class Launch:
                     job.slow.get(rank, 1.0),
                     job.transport,
                     secret,
-                    job.num_workers * options.worker.threads <= cores,
+                    job.num_workers * threads <= cores,
                     options.waiting.spin_s,
                     options.buckets.bytes_max,
                     options.outbox.bytes_max,
@@ -211,33 +210,18 @@ class Launch:
                 )
             )
 
-    def _spawn(self, rank: int, fds: list[int]) -> Channel:
-        mine, theirs = socket.socketpair()
-        environment = {
-            **os.environ,
-            **dict.fromkeys(THREADS, str(self._job.options.worker.threads)),
-            "PYTHONUNBUFFERED": "1",
-        }
-        with theirs:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "weft.engines.worker", str(theirs.fileno()), str(os.getpid())],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                pass_fds=[theirs.fileno(), *fds],
-                env=environment,
-                start_new_session=True,
-            )
-        worker = Worker(rank, process, Channel(mine))
+    def _check_interrupts(self) -> None:
+        if self._num_interrupts:
+            raise KeyboardInterrupt
+
+    def _watch(self, worker: Worker) -> None:
         self._workers.append(worker)
-        self._selector.register(worker.channel.fileno(), selectors.EVENT_READ, lambda: self._hear(worker))
-        self._selector.register(worker.pidfd, selectors.EVENT_READ, lambda: self._bury(worker))
-        for pipe, is_error in ((process.stdout, False), (process.stderr, True)):
-            assert pipe is not None
-            output = Output(pipe, partial(self._show, rank, is_error))
+        self._selector.register(worker.channel.fileno(), selectors.EVENT_READ, partial(self._hear, worker))
+        self._selector.register(worker.process.pidfd, selectors.EVENT_READ, partial(self._bury, worker))
+        for descriptor, is_error in ((worker.process.output, False), (worker.process.error, True)):
+            output = Output(descriptor, partial(self._show, worker.rank, is_error))
             self._outputs.append(output)
-            self._selector.register(pipe.fileno(), selectors.EVENT_READ, partial(self._copy, output))
-        return worker.channel
+            self._selector.register(descriptor, selectors.EVENT_READ, partial(self._copy, output))
 
     def _show(self, rank: int, is_error: bool, text: str) -> None:
         self._watcher.on_line(rank, text, is_error)
@@ -296,10 +280,9 @@ class Launch:
         """A process has ended: hear its last words first."""
         if not worker.channel.is_closed:
             self._hear(worker)
+        self._selector.unregister(worker.process.pidfd)
         worker.process.wait()
         worker.is_alive = False
-        self._selector.unregister(worker.pidfd)
-        os.close(worker.pidfd)
 
     def _guilty(self) -> Worker | None:
         """The worker because of which the run has failed, if it has."""

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable
-from typing import IO
 
 CHUNK_BYTES = 1 << 16
 LINE_BYTES_MAX = 1 << 16
@@ -12,20 +11,20 @@ LINE_BYTES_MAX = 1 << 16
 class Output:
     """One pipe of a worker; hands whole lines to whoever shows them."""
 
-    def __init__(self, pipe: IO[bytes], show: Callable[[str], None]) -> None:
-        os.set_blocking(pipe.fileno(), False)
+    def __init__(self, pipe: int, show: Callable[[str], None]) -> None:
+        os.set_blocking(pipe, False)
         self._pipe = pipe
         self._show = show
         self._rest = b""
         self.is_closed = False
 
     def fileno(self) -> int:
-        return self._pipe.fileno()
+        return self._pipe
 
     def read(self) -> bool:
         """Take what has come; False at the end."""
         try:
-            raw = os.read(self._pipe.fileno(), CHUNK_BYTES)
+            raw = os.read(self._pipe, CHUNK_BYTES)
         except BlockingIOError:
             return True
         *lines, self._rest = (self._rest + raw).split(b"\n")
@@ -37,4 +36,4 @@ class Output:
 
     def close(self) -> None:
         self.is_closed = True
-        self._pipe.close()
+        os.close(self._pipe)

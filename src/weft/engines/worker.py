@@ -1,7 +1,4 @@
-"""The process of one worker: takes its seat, runs the user's script, tells the launcher how it went.
-
-Started by the launcher as `python -m weft.engines.worker CHANNEL PARENT`.
-"""
+"""The process of one worker: takes its seat, runs the user's script, tells the launcher how it went."""
 
 import random
 import runpy
@@ -10,20 +7,17 @@ import socket
 import sys
 from pathlib import Path
 
-from weft.lifeline import die_with_parent
+import numpy as np
+
+from weft.core.seat import sit
+from weft.engines.seats import seat_of
+from weft.runtime.channel import Channel, Job
 
 
-def main() -> None:
-    """Run one worker; the exit code is 0 when its script ended well."""
-    die_with_parent(int(sys.argv[2]))
+def main(descriptor: int) -> None:
+    """Run the worker whose channel this is; the exit code is 0 when its script ended well."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the launcher decides how Ctrl-C ends a run
-    import numpy as np
-
-    from weft.core.seat import sit
-    from weft.engines.seats import seat_of
-    from weft.runtime.channel import Channel, Job
-
-    channel = Channel(socket.socket(fileno=int(sys.argv[1])))
+    channel = Channel(socket.socket(fileno=descriptor))
     job = next(iter(channel.receive(wait=True)))
     assert isinstance(job, Job)
     seat = seat_of(job, channel)
@@ -47,7 +41,3 @@ def main() -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         sys.exit(1)
-
-
-if __name__ == "__main__":
-    main()
