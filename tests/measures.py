@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from weft.core.actions import Compute
 from weft.core.events import Received
-from weft.core.world import World
 from weft.core.recorder import Recording
+from weft.core.world import World
 
 
 def leads(recording: Recording, world: World) -> Iterator[int]:

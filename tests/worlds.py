@@ -12,6 +12,7 @@ import weft
 from weft.adapters.arrays import ArrayReplica
 from weft.core.names import PARAMS, Role
 from weft.core.peer import Peer
+from weft.core.recorder import Recording
 from weft.core.rules import Rule
 from weft.core.strategy import Strategy
 from weft.core.world import World
@@ -20,11 +21,10 @@ from weft.sim.compute import ComputeTime, PerSample
 from weft.sim.facts import Facts
 from weft.sim.network import HostLinks, Network
 from weft.sim.program import BackwardDone, ReportDone, Request, StepDone
-from weft.core.recorder import Recording
 from weft.sim.reports import ModelReports
-from weft.store.result import ResultModel
 from weft.sim.simulation import Simulation
 from weft.store.numpy import NumpyStore
+from weft.store.result import ResultModel
 
 Array = NDArray[Any]
 Arrays = Array | Mapping[str, Array]

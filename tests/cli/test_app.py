@@ -7,14 +7,16 @@ import weft
 from weft.cli import app as module
 from weft.core.errors import CheckpointError, ConfigError, Deadlock, NodeLost, WeftError
 
+VERBS = ("run", "simulate", "doctor", "calibrate", "strategies", "topology", "bench")
+
 
 def test_without_a_verb_the_verbs_are_listed() -> None:
     ended = weft_command()
-    for verb in ("simulate", "calibrate", "strategies", "topology", "bench"):
+    for verb in VERBS:
         assert f" {verb} " in ended.out + ended.err
 
 
-@pytest.mark.parametrize("verb", ["simulate", "calibrate", "strategies", "topology", "bench"])
+@pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("flag", ["-h", "--help"])
 def test_every_verb_has_help(verb: str, flag: str) -> None:
     ended = weft_command(verb, flag)

@@ -11,9 +11,9 @@ from worlds import Ran, simulate_arrays
 
 from weft.config.registry import COLLECTIVES, STRATEGIES, lowered
 from weft.core.actions import Reduce, Send
+from weft.core.recorder import replay
 from weft.core.rules import Momentum
 from weft.core.strategy import Strategy
-from weft.core.recorder import replay
 
 STEPS = 9
 

@@ -15,9 +15,9 @@ from worlds import Ran, simulate_arrays
 from weft.config.registry import STRATEGIES
 from weft.core.actions import Reduce, Send
 from weft.core.peer import Peer
+from weft.core.recorder import node_rng, replay
 from weft.core.rules import SGD
 from weft.core.strategy import Strategy
-from weft.core.recorder import node_rng, replay
 
 NUM_WORKERS = (1, 2, 3, 5, 7)
 STEPS = 12

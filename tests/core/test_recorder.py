@@ -26,8 +26,8 @@ from weft.core.events import (
     TimerFired,
 )
 from weft.core.names import Buffer
-from weft.sim.compute import PerSample
 from weft.core.recorder import FLUSH_AT, Recording, TraceHash, node_rng, replay
+from weft.sim.compute import PerSample
 from weft.topologies import Torus
 
 TESTS = Path(__file__).parents[1]

@@ -19,16 +19,16 @@ from weft.core.actions import MEAN, Action, Apply, Combine, Compute, Reduce, Sen
 from weft.core.events import Event, GradientReady, Received, Reduced, Started, StepFinished, TimerFired
 from weft.core.names import Buffer
 from weft.core.peer import Peer
+from weft.core.recorder import node_rng, replay
 from weft.core.strategy import Strategy
 from weft.sim.compute import PerSample
 from weft.sim.network import RandomDelays
 from weft.sim.program import BackwardDone, Request, StepDone
-from weft.core.recorder import node_rng, replay
 
 PURE_ROOMS = ("core", "topologies", "strategies", "collectives", "cost")
 HARMLESS = {
-    *("collections", "dataclasses", "difflib", "enum", "functools", "itertools"),
-    *("math", "operator", "random", "re", "textwrap", "typing"),
+    *("array", "collections", "dataclasses", "difflib", "enum", "functools", "hashlib", "itertools"),
+    *("math", "operator", "random", "re", "textwrap", "typing", "zlib"),
 }
 PARAMS, GRADIENT, INBOX, MINE = (Buffer(slot, 0) for slot in ("params", "gradient", "inbox", "mine"))
 

@@ -34,6 +34,12 @@ def test_a_full_last_batch_and_an_only_batch_are_never_dropped() -> None:
     assert sizes(global_batches(5, 3, 4, drop_last=True)) == [5]
 
 
+def test_a_global_batch_that_the_run_names_is_shared_by_all_whatever_their_own_batch_size() -> None:
+    assert sizes(global_batches(28, num_workers=3, batch_size=4, global_batch=10)) == [10, 10, 8]
+    assert sizes(global_batches(22, num_workers=3, batch_size=4, global_batch=10)) == [10, 12]
+    assert sizes(global_batches(22, num_workers=3, batch_size=4, drop_last=True, global_batch=10)) == [10, 10]
+
+
 @pytest.mark.parametrize("batch_size", [0, -3])
 def test_a_batch_without_samples_is_refused(batch_size: int) -> None:
     message = rf"^batch_size is {batch_size}, but a step needs at least 1 sample.\n  Use batch_size=1.$"

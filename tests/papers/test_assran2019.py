@@ -11,8 +11,8 @@ from worlds import Array, Ran, simulate_arrays
 from weft.core.actions import Send
 from weft.core.events import Received
 from weft.core.graph import Graph
-from weft.core.rules import SGD
 from weft.core.recorder import node_rng
+from weft.core.rules import SGD
 from weft.strategies import PushSum
 from weft.topologies import Exponential, Star, Topology
 

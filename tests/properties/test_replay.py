@@ -9,8 +9,8 @@ from worlds import Ran, simulate_arrays
 
 from weft.config.registry import COLLECTIVES, STRATEGIES, lowered
 from weft.core.actions import Compute
-from weft.core.strategy import Strategy
 from weft.core.recorder import replay
+from weft.core.strategy import Strategy
 
 
 def recorded(strategy: Strategy, num_workers: int, seed: int) -> Ran:

@@ -1,4 +1,4 @@
-"""The model that a simulated run results in."""
+"""The model that a run results in."""
 
 import numpy as np
 import pytest

@@ -78,12 +78,17 @@ class Worker:
         if told is None and not self._has_shared and not self._seat.is_plain:
             raise ConfigError(
                 "a step was made on samples that Weft does not know of, so it would weigh nothing.\n"
-                "  Take them from worker.share(...), or for arrays say worker.step(..., samples=32)."
+                "  Take them from worker.share(...), or say worker.count(32) before each step."
             )
         samples = self._samples if told is None else float(told)
         if not 0 <= samples < inf:
             raise ConfigError(f"a step was made on {samples} samples.\n  Give their number, 0 or more.")
         return samples
+
+    def count(self, num_samples: float) -> None:
+        """Count samples of the next step that the script loaded by itself rather than from share()."""
+        self._has_shared = True
+        self._samples += num_samples
 
     def _counted(self, batches: Iterable[tuple[Batch, int]]) -> Iterator[Batch]:
         """Batches, their samples counted; those of a whole share that led to no gradient (an evaluation) do not."""

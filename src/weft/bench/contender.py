@@ -66,7 +66,3 @@ def weft_run(module: str, num_processes: int, task: str) -> list[str]:
     script = ROOT.joinpath(*module.split(".")).with_suffix(".py")
     return [sys.executable, "-m", "weft", "run", str(script), "-n", str(num_processes), "--", task]
 
-
-def missing_weft_run() -> str:
-    """Why Weft itself cannot compete yet."""
-    return "`weft run` is not built yet"

@@ -1,7 +1,7 @@
 """`weft bench overhead`: one worker under Weft against the same loop without Weft."""
 
 from weft.bench.benchmark import Benchmark, Work
-from weft.bench.contender import Contender, missing_weft_run, weft_run
+from weft.bench.contender import Contender, weft_run
 from weft.bench.throughput import TRAINING
 
 OVERHEAD = Benchmark(
@@ -9,7 +9,7 @@ OVERHEAD = Benchmark(
     unit="seconds of one step",
     works=(Work("cnn", "cnn", 1),),
     contenders=(
-        Contender("weft", TRAINING, launcher=weft_run, missing=missing_weft_run),
+        Contender("weft", TRAINING, launcher=weft_run),
         Contender("bare", TRAINING),
     ),
     bars={"bare/cnn": 0.98},

@@ -1,7 +1,7 @@
 """`weft bench throughput`: steps of real training loops, against DistributedDataParallel and no communication."""
 
 from weft.bench.benchmark import Benchmark, Work
-from weft.bench.contender import Contender, missing_weft_run, weft_run
+from weft.bench.contender import Contender, weft_run
 
 TRAINING = "weft.bench.contenders.training"
 WORKLOADS = ("cnn", "mlp", "mlp-clip", "transformer")
@@ -14,7 +14,7 @@ THROUGHPUT = Benchmark(
         *(Work(f"4x{name}", name, 4, rounds_share=1 / 3) for name in WORKLOADS),
     ),
     contenders=(
-        Contender("weft", TRAINING, launcher=weft_run, missing=missing_weft_run),
+        Contender("weft", TRAINING, launcher=weft_run),
         Contender("ddp", TRAINING),
         Contender("ddp-view", TRAINING, rival="ddp"),
         Contender("nocomm", TRAINING),

@@ -15,9 +15,10 @@ STRATEGY = "strategy"
 
 @dataclass(frozen=True)
 class Worker:
-    """A worker process."""
+    """A worker process: its threads, and whether its allocator keeps memory for the next step."""
 
     threads: int = 1
+    keeps_memory: bool = True
 
 
 @dataclass(frozen=True)
@@ -93,12 +94,20 @@ def with_parameters(strategy: str, parameters: dict[str, str]) -> str:
 def _converted(key: str, name: str, value: str) -> Any:
     """The value in the unit that its name says."""
     where = f"--set {key}"
+    if name == "keeps_memory":
+        return _truth(value, where)
     if name.endswith("_s"):
         return seconds(value, where)
     number = num_bytes(int(value) if value.isdigit() else value, where) if "bytes" in name else _whole(value, where)
     if number < 1:
         raise ConfigError(f"{where} is '{value}', but must be at least 1.\n  Leave it out for the default.")
     return number
+
+
+def _truth(value: str, where: str) -> bool:
+    if value.lower() not in ("true", "false"):
+        raise ConfigError(f"{where} is '{value}', but wants true or false.\n  Write one of them.")
+    return value.lower() == "true"
 
 
 def _whole(value: str, where: str) -> int:

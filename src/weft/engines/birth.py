@@ -15,7 +15,6 @@ from weft.core.errors import NodeLost
 from weft.engines.nursery import Cradle, Order, heavy_imports
 
 PR_SET_CHILD_SUBREAPER = 36
-THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
 class Process:
@@ -40,10 +39,9 @@ class Process:
 
 
 def bear(
-    num_workers: int, script: Path, threads: int, shared: Sequence[int], check: Callable[[], None]
+    num_workers: int, script: Path, environment: dict[str, str], shared: Sequence[int], check: Callable[[], None]
 ) -> list[Process]:
     """Start worker processes that inherit the shared descriptors; `check` is called while they are awaited."""
-    environment = {**os.environ, **dict.fromkeys(THREADS, str(threads)), "PYTHONUNBUFFERED": "1"}
     channels = [socket.socketpair() for _ in range(num_workers)]
     pipes = [(os.pipe(), os.pipe()) for _ in range(num_workers)]
     ours, theirs = socket.socketpair()

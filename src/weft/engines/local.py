@@ -23,6 +23,7 @@ from weft.engines.conversation import DEFAULT_STRATEGY, Conversation
 from weft.engines.job import check_job
 from weft.engines.local_outcome import LocalOutcome
 from weft.engines.output import Output
+from weft.engines.surroundings import surroundings
 from weft.observe.status import Status
 from weft.runtime.channel import Channel, Descriptors, Failed, Halt, Halted, Job, LeaveAt, Message, StepAsked, StepTold
 from weft.runtime.wires import SHM, TRANSPORTS
@@ -184,7 +185,8 @@ class Launch:
         secret = secrets.token_bytes(32)
         cores = len(os.sched_getaffinity(0))
         threads = options.worker.threads
-        processes = bear(job.num_workers, job.script, threads, [*fds, *flat], self._check_interrupts)
+        environment = surroundings(os.environ, threads, keeps_memory=options.worker.keeps_memory)
+        processes = bear(job.num_workers, job.script, environment, [*fds, *flat], self._check_interrupts)
         for rank, process in enumerate(processes):
             self._watch(Worker(rank, process))
         for rank, worker in enumerate(self._workers):

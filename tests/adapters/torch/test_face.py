@@ -136,14 +136,14 @@ def test_a_scheduler_made_before_or_after_joining_works_without_a_warning(
     assert outcome.replicas[0].optimizer.param_groups[0]["lr"] == 0.0
 
 
-def test_a_closure_is_refused(tmp_path: Path) -> None:
-    text = TORCH_TRAIN.replace("optimizer.step()", "optimizer.step(lambda: loss)")
-    with pytest.raises(ConfigError) as refused:
-        simulated(write(tmp_path, TORCH, TORCH_JOIN, text), 2)
-    assert str(refused.value) == (
-        "optimizer.step was given a closure, and no strategy here can run one yet.\n"
-        "  Use an optimizer that steps without one, such as SGD or Adam."
-    )
+def test_a_closure_given_to_an_optimizer_that_needs_none_is_called_once_for_its_loss(tmp_path: Path) -> None:
+    expected = simulated(write(tmp_path, TORCH, TORCH_JOIN, TORCH_TRAIN), 2, "gossip")
+    lines = TORCH_TRAIN.strip("\n").splitlines()
+    inside = "".join(f"    {line}\n" for line in lines[2:5])
+    closure = f"        def closure():\n{inside}            return loss\n        SEEN.append(optimizer.step(closure))\n"
+    got = simulated(write(tmp_path, TORCH, TORCH_JOIN, "\n".join(lines[:2]) + "\n" + closure), 2, "gossip")
+    assert same(parameters(got), parameters(expected))
+    assert sorted(float(loss) for loss in SEEN) == sorted(loss for _, _, loss in got.facts.losses)
 
 
 @pytest.mark.parametrize("kind", ["float16", "float32", "float64"])
@@ -162,7 +162,7 @@ def test_bfloat16_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as refused:
         simulated(write(tmp_path, TORCH, "model.bfloat16()\n", TORCH_JOIN), 2)
     assert str(refused.value) == (
-        "the model has a tensor of torch.bfloat16 on 'cpu', which is not simulated.\n"
+        "the model has a tensor of torch.bfloat16 on 'cpu', which is not shared yet.\n"
         "  Use float16, float32 or float64 on the CPU."
     )
 

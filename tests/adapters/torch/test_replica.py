@@ -1,6 +1,6 @@
 """A torch model and optimizer as flat buckets."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from weft.adapters.torch import replica as module
 from weft.adapters.torch.replica import TorchReplica
 from weft.core.errors import ConfigError
-from weft.core.names import GRADIENT, PARAMS
+from weft.core.names import GRADIENT, PARAMS, Bucket
+from weft.core.seat import Places
 
 
 def made(dtype: torch.dtype = torch.float32, **options: Any) -> TorchReplica:
@@ -57,27 +58,27 @@ def test_buckets_are_bounded_and_a_larger_tensor_has_one_of_its_own(monkeypatch:
 
 def test_one_step_of_the_optimizer_with_the_slot_gradient() -> None:
     replica = made()
-    before = [parameter.detach().clone() for parameter, _, _ in replica.gradient_views]
-    for parameter, view, _ in replica.gradient_views:
-        parameter.grad = torch.ones_like(parameter)
-        assert parameter.grad.shape == view.shape
-    replica.collect()
-    replica.apply({0: replica.array(GRADIENT, 0)}, 1.0, None)
-    for then, (parameter, _, flag) in zip(before, replica.gradient_views, strict=True):
-        torch.testing.assert_close(then - parameter, torch.full_like(then, 0.5))
-        assert flag == 1.0
+    before = [place.parameter.detach().clone() for place in replica.trained]
+    for place in replica.trained:
+        place.parameter.grad = torch.ones_like(place.parameter)
+        assert place.given.shape == place.seen.shape == place.parameter.shape
+    replica.give()
+    replica.apply({0: replica.array(GRADIENT, 0).copy()}, 1.0, None)
+    for then, place in zip(before, replica.trained, strict=True):
+        torch.testing.assert_close(then - place.parameter, torch.full_like(then, 0.5))
+        assert place.seen_flags[place.flag] == 1.0
 
 
 def test_a_parameter_without_a_gradient_has_a_flag_of_0_and_is_skipped() -> None:
     replica = made()
-    (first, _, _), (second, view, flag) = replica.gradient_views[:2]
-    first.grad = torch.ones_like(first)
-    before = second.detach().clone()
-    replica.collect()
-    assert (float(flag), bool(view.any())) == (0.0, False)
+    first, second = replica.trained[:2]
+    first.parameter.grad = torch.ones_like(first.parameter)
+    before = second.parameter.detach().clone()
+    replica.give()
+    assert (second.given_flags[second.flag], bool(second.given.any())) == (0.0, False)
     replica.apply({0: replica.array(GRADIENT, 0).copy()}, 1.0, None)
-    assert torch.equal(second, before)
-    assert second.grad is None
+    assert torch.equal(second.parameter, before)
+    assert second.parameter.grad is None
 
 
 def test_a_scale_multiplies_the_learning_rate_and_foreign_hyper_parameters_are_for_one_step_only() -> None:
@@ -94,33 +95,107 @@ def test_buckets_that_are_not_given_are_not_stepped(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(module, "BUCKET_BYTES_MAX", 40)
     replica = made(weight_decay=0.1, momentum=0.9)
     before = [replica.array(PARAMS, b).copy() for b in range(6)]
-    mine = replica.gradient_views[0][0].grad = torch.ones(2)
+    mine = replica.trained[-1].parameter.grad = torch.ones(2)
     replica.apply({1: np.ones_like(before[1])}, 1.0, None)
     changed = [not np.array_equal(replica.array(PARAMS, b), before[b]) for b in range(6)]
     assert changed == [False, True, False, False, False, False]
-    assert replica.gradient_views[0][0].grad is mine, "the user's gradients are put back"
+    assert replica.trained[-1].parameter.grad is mine, "the user's gradients are put back"
 
 
 def test_a_gradient_stays_none_where_nobody_had_one() -> None:
     replica = made()
     used = replica.model[2].bias
     used.grad = torch.ones(2)
-    replica.collect()
+    replica.give()
     replica.expose()
     assert [parameter.grad is None for parameter in replica.model.parameters()] == [True] * 5 + [False]
     assert used.grad.data_ptr() == replica.array(GRADIENT, 0).ctypes.data
 
 
-def test_a_replica_adopts_all_values_frozen_and_whole_numbers_included() -> None:
+def test_what_stands_in_grad_at_the_step_is_what_is_applied_whether_edited_replaced_or_taken_away() -> None:
+    replica = made()
+    for parameter in replica.model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    replica.give()
+    replica.expose()
+    edited, replaced, removed, *_ = replica.trained
+    edited.parameter.grad.mul_(2)
+    replaced.parameter.grad = torch.full_like(replaced.parameter, 3.0)
+    removed.parameter.grad = None
+    replica.keep()
+    assert (edited.seen == 2).all()
+    assert (replaced.seen == 3).all()
+    assert (removed.seen_flags[removed.flag], bool(removed.seen.any())) == (0.0, False)
+
+
+def test_what_is_given_and_what_is_seen_may_be_different_memory() -> None:
+    replica = made()
+    replica.settle(place=apart)
+    for parameter in replica.model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    replica.give()
+    place = replica.trained[0]
+    assert ((place.given == 1).all(), (place.seen == 0).all()) == (True, True)
+    place.seen.fill_(5.0)
+    place.seen_flags[place.flag] = 1.0
+    place.expose()
+    assert place.parameter.grad is place.seen
+    place.keep()
+    assert (place.given == 1).all()
+
+
+def apart(buckets: Sequence[Bucket]) -> Places:
+    params, given, seen = ([np.zeros(b.num_elements, np.float32) for b in buckets] for _ in range(3))
+    return Places(params, given[:1], seen[:1])
+
+
+def test_parameters_are_laid_out_in_the_order_of_the_first_backward_those_it_left_out_last_first() -> None:
+    replica = made()
+    assert list(replica.order()) == [5, 4, 3, 2, 1, 0]
+    replica.filled_first += [4, 0, 4]
+    assert list(replica.order()) == [4, 0, 5, 3, 2, 1]
+    before = values(replica)
+    replica.settle([1, 0, 2, 3, 4, 5])
+    first, flat = replica.model[0].bias.detach().numpy(), replica.array(PARAMS, 0)
+    assert flat[: first.size].tolist() == first.tolist()
+    assert all(torch.equal(a, b) for a, b in zip(values(replica), before, strict=True))
+
+
+def test_workers_begin_alike_with_frozen_and_whole_numbers_included() -> None:
     first, second = made(), made()
     for replica in (first, second):
         replica.model[0].weight.requires_grad_(False)
     with torch.no_grad():
         for value in first.model.state_dict().values():
             value.add_(1)
-    second.adopt(first)
+    for mine, theirs in zip(second.values(), first.values(), strict=True):
+        mine[...] = theirs
     assert all(torch.equal(a, b) for a, b in zip(values(second), values(first), strict=True))
     assert int(second.model[1].num_batches_tracked) == 1
+
+
+@pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.LBFGS, torch.optim.Adam])
+def test_an_optimizer_whose_step_cannot_do_without_a_closure_brings_a_bucket_for_its_loss(kind: Any) -> None:
+    model = nn.Linear(3, 2)
+    replica = TorchReplica(model, kind(model.parameters(), lr=0.1))
+    replica.settle()
+    needs = kind is torch.optim.LBFGS
+    assert replica.needs_closure is needs
+    assert [(bucket.itemsize, bucket.trainable) for bucket in replica.buckets] == [(4, True)] + [(8, False)] * needs
+    if replica.loss is not None:
+        replica.array(PARAMS, 1)[0] = 7.0
+        assert float(replica.loss) == 7.0
+
+
+def test_after_a_closures_step_the_next_update_is_left_out_once() -> None:
+    replica = made()
+    before = replica.array(PARAMS, 0).copy()
+    gradient = np.ones_like(before)
+    replica.has_stepped = True
+    replica.apply({0: gradient}, 1.0, None)
+    assert np.array_equal(replica.array(PARAMS, 0), before)
+    replica.apply({0: gradient}, 1.0, None)
+    assert not np.array_equal(replica.array(PARAMS, 0), before)
 
 
 def test_a_twin_is_equal_and_steps_by_itself() -> None:
@@ -171,7 +246,7 @@ def stranger() -> None:
         ),
         (
             lambda: made(torch.bfloat16),
-            "the model has a tensor of torch.bfloat16 on 'cpu', which is not simulated.\n"
+            "the model has a tensor of torch.bfloat16 on 'cpu', which is not shared yet.\n"
             "  Use float16, float32 or float64 on the CPU.",
         ),
     ],

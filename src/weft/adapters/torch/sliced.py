@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from types import MethodType
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
@@ -40,8 +41,8 @@ class Segment:
         self.stop = start
         self.parameter: nn.Parameter
         self.gradient: Tensor
-        self.is_shared = False
-        """Its state lives where everybody can read it."""
+        self.num_shared = 0
+        """Of the numbers that the optimizer keeps for it, those that live where everybody can read them."""
 
     def place(self, params: Tensor, gradient: Tensor) -> None:
         self.parameter = nn.Parameter(params[self.start : self.stop], requires_grad=False)
@@ -107,13 +108,13 @@ class SlicedUpdate:
         for bucket, flags in enumerate(self._flags):
             if self._segments[bucket] and (bucket in self._by_tensor or not self._places.seen[bucket][flags].all()):
                 self._skip_unused(bucket)
+        for hook in self._optimizer._optimizer_step_pre_hooks.values():
+            hook(self._optimizer, (), {})
         for group, mine in zip(self._optimizer.param_groups, self._inner.param_groups, strict=True):
             mine.update(_without_params(group))
         for name in ("grad_scale", "found_inf"):  # a gradient scaler leaves them for fused optimizers
             if hasattr(self._optimizer, name):
                 setattr(self._inner, name, getattr(self._optimizer, name))
-        for hook in self._optimizer._optimizer_step_pre_hooks.values():
-            hook(self._optimizer, (), {})
         self._inner.step()
         for hook in self._optimizer._optimizer_step_post_hooks.values():
             hook(self._optimizer, (), {})
@@ -124,34 +125,39 @@ class SlicedUpdate:
 
     def _skip_unused(self, bucket: int) -> None:
         """Leave tensors alone that nobody had a gradient for; their bucket is cut by tensor from now on."""
-        segments = self._segments[bucket]
-        if bucket not in self._by_tensor:
-            self._by_tensor.add(bucket)
-            for segment in segments:
-                self._share_state(segment)
-            pieces = list(self._cut(bucket, self._flats[bucket], self._groups, merge=False))
-            for piece in pieces:
-                piece.place(self._params[bucket], self._seen[bucket])
-                whole = next(s for s in segments if s.first <= piece.first <= s.last)
-                state = self._inner.state.get(whole.parameter)
-                if state:
-                    scalars = {name: state[name].clone() for name in self._scalars if name in state}
-                    self._inner.state[piece.parameter] = {**self._views(piece), **scalars}
-                    piece.is_shared = True
-            for segment in segments:
-                self._forget(segment)
-            for piece in pieces:
-                self._inner.param_groups[piece.group]["params"].append(piece.parameter)
-            segments[:] = pieces
+        self._cut_by_tensor(bucket)
         seen = self._places.seen[bucket]
-        for segment in segments:
+        for segment in self._segments[bucket]:
             used = bool(seen[self._flags[bucket][segment.first]])
             segment.parameter.grad = segment.gradient if used else None
 
-    def _forget(self, segment: Segment) -> None:
-        params = self._inner.param_groups[segment.group]["params"]
-        params[:] = [parameter for parameter in params if parameter is not segment.parameter]
+    def _cut_by_tensor(self, bucket: int) -> None:
+        """Let every tensor of a bucket have a segment of its own, with the state that it has."""
+        if bucket in self._by_tensor:
+            return
+        self._by_tensor.add(bucket)
+        wholes = self._segments[bucket]
+        self._segments[bucket] = list(self._cut(bucket, self._flats[bucket], self._groups, merge=False))
+        for whole in wholes:
+            self._share_state(whole)
+            params = self._inner.param_groups[whole.group]["params"]
+            params[:] = [parameter for parameter in params if parameter is not whole.parameter]
+        for piece in self._segments[bucket]:
+            piece.place(self._params[bucket], self._seen[bucket])
+            self._inner.param_groups[piece.group]["params"].append(piece.parameter)
+            whole = next(s for s in wholes if s.first <= piece.first <= s.last)
+            self._set_state(piece, self._inner.state.get(whole.parameter, {}))
+        for whole in wholes:
+            self._inner.state.pop(whole.parameter, None)
+
+    def _set_state(self, segment: Segment, like: dict[str, Any]) -> None:
+        """Give a segment state of these names: what the shared memory holds, and scalars of its own."""
         self._inner.state.pop(segment.parameter, None)
+        state = {name: view for name, view in self._views(segment).items() if name in like}
+        state.update({name: torch.as_tensor(like[name]).clone() for name in self._scalars if name in like})
+        if state:
+            self._inner.state[segment.parameter] = state
+        segment.num_shared = len(state)
 
     def _views(self, segment: Segment) -> dict[str, Tensor]:
         """The shared memory of a segment's state."""
@@ -163,30 +169,38 @@ class SlicedUpdate:
 
     def _share_state(self, segment: Segment) -> None:
         """Move what a first step made into the shared memory; tell the numbers that are one for a tensor."""
-        state = self._inner.state.get(segment.parameter)
-        if not state:
-            return
-        if not segment.is_shared:
-            segment.is_shared = True
+        state = self._inner.state.get(segment.parameter, {})
+        tensors = slice(segment.first, segment.last + 1)
+        if len(state) != segment.num_shared:
+            segment.num_shared = len(state)
             for name, view in self._views(segment).items():
                 if name in state:
                     state[name] = view.copy_(state[name])
+            self._names_row(segment.bucket)[tensors] = self._mask(state)
         for k, name in enumerate(self._scalars):
             if name in state:
-                self._scalar_row(segment.bucket, k)[segment.first : segment.last + 1] = float(state[name])
+                self._scalar_row(segment.bucket, k)[tensors] = float(state[name])
 
     def _scalar_row(self, bucket: int, k: int) -> Any:
-        """One number for each tensor of a bucket, behind the numbers for each element."""
+        """One number for each tensor of a bucket, behind the numbers for each element; steps may be many."""
         assert self._places.state is not None
-        return self._places.state(len(self._state_names) + k, bucket)
+        row = self._places.state(len(self._state_names) + k, bucket)
+        kind = np.float64 if row.nbytes >= 8 * len(self._flats[bucket].tensors) else np.float32
+        return row.view(np.uint8)[: row.nbytes // kind().itemsize * kind().itemsize].view(kind)
+
+    def _names_row(self, bucket: int) -> Any:
+        """For each tensor of a bucket, what the optimizer keeps for it: nothing before it was used first."""
+        return self._scalar_row(bucket, len(self._scalars))
+
+    def _mask(self, state: dict[str, Any]) -> int:
+        return sum(1 << k for k, name in enumerate([*self._state_names, *self._scalars]) if name in state)
 
     def _watch_state(self) -> None:
         """Let the user's optimizer give and take its whole state, as if nobody had shared its work."""
         state_dict, load = self._optimizer.state_dict, self._optimizer.load_state_dict
 
         def whole_state_dict(optimizer: Optimizer) -> dict[str, Any]:
-            if any(segment.is_shared for segment in self._all()) or not self._all():
-                self._gather_state()
+            self._gather_state()
             try:
                 return state_dict()
             finally:
@@ -206,33 +220,45 @@ class SlicedUpdate:
             rows = [torch.from_numpy(self._places.state(k, bucket)) for k in range(len(self._state_names))]
             views = [flat.views(row) for row in rows]
             for number, tensor in enumerate(flat.tensors):
-                if id(tensor) in self._groups:
-                    state: dict[str, Any] = {n: v[number] for n, v in zip(self._state_names, views, strict=True)}
-                    for k, (name, like) in enumerate(self._scalars.items()):
-                        state[name] = torch.tensor(float(self._scalar_row(bucket, k)[number]), dtype=like.dtype)
-                    self._optimizer.state[tensor] = state
+                mask = int(self._names_row(bucket)[number])
+                if not mask or id(tensor) not in self._groups:
+                    continue
+                state: dict[str, Any] = {n: v[number] for n, v in zip(self._state_names, views, strict=True)}
+                for k, (name, like) in enumerate(self._scalars.items()):
+                    state[name] = torch.tensor(float(self._scalar_row(bucket, k)[number]), dtype=like.dtype)
+                self._optimizer.state[tensor] = {n: v for k, (n, v) in enumerate(state.items()) if mask >> k & 1}
 
     def _take_state(self) -> None:
         """Take over the state that the user's optimizer has, from a checkpoint or from training alone."""
-        if not self._optimizer.state:
-            return
-        assert self._places.state is not None
-        for segment in self._all():
-            views, flat = self._views(segment), self._flats[segment.bucket]
-            rows = {n: torch.from_numpy(self._places.state(k, segment.bucket)) for k, n in enumerate(self._state_names)}
-            for number in range(segment.first, segment.last + 1):
-                state = self._optimizer.state.get(flat.tensors[number], {})
-                start, stop = flat.stretches()[number][0], flat.flags()[number]
-                low, high = max(start, segment.start), min(stop, segment.stop)
-                for name, row in rows.items():
-                    if name in state:
-                        row[low:high] = state[name].reshape(-1)[low - start : high - start]
-            first = self._optimizer.state.get(flat.tensors[segment.first], {})
-            scalars = {name: torch.as_tensor(first[name]).clone() for name in self._scalars if name in first}
-            self._inner.state[segment.parameter] = {**views, **scalars}
-            segment.is_shared = True
-            self._share_state(segment)
+        for bucket, flat in enumerate(self._flats):
+            kept = [self._optimizer.state.get(tensor, {}) for tensor in flat.tensors]
+            for segment in self._segments[bucket]:
+                self._inner.state.pop(segment.parameter, None)
+                segment.num_shared = 0
+            if any(self._differ(kept[s.first : s.last + 1]) for s in self._segments[bucket]):
+                self._cut_by_tensor(bucket)
+            for segment in self._segments[bucket]:
+                self._take(segment, kept)
         self._optimizer.state.clear()
+
+    def _differ(self, kept: Sequence[dict[str, Any]]) -> bool:
+        """Tensors that were not always used together cannot be updated as if they were one."""
+        scalars = [{name: float(state[name]) for name in self._scalars if name in state} for state in kept]
+        return any(a != scalars[0] or b.keys() != kept[0].keys() for a, b in zip(scalars, kept, strict=True))
+
+    def _take(self, segment: Segment, kept: Sequence[dict[str, Any]]) -> None:
+        assert self._places.state is not None
+        flat = self._flats[segment.bucket]
+        for k, name in enumerate(self._state_names):
+            row = torch.from_numpy(self._places.state(k, segment.bucket))
+            for number in range(segment.first, segment.last + 1):
+                if name in kept[number]:
+                    start, stop = flat.starts[number], flat.flags()[number]
+                    low, high = max(start, segment.start), min(stop, segment.stop)
+                    row[low:high] = kept[number][name].reshape(-1)[low - start : high - start]
+        self._set_state(segment, kept[segment.first])
+        self._names_row(segment.bucket)[segment.first : segment.last + 1] = self._mask(kept[segment.first])
+        self._share_state(segment)
 
 
 def _same_kind(optimizer: Optimizer, groups: list[dict[str, Any]]) -> Optimizer:

@@ -28,8 +28,8 @@ def ddp_view(task: Task, work: Workload) -> None:
 
 
 def joined(task: Task, work: Workload) -> None:
-    """Weft: the one line that a user adds."""
-    weft.join(work.model, work.optimizer)
+    """Weft: the one line that a user adds, and one for batches that do not come from a loader."""
+    work.count = weft.join(work.model, work.optimizer).count
 
 
 TOGETHER: dict[str, Callable[[Task, Workload], None]] = {

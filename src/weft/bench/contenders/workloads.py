@@ -19,6 +19,8 @@ class Workload:
     optimizer: torch.optim.Optimizer
     batches: list[tuple[Tensor, Tensor]]
     norm_max: float | None = None
+    count: Callable[[int], None] = lambda num_samples: None
+    """Told of every batch before it is used."""
 
     def steps(self) -> Callable[[], None]:
         """A function that makes the next step."""
@@ -26,6 +28,7 @@ class Workload:
 
         def step() -> None:
             inputs, targets = next(batches)
+            self.count(len(inputs))
             self.optimizer.zero_grad()
             loss = nn.functional.cross_entropy(self.model(inputs), targets)
             loss.backward()  # type: ignore[no-untyped-call]
