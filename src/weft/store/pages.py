@@ -4,12 +4,9 @@ import ctypes
 import mmap
 import os
 
-import numpy as np
-
 ENTRY_BYTES = 8
-SHARED_PAGE = np.uint64(1 << 61)
-PRESENT = np.uint64(1 << 63)
-SWAPPED = np.uint64(1 << 62)
+PRESENT, SWAPPED, SHARED_PAGE = 0x80, 0x40, 0x20
+"""Bits 63, 62 and 61 of an entry, in its last byte."""
 
 
 class WrittenPages:
@@ -32,6 +29,5 @@ class WrittenPages:
         first = (self._address + start) // mmap.PAGESIZE
         last = (self._address + stop - 1) // mmap.PAGESIZE
         raw = os.pread(self._pagemap, (last - first + 1) * ENTRY_BYTES, first * ENTRY_BYTES)
-        entries = np.frombuffer(raw, np.uint64)
-        is_there = (entries & (PRESENT | SWAPPED)) != 0
-        return bool((is_there & ((entries & SHARED_PAGE) == 0)).any())
+        kinds = set(raw[ENTRY_BYTES - 1 :: ENTRY_BYTES])
+        return any(kind & (PRESENT | SWAPPED) and not kind & SHARED_PAGE for kind in kinds)

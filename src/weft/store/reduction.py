@@ -27,39 +27,45 @@ def reduce_into(total: Array, payloads: Sequence[Array], weights: Sequence[float
     A mean of one contribution is that contribution, bit for bit, and equal weights are not multiplied in
     only to be divided out again. Half precision is summed in single.
     """
-    present = [payload for payload, weight in zip(payloads, weights, strict=True) if weight]
-    shares = _shares([weight for weight in weights if weight], op)
-    if op == MAX or (op == MEAN and len(present) == 1):
-        np.copyto(total, present[0])
-        for payload in present[1:]:
+    if not all(weights):
+        payloads = [payload for payload, weight in zip(payloads, weights, strict=True) if weight]
+        weights = [weight for weight in weights if weight]
+    if op == MAX or (op == MEAN and len(payloads) == 1):
+        np.copyto(total, payloads[0])
+        for payload in payloads[1:]:
             np.maximum(total, payload, out=total)
         return
+    shares = _shares(weights, op)
     if total.dtype == np.float16:
         single = np.empty(total.shape, np.float32)
-        _add_up(single, [payload.astype(np.float32) for payload in present], *shares)
+        _add_up(single, [payload.astype(np.float32) for payload in payloads], *shares)
         total[:] = single
+        return
+    if len(total) <= STRETCH:
+        _add_up(total, payloads, *shares)
         return
     for start in range(0, len(total), STRETCH):
         stretch = slice(start, start + STRETCH)
-        _add_up(total[stretch], [payload[stretch] for payload in present], *shares)
+        _add_up(total[stretch], [payload[stretch] for payload in payloads], *shares)
 
 
-def _shares(weights: Sequence[float], op: str) -> tuple[list[float], float]:
-    """What each contribution is multiplied by, and what their sum is then divided by."""
+def _shares(weights: Sequence[float], op: str) -> tuple[Sequence[float] | None, float]:
+    """What each contribution is multiplied by (None: they are alike), and what their sum is then divided by."""
     total = sum(weights) if op == MEAN else 1.0
-    if all(weight == weights[0] for weight in weights):
-        return [1.0] * len(weights), total / weights[0]
-    return list(weights), total
+    if len(set(weights)) == 1:
+        return None, total / weights[0]
+    return weights, total
 
 
-def _add_up(total: Array, payloads: Sequence[Array], shares: Sequence[float], divisor: float) -> None:
-    if len(payloads) > 1 and all(share == 1.0 for share in shares):
-        np.add(payloads[0], payloads[1], out=total)
-        rest = range(2, len(payloads))
+def _add_up(total: Array, payloads: Sequence[Array], shares: Sequence[float] | None, divisor: float) -> None:
+    if shares is None:
+        np.add(payloads[0], payloads[1], out=total) if len(payloads) > 1 else np.copyto(total, payloads[0])
+        for payload in payloads[2:]:
+            np.add(total, payload, out=total)
     else:
-        np.multiply(payloads[0], total.dtype.type(shares[0]), out=total)
-        rest = range(1, len(payloads))
-    for i in rest:
-        total += payloads[i] if shares[i] == 1.0 else payloads[i] * total.dtype.type(shares[i])
+        number = total.dtype.type
+        np.multiply(payloads[0], number(shares[0]), out=total)
+        for payload, share in zip(payloads[1:], shares[1:], strict=True):
+            np.add(total, payload * number(share), out=total)
     if divisor != 1.0:
-        total /= total.dtype.type(divisor)
+        np.divide(total, total.dtype.type(divisor), out=total)

@@ -191,6 +191,7 @@ class TorchWorker(Worker):
         self._count_step()
 
     def _finish_plain_step(self) -> None:
+        self._num_gradients += 1
         self._seat.step_finished(self._samples, None)
         self._count_step()
 
