@@ -5,9 +5,10 @@ READY := .venv/ready
 
 .PHONY: demo test check bench bench-peers docs clean
 
-demo: $(READY) ## all strategies on 16 simulated workers: a table and a picture
-	@mkdir -p out
-	$(BIN)/weft simulate examples/digits_softmax.py -n 16 --cluster edge --strategy all --plot out/demo.png
+demo: $(READY) ## 4 real workers, then the same with a slow one and three ways to live with it
+	$(BIN)/weft run examples/digits_cnn.py -n 4 -- --epochs 6
+	$(BIN)/weft run examples/digits_cnn.py -n 4 --slow 0:4 \
+		--strategy allreduce --strategy ssp --strategy async_gossip -- --epochs 4
 
 test: $(READY) ## all tests
 	$(BIN)/python -m pytest -n 2

@@ -7,20 +7,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from weft.engines import local, worker
+from weft.engines import worker
 from weft.engines.birth import Process
 from weft.engines.local import LocalJob, Watcher, run_local
 from weft.engines.local_outcome import LocalOutcome
 from weft.lifeline import die_with_parent
 
 
-def bear_by_fork(
-    num_workers: int, script: Path, environment: dict[str, str], shared: Sequence[int], check: Callable[[], None]
-) -> list[Process]:
-    """The same as birth.bear, without a nursery that would import torch for each test."""
-    del script, environment, check
+def bear_by_fork(num_workers: int, shared: Sequence[int], check: Callable[[], None]) -> list[Process]:
+    """What a nursery does, without one that would import torch for each test."""
+    del check
     launcher, processes = os.getpid(), []
     for _ in range(num_workers):
         mine, theirs = socket.socketpair()
@@ -28,7 +24,7 @@ def bear_by_fork(
         pid = os.fork()
         if not pid:
             try:
-                _become_worker(theirs, output[1], error[1], launcher)
+                _become_worker(theirs, shared, output[1], error[1], launcher)
             finally:
                 os._exit(1)
         theirs.close()
@@ -38,7 +34,7 @@ def bear_by_fork(
     return processes
 
 
-def _become_worker(channel: socket.socket, output: int, error: int, launcher: int) -> None:
+def _become_worker(channel: socket.socket, shared: Sequence[int], output: int, error: int, launcher: int) -> None:
     os.setsid()
     die_with_parent(launcher)
     os.dup2(output, 1)
@@ -47,7 +43,7 @@ def _become_worker(channel: socket.socket, output: int, error: int, launcher: in
     sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
     code = 0
     try:
-        worker.main(channel.detach())
+        worker.main(channel.detach(), shared)
     except SystemExit as stop:
         code = int(stop.code or 0)
     sys.stdout.flush()
@@ -71,7 +67,6 @@ class Heard:
 
 
 def real(
-    monkeypatch: pytest.MonkeyPatch,
     script: Path,
     num_workers: int,
     strategy: str | None = None,
@@ -80,6 +75,5 @@ def real(
     **options: Any,
 ) -> LocalOutcome:
     """Run a script on real workers."""
-    monkeypatch.setattr(local, "bear", bear_by_fork)
     job = LocalJob(script, tuple(map(str, arguments)), num_workers, strategy, **options)
-    return run_local(job, (heard or Heard()).watcher())
+    return run_local(job, (heard or Heard()).watcher(), bear_by_fork)

@@ -61,11 +61,11 @@ def on_the_union_batch(name: str, dtype: torch.dtype, steps: int) -> dict[str, t
 @pytest.mark.parametrize(("kind", "steps", "tolerance"), [("float64", 200, 1e-9), ("float32", 20, 1e-6)])
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_allreduce_equals_the_union_batch_and_all_workers_and_the_simulator_have_the_same_bits(
-    name: str, kind: str, steps: int, tolerance: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, kind: str, steps: int, tolerance: float, tmp_path: Path
 ) -> None:
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
-    real(monkeypatch, script, NUM_WORKERS, "allreduce", name, kind, steps, tmp_path)
+    real(script, NUM_WORKERS, "allreduce", name, kind, steps, tmp_path)
     first, *others = [torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in range(NUM_WORKERS)]
     for tensor, value in first.items():
         assert all(torch.equal(value, other[tensor]) for other in others)

@@ -3,9 +3,13 @@
 Every process maps the file privately: it sees what was loaded once, and what it writes stays its own.
 """
 
+import fcntl
 import mmap
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 import msgspec
@@ -39,12 +43,28 @@ class Memory:
 
 
 def store(fd: int, start: int, value: Any) -> tuple[bytes | None, int]:
-    """Put a value into the file from `start` on: its form (b'' if it has none) and where it ends."""
-    memory = Memory(fd, start)
+    """Put a value into the file from `start` on, or behind what others put there meanwhile.
+
+    Returns its form (b'' if it has none) and where it ends.
+    """
+    with _alone(fd):
+        end = os.fstat(fd).st_size
+        memory = Memory(fd, max(start, end))
+        try:
+            return msgspec.msgpack.encode(_form(value, memory)), memory.stop
+        except (NotShareable, OverflowError, UnicodeEncodeError):
+            os.ftruncate(fd, end)
+            return b"", start
+
+
+@contextmanager
+def _alone(fd: int) -> Iterator[None]:
+    """No other process puts anything into the file meanwhile; the kernel gives it back if this one dies."""
+    fcntl.lockf(fd, fcntl.LOCK_EX)
     try:
-        return msgspec.msgpack.encode(_form(value, memory)), memory.stop
-    except NotShareable:
-        return b"", start
+        yield
+    finally:
+        fcntl.lockf(fd, fcntl.LOCK_UN)
 
 
 def load(fd: int, form: bytes) -> Any:
@@ -56,18 +76,19 @@ def load(fd: int, form: bytes) -> Any:
 
 def _form(value: Any, memory: Memory) -> Any:
     torch: Any = sys.modules.get("torch")
-    if isinstance(value, PLAIN):
+    if type(value) in PLAIN:
         return {"is": "plain", "value": value}
-    if isinstance(value, list | tuple) and type(value) in (list, tuple):
+    if type(value) in (list, tuple):
         return {"is": type(value).__name__, "items": [_form(item, memory) for item in value]}
-    if type(value) is dict and all(isinstance(key, str) for key in value):
+    if type(value) is dict and all(type(key) is str for key in value):
         return {"is": "dict", "items": {key: _form(item, memory) for key, item in value.items()}}
-    if type(value) is np.ndarray and not value.dtype.hasobject:
+    if type(value) is np.ndarray and value.dtype.kind not in "OV":
         return {"is": "array", **memory.put(value)}
     if torch is not None and type(value) is torch.Tensor and value.device.type == "cpu" and not value.requires_grad:
-        if value.dtype == torch.bfloat16 or value.layout is not torch.strided:
-            raise NotShareable
-        return {"is": "tensor", **memory.put(value.numpy())}
+        try:
+            return {"is": "tensor", **memory.put(value.numpy())}
+        except (TypeError, RuntimeError):  # bfloat16, sparse and others that numpy does not know
+            raise NotShareable from None
     raise NotShareable
 
 
@@ -86,4 +107,4 @@ def _value(form: Any, memory: mmap.mmap | None) -> Any:
         array = np.zeros(shape, dtype)
     else:
         array = np.frombuffer(memory, dtype, count, form["start"]).reshape(shape)
-    return array if kind == "array" else sys.modules["torch"].from_numpy(array)
+    return array if kind == "array" else import_module("torch").from_numpy(array)

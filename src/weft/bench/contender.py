@@ -65,4 +65,3 @@ def weft_run(module: str, num_processes: int, task: str) -> list[str]:
     """Weft as its users start it."""
     script = ROOT.joinpath(*module.split(".")).with_suffix(".py")
     return [sys.executable, "-m", "weft", "run", str(script), "-n", str(num_processes), "--", task]
-

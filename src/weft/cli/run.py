@@ -14,8 +14,9 @@ from weft.config.options import set_options, with_parameters
 from weft.config.registry import expanded
 from weft.config.settings import Settings
 from weft.core.errors import ConfigError
+from weft.engines.birth import Nursery
 from weft.engines.environment import settings_of
-from weft.engines.local import LocalJob, Watcher, run_local
+from weft.engines.local import LocalJob, Watcher, nursery_of, run_local
 from weft.engines.local_outcome import LocalOutcome
 from weft.runtime.wires import SHM
 
@@ -78,7 +79,12 @@ def run(
     ]
     if baseline is not None:
         jobs.append(jobs[0].under(baseline))
-    outcomes = [_run(job, number, len(jobs)) for number, job in enumerate(jobs, 1)]
+    outcomes: list[LocalOutcome] = []
+    with nursery_of(jobs[0]) as nursery:
+        for number, job in enumerate(jobs, 1):
+            outcomes.append(_run(job, number, len(jobs), nursery))
+            if outcomes[-1].was_stopped:
+                break
     show_runs([outcome.to_json() for outcome in outcomes])
     if json_file is not None:
         json_file.write_text(json.dumps([outcome.to_json() for outcome in outcomes], indent=1) + "\n")
@@ -86,12 +92,12 @@ def run(
         _show_replays(outcomes)
 
 
-def _run(job: LocalJob, number: int, of: int) -> LocalOutcome:
+def _run(job: LocalJob, number: int, of: int, nursery: Nursery) -> LocalOutcome:
     """Run one job under a live view."""
     if of > 1 and not errors.is_terminal:
         errors.print(f"{job.label} ({number} of {of})", markup=False)
     with LiveView(job.num_workers, job.label) as view:
-        return run_local(job, Watcher(view.update, view.line, view.report, view.tell, view.tick))
+        return run_local(job, Watcher(view.update, view.line, view.report, view.tell, view.tick), nursery.bear)
 
 
 def _slow(texts: list[str] | tuple[str, ...]) -> dict[int, float]:

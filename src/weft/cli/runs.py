@@ -9,6 +9,9 @@ STEPS: list[Column] = [
 ]
 STALENESS: Column = ("mean\nstaleness", lambda row: f"{row['staleness_mean']:.1f}")
 PID: Column = ("pid", lambda row: str(row["pid"]))
+NOTEWORTHY = 0.1
+"""Shares of waiting time that differ by less are about the same."""
+
 COPIES: Column = ("copies", lambda row: f"{row['copies']:,}")
 
 
@@ -42,7 +45,18 @@ def compare_runs(rows: list[Row]) -> None:
     else:
         screen.print(table(title, rows, times + TRAFFIC))
         screen.print(table("what was learned", rows, learned + rest))
-    screen.print(in_words(rows, "wall_s"), markup=False)
+    screen.print(f"{in_words(rows, 'wall_s')} {waiting_in_words(rows)}".rstrip(), markup=False)
+
+
+def waiting_in_words(rows: list[Row]) -> str:
+    """Who let its workers wait most and least, if that differs."""
+    least, most = (choose(rows, key=lambda row: row["waiting_fraction"]) for choose in (min, max))
+    if most["waiting_fraction"] - least["waiting_fraction"] < NOTEWORTHY:
+        return ""
+    return (
+        f"Workers waited most with {most['strategy']}, {100 * most['waiting_fraction']:.0f} % of their time, "
+        f"and least with {least['strategy']}, {100 * least['waiting_fraction']:.0f} %."
+    )
 
 
 def _total(row: Row) -> str:

@@ -64,7 +64,8 @@ def set_options(settings: Iterable[str]) -> tuple[Options, dict[str, str]]:
                 f"--set got '{text}', but wants section.name=value.\n  Write e.g. --set worker.threads=2."
             )
         if section == STRATEGY:
-            parse(f"set({name}={value})")
+            if len(parse(f"set({name}={value})").kwargs) > 1:
+                raise ConfigError(f"--set got '{text}', but wants one value.\n  Use --set once for each parameter.")
             of_strategy[name] = value
             continue
         known = {
@@ -98,7 +99,7 @@ def _converted(key: str, name: str, value: str) -> Any:
         return _truth(value, where)
     if name.endswith("_s"):
         return seconds(value, where)
-    number = num_bytes(int(value) if value.isdigit() else value, where) if "bytes" in name else _whole(value, where)
+    number = num_bytes(int(value) if value.isdecimal() else value, where) if "bytes" in name else _whole(value, where)
     if number < 1:
         raise ConfigError(f"{where} is '{value}', but must be at least 1.\n  Leave it out for the default.")
     return number
@@ -111,6 +112,6 @@ def _truth(value: str, where: str) -> bool:
 
 
 def _whole(value: str, where: str) -> int:
-    if not value.isdigit():
+    if not value.isdecimal():
         raise ConfigError(f"{where} is '{value}', but wants a whole number.\n  Write e.g. 2.")
     return int(value)

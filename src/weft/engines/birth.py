@@ -1,4 +1,4 @@
-"""How the launcher gets its workers: from a nursery, which it outlives, and whose children it adopts."""
+"""How the launcher gets its workers: a nursery forks them, and the launcher adopts them."""
 
 import ctypes
 import os
@@ -6,13 +6,13 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from weft.core.errors import NodeLost
-from weft.engines.nursery import Cradle, Order, heavy_imports
+from weft.engines.nursery import OWN_FDS, Order, heavy_imports, send_fds
 
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -38,69 +38,77 @@ class Process:
         os.close(self.pidfd)
 
 
-def bear(
-    num_workers: int, script: Path, environment: dict[str, str], shared: Sequence[int], check: Callable[[], None]
-) -> list[Process]:
-    """Start worker processes that inherit the shared descriptors; `check` is called while they are awaited."""
-    channels = [socket.socketpair() for _ in range(num_workers)]
-    pipes = [(os.pipe(), os.pipe()) for _ in range(num_workers)]
-    ours, theirs = socket.socketpair()
-    cradles = [
-        Cradle(channel.fileno(), output[1], error[1])
-        for (_, channel), (output, error) in zip(channels, pipes, strict=True)
-    ]
-    inherited = [fd for cradle in cradles for fd in (cradle.channel, cradle.output, cradle.error)]
-    _adopt_orphans(True)
-    try:
-        nursery = subprocess.Popen(
-            [sys.executable, "-m", "weft.engines.nursery", str(theirs.fileno()), str(os.getpid())],
-            stdin=subprocess.DEVNULL,
-            pass_fds=[theirs.fileno(), *inherited, *shared],
-            env=environment,
-            start_new_session=True,
-        )
-        theirs.close()
-        for _, channel in channels:
-            channel.close()
-        for output, error in pipes:
-            os.close(output[1])
-            os.close(error[1])
-        ours.sendall(msgspec.json.encode(Order(cradles, heavy_imports(script))))
-        pids = _await(nursery, ours, check)
-    finally:
-        _adopt_orphans(False)
-        ours.close()
-    return [
-        Process(pid, channel, output[0], error[0])
-        for pid, (channel, _), (output, error) in zip(pids, channels, pipes, strict=True)
-    ]
+class Nursery:
+    """The process that forks workers of one script, for as many runs as are wanted; used inside `with`."""
 
+    def __init__(self, script: Path, environment: Mapping[str, str]) -> None:
+        self._end, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._end.settimeout(0.1)
+        adopt_orphans(True)
+        with theirs:
+            self._process = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "weft.engines.nursery"),
+                    *(str(theirs.fileno()), str(os.getpid()), *heavy_imports(script)),
+                ],
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                env=dict(environment),
+                start_new_session=True,
+            )
 
-def _await(nursery: "subprocess.Popen[bytes]", end: socket.socket, check: Callable[[], None]) -> list[int]:
-    """The process ids that the nursery tells, once it has ended."""
-    end.settimeout(0.1)
-    raw = b""
-    try:
-        while not raw.endswith(b"]"):
+    def __enter__(self) -> "Nursery":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._end.close()
+        self._process.kill()
+        self._process.wait()
+        adopt_orphans(False)
+
+    def bear(self, num_workers: int, shared: Sequence[int], check: Callable[[], None]) -> list[Process]:
+        """Workers that have the shared descriptors; `check` is called now and then while they are awaited."""
+        channels = [socket.socketpair() for _ in range(num_workers)]
+        pipes = [(os.pipe(), os.pipe()) for _ in range(num_workers)]
+        own = [
+            fd
+            for (_, channel), (output, error) in zip(channels, pipes, strict=True)
+            for fd in (channel.fileno(), output[1], error[1])
+        ]
+        assert len(own) == OWN_FDS * num_workers
+        try:
+            order = Order(num_workers, len(shared) + len(own))
+            send_fds(self._end, msgspec.json.encode(order), [*shared, *own])
+            pids = self._await(num_workers, check)
+        finally:
+            for _, channel in channels:
+                channel.close()
+            for output, error in pipes:
+                os.close(output[1])
+                os.close(error[1])
+        return [
+            Process(pids[rank], channel, output[0], error[0])
+            for rank, ((channel, _), (output, error)) in enumerate(zip(channels, pipes, strict=True))
+        ]
+
+    def _await(self, num_workers: int, check: Callable[[], None]) -> dict[int, int]:
+        """The process ids that the workers tell, by rank."""
+        pids: dict[int, int] = {}
+        while len(pids) < num_workers:
             check()
             try:
-                piece = end.recv(1 << 16)
+                raw = self._end.recv(1 << 10)
             except TimeoutError:
                 continue
-            if not piece:
-                code = nursery.wait()
+            if not raw:
+                code = self._process.wait()
                 raise NodeLost(f"the workers could not be started: their nursery ended with code {code}.")
-            raw += piece
-        nursery.wait()
-    except BaseException:
-        nursery.kill()
-        nursery.wait()
-        raise
-    pids: list[int] = msgspec.json.decode(raw, type=list[int])
-    return pids
+            rank, pid = msgspec.json.decode(raw, type=tuple[int, int])
+            pids[rank] = pid
+        return pids
 
 
-def _adopt_orphans(really: bool) -> None:
-    """Let children whose parent ends become ours rather than the system's."""
+def adopt_orphans(really: bool) -> None:
+    """Let grandchildren whose parent ends become ours rather than the system's."""
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, int(really), 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER) failed")

@@ -69,7 +69,8 @@ def describe(guilty: Suspect, workers: Sequence[Suspect]) -> WeftError:
 
 def _cause(code: int | None) -> str:
     if code is not None and code < 0:
-        return f"killed by signal {-code} ({signal.Signals(-code).name})"
+        known = {int(each): f" ({each.name})" for each in signal.Signals}  # real-time signals have no names
+        return f"killed by signal {-code}{known.get(-code, '')}"
     return f"its process ended with code {code}"
 
 

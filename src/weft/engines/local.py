@@ -5,7 +5,7 @@ import secrets
 import selectors
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
@@ -17,13 +17,14 @@ import msgspec
 from weft.config.options import Options
 from weft.config.registry import strategy as strategy_of
 from weft.core.errors import ConfigError, TransportError, WeftError, did_you_mean
-from weft.engines.birth import Process, bear
+from weft.engines.birth import Nursery, Process
 from weft.engines.blame import blame, describe
 from weft.engines.conversation import DEFAULT_STRATEGY, Conversation
 from weft.engines.job import check_job
 from weft.engines.local_outcome import LocalOutcome
 from weft.engines.output import Output
 from weft.engines.surroundings import surroundings
+from weft.engines.vigil import Vigil, process_state
 from weft.observe.status import Status
 from weft.runtime.channel import Channel, Descriptors, Failed, Halt, Halted, Job, LeaveAt, Message, StepAsked, StepTold
 from weft.runtime.wires import SHM, TRANSPORTS
@@ -35,6 +36,10 @@ BLAME_GRACE_S = 0.1
 """How long to look for a cause behind an error that may be another worker's fault."""
 BASELINES = ("ddp",)
 MEMORIES = ("arena", "rings", "initial", "once")
+
+
+Bear = Callable[[int, Sequence[int], Callable[[], None]], list[Process]]
+"""How worker processes come into being: how many, with which descriptors, and what to check meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -98,9 +103,18 @@ class Watcher:
     on_turn: Callable[[], None] = lambda: None
 
 
-def run_local(job: LocalJob, watcher: Watcher | None = None) -> LocalOutcome:
+def nursery_of(job: LocalJob) -> Nursery:
+    """Where the workers of a job come from; it serves all jobs of the same script and options."""
+    worker = job.options.worker
+    return Nursery(job.script, surroundings(os.environ, worker.threads, keeps_memory=worker.keeps_memory))
+
+
+def run_local(job: LocalJob, watcher: Watcher | None = None, bear: Bear | None = None) -> LocalOutcome:
     """Run a script on real workers; raises what went wrong when every process has ended."""
-    launch = Launch(job, watcher or Watcher())
+    if bear is None:
+        with nursery_of(job) as nursery:
+            return run_local(job, watcher, nursery.bear)
+    launch = Launch(job, watcher or Watcher(), bear)
     try:
         return launch.run()
     finally:
@@ -132,8 +146,9 @@ class Worker:
 class Launch:
     """The processes of one run, from their start to the last one's end."""
 
-    def __init__(self, job: LocalJob, watcher: Watcher) -> None:
+    def __init__(self, job: LocalJob, watcher: Watcher, bear: Bear) -> None:
         self._job = job
+        self._bear = bear
         self._watcher = watcher
         self._began = time.perf_counter()
         self._selector = selectors.DefaultSelector()
@@ -142,6 +157,7 @@ class Launch:
         self._outputs: list[Output] = []
         self._curve: list[dict[str, float]] = []
         self._reports: list[dict[str, float]] = []
+        self._vigil = Vigil(job.num_workers)
         self._num_interrupts = 0
         self._asked_to_leave = False
         self._leave_at: int | None = None
@@ -167,6 +183,10 @@ class Launch:
                 if guilty is not None:
                     self._halt()
                     raise describe(guilty, self._workers)
+                error = self._vigil.check(time.perf_counter(), self._conversation.ended, self._states())
+                if error is not None:
+                    self._halt()
+                    raise error
                 self._answer_interrupts()
             self._drain()
         finally:
@@ -177,16 +197,13 @@ class Launch:
     def _start(self) -> None:
         job, options = self._job, self._job.options
         fds = [os.memfd_create(f"weft-{name}") for name in MEMORIES]
-        eventfds = [
-            [os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK) for _ in range(NUM_BELLS)] for _ in range(job.num_workers)
-        ]
-        flat = [fd for pair in eventfds for fd in pair]
-        self._descriptors += [*fds, *flat]
+        self._descriptors += fds
+        bells = range(NUM_BELLS * job.num_workers)
+        self._descriptors += [os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK) for _ in bells]
         secret = secrets.token_bytes(32)
         cores = len(os.sched_getaffinity(0))
         threads = options.worker.threads
-        environment = surroundings(os.environ, threads, keeps_memory=options.worker.keeps_memory)
-        processes = bear(job.num_workers, job.script, environment, [*fds, *flat], self._check_interrupts)
+        processes = self._bear(job.num_workers, self._descriptors, self._check_interrupts)
         for rank, process in enumerate(processes):
             self._watch(Worker(rank, process))
         for rank, worker in enumerate(self._workers):
@@ -208,7 +225,7 @@ class Launch:
                     options.outbox.bytes_max,
                     job.checks_replay,
                     job.baseline,
-                    Descriptors(**dict(zip(MEMORIES, fds, strict=True)), bells=eventfds),
+                    Descriptors.of(self._descriptors),
                 )
             )
 
@@ -267,11 +284,16 @@ class Launch:
     def _take_status(self, worker: Worker, status: Status) -> None:
         total = self._conversation.steps_total
         worker.status = status = msgspec.structs.replace(status, steps_total=total)
+        self._vigil.hear(status, time.perf_counter())
         self._watcher.on_status(status)
         if status.loss is not None:
             samples = sum(w.status.samples for w in self._workers if w.status is not None)
             wall_s = time.perf_counter() - self._began
             self._curve.append({"wall_s": wall_s, "samples": samples, "loss": status.loss})
+
+    def _states(self) -> dict[int, str]:
+        """What the system says of each process: 'R', 'S', 'T', ..."""
+        return {worker.rank: process_state(worker.pid) for worker in self._workers if worker.is_alive}
 
     def _take_report(self, epoch: int, numbers: dict[str, float]) -> None:
         wall_s = time.perf_counter() - self._began
@@ -353,6 +375,7 @@ class Launch:
             self._curve,
             self._conversation.concluded[0].consensus,
             [line for _, c in sorted(self._conversation.concluded.items()) for line in c.replay or ()],
+            self._asked_to_leave,
         )
 
     def close(self) -> None:

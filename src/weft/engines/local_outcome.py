@@ -24,6 +24,8 @@ class LocalOutcome:
     consensus: float | None
     replay: list[str]
     """Where peers answered the recorded events differently; empty when the run can be replayed."""
+    was_stopped: bool = False
+    """Somebody asked the run to end early."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, with the names that `weft simulate` uses; None for what is not finite."""
@@ -45,7 +47,7 @@ class LocalOutcome:
             "staleness_mean": sum(status.staleness_mean for status in self.workers) / len(self.workers),
             "staleness_max": max(status.staleness_max for status in self.workers),
             "consensus": self.consensus,
-            "waiting_fraction": sum(status.waiting_s for status in self.workers) / (len(self.workers) * self.wall_s),
+            "waiting_fraction": self._fraction(sum(status.waiting_s for status in self.workers)) / len(self.workers),
             "final": self._final(),
             "curve": self._thinned(),
             "reports": self.reports,
@@ -57,15 +59,19 @@ class LocalOutcome:
         return {
             "rank": status.rank,
             "pid": pid,
+            "seconds": status.time_s,
             "steps": status.step,
             "samples": status.samples,
             "samples_per_s": status.samples / self.wall_s if self.wall_s else 0.0,
-            "waiting_fraction": status.waiting_s / self.wall_s if self.wall_s else 0.0,
+            "waiting_fraction": self._fraction(status.waiting_s),
             "staleness_mean": status.staleness_mean,
             "staleness_max": status.staleness_max,
             "bytes_sent": status.bytes_sent,
             "copies": status.num_copies,
         }
+
+    def _fraction(self, duration_s: float) -> float:
+        return duration_s / self.wall_s if self.wall_s else 0.0
 
     def _final(self) -> dict[str, float]:
         losses = [status.loss for status in self.workers if status.loss is not None]

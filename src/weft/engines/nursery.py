@@ -1,7 +1,8 @@
-"""The nursery: imports what the script imports, once, and forks all workers; they start as one would.
+"""The nursery: imports what the script imports, once, and forks workers whenever it is told to.
 
-Started by the launcher as `python -m weft.engines.nursery SOCKET LAUNCHER`. The launcher adopts the
-workers when the nursery ends, which it does as soon as they exist: they are the launcher's own children then.
+Started by the launcher as `python -m weft.engines.nursery SOCKET LAUNCHER`. Every worker is a grandchild:
+its parent ends at once, and the launcher adopts it. So workers are the launcher's own children, and the
+nursery may serve several runs.
 """
 
 import ast
@@ -21,20 +22,20 @@ from weft.lifeline import die_with_parent
 HEAVY = frozenset({"numpy", "torch", "scipy", "sklearn", "pandas", "matplotlib", "torchvision", "transformers"})
 """Libraries that are worth importing once: they are slow to import, and start no threads when they are."""
 
+FOLLOW_UPS = {"torch": ("torch._dynamo", "weft.adapters.torch.face"), "numpy": ("weft.adapters.arrays",)}
+"""What a script that imports a library will need besides: torch imports its compiler with the first optimizer."""
 
-class Cradle(msgspec.Struct, frozen=True):
-    """The descriptors of one worker: its channel to the launcher, standard output and error."""
-
-    channel: int
-    output: int
-    error: int
+FDS_PER_MESSAGE = 200
+"""The system takes 253 at most."""
+OWN_FDS = 3
+"""Of each worker: its channel to the launcher, standard output and error."""
 
 
 class Order(msgspec.Struct, frozen=True):
-    """What the launcher wants of the nursery."""
+    """How many workers to fork, and how many descriptors come with the order: shared ones, then each worker's own."""
 
-    cradles: list[Cradle]
-    modules: list[str]
+    num_workers: int
+    num_fds: int
 
 
 def heavy_imports(script: Path) -> list[str]:
@@ -49,44 +50,75 @@ def heavy_imports(script: Path) -> list[str]:
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             names.append(node.module)
-    return [name for name in dict.fromkeys(names) if name.partition(".")[0] in HEAVY]
+    heavy = [name for name in dict.fromkeys(names) if name.partition(".")[0] in HEAVY]
+    return heavy + [more for name in heavy for more in FOLLOW_UPS.get(name, ())]
 
 
 def main() -> None:
-    """Import, fork, tell the launcher who was born, and end."""
+    """Import, then fork workers until the launcher has enough."""
     launcher = int(sys.argv[2])
     die_with_parent(launcher)
     end = socket.socket(fileno=int(sys.argv[1]))
-    order = msgspec.json.decode(end.recv(1 << 20), type=Order)
     from weft.engines import worker
 
-    for name in order.modules:
+    for name in sys.argv[3:]:
         with suppress(Exception):  # a worker that needs it will say what is wrong
             importlib.import_module(name)
     gc.freeze()  # what is there stays shared between the workers
-    nursery, pids = os.getpid(), []
-    for cradle in order.cradles:
-        pid = os.fork()
-        if not pid:
-            end.close()
-            _settle(cradle, order.cradles, nursery, launcher)
-            worker.main(cradle.channel)
-            return
-        pids.append(pid)
-    end.sendall(msgspec.json.encode(pids))
-    os._exit(0)
+    while fds := receive_fds(end):
+        order = msgspec.json.decode(fds[0], type=Order)
+        shared, own = fds[1][: order.num_fds - OWN_FDS * order.num_workers], fds[1][-OWN_FDS * order.num_workers :]
+        for rank in range(order.num_workers):
+            mine = own[OWN_FDS * rank : OWN_FDS * (rank + 1)]
+            if _is_worker():
+                _settle(mine, [fd for fd in own if fd not in mine], launcher)
+                end.send(msgspec.json.encode((rank, os.getpid())))
+                end.close()
+                worker.main(mine[0], shared)
+                return
+        for fd in fds[1]:
+            os.close(fd)
 
 
-def _settle(mine: Cradle, cradles: list[Cradle], nursery: int, launcher: int) -> None:
+def send_fds(end: socket.socket, order: bytes, fds: list[int]) -> None:
+    """Hand descriptors over, as many at a time as the system takes."""
+    for start in range(0, len(fds), FDS_PER_MESSAGE):
+        socket.send_fds(end, [order], fds[start : start + FDS_PER_MESSAGE])
+
+
+def receive_fds(end: socket.socket) -> tuple[bytes, list[int]] | None:
+    """An order with all its descriptors; None at the end."""
+    fds: list[int] = []
+    while True:
+        raw, some, _, _ = socket.recv_fds(end, 1 << 12, FDS_PER_MESSAGE)
+        if not raw:
+            return None
+        fds += some
+        if len(fds) == msgspec.json.decode(raw, type=Order).num_fds:
+            return raw, fds
+
+
+def _is_worker() -> bool:
+    """Fork twice: True in the grandchild, whose parent is gone; False in the nursery."""
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+        return False
+    if os.fork():
+        os._exit(0)
+    return True
+
+
+def _settle(mine: list[int], others: list[int], launcher: int) -> None:
     """Become a worker process of the launcher's."""
     os.setsid()
-    os.dup2(mine.output, 1)
-    os.dup2(mine.error, 2)
-    for cradle in cradles:
-        for descriptor in (cradle.output, cradle.error, *(() if cradle is mine else (cradle.channel,))):
-            os.close(descriptor)
-    while os.getppid() == nursery:
-        time.sleep(0.001)
+    os.dup2(mine[1], 1)
+    os.dup2(mine[2], 2)
+    for descriptor in (mine[1], mine[2], *others):
+        os.close(descriptor)
+    deadline = time.monotonic() + 1.0
+    while os.getppid() != launcher and time.monotonic() < deadline:
+        time.sleep(0.001)  # the parent between is about to end
     die_with_parent(launcher)
 
 

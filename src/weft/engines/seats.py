@@ -1,7 +1,5 @@
 """Which seat a worker process takes: among others, alone, or under the baseline that Weft is compared with."""
 
-import time
-
 from weft.adapters import sharing
 from weft.config.registry import STRATEGIES, lowered, spelled
 from weft.config.registry import strategy as strategy_of
@@ -44,7 +42,7 @@ class BaselineSeat(PlainSeat):
         wrapped = ddp.wrap(model, store, self.rank, self.num_workers)
         self.no_sync = wrapped.no_sync
         self._leave = ddp.leave
-        self._computing_since = time.thread_time()
+        self._begin()
 
     def _conclude(self) -> Concluded:
         self._leave()

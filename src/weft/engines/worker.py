@@ -5,21 +5,24 @@ import runpy
 import signal
 import socket
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
 from weft.core.seat import sit
 from weft.engines.seats import seat_of
-from weft.runtime.channel import Channel, Job
+from weft.runtime.channel import Channel, Descriptors, Job
 
 
-def main(descriptor: int) -> None:
-    """Run the worker whose channel this is; the exit code is 0 when its script ended well."""
+def main(channel_fd: int, shared: Sequence[int]) -> None:
+    """Run the worker whose channel this is, with what it shares with others; the exit code is 0 when all went well."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the launcher decides how Ctrl-C ends a run
-    channel = Channel(socket.socket(fileno=descriptor))
+    channel = Channel(socket.socket(fileno=channel_fd))
     job = next(iter(channel.receive(wait=True)))
     assert isinstance(job, Job)
+    job = msgspec.structs.replace(job, descriptors=Descriptors.of(shared))
     seat = seat_of(job, channel)
     sit(seat)  # type: ignore[arg-type]
     seed = random.Random(f"script/{job.seed}").getrandbits(63)

@@ -23,4 +23,5 @@ class Status(Struct, frozen=True, tag=True):
     steps_total: int | None
     """How many steps its script will make, if it has said so."""
     doing: str
-    """One sentence: what it does or waits for."""
+    """A few words: what it does or waits for."""
+    is_waiting: bool = False

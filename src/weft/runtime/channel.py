@@ -2,7 +2,8 @@
 
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from threading import Lock
 from typing import Any
 
 import msgspec
@@ -23,6 +24,14 @@ class Descriptors(Struct, frozen=True):
     initial: int
     once: int
     bells: list[list[int]]
+
+    @staticmethod
+    def of(fds: Sequence[int]) -> "Descriptors":
+        """From a plain list, as it is handed from process to process."""
+        arena, rings, initial, once, *flat = fds
+        return Descriptors(
+            arena, rings, initial, once, [list(pair) for pair in zip(flat[::2], flat[1::2], strict=True)]
+        )
 
 
 class Job(Struct, frozen=True, tag=True):
@@ -45,7 +54,8 @@ class Job(Struct, frozen=True, tag=True):
     outbox_bytes_max: int
     checks_replay: bool
     baseline: str | None
-    descriptors: "Descriptors"
+    descriptors: Descriptors
+    """By the numbers that they have in the worker's own process."""
 
 
 class Joined(Struct, frozen=True, tag=True):
@@ -192,14 +202,14 @@ Message = (
     | OnceLoaded | StepAsked | StepTold | LeaveAt | Halt | Halted | Ended | Finish | Concluded | Failed | Status
 )  # fmt: skip
 
-_encoder = msgspec.msgpack.Encoder()
 _decoder: Any = msgspec.msgpack.Decoder(Message)
 
 
 class Channel:
-    """One end of a pair of sockets."""
+    """One end of a pair of sockets. Several threads may send; one at a time receives."""
 
     def __init__(self, end: socket.socket) -> None:
+        self._lock = Lock()
         self._end = end
         self._came = bytearray()
         self.is_closed = False
@@ -209,13 +219,14 @@ class Channel:
 
     def send(self, message: Message, *, droppable: bool = False) -> None:
         """Say something; what is droppable is left out when the other end is slow."""
-        raw = _encoder.encode(message)
+        raw = msgspec.msgpack.encode(message)
         packet = LENGTH.pack(len(raw)) + raw
         try:
-            if droppable:
-                sent = self._end.send(packet, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
-                packet = packet[sent:]
-            self._end.sendall(packet)
+            with self._lock:
+                if droppable:
+                    sent = self._end.send(packet, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+                    packet = packet[sent:]
+                self._end.sendall(packet)
         except BlockingIOError:
             pass
         except OSError as error:

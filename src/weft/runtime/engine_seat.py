@@ -1,11 +1,12 @@
 """What every seat behind an engine does alike: listens to the engine, reports, saves, loads once, ends in order."""
 
 import os
+import threading
 import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from weft.core.errors import ConfigError
+from weft.core.errors import ConfigError, TransportError
 from weft.core.seat import Replica, Reported
 from weft.runtime.channel import (
     Channel,
@@ -32,6 +33,7 @@ from weft.runtime.channel import Reported as ReportedMessage
 from weft.runtime.failure import failure
 from weft.runtime.metrics import Metrics
 
+HEARTBEAT_S = 0.5
 HALT_EXIT_CODE = 3
 """A worker that ended because another one failed."""
 
@@ -71,6 +73,7 @@ class EngineSeat:
         self._open_reports: dict[int, tuple[int, Reported]] = {}
         self._open_saves: dict[int, str] = {}
         self._pauses_at_step = False
+        self._doing = "computes"
         self._computing_since = time.thread_time()
 
     def _check_first_join(self) -> None:
@@ -128,12 +131,31 @@ class EngineSeat:
     def _observe(self) -> None:
         """Read counters into the metrics before they are told."""
 
-    def _tell(self, doing: str = "computes") -> None:
+    def _tell(self, waiting_for: str | None = None) -> None:
         """Let the engine know how this worker does, and hear what it has to say, some times a second."""
-        if self.metrics.is_due():
+        if self._welcome is not None and self.metrics.is_due():
             self._listen()
             self._observe()
-            self._channel.send(self.metrics.status(doing), droppable=True)
+            self._doing = "computes" if waiting_for is None else f"waits for {waiting_for}"
+            self._send_status()
+
+    def _send_status(self) -> None:
+        is_waiting = self._doing.startswith("waits")
+        self._channel.send(self.metrics.status(self._doing, is_waiting=is_waiting), droppable=True)
+
+    def _begin(self) -> None:
+        """All have joined: show signs of life from now on, however long an iteration takes."""
+        self.metrics.begin()
+        self._computing_since = time.thread_time()
+        threading.Thread(target=self._beat, name="weft heartbeat", daemon=True).start()
+
+    def _beat(self) -> None:
+        while not self._channel.is_closed:
+            time.sleep(HEARTBEAT_S)
+            try:
+                self._send_status()
+            except TransportError:  # the engine is gone, which the other threads notice by themselves
+                return
 
     def _report(self, epoch: int, own: dict[str, float], numbers: Reported) -> None:
         """Tell the engine of a report; the last worker to do so runs its callables."""
@@ -196,6 +218,7 @@ class EngineSeat:
                 f"script '{self.job.script}' joined but never stepped.\n"
                 "  Call optimizer.step() (or worker.step() for arrays) in its training loop."
             )
+        self._doing = "has ended"
         self._say_ended()
         self._observe()
         self._channel.send(Ended(self.metrics.status("has ended")))

@@ -54,7 +54,7 @@ class LiveSeat(EngineSeat):
         self._welcome = self._expect(Welcome)
         if self.rank:
             read_values(self.job.descriptors.initial, values)
-        self._computing_since = time.thread_time()
+        self._begin()
 
     def _strategy(self) -> tuple[Strategy, str]:
         assert self._welcome is not None
@@ -160,7 +160,7 @@ class LiveSeat(EngineSeat):
             self._listen()
             if self._plant is not None and self._plant.driver.reduce is not None:
                 self._plant.driver.reduce.check_alive()
-            self._tell(f"waits for {self.waiting_for()}")
+            self._tell(self.waiting_for())
 
     def _drive_for_script(self) -> float | None:
         """What the attendant does: how long until a timer is due."""

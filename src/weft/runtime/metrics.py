@@ -47,7 +47,11 @@ class Metrics:
         self._waiting_s = waiting_s
         self._bytes_sent, self._num_copies, self._refused = plant.counters()
 
-    def status(self, doing: str) -> Status:
+    def begin(self) -> None:
+        """The run begins now: all have joined."""
+        self._began = time.perf_counter()
+
+    def status(self, doing: str, *, is_waiting: bool = False) -> Status:
         return Status(
             rank=self._rank,
             time_s=time.perf_counter() - self._began,
@@ -62,4 +66,5 @@ class Metrics:
             refused=self._refused,
             steps_total=None,
             doing=doing,
+            is_waiting=is_waiting,
         )

@@ -19,7 +19,7 @@ class PlainSeat(EngineSeat):
         text = strategy if isinstance(strategy, str) else None
         self._channel.send(Joined(list(replica.layout()), 0, text, 0))
         self._welcome = self._expect(Welcome)
-        self._computing_since = time.thread_time()
+        self._begin()
 
     def settle(self) -> None:
         pass

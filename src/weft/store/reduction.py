@@ -52,7 +52,7 @@ def reduce_into(total: Array, payloads: Sequence[Array], weights: Sequence[float
 def _shares(weights: Sequence[float], op: str) -> tuple[Sequence[float] | None, float]:
     """What each contribution is multiplied by (None: they are alike), and what their sum is then divided by."""
     total = sum(weights) if op == MEAN else 1.0
-    if len(set(weights)) == 1:
+    if len(set(weights)) == 1 and (op == MEAN or weights[0] == 1.0):
         return None, total / weights[0]
     return weights, total
 

@@ -109,6 +109,8 @@ class RingTransport:
             num_frames += 1
             fence()
             words[READ] = read + begin - place + _lines(header.body_bytes)
+        if num_frames:
+            fence()  # else the writer could miss this room, and this its word that it waits for it
             if words[BLOCKED]:
                 self._bells.ring(source, SCRIPT, ATTENDANT)
         return num_frames

@@ -1,6 +1,7 @@
 """The optimizer's work shared out: bit for bit what the plain optimizer does."""
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -173,7 +174,7 @@ def test_a_state_that_is_loaded_on_the_way_counts(kind: Any, options: dict[str, 
     other = Plain(kind, **options)
     for step in range(4):
         other.step(100 + step, USED_IN_TURN[step])
-    loaded = other.optimizer.state_dict()
+    loaded = deepcopy(other.optimizer.state_dict())
     team, plain = Team(kind, **options), Plain(kind, **options)
     train(team, plain, range(2), [range(6)])
     for optimizer in (plain.optimizer, *team.optimizers):
@@ -216,7 +217,7 @@ def test_a_checkpoint_of_a_team_continues_with_a_plain_optimizer_and_the_other_w
     team, plain = Team(kind, **options), Plain(kind, **options)
     train(team, plain, range(3), USED_IN_TURN)
     heir = Plain(kind, **options)
-    heir.optimizer.load_state_dict(team.optimizers[1].state_dict())
+    heir.optimizer.load_state_dict(deepcopy(team.optimizers[1].state_dict()))
     with torch.no_grad():
         for mine, theirs in zip(heir.params, plain.params, strict=True):
             mine.copy_(theirs)
@@ -256,10 +257,10 @@ def test_hooks_of_the_optimizer_run_around_the_step_and_may_change_its_rate() ->
 
     def before(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         optimizer.param_groups[0]["lr"] = 0.5
-        told.append(("before", optimizer is mine, float(watched[0, 0])))
+        told.append(("before", optimizer is mine, float(watched[0, 0].detach())))
 
     def after(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        told.append(("after", optimizer is mine, float(watched[0, 0])))
+        told.append(("after", optimizer is mine, float(watched[0, 0].detach())))
 
     team, plain = Team(torch.optim.SGD), Plain(torch.optim.SGD)
     mine, watched = team.optimizers[0], team.members[0].params[0]

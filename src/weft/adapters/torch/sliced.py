@@ -22,6 +22,9 @@ ELEMENT_BY_ELEMENT = tuple(
     for name in ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "Rprop", "ASGD"]
 )
 
+SCALAR_KINDS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+"""What numbers that are one for a tensor may be; a checkpoint's take the type of their parameter."""
+
 
 def works_element_by_element(optimizer: Optimizer) -> bool:
     """True where each number's update depends on nothing but that number's own gradient and state."""
@@ -193,7 +196,13 @@ class SlicedUpdate:
         return self._scalar_row(bucket, len(self._scalars))
 
     def _mask(self, state: dict[str, Any]) -> int:
-        return sum(1 << k for k, name in enumerate([*self._state_names, *self._scalars]) if name in state)
+        """A bit for each name that there is, then two bits for the type of each number that is one for a tensor."""
+        names = [*self._state_names, *self._scalars]
+        mask = sum(1 << k for k, name in enumerate(names) if name in state)
+        for k, name in enumerate(self._scalars):
+            if name in state:
+                mask |= SCALAR_KINDS.index(torch.as_tensor(state[name]).dtype) << len(names) + 2 * k
+        return mask
 
     def _watch_state(self) -> None:
         """Let the user's optimizer give and take its whole state, as if nobody had shared its work."""
@@ -224,8 +233,9 @@ class SlicedUpdate:
                 if not mask or id(tensor) not in self._groups:
                     continue
                 state: dict[str, Any] = {n: v[number] for n, v in zip(self._state_names, views, strict=True)}
-                for k, (name, like) in enumerate(self._scalars.items()):
-                    state[name] = torch.tensor(float(self._scalar_row(bucket, k)[number]), dtype=like.dtype)
+                for k, name in enumerate(self._scalars):
+                    kind = mask >> len(self._state_names) + len(self._scalars) + 2 * k & 3
+                    state[name] = torch.tensor(float(self._scalar_row(bucket, k)[number]), dtype=SCALAR_KINDS[kind])
                 self._optimizer.state[tensor] = {n: v for k, (n, v) in enumerate(state.items()) if mask >> k & 1}
 
     def _take_state(self) -> None:
@@ -271,7 +281,7 @@ def _without_params(group: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in group.items() if name != "params"}
 
 
-def _probe(optimizer: Optimizer) -> tuple[list[str], dict[str, Tensor]]:
+def _probe(optimizer: Optimizer) -> tuple[list[str], list[str]]:
     """What an optimizer of this kind keeps: names of numbers for each element, and of numbers for a tensor."""
     kinds: dict[str, Tensor] = {}
     for group in optimizer.param_groups:
@@ -281,4 +291,4 @@ def _probe(optimizer: Optimizer) -> tuple[list[str], dict[str, Tensor]]:
         trial.step()
         kinds.update({n: v for n, v in trial.state[parameter].items() if isinstance(v, Tensor)})
     names = sorted(name for name, value in kinds.items() if value.dim())
-    return names, {name: value for name, value in sorted(kinds.items()) if not value.dim()}
+    return names, sorted(name for name, value in kinds.items() if not value.dim())

@@ -1,0 +1,91 @@
+"""Keeps watch over a run: workers that fall silent, and runs in which nothing can happen any more."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from weft.core.errors import Deadlock, NodeLost, WeftError
+from weft.observe.status import Status
+
+STOPPED_S = 2.0
+STOPPED_STEPS = 5
+"""A process that the system has stopped is given up after this time, and so many median steps."""
+SILENT_S = 30.0
+SILENT_STEPS = 20
+"""One that runs but says nothing is given more: a library may hold the interpreter for long."""
+STUCK_S = 3.0
+"""So long nothing at all may happen while everybody waits."""
+STOPPED_STATES = ("T", "t")
+"""Of /proc/PID/stat: stopped by a signal, or by a debugger."""
+
+
+@dataclass
+class Seen:
+    """The last that was heard of a worker."""
+
+    status: Status
+    heard_s: float
+    changed_s: float
+    step_s: float = 0.0
+    """How long a step takes, by its last two statuses."""
+
+
+class Vigil:
+    """Told of every status; asked now and then whether the run can still go on."""
+
+    def __init__(self, num_workers: int) -> None:
+        self._num_workers = num_workers
+        self._seen: dict[int, Seen] = {}
+
+    def hear(self, status: Status, now_s: float) -> None:
+        """A worker has said how it does."""
+        before = self._seen.get(status.rank)
+        if before is None:
+            self._seen[status.rank] = Seen(status, now_s, now_s)
+            return
+        steps = status.step - before.status.step
+        if steps:
+            before.step_s = (now_s - before.heard_s) / steps
+        if steps or status.bytes_sent != before.status.bytes_sent or not status.is_waiting:
+            before.changed_s = now_s
+        before.status, before.heard_s = status, now_s
+
+    def check(self, now_s: float, ended: Mapping[int, object], states: Mapping[int, str]) -> WeftError | None:
+        """What ends the run, if anything; `states` are what the system says of the processes."""
+        running = {rank: seen for rank, seen in self._seen.items() if rank not in ended}
+        step_s = median([seen.step_s for seen in running.values()] or [0.0])
+        for rank, seen in running.items():
+            silence_s = now_s - seen.heard_s
+            if states.get(rank) in STOPPED_STATES and silence_s > max(STOPPED_S, STOPPED_STEPS * step_s):
+                return NodeLost(
+                    f"worker {rank} stopped answering at step {seen.status.step}: its process is stopped.\n"
+                    "  Let it go on with kill -CONT, or find out who stopped it."
+                )
+            if silence_s > max(SILENT_S, SILENT_STEPS * step_s):
+                return NodeLost(
+                    f"worker {rank} has said nothing for {silence_s:.0f} s at step {seen.status.step}: it hangs.\n"
+                    "  Look at its stack with py-spy dump."
+                )
+        if len(self._seen) < self._num_workers or not running:
+            return None
+        if all(seen.status.is_waiting and now_s - seen.changed_s > STUCK_S for seen in running.values()):
+            return Deadlock(_stuck(running, ended))
+        return None
+
+
+def _stuck(running: Mapping[int, Seen], ended: Mapping[int, object]) -> str:
+    lines = ["nothing can happen any more: every worker that has not ended waits."]
+    lines += [f"  worker {rank} (step {seen.status.step}) {seen.status.doing}" for rank, seen in running.items()]
+    if ended:
+        lines.append(f"  ended: {', '.join(f'worker {rank}' for rank in sorted(ended))}")
+    lines.append("  Let every worker make the same number of steps, e.g. with worker.share(...).")
+    return "\n".join(lines)
+
+
+def process_state(pid: int) -> str:
+    """The letter of /proc/PID/stat, behind the name in parentheses; nothing if the process is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""

@@ -1,0 +1,101 @@
+"""Options of a real run that few need to change."""
+
+import pytest
+
+from weft.config.options import Buckets, Options, Outbox, Waiting, Worker, set_options, with_parameters
+from weft.config.registry import strategy
+from weft.core.errors import ConfigError
+
+
+def test_without_settings_everything_is_as_its_owner_says() -> None:
+    assert set_options([]) == (Options(), {})
+
+
+def test_values_are_in_the_unit_that_their_name_says() -> None:
+    texts = ["worker.threads=3", "buckets.bytes_max=1MiB", "waiting.spin_s=500ms", "outbox.bytes_max=1000"]
+    options, of_strategy = set_options([*texts, "worker.keeps_memory=False"])
+    assert options == Options(Worker(3, keeps_memory=False), Buckets(1 << 20), Waiting(0.5), Outbox(1000))
+    assert of_strategy == {}
+
+
+def test_the_last_of_two_settings_counts_and_others_stay() -> None:
+    options, _ = set_options(["worker.threads=3", "waiting.spin_s=0s", "worker.threads=4"])
+    assert options == Options(worker=Worker(4), waiting=Waiting(0.0))
+
+
+def test_parameters_of_the_strategy_are_told_apart() -> None:
+    texts = ["strategy.topology=torus(2, 4)", "strategy.staleness=none", "worker.threads=2"]
+    options, of_strategy = set_options(texts)
+    assert (options, of_strategy) == (Options(Worker(2)), {"topology": "torus(2, 4)", "staleness": "none"})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        *(
+            (text, f"--set got '{text}', but wants section.name=value.\n  Write e.g. --set worker.threads=2.")
+            for text in ("", "worker", "worker.threads", "worker=2", "worker.=2", "worker.threads=", "=2")
+        ),
+        (
+            "worker.thread=2",
+            "--set: option 'worker.thread' is not known.\n  Did you mean 'worker.threads'?",
+        ),
+        ("worker.threads=0", "--set worker.threads is '0', but must be at least 1.\n  Leave it out for the default."),
+        (
+            "buckets.bytes_max=0B",
+            "--set buckets.bytes_max is '0B', but must be at least 1.\n  Leave it out for the default.",
+        ),
+        *(
+            (
+                f"worker.threads={value}",
+                f"--set worker.threads is '{value}', but wants a whole number.\n  Write e.g. 2.",
+            )
+            for value in ("-1", "2.5", "many", "²")
+        ),
+        ("worker.keeps_memory=1", "--set worker.keeps_memory is '1', but wants true or false.\n  Write one of them."),
+        (
+            "buckets.bytes_max=²",
+            "--set buckets.bytes_max is '²', but wants a number with one of the units "
+            'B, kB, MB, GB, KiB, MiB, GiB.\n  Write e.g. "4MiB".',
+        ),
+        (
+            "waiting.spin_s=5",
+            "--set waiting.spin_s is '5', but wants a number with one of the units s, ms, us, ns.\n"
+            '  Write e.g. "30ms".',
+        ),
+        (
+            "strategy.staleness=1, servers=2",
+            "--set got 'strategy.staleness=1, servers=2', but wants one value.\n  Use --set once for each parameter.",
+        ),
+        (
+            "strategy.staleness=1 +",
+            "'set(staleness=1 +)' cannot be read: it is not written like a call.\n"
+            "  Write a name, or a name with arguments: 'ssp', 'ssp(staleness=3)', 'gossip(topology=torus(2, 4))'.",
+        ),
+    ],
+)
+def test_what_cannot_be_set_is_refused(text: str, message: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        set_options([text])
+    assert str(refused.value) == message
+
+
+@pytest.mark.parametrize(
+    ("text", "parameters", "expected"),
+    [
+        ("ssp", {}, "ssp"),
+        ("ssp", {"staleness": "3"}, "ssp(staleness=3)"),
+        ("ssp(staleness=1)", {"staleness": "none"}, "ssp(staleness=none)"),
+        ("ssp(staleness=1, servers=2)", {"staleness": "4"}, "ssp(servers=2, staleness=4)"),
+        ("gossip", {"topology": "torus(2, 4)"}, "gossip(topology=torus(2, 4))"),
+    ],
+)
+def test_parameters_are_set_in_the_text_of_a_strategy(text: str, parameters: dict[str, str], expected: str) -> None:
+    got = with_parameters(text, parameters)
+    assert got == expected
+    assert strategy(got) == strategy(expected)
+
+
+def test_a_strategy_that_cannot_be_read_is_refused_when_a_parameter_is_set() -> None:
+    with pytest.raises(ConfigError, match=r"^'ssp\(' cannot be read: it is not written like a call."):
+        with_parameters("ssp(", {"staleness": "3"})

@@ -1,0 +1,119 @@
+"""Who ended a run, and how to say it."""
+
+import signal
+import socket
+from dataclasses import dataclass
+
+import pytest
+
+from weft.core.errors import ConfigError, Deadlock, NodeLost
+from weft.engines.blame import blame, describe
+from weft.observe.status import Status
+from weft.runtime.channel import Failed, Halted
+from weft.runtime.engine_seat import HALT_EXIT_CODE
+
+HOST = socket.gethostname()
+
+
+@dataclass
+class Process:
+    """A worker process that ended, or has not."""
+
+    rank: int
+    exit_code: int | None = None
+    failed: Failed | None = None
+    halted: Halted | None = None
+    status: Status | None = None
+    is_alive: bool = False
+    pid: int = 4711
+
+
+def failed(error: str, text: str = "it broke", step: int = 7) -> Failed:
+    return Failed(error, text, "Traceback: line 1", step, "computing")
+
+
+def at_step(step: int) -> Status:
+    return Status(0, 1.0, step, 10.0, None, 0.0, 0.0, 0.0, 0, 0, 0, None, "computing")
+
+
+ALIVE = Process(0, is_alive=True)
+ENDED_WELL = Process(1, exit_code=0)
+HALTED = Process(2, exit_code=HALT_EXIT_CODE, halted=Halted(3, "the gradient of worker 3"))
+KILLED = Process(3, exit_code=-9, status=at_step(5))
+LOST = Process(4, exit_code=1, failed=failed("NodeLost"))
+CUT_OFF = Process(5, exit_code=1, failed=failed("TransportError"))
+RAISED = Process(6, exit_code=1, failed=failed("ValueError"))
+
+
+@pytest.mark.parametrize(
+    ("workers", "guilty"),
+    [
+        ([ALIVE, ENDED_WELL, HALTED], None),
+        ([LOST, CUT_OFF, RAISED, HALTED, KILLED], KILLED),
+        ([LOST, CUT_OFF, RAISED, HALTED], RAISED),
+        ([HALTED, CUT_OFF, LOST], CUT_OFF),
+        ([], None),
+    ],
+)
+def test_who_died_without_a_word_is_blamed_before_who_failed_and_who_only_heard_of_it(
+    workers: list[Process], guilty: Process | None
+) -> None:
+    assert blame(workers) is guilty
+
+
+def test_a_process_that_was_killed_is_named_with_its_step_and_who_was_waiting() -> None:
+    error = describe(KILLED, [ALIVE, HALTED, KILLED])
+    assert type(error) is NodeLost
+    assert str(error) == (
+        f"worker 3 (host {HOST}, pid 4711) stopped at step 5: killed by signal 9 (SIGKILL).\n"
+        "  Worker 2 was at step 3, waiting for the gradient of worker 3.\n"
+        "  If nobody killed it, memory may have run out (see dmesg): use fewer workers or a smaller batch."
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "cause", "advice"),
+    [
+        (3, "its process ended with code 3", "Run the script alone with python to see more."),
+        (
+            -signal.SIGSEGV,
+            "killed by signal 11 (SIGSEGV)",
+            "A library crashed in native code: run the script alone with python -X faulthandler.",
+        ),
+        (-40, "killed by signal 40", "Run the script alone with python to see more."),
+    ],
+)
+def test_causes_come_with_advice(code: int, cause: str, advice: str) -> None:
+    error = describe(Process(1, exit_code=code), [])
+    assert str(error) == f"worker 1 (host {HOST}, pid 4711) stopped at step 0: {cause}.\n  {advice}"
+
+
+def test_a_wrong_configuration_is_said_as_if_it_had_been_found_before() -> None:
+    error = describe(Process(1, 1, failed("ConfigError", "no batch_size.\n  Give it one.")), [HALTED])
+    assert type(error) is ConfigError
+    assert str(error) == "no batch_size.\n  Give it one."
+
+
+def test_an_error_of_wefts_keeps_its_kind() -> None:
+    error = describe(Process(1, 1, failed("Deadlock", "nobody moves.")), [HALTED])
+    assert type(error) is Deadlock
+    assert str(error) == (
+        f"worker 1 (host {HOST}, pid 4711) failed at step 7: nobody moves.\n"
+        "  Worker 2 was at step 3, waiting for the gradient of worker 3."
+    )
+
+
+@pytest.mark.parametrize("name", ["ValueError", "did_you_mean", "SomethingOfTheirOwn"])
+def test_an_error_of_the_script_is_told_with_its_traceback(name: str) -> None:
+    error = describe(Process(1, 1, failed(name)), [HALTED])
+    assert type(error) is NodeLost
+    assert error.traceback == "Traceback: line 1"
+    assert str(error) == (
+        f"worker 1 (host {HOST}, pid 4711) raised {name} at step 7: it broke\n"
+        "  Worker 2 was at step 3, waiting for the gradient of worker 3."
+    )
+
+
+def test_the_guilty_one_is_not_said_to_wait() -> None:
+    guilty = Process(1, 1, failed("ValueError"), halted=Halted(7, "itself"))
+    assert "itself" not in str(describe(guilty, [guilty]))

@@ -1,0 +1,99 @@
+"""The outcome of a real run."""
+
+import json
+from dataclasses import replace
+from math import inf, nan
+from typing import Any
+
+import msgspec
+
+from weft.engines.local_outcome import POINTS_MAX, LocalOutcome
+from weft.engines.outcome import Outcome
+from weft.observe.status import Status
+from weft.sim.facts import Facts
+
+FIRST = Status(0, 10.0, 20, 100.0, 0.5, 2.0, 1.0, 3.0, 1000, 5, 1, 20, "ended")
+SECOND = msgspec.structs.replace(
+    FIRST, rank=1, step=18, samples=60.0, loss=0.25, waiting_s=4.0, staleness_mean=2.0, staleness_max=4.0, refused=0
+)
+OUTCOME = LocalOutcome(
+    strategy="gossip",
+    transport="rings",
+    seed=3,
+    wall_s=8.0,
+    workers=[FIRST, SECOND],
+    pids=[11, 12],
+    reports=[{"epoch": 0, "wall_s": 4.0, "accuracy": 0.5}, {"epoch": 1, "wall_s": 8.0, "error": 0.1}],
+    curve=[{"wall_s": 1.0, "loss": 2.0}],
+    consensus=0.125,
+    replay=[],
+)
+
+
+def test_figures_are_those_of_all_workers_together() -> None:
+    told = OUTCOME.to_json()
+    rows = told.pop("per_worker")
+    assert told == {
+        "strategy": "gossip",
+        "workers": 2,
+        "seed": 3,
+        "trace": None,
+        "transport": "rings",
+        "virtual_s": None,
+        "wall_s": 8.0,
+        "steps": 20,
+        "samples": 160.0,
+        "samples_per_s": 20.0,
+        "bytes_sent": 2000,
+        "copies": 10,
+        "refused": 1,
+        "staleness_mean": 1.5,
+        "staleness_max": 4.0,
+        "consensus": 0.125,
+        "waiting_fraction": 0.375,
+        "final": {"loss": 0.375, "accuracy": 0.5, "error": 0.1},
+        "curve": OUTCOME.curve,
+        "reports": OUTCOME.reports,
+    }
+    assert rows[1] == {
+        "rank": 1,
+        "pid": 12,
+        "steps": 18,
+        "samples": 60.0,
+        "samples_per_s": 7.5,
+        "waiting_fraction": 0.5,
+        "staleness_mean": 2.0,
+        "staleness_max": 4.0,
+        "bytes_sent": 1000,
+        "copies": 5,
+    }
+
+
+def test_a_real_run_tells_all_that_a_simulated_one_does_except_its_events() -> None:
+    simulated = Outcome("gossip", 2, 3, "0", Facts(2), None).to_json() if callable(Facts) else {}
+    assert simulated.keys() - OUTCOME.to_json().keys() == {"events"}
+
+
+def test_what_is_not_finite_is_none_so_that_json_can_say_it() -> None:
+    broken: Any = msgspec.structs.replace(FIRST, loss=nan, staleness_mean=inf)
+    told = replace(OUTCOME, workers=[broken, broken], consensus=nan).to_json()
+    assert (told["final"]["loss"], told["consensus"], told["staleness_mean"]) == (None, None, None)
+    assert json.loads(json.dumps(told, allow_nan=False)) == told
+
+
+def test_a_run_that_took_no_time_has_no_speed() -> None:
+    told = replace(OUTCOME, wall_s=0.0).to_json()
+    assert (told["samples_per_s"], told["waiting_fraction"]) == (0.0, 0.0)
+    assert {(row["samples_per_s"], row["waiting_fraction"]) for row in told["per_worker"]} == {(0.0, 0.0)}
+
+
+def test_without_a_loss_there_is_none_at_the_end() -> None:
+    quiet = [msgspec.structs.replace(each, loss=None) for each in OUTCOME.workers]
+    assert replace(OUTCOME, workers=quiet, reports=[]).to_json()["final"] == {}
+
+
+def test_a_long_curve_is_thinned_and_keeps_its_beginning() -> None:
+    curve = [{"loss": float(i)} for i in range(3 * POINTS_MAX + 1)]
+    told = replace(OUTCOME, curve=curve).to_json()["curve"]
+    assert len(told) <= POINTS_MAX
+    assert told == curve[::4]

@@ -1,0 +1,130 @@
+"""The arena: memory that the workers of one host share."""
+
+import itertools
+import os
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from weft.core.names import Bucket
+from weft.store import arena as module
+from weft.store.arena import ALIGN_ELEMENTS, LINE_WORDS, STATE_ROWS, Arena
+from weft.store.pages import WrittenPages
+
+BUCKETS = (Bucket(1000), Bucket(3, 8), Bucket(5000, 2), Bucket(7, 4, trainable=False))
+TRAINED = (0, 1, 2)
+REGIONS = [
+    *("params", "reduced.0", "reduced.1", "given.0", "given.1", "given.2", "staged.0", "staged.1", "staged.2"),
+    *(f"state.{k}" for k in range(STATE_ROWS)),
+]
+
+
+@pytest.fixture
+def arenas() -> Iterator[list[Arena]]:
+    """Three workers' views, in one process."""
+    fd = os.memfd_create("arena")
+    yield [Arena(fd, rank, 3, BUCKETS) for rank in range(3)]
+    os.close(fd)
+
+
+def test_what_one_worker_writes_all_read(arenas: list[Arena]) -> None:
+    for place, region in enumerate(REGIONS):
+        for bucket in range(len(BUCKETS)):
+            arenas[place % 3].array(region, bucket)[:] = 10 * place + bucket
+    for arena in arenas:
+        for place, region in enumerate(REGIONS):
+            for bucket, (num_elements, itemsize, _) in enumerate(BUCKETS):
+                array = arena.array(region, bucket)
+                assert (array.size, array.itemsize) == (num_elements, itemsize)
+                assert (array == 10 * place + bucket).all(), f"{region} shares memory with another region"
+    assert not any(arenas[0].words), "nor do words and arrays"
+
+
+def test_words_and_doubles_are_the_same_memory_and_every_line_is_a_workers_own(arenas: list[Arena]) -> None:
+    first = arenas[0]
+    lines = [line(worker) for worker in range(3) for line in (first.worker_line, first.sleeping_line)]
+    lines += [first.reduction_line(*place) for place in np.ndindex(2, len(BUCKETS), 3)]
+    assert len(set(lines)) == len(lines)
+    assert all(line % LINE_WORDS == 0 for line in lines)
+    for number, line in enumerate(lines):
+        first.words[line] = number + 1
+    assert [arenas[2].words[line] for line in lines] == list(range(1, len(lines) + 1))
+    first.doubles[lines[0]] = 0.5
+    assert arenas[1].doubles[lines[0]] == 0.5
+
+
+@pytest.mark.parametrize("num_workers", [1, 2, 3, 7])
+def test_spans_cover_a_bucket_once_and_begin_on_cache_lines(num_workers: int) -> None:
+    fd = os.memfd_create("arena")
+    arena = Arena(fd, 0, num_workers, BUCKETS)
+    os.close(fd)
+    for bucket, (num_elements, _, _) in enumerate(BUCKETS):
+        spans = [arena.span(bucket, worker) for worker in range(num_workers)]
+        assert (spans[0][0], spans[-1][1]) == (0, num_elements)
+        assert all(before[1] == after[0] for before, after in itertools.pairwise(spans))
+        assert all(start <= stop and start % ALIGN_ELEMENTS == 0 for start, stop in spans)
+
+
+def test_workers_that_share_the_parameters_have_one_copy_of_those_they_train(arenas: list[Arena]) -> None:
+    first, second = (arena.places(shares_params=True) for arena in arenas[:2])
+    assert first.state is not None
+    assert second.state is not None
+    assert len(first.params) == 4
+    assert len(first.given) == len(first.seen) == len(first.spans or ()) == 3
+    for bucket in TRAINED:
+        first.params[bucket][:] = 5.0
+        first.given[bucket][:] = 6.0
+        first.state(2, bucket)[:] = 7.0
+        assert (second.params[bucket] == 5.0).all()
+        assert not second.given[bucket].any()
+        assert (arenas[2].array("given.0", bucket) == 6.0).all()
+        assert (second.state(2, bucket) == 7.0).all()
+    first.params[3][:] = 8.0
+    assert not second.params[3].any(), "BatchNorm's means are a worker's own"
+    assert [places.spans for places in (first, second)] == [[a.span(b, a.rank) for b in TRAINED] for a in arenas[:2]]
+
+
+def test_workers_that_do_not_share_the_parameters_have_their_own(arenas: list[Arena]) -> None:
+    first, second = (arena.places(shares_params=False) for arena in arenas[:2])
+    for bucket in range(len(BUCKETS)):
+        first.params[bucket][:] = 5.0
+        assert not second.params[bucket].any()
+    assert (first.spans, first.state) == (None, None)
+
+
+def test_what_is_reduced_is_seen_by_all_without_a_copy(arenas: list[Arena]) -> None:
+    seen = [arena.places(shares_params=True).seen for arena in arenas]
+    for value in (1.0, 2.0):
+        arenas[1].array("reduced.0", 0)[:] = value
+        assert [arena.refresh_seen(0, each[0]) for arena, each in zip(arenas, seen, strict=True)] == [0, 0, 0]
+        assert all((each[0] == value).all() for each in seen)
+
+
+def test_an_edit_of_what_is_seen_stays_the_workers_own_and_is_gone_with_the_next_reduction(
+    arenas: list[Arena],
+) -> None:
+    seen = [arena.places(shares_params=True).seen for arena in arenas]
+    arenas[0].array("reduced.0", 2)[:] = 1.0
+    seen[1][2][4000] = 9.0
+    assert (seen[1][2][4000], seen[0][2][4000]) == (9.0, 1.0)
+    assert arenas[1].array("reduced.0", 2)[4000] == 1.0
+    for value in (2.0, 3.0):
+        arenas[0].array("reduced.0", 2)[:] = value
+        assert [arena.refresh_seen(2, each[2]) for arena, each in zip(arenas, seen, strict=True)] == [0, 1, 0]
+        assert all((each[2] == value).all() for each in seen)
+    assert arenas[1].refresh_seen(0, seen[1][0]) == 0, "other buckets are not copied"
+
+
+def test_where_writes_cannot_be_known_everything_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Blind(WrittenPages):
+        is_known = False
+
+    monkeypatch.setattr(module, "WrittenPages", Blind)
+    fd = os.memfd_create("arena")
+    arena = Arena(fd, 0, 2, BUCKETS)
+    os.close(fd)
+    seen = arena.places(shares_params=False).seen
+    arena.array("reduced.0", 0)[:] = 4.0
+    assert arena.refresh_seen(0, seen[0]) == 1
+    assert (seen[0] == 4.0).all()

@@ -1,0 +1,131 @@
+"""The store of a node whose script runs while messages come (rule 13)."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from weft.adapters.arrays import ArrayReplica
+from weft.core.actions import Apply, add, copy
+from weft.core.names import Buffer
+from weft.core.rules import SGD
+from weft.store.live import LiveStore
+
+P, G, INBOX, MINE = (Buffer(slot, 0) for slot in ("params", "gradient", "inbox", "mine"))
+
+
+@pytest.fixture
+def replica() -> ArrayReplica:
+    made = ArrayReplica({"a": np.array([1.0, 2.0])}, SGD(lr=0.5), None)
+    made.take({"a": np.array([2.0, 4.0])})
+    return made
+
+
+@pytest.fixture
+def store(replica: ArrayReplica) -> LiveStore:
+    return LiveStore(replica, ["mine"], {})
+
+
+def read(replica: ArrayReplica) -> list[float]:
+    """What the script finds in its model."""
+    return list(replica.views()["a"].tolist())
+
+
+def held(store: LiveStore, buffer: Buffer = P) -> list[float]:
+    """What protocols find."""
+    return [float(value) for value in store.lend(buffer)]
+
+
+def test_while_the_script_waits_it_will_see_what_is_written(store: LiveStore, replica: ArrayReplica) -> None:
+    store.write(P, np.array([5.0, 6.0]))
+    assert read(replica) == [5, 6]
+    assert store.num_copies == 0
+
+
+def test_while_the_script_runs_it_does_not_see_what_is_written_but_protocols_do(
+    store: LiveStore, replica: ArrayReplica
+) -> None:
+    store.let_user_run()
+    store.write(P, np.array([5.0, 6.0]))
+    store.combine(add(P, G))
+    assert (read(replica), held(store)) == ([1, 2], [7, 10])
+    store.stop_user()
+    assert (read(replica), held(store)) == ([7, 10], [7, 10])
+
+
+def test_the_next_iteration_sees_what_came_during_the_one_before(store: LiveStore, replica: ArrayReplica) -> None:
+    store.let_user_run()
+    store.write(P, np.array([5.0, 6.0]))
+    store.let_user_run()
+    assert read(replica) == [5, 6]
+    store.write(P, np.array([7.0, 8.0]))
+    assert (read(replica), held(store)) == ([5, 6], [7, 8])
+
+
+def test_only_the_first_write_to_a_bucket_copies_and_other_slots_never_do(store: LiveStore) -> None:
+    store.let_user_run()
+    store.combine(copy(MINE, G))
+    assert store.num_copies == 0
+    for _ in range(3):
+        store.combine(add(P, MINE))
+    assert store.num_copies == 1
+
+
+def test_a_shadow_is_used_again(store: LiveStore) -> None:
+    store.let_user_run()
+    store.write(P, np.zeros(2))
+    first = store.lend(P)
+    store.let_user_run()
+    store.write(P, np.ones(2))
+    assert store.lend(P) is first
+
+
+def test_a_captured_value_is_that_of_the_moment_even_in_a_shadow(store: LiveStore) -> None:
+    store.let_user_run()
+    store.write(P, np.array([5.0, 6.0]))
+    captured = store.capture(P)
+    store.write(P, np.array([7.0, 8.0]))
+    assert captured.tolist() == [5, 6]
+    assert store.capture(P).tolist() == [7, 8]
+
+
+def test_what_the_script_wrote_meanwhile_is_captured_when_it_waits(store: LiveStore, replica: ArrayReplica) -> None:
+    store.let_user_run()
+    assert store.capture(G).tolist() == [2, 4]
+    replica.take({"a": np.array([20.0, 40.0])})
+    store.stop_user()
+    assert store.capture(G).tolist() == [20, 40]
+
+
+def test_a_model_that_is_lent_to_the_script_is_taken_back_and_protocols_never_see_it(
+    store: LiveStore, replica: ArrayReplica
+) -> None:
+    store.lend_model([np.array([100.0, 200.0])])
+    assert (read(replica), held(store)) == ([100, 200], [1, 2])
+    store.combine(add(P, G))
+    assert read(replica) == [100, 200]
+    store.take_model_back()
+    assert (read(replica), held(store)) == ([3, 6], [3, 6])
+
+
+def test_an_update_that_workers_share_runs_inside_its_bracket(replica: ArrayReplica) -> None:
+    told: list[object] = []
+
+    def bracket(update: Callable[[], None]) -> None:
+        told.append(read(replica))
+        update()
+        told.append(read(replica))
+
+    LiveStore(replica, [], {}, bracket=bracket).apply([Apply(G, P)])
+    assert told == [[1, 2], [0, 0]]
+
+
+def test_a_received_body_can_be_kept_for_an_answer_that_is_finished_later(store: LiveStore) -> None:
+    lent = np.array([3.0, 4.0])
+    store.receive(G, lent, {"lr": 0.25})
+    body, payload, hyper = store.received()
+    lent[:] = -1.0
+    store.receive(None, None, None)
+    assert store.received() == (None, None, {"lr": 0.25})
+    store.receive(body, payload, hyper)
+    assert (body, held(store, INBOX), hyper) == (G, [3, 4], {"lr": 0.25})
