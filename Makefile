@@ -5,10 +5,10 @@ READY := .venv/ready
 
 .PHONY: demo test check bench bench-peers docs clean
 
-demo: $(READY) ## 4 real workers, then the same with a slow one and three ways to live with it
+demo: $(READY) ## 4 real workers; then one of them slow, and four ways to live with it
 	$(BIN)/weft run examples/digits_cnn.py -n 4 -- --epochs 6
 	$(BIN)/weft run examples/digits_cnn.py -n 4 --slow 0:4 \
-		--strategy allreduce --strategy ssp --strategy async_gossip -- --epochs 4
+		--strategy allreduce --strategy ssp --strategy async_gossip --baseline ddp -- --epochs 4
 
 test: $(READY) ## all tests
 	$(BIN)/python -m pytest -n 2
@@ -35,7 +35,7 @@ docs: $(READY) ## rewrites the pages and pictures that commands write
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch==2.13.0
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[torch,plot,examples,dev]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[torch,tls,plot,examples,dev]'
 	touch $(READY)
 
 clean:

@@ -1,7 +1,12 @@
 """Where a worker's script meets whoever drives it."""
 
+import numpy as np
+
 from weft.adapters.alone import Alone
-from weft.core.seat import current, sit
+from weft.adapters.arrays import ArrayReplica
+from weft.core.names import GRADIENT, Bucket
+from weft.core.rules import SGD
+from weft.core.seat import current, sit, step_alone
 
 
 def test_nobody_sits_until_a_driver_prepares_a_seat() -> None:
@@ -16,3 +21,27 @@ def test_the_seat_before_is_handed_back_so_that_it_can_be_restored() -> None:
     assert current() is second
     assert sit(None) is second
     assert current() is None
+
+
+def test_a_step_alone_is_the_users_optimizer_on_all_that_is_trained() -> None:
+    replica = ArrayReplica({"a": np.array([1.0, 2.0]), "b": np.array([3.0], np.float32)}, SGD(lr=0.5), None)
+    replica.take({"a": np.array([2.0, 4.0]), "b": np.array([2.0])})
+    step_alone(replica)
+    assert {name: view.tolist() for name, view in replica.views().items()} == {"a": [0, 0], "b": [2]}
+
+
+def test_a_step_alone_leaves_out_what_is_not_trained() -> None:
+    class Watched:
+        """A replica that tells what is applied to it."""
+
+        buckets = (Bucket(2), Bucket(3, trainable=False), Bucket(1))
+
+        def array(self, slot: str, bucket: int) -> object:
+            return slot, bucket
+
+        def apply(self, gradients: object, scale: float, hyper: object) -> None:
+            told.append((gradients, scale, hyper))
+
+    told: list[object] = []
+    step_alone(Watched())  # type: ignore[arg-type]
+    assert told == [({0: (GRADIENT, 0), 2: (GRADIENT, 2)}, 1.0, None)]

@@ -58,6 +58,7 @@ def test_figures_are_those_of_all_workers_together() -> None:
     assert rows[1] == {
         "rank": 1,
         "pid": 12,
+        "seconds": 10.0,
         "steps": 18,
         "samples": 60.0,
         "samples_per_s": 7.5,
@@ -70,7 +71,7 @@ def test_figures_are_those_of_all_workers_together() -> None:
 
 
 def test_a_real_run_tells_all_that_a_simulated_one_does_except_its_events() -> None:
-    simulated = Outcome("gossip", 2, 3, "0", Facts(2), None).to_json() if callable(Facts) else {}
+    simulated = Outcome("gossip", 2, 3, "0", Facts(2)).to_json()
     assert simulated.keys() - OUTCOME.to_json().keys() == {"events"}
 
 

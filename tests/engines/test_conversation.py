@@ -1,0 +1,215 @@
+"""What the engine answers its workers."""
+
+from typing import Any
+
+import pytest
+
+from weft.core.errors import ConfigError
+from weft.engines import conversation as module
+from weft.engines.conversation import Conversation, check_layouts
+from weft.observe.status import Status
+from weft.runtime.channel import (
+    Concluded,
+    Decided,
+    Ended,
+    Evaluated,
+    Finish,
+    Joined,
+    Message,
+    OnceAnswer,
+    OnceAsked,
+    OnceLoaded,
+    Order,
+    Planned,
+    Reported,
+    Saves,
+    Welcome,
+)
+
+STATUS = Status(0, 1.0, 5, 10.0, None, 0.0, 0.0, 0.0, 0, 0, 0, None, "ended")
+LAYOUT = ["w (3,) float64"]
+
+
+class Talk:
+    """A conversation, what each worker was sent and what was reported."""
+
+    def __init__(self, num_workers: int = 3, strategy: str | None = None, **options: Any) -> None:
+        collective, transport = options.pop("collective", None), options.pop("transport", "shm")
+        self.sent: list[tuple[int, Message]] = []
+        self.reports: list[tuple[int, dict[str, float]]] = []
+        self.engine = Conversation(
+            num_workers, strategy, collective, transport, lambda *said: self.sent.append(said), **options
+        )
+        self.engine.on_report = lambda *told: self.reports.append(told)
+
+    def hear(self, rank: int, message: Message) -> list[tuple[int, Message]]:
+        """What is answered to one message, and to whom."""
+        self.sent.clear()
+        self.engine.hear(rank, message)
+        return list(self.sent)
+
+    def join(self, *joined: Joined) -> list[tuple[int, Message]]:
+        answers = [self.hear(rank, each) for rank, each in enumerate(joined)]
+        assert not any(answers[:-1]), "nobody is welcome before all have joined"
+        return answers[-1]
+
+
+def joined(strategy: str | None = None, port: int = 0, layout: list[str] = LAYOUT, num_bytes: int = 24) -> Joined:
+    return Joined(layout, num_bytes, strategy, port)
+
+
+def to_all(message: Message, num_workers: int = 3) -> list[tuple[int, Message]]:
+    return [(rank, message) for rank in range(num_workers)]
+
+
+def test_all_are_welcome_when_the_last_has_joined_and_learn_where_the_others_listen() -> None:
+    talk = Talk()
+    assert not talk.engine.has_begun
+    assert talk.join(*(joined(port=70 + rank) for rank in range(3))) == to_all(Welcome("allreduce", [70, 71, 72]))
+    assert talk.engine.has_begun
+    assert talk.engine.label == "allreduce"
+
+
+@pytest.mark.parametrize(
+    ("runs", "scripts", "options", "named", "label"),
+    [
+        (None, None, {}, "allreduce", "allreduce"),
+        (None, "gossip", {}, "gossip", "gossip"),
+        ("ssp(staleness=2)", "gossip", {}, "ssp(staleness=2)", "ssp(staleness=2)"),
+        (None, "", {}, "", "the script's own"),
+        ("allreduce", "", {"collective": "tree"}, "allreduce | tree", "allreduce"),
+        (None, "", {"transport": "tcp"}, " | ring", "the script's own"),
+        (None, None, {"transport": "tcp"}, "allreduce | ring", "allreduce"),
+        (None, None, {"baseline": "ddp"}, "allreduce", "ddp"),
+    ],
+)
+def test_the_runs_strategy_comes_before_the_scripts_and_sockets_speak_reductions(
+    runs: str | None, scripts: str | None, options: dict[str, Any], named: str, label: str
+) -> None:
+    talk = Talk(2, runs, **options)
+    assert talk.join(joined(scripts), joined(scripts)) == to_all(Welcome(named, [0, 0]), 2)
+    assert talk.engine.label == label
+
+
+def test_a_topology_that_does_not_fit_is_refused_before_anybody_begins() -> None:
+    talk = Talk(3, "gossip(topology=torus(2, 4))")
+    with pytest.raises(ConfigError, match=r"^topology 'torus\(2, 4\)' has 8 places, but there are 3 workers."):
+        talk.join(joined(), joined(), joined())
+    assert talk.sent == []
+
+
+def test_models_that_differ_are_refused_by_the_first_tensor_that_does() -> None:
+    with pytest.raises(ConfigError) as refused:
+        Talk(2).join(joined(), joined(layout=["w (4,) float64"]))
+    assert str(refused.value) == (
+        "worker 1 joined with 'w (4,) float64' where worker 0 has 'w (3,) float64'.\n"
+        "  Build the same model on every worker."
+    )
+    with pytest.raises(ConfigError) as refused:
+        check_layouts(2, LAYOUT, [*LAYOUT, "b (1,) float64"])
+    assert str(refused.value) == (
+        "worker 2 joined with 2 tensors, worker 0 with 1.\n  Build the same model on every worker."
+    )
+
+
+def test_a_run_that_does_not_fit_into_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "available_bytes", lambda: 10 << 30)
+    with pytest.raises(ConfigError, match=r"^2 workers need about 20.0 GiB \(10240.0 MiB each\), but 10.0 GiB"):
+        Talk(2).join(joined(num_bytes=2 << 30), joined(num_bytes=2 << 30))
+
+
+def test_worker_0s_order_of_the_parameters_goes_to_all() -> None:
+    assert Talk().hear(0, Order([2, 0, 1])) == to_all(Order([2, 0, 1]))
+
+
+@pytest.mark.parametrize(
+    ("options", "plan", "total"),
+    [
+        ({}, Planned(2, 26, 3, False), 6),
+        ({}, Planned(2, 28, 3, True), 6),
+        ({"global_batch": 13}, Planned(2, 26, 3, False), 4),
+        ({}, Planned(None, 26, 3, False), None),
+        ({"steps_max": 5}, Planned(2, 26, 3, False), 5),
+    ],
+)
+def test_the_number_of_steps_is_known_as_soon_as_a_script_has_said_its_plan(
+    options: dict[str, Any], plan: Planned, total: int | None
+) -> None:
+    talk = Talk(**options)
+    assert talk.hear(0, plan) == []
+    assert talk.engine.steps_total == total
+
+
+def test_numbers_of_a_report_are_averaged_over_those_who_told_them() -> None:
+    talk = Talk()
+    for rank, numbers in [(2, {"loss": 4.0}), (0, {"loss": 1.0, "mine": 7.0}), (1, {"loss": 1.0})]:
+        assert talk.reports == []
+        assert talk.hear(rank, Reported(0, 5, numbers, [])) == []
+    assert talk.reports == [(5, {"loss": 2.0, "mine": 7.0})]
+
+
+def test_the_last_who_reports_runs_the_callables_and_the_report_waits_for_them() -> None:
+    talk = Talk()
+    answers = [talk.hear(rank, Reported(0, 1, {"loss": float(rank)}, ["accuracy"])) for rank in (1, 2, 0)]
+    assert answers == [[(1, Decided(False))], [(2, Decided(False))], [(0, Decided(True))]]
+    assert talk.reports == []
+    talk.hear(0, Evaluated(0, 1, {"accuracy": 0.5}))
+    assert talk.reports == [(1, {"loss": 1.0, "accuracy": 0.5})]
+
+
+def test_a_fast_worker_may_report_twice_before_others_have_reported_once() -> None:
+    talk = Talk(2)
+    talk.hear(0, Reported(0, 0, {"loss": 1.0}, []))
+    talk.hear(0, Reported(1, 1, {"loss": 10.0}, []))
+    talk.hear(1, Reported(0, 0, {"loss": 3.0}, []))
+    talk.hear(1, Reported(1, 1, {"loss": 30.0}, []))
+    assert talk.reports == [(0, {"loss": 2.0}), (1, {"loss": 20.0})]
+
+
+def test_the_last_who_saves_writes_the_file_each_time_anew() -> None:
+    talk = Talk(2)
+    said = [talk.hear(rank, Saves(number, "m")) for rank, number in [(0, 0), (0, 1), (1, 0), (1, 1)]]
+    assert said == [[(0, Decided(False))], [(0, Decided(False))], [(1, Decided(True))], [(1, Decided(True))]]
+
+
+def test_what_all_need_is_loaded_by_the_first_who_asks_and_the_others_wait_for_it() -> None:
+    talk = Talk()
+    assert talk.hear(1, OnceAsked("data")) == [(1, OnceAnswer(0, None))]
+    assert talk.hear(0, OnceAsked("data")) == []
+    assert talk.hear(1, OnceLoaded("data", b"form", 640)) == [(0, OnceAnswer(0, b"form"))]
+    assert talk.hear(2, OnceAsked("data")) == [(2, OnceAnswer(0, b"form"))]
+    assert talk.hear(2, OnceAsked("more data")) == [(2, OnceAnswer(640, None))]
+
+
+def test_what_cannot_be_shared_is_answered_too_so_that_each_loads_it() -> None:
+    talk = Talk(2)
+    talk.hear(0, OnceAsked("data"))
+    talk.hear(1, OnceAsked("data"))
+    assert talk.hear(0, OnceLoaded("data", b"", 0)) == [(1, OnceAnswer(0, b""))]
+
+
+def test_when_all_scripts_have_ended_worker_0_concludes_what_only_some_reported_or_saved() -> None:
+    talk = Talk(3)
+    talk.hear(0, Reported(0, 0, {"loss": 1.0}, ["accuracy"]))
+    talk.hear(1, Reported(0, 0, {"loss": 3.0}, ["accuracy"]))
+    talk.hear(1, Reported(1, 1, {"loss": 9.0}, []))
+    talk.hear(0, Saves(0, "m"))
+    talk.hear(1, Saves(1, "n"))
+    assert talk.hear(0, Ended(STATUS)) == []
+    assert talk.hear(1, Ended(STATUS)) == []
+    assert talk.hear(2, Ended(STATUS)) == to_all(Finish([0], [0])), "only what worker 0 knows of"
+    talk.hear(0, Evaluated(0, 0, {"accuracy": 0.5}))
+    assert talk.reports == [(0, {"loss": 2.0, "accuracy": 0.5})]
+
+
+def test_the_run_is_over_when_all_have_said_their_last_word() -> None:
+    talk = Talk(2)
+    talk.join(joined(), joined())
+    for rank in range(2):
+        talk.hear(rank, Ended(STATUS))
+    assert talk.engine.run_s > 0.0
+    assert talk.hear(0, Concluded(0.5, [])) == []
+    assert not talk.engine.is_over
+    assert talk.hear(1, Concluded(None, None)) == to_all(Finish([], []), 2)
+    assert talk.engine.is_over
+    assert talk.engine.concluded == {0: Concluded(0.5, []), 1: Concluded(None, None)}

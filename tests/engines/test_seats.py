@@ -1,0 +1,72 @@
+"""Which seat a worker process takes."""
+
+import socket
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import weft
+from weft.config.registry import lowered
+from weft.core.errors import ConfigError
+from weft.engines.seats import OWN, BaselineSeat, resolve, seat_of
+from weft.runtime.channel import Channel, Descriptors, Job
+from weft.runtime.live_seat import LiveSeat
+from weft.runtime.plain_seat import PlainSeat
+
+
+def job(num_workers: int = 2, baseline: str | None = None) -> Job:
+    """A job that never runs."""
+    told: dict[str, Any] = dict.fromkeys(Job.__struct_fields__, 0)
+    told |= {"num_workers": num_workers, "script": "train.py", "arguments": [], "steps_max": None}
+    told |= {"global_batch": None, "transport": "shm", "secret": b"", "baseline": baseline}
+    return Job(**{**told, "descriptors": Descriptors(0, 0, 0, 0, [])})
+
+
+@pytest.fixture
+def channel() -> Iterator[Channel]:
+    ends = socket.socketpair()
+    yield Channel(ends[0])
+    for end in ends:
+        end.close()
+
+
+@pytest.mark.parametrize(
+    ("num_workers", "baseline", "kind"),
+    [(1, None, PlainSeat), (1, "ddp", PlainSeat), (2, "ddp", BaselineSeat), (2, None, LiveSeat)],
+)
+def test_one_worker_is_left_alone_and_several_share_unless_the_baseline_does_it(
+    channel: Channel, num_workers: int, baseline: str | None, kind: type
+) -> None:
+    assert type(seat_of(job(num_workers, baseline), channel)) is kind
+
+
+def test_the_baseline_needs_a_torch_model(channel: Channel) -> None:
+    arrays: Any = SimpleNamespace(layout=list)
+    with pytest.raises(ConfigError) as refused:
+        seat_of(job(2, "ddp"), channel).join(arrays, None)
+    assert str(refused.value) == (
+        "--baseline ddp needs a torch model, but the script joined with arrays.\n  Leave it out."
+    )
+
+
+class Mine(weft.AllReduce):
+    """A strategy of the script's own, which has no name."""
+
+
+@pytest.mark.parametrize(
+    ("named", "asked", "expected"),
+    [
+        (None, weft.SSP(staleness=3), (weft.SSP(staleness=3), "ssp(staleness=3)")),
+        (None, Mine(), (Mine(), OWN)),
+        ("gossip", Mine(), (weft.Gossip(), "gossip")),
+        (OWN, Mine(), (Mine(), OWN)),
+        ("allreduce | ring", None, (lowered(weft.AllReduce(), "ring"), "allreduce | ring")),
+        (" | tree", Mine(), (lowered(Mine(), "tree"), " | tree")),
+    ],
+)
+def test_a_strategy_is_the_one_that_the_engine_names_or_the_scripts_own(
+    named: str | None, asked: Any, expected: tuple[Any, str]
+) -> None:
+    assert resolve(named, asked) == expected
