@@ -12,11 +12,12 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from random import Random
 from statistics import median
 
-from launches import FOREVER, TRAIN, launched
+from launches import MORTAL_FOREVER, launched
 
 from weft.config.registry import STRATEGIES
 from weft.runtime.wires import TRANSPORTS
@@ -25,20 +26,6 @@ BAR_S = 2.0
 NUM_WORKERS = 3
 AGE_S_MAX = 1.5
 """The launcher is killed at an age up to this: workers are being born, join, or train."""
-
-MORTAL = """
-from weft.core.seat import current
-
-def die():
-    os.write(1, f"died at {time.monotonic()}\\n".encode())
-    os.kill(os.getpid(), signal.SIGKILL)
-
-if current().rank == int(sys.argv[1]):
-    threading.Timer(float(sys.argv[2]), die).start()
-"""
-"""A worker that is killed so many seconds after its script has begun, wherever it is then."""
-HEAD, JOIN = TRAIN.split("w = np.zeros", 1)
-SCRIPT = HEAD + MORTAL + "w = np.zeros" + JOIN + FOREVER
 
 
 @dataclass(frozen=True)
@@ -59,11 +46,9 @@ def kill_a_worker(folder: Path, rng: Random) -> Kill:
     rank, age_s = rng.randrange(NUM_WORKERS), rng.uniform(0, 0.4)
     with launched(_script(folder), *setting, "--", rank, age_s) as run:
         code = run.end()
-        ended = time.monotonic()
-        died = [line.rpartition(" ")[2] for line in run.out if "died at" in line]
+        took_s = run.took_s if "died at" in run.text else inf
         left = run.leftovers(0.0)
         faults = _faults(code=code == 1, name=f"NodeLost: worker {rank} " in run.text, gone=not left)
-    took_s = ended - float(died[0]) if died else float("inf")
     return Kill(f"worker {rank} after {age_s:.3f} s, {strategy} over {transport}", took_s, (*faults, *_late(took_s)))
 
 
@@ -88,7 +73,7 @@ def _setting(rng: Random) -> tuple[str, str, tuple[object, ...]]:
 
 def _script(folder: Path) -> Path:
     path = folder / "train.py"
-    path.write_text(SCRIPT)
+    path.write_text(MORTAL_FOREVER)
     return path
 
 

@@ -40,6 +40,21 @@ say(f"left at {worker.steps}")
 """
 """A training that goes on until somebody ends it."""
 
+MORTAL = """
+from weft.core.seat import current
+
+def die():
+    os.write(1, f"died at {time.monotonic()}\\n".encode())
+    os.kill(os.getpid(), signal.SIGKILL)
+
+if current().rank == int(sys.argv[1]):
+    threading.Timer(float(sys.argv[2]), die).start()
+"""
+"""A worker, the first argument, is killed so many seconds after its script has begun, wherever it is then."""
+
+HEAD, JOIN = TRAIN.split("w = np", 1)
+MORTAL_FOREVER = HEAD + MORTAL + "w = np" + JOIN + FOREVER
+
 
 @dataclass
 class Launched:
@@ -57,7 +72,12 @@ class Launched:
 
     def until(self, text: str, times: int = 1) -> None:
         """Wait until this text stands in so many lines of what it wrote."""
-        wait_until(lambda: sum(text in line for line in self.out) >= times, f"{times} times '{text}'", self._read)
+
+        def read() -> None:
+            assert self.process.poll() is None, f"it ended and wrote {self.text}"
+            self._read()
+
+        wait_until(lambda: sum(text in line for line in self.out) >= times, f"{times} times '{text}'", read)
 
     def _read(self) -> None:
         assert self.process.stdout is not None
@@ -66,8 +86,6 @@ class Launched:
         raw = os.read(self.process.stdout.fileno(), 1 << 16)
         *lines, self._rest = (self._rest + raw).split(b"\n")
         self.out += [line.decode() for line in lines]
-        if not raw:
-            assert self.process.poll() is None or self._rest == b"", f"it ended and wrote {self.out}"
 
     def processes(self) -> set[int]:
         """It and all that it has started, as far as they live."""
@@ -83,6 +101,13 @@ class Launched:
         """Send a signal; when that was."""
         os.kill(self.pid, number)
         return time.monotonic()
+
+    def seconds_since(self, moment: float) -> float:
+        return time.monotonic() - moment
+
+    def until_processes(self, number: int) -> None:
+        """Wait until so many processes belong to it, itself included."""
+        wait_until(lambda: len(self.processes()) >= number, f"{number} processes", self._read)
 
     def end(self) -> int:
         """Wait for its end, reading all it writes; its exit code."""
@@ -104,6 +129,12 @@ class Launched:
         while (left := self.processes()) and time.monotonic() < deadline:
             select.select([], [], [], STEP_S)
         return left
+
+    @property
+    def took_s(self) -> float:
+        """From the death of a mortal worker until now."""
+        (died,) = [line.rpartition(" ")[2] for line in self.out if "died at" in line]
+        return time.monotonic() - float(died)
 
     @property
     def text(self) -> str:

@@ -58,7 +58,7 @@ class Mine(weft.AllReduce):
 @pytest.mark.parametrize(
     ("named", "asked", "expected"),
     [
-        (None, weft.SSP(staleness=3), (weft.SSP(staleness=3), "ssp(staleness=3)")),
+        (None, weft.StaleSync(staleness=5), (weft.StaleSync(staleness=5), "ssp(staleness=5)")),
         (None, Mine(), (Mine(), OWN)),
         ("gossip", Mine(), (weft.Gossip(), "gossip")),
         (OWN, Mine(), (Mine(), OWN)),

@@ -17,7 +17,7 @@ from weft.transports.bells import NUM_BELLS, SCRIPT, Bells
 from weft.transports.frames import DATA_BYTES_MAX, HEADER_BYTES, Header, Layout
 from weft.transports.rings import FRAMES_PER_POLL, LINE, WORDS_BYTES, Frame, RingTransport, ring_bytes
 
-SIZES = (1, 15, 16, 1000, 20_000)
+SIZES = (1, 15, 16, 1000, 7_500, 12_500, 15_000, 20_000)
 LAYOUT = Layout(num_kinds=2, num_nodes=3, buckets=tuple(Bucket(size) for size in SIZES))
 LARGEST = len(SIZES) - 1
 ANY_BODY = [None, *range(len(SIZES))]
@@ -148,6 +148,18 @@ def test_what_finds_no_room_waits_in_the_outbox_and_later_frames_do_not_overtake
     host.poll(1)
     assert host.taken[1] == sent
     assert host.transports[0].outbox_bytes() == 0
+
+
+def test_a_frame_that_begins_at_the_start_again_does_not_lie_upon_one_that_nobody_has_read(host: Host) -> None:
+    """The end that it leaves empty counts as room that it takes."""
+    sent = [host.send(0, 1, SIZES.index(7_500))]
+    host.poll(1)
+    sent += [host.send(0, 1, SIZES.index(size)) for size in (20_000, 15_000, 12_500)]
+    assert host.transports[0].outbox_bytes() == 50_000
+    host.poll(1)
+    host.poll(0)
+    host.poll(1)
+    assert host.taken[1] == sent
 
 
 def test_both_may_send_more_than_fits_without_waiting_for_each_other(host: Host) -> None:

@@ -55,41 +55,40 @@ def run(
     json_file: Annotated[Path | None, typer.Option("--json", help="Write all figures to this file.")] = None,
 ) -> None:
     """Run SCRIPT on real workers of this machine."""
-    given = Settings(tuple(strategy) if strategy else None, None, collective, workers, seed, steps)
-    settings = settings_of(given)
+    settings = settings_of(Settings(tuple(strategy) if strategy else None, None, collective, workers, seed, steps))
     check_writable(json_file)
     options, parameters = set_options(set_ or ())
-    jobs = [
-        LocalJob(
-            script,
-            tuple(arguments or ()),
-            2 if settings.workers is None else settings.workers,
-            text if text is None else with_parameters(text, parameters),
-            settings.collective,
-            transport,
-            settings.seed or 0,
-            settings.steps,
-            _slow(slow or ()),
-            global_batch,
-            None,
-            options,
-            check_replay,
-        )
-        for text in expanded(settings.strategy)
-    ]
-    if baseline is not None:
-        jobs.append(jobs[0].under(baseline))
+    job = LocalJob(
+        script,
+        tuple(arguments or ()),
+        2 if settings.workers is None else settings.workers,
+        collective=settings.collective,
+        transport=transport,
+        seed=settings.seed or 0,
+        steps_max=settings.steps,
+        slow=_slow(slow or ()),
+        global_batch=global_batch,
+        options=options,
+        checks_replay=check_replay,
+    )
+    jobs = [job.with_strategy(text and with_parameters(text, parameters)) for text in expanded(settings.strategy)]
+    outcomes = _run_all(jobs if baseline is None else [*jobs, job.under(baseline)])
+    show_runs([outcome.to_json() for outcome in outcomes])
+    if json_file is not None:
+        json_file.write_text(json.dumps([outcome.to_json() for outcome in outcomes], indent=1) + "\n")
+    if check_replay:
+        _show_replays(outcomes)
+
+
+def _run_all(jobs: list[LocalJob]) -> list[LocalOutcome]:
+    """Run one job after another, until somebody has had enough."""
     outcomes: list[LocalOutcome] = []
     with nursery_of(jobs[0]) as nursery:
         for number, job in enumerate(jobs, 1):
             outcomes.append(_run(job, number, len(jobs), nursery))
             if outcomes[-1].was_stopped:
                 break
-    show_runs([outcome.to_json() for outcome in outcomes])
-    if json_file is not None:
-        json_file.write_text(json.dumps([outcome.to_json() for outcome in outcomes], indent=1) + "\n")
-    if check_replay:
-        _show_replays(outcomes)
+    return outcomes
 
 
 def _run(job: LocalJob, number: int, of: int, nursery: Nursery) -> LocalOutcome:

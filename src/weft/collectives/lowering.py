@@ -39,6 +39,10 @@ class Lowered(Strategy):
         return self.inner.keeps_replicas_equal
 
     @property
+    def keeps_step(self) -> bool:
+        return self.inner.keeps_step
+
+    @property
     def speaks_reductions(self) -> bool:
         return True
 

@@ -29,6 +29,11 @@ class Strategy:
         return False
 
     @property
+    def keeps_step(self) -> bool:
+        """Workers wait for each other's steps; otherwise one may end, or fall behind, without holding up another."""
+        return True
+
+    @property
     def speaks_reductions(self) -> bool:
         """Reductions are spoken in messages: the strategy runs over a lowered collective."""
         return False

@@ -46,11 +46,7 @@ def describe(guilty: Suspect, workers: Sequence[Suspect]) -> WeftError:
     """The error that ends the run; a script's own traceback is the last thing it says."""
     step = guilty.status.step if guilty.status is not None else 0
     name = f"worker {guilty.rank} (host {socket.gethostname()}, pid {guilty.pid})"
-    waiting = [
-        f"  Worker {w.rank} was at step {w.halted.step}, waiting for {w.halted.waiting_for}."
-        for w in workers
-        if w is not guilty and w.halted is not None
-    ]
+    waiting = [line for w in workers if w is not guilty for line in _was_waiting(w)]
     failed = guilty.failed
     if failed is None:
         cause = _cause(guilty.exit_code)
@@ -65,6 +61,18 @@ def describe(guilty: Suspect, workers: Sequence[Suspect]) -> WeftError:
     lost = NodeLost("\n".join([f"{name} raised {failed.error} at step {failed.step}: {failed.text}", *waiting]))
     lost.traceback = failed.traceback
     return lost
+
+
+def _was_waiting(worker: Suspect) -> list[str]:
+    """What a worker waited for when it was told to end, or noticed by itself that another one was gone."""
+    halted, failed = worker.halted, worker.failed
+    if halted is None and failed is not None and failed.error in SECOND_HAND:
+        halted = Halted(failed.step, failed.doing)
+    return (
+        []
+        if halted is None
+        else [f"  Worker {worker.rank} was at step {halted.step}, waiting for {halted.waiting_for}."]
+    )
 
 
 def _cause(code: int | None) -> str:

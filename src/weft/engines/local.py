@@ -87,6 +87,10 @@ class LocalJob:
         """How it is called before the script has said what it wants."""
         return self.baseline or self.strategy or DEFAULT_STRATEGY
 
+    def with_strategy(self, strategy: str | None) -> "LocalJob":
+        """The same with another strategy."""
+        return replace(self, strategy=strategy)
+
     def under(self, baseline: str) -> "LocalJob":
         """The same under a baseline."""
         return replace(self, baseline=baseline, strategy=None)

@@ -33,6 +33,7 @@ from weft.runtime.channel import Reported as ReportedMessage
 from weft.runtime.failure import failure
 from weft.runtime.metrics import Metrics
 
+COMPUTES = "computes"
 HEARTBEAT_S = 0.5
 HALT_EXIT_CODE = 3
 """A worker that ended because another one failed."""
@@ -73,7 +74,7 @@ class EngineSeat:
         self._open_reports: dict[int, tuple[int, Reported]] = {}
         self._open_saves: dict[int, str] = {}
         self._pauses_at_step = False
-        self._doing = "computes"
+        self._doing = COMPUTES
         self._computing_since = time.thread_time()
 
     def _check_first_join(self) -> None:
@@ -107,7 +108,7 @@ class EngineSeat:
             self._pauses_at_step = True
             self._channel.send(StepTold(self._step))
         elif isinstance(message, LeaveAt):
-            self.steps_max = message.step
+            self.steps_max = message.step if self._keeps_step else min(message.step, self._step + 1)
             self._pauses_at_step = False
         else:
             self._inbox.append(message)
@@ -118,6 +119,11 @@ class EngineSeat:
         found = next(message for message in self._inbox if isinstance(message, kind))
         self._inbox.remove(found)
         return found
+
+    @property
+    def _keeps_step(self) -> bool:
+        """This worker may only end after the same step as the others."""
+        return True
 
     def waiting_for(self) -> str:
         """One sentence: what this worker needs to go on."""
@@ -136,7 +142,7 @@ class EngineSeat:
         if self._welcome is not None and self.metrics.is_due():
             self._listen()
             self._observe()
-            self._doing = "computes" if waiting_for is None else f"waits for {waiting_for}"
+            self._doing = COMPUTES if waiting_for is None else f"waits for {waiting_for}"
             self._send_status()
 
     def _send_status(self) -> None:

@@ -14,7 +14,7 @@ from weft.core.seat import Replica, Reported
 from weft.core.strategy import Strategy
 from weft.runtime.attendant import Attendant
 from weft.runtime.channel import Channel, Concluded, Job, Joined, Order, Welcome
-from weft.runtime.engine_seat import EngineSeat, Sharing
+from weft.runtime.engine_seat import COMPUTES, EngineSeat, Sharing
 from weft.runtime.initial import read_values, write_values
 from weft.runtime.plant import Plant, build
 from weft.runtime.waiting import Waiting
@@ -59,6 +59,10 @@ class LiveSeat(EngineSeat):
     def _strategy(self) -> tuple[Strategy, str]:
         assert self._welcome is not None
         return self._resolve(self._welcome.strategy, self._asked)
+
+    @property
+    def _keeps_step(self) -> bool:
+        return self._plant is None or self._plant.strategy.keeps_step
 
     def check_closures(self) -> None:
         strategy, name = self._strategy()
@@ -146,13 +150,17 @@ class LiveSeat(EngineSeat):
                     self._waiting.resume()
                     continue
                 self._pause(driver.has_news if driver is not None else done, driver.next_due_s if driver else None)
-            self._waiting.resume()
+            self._go_on()
 
     def _wait_words(self, done: Callable[[], bool]) -> None:
         """Wait for words of others without driving: in the midst of an answer nothing else may happen."""
         while not done():
             self._pause(done, None)
+        self._go_on()
+
+    def _go_on(self) -> None:
         self._waiting.resume()
+        self._doing = COMPUTES
 
     def _pause(self, has_news: Callable[[], bool], due_s: float | None) -> None:
         self._waiting.pause(has_news, due_s)

@@ -9,9 +9,9 @@ from weft.core.seat import Places, Replica
 from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.runtime.channel import Concluded, Job
-from weft.runtime.common_params import CommonParams
 from weft.runtime.driver import Driver, Node
 from weft.runtime.post import Post, kinds_of, rank_of
+from weft.runtime.shared_params import SharedParams
 from weft.runtime.shared_reduce import ENDED, SharedReduce
 from weft.runtime.wires import SHM, Wires
 from weft.store.arena import Arena
@@ -130,7 +130,7 @@ def build(
     kinds = kinds_of(strategy.kinds())
     transport = wires.connect(world, Layout(len(kinds), world.num_nodes, replica.buckets), bells, ports)
     post = Post(world, kinds, transport)
-    common = CommonParams(arena, bells, wait_words) if shares_params else None
+    common = SharedParams(arena, bells, wait_words) if shares_params else None
     stores = {
         node: LiveStore(
             replica if world.role(node) is Role.WORKER else replica.twin(),

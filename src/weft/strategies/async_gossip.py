@@ -33,6 +33,10 @@ class AsyncGossip(Strategy):
     topology: Topology = field(default_factory=Exponential)
 
     @property
+    def keeps_step(self) -> bool:
+        return False
+
+    @property
     def result(self) -> Result:
         return Result.MEAN
 

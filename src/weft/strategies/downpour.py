@@ -41,6 +41,10 @@ class Downpour(Strategy):
     scale: str = "mean"
 
     @property
+    def keeps_step(self) -> bool:
+        return False
+
+    @property
     def result(self) -> Result:
         return Result.SERVERS
 

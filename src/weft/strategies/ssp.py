@@ -38,6 +38,10 @@ class StaleSync(Strategy):
     servers: int = 1
 
     @property
+    def keeps_step(self) -> bool:
+        return self.staleness is not None
+
+    @property
     def result(self) -> Result:
         return Result.SERVERS
 

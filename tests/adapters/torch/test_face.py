@@ -143,7 +143,7 @@ def test_a_closure_given_to_an_optimizer_that_needs_none_is_called_once_for_its_
     closure = f"        def closure():\n{inside}            return loss\n        SEEN.append(optimizer.step(closure))\n"
     got = simulated(write(tmp_path, TORCH, TORCH_JOIN, "\n".join(lines[:2]) + "\n" + closure), 2, "gossip")
     assert same(parameters(got), parameters(expected))
-    assert sorted(float(loss) for loss in SEEN) == sorted(loss for _, _, loss in got.facts.losses)
+    assert sorted(loss.item() for loss in SEEN) == sorted(loss for _, _, loss in got.facts.losses)
 
 
 @pytest.mark.parametrize("kind", ["float16", "float32", "float64"])
@@ -248,7 +248,7 @@ def test_a_loop_over_the_whole_loader_is_refused_because_its_samples_are_not_kno
         simulated(write(tmp_path, TORCH, TORCH_JOIN, text), 2)
     assert str(refused.value) == (
         "a step was made on samples that Weft does not know of, so it would weigh nothing.\n"
-        "  Take them from worker.share(...), or for arrays say worker.step(..., samples=32)."
+        "  Take them from worker.share(...), or say worker.count(32) before each step."
     )
 
 

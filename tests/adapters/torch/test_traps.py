@@ -1,6 +1,8 @@
 """Traps of real scripts under torch: each of these once trained wrongly, leaked or crashed."""
 
 import gc
+import runpy
+from inspect import isclass
 from pathlib import Path
 from weakref import ref
 
@@ -10,6 +12,26 @@ from scripts import SEEN, TORCH, TORCH_JOIN, TORCH_TRAIN, simulated, write
 
 from weft.adapters.torch.replica import TorchReplica
 from weft.core.errors import ConfigError
+from weft.engines.outcome import Outcome
+
+UNION = (
+    TORCH.replace("shuffle=True", "shuffle=False")
+    .replace("optimizer =", "model.double()\noptimizer =")
+    .replace("torch.randn(26, 4)", "torch.randn(26, 4, dtype=torch.float64)")
+)
+"""In an order that does not depend on who shuffles, and exactly enough to compare."""
+
+
+def alone(script: Path) -> list[torch.Tensor]:
+    """The parameters after a script that nobody launched: a plain loop."""
+    return [parameter.detach() for parameter in runpy.run_path(str(script))["model"].parameters()]
+
+
+def check_same(outcome: Outcome, expected: list[torch.Tensor], tolerance: float = 1e-9) -> None:
+    """Every worker's parameters are these."""
+    for replica in outcome.replicas:
+        for mine, theirs in zip(replica.model.parameters(), expected, strict=True):
+            torch.testing.assert_close(mine.detach(), theirs, atol=tolerance, rtol=tolerance)
 
 
 def test_a_finished_run_leaves_no_replica_behind(tmp_path: Path) -> None:
@@ -190,3 +212,132 @@ def test_weights_that_autocast_has_cached_are_not_another_workers(tmp_path: Path
         return [loss for _, _, loss in outcome.facts.losses]
 
     assert trained(True) == trained(False)
+
+
+LBFGS = """
+optimizer = torch.optim.LBFGS(model.parameters(), lr=0.5, max_iter=5, line_search_fn={search!r})
+worker = weft.join(model, optimizer)
+for epoch in worker.epochs(3):
+    for inputs, labels in worker.share(loader):
+        def closure():
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(model(inputs), labels)
+            loss.backward()
+            return loss
+        SEEN.append(float(optimizer.step(closure).detach()))
+"""
+
+
+@pytest.mark.parametrize("search", [None, "strong_wolfe"])
+def test_lbfgs_of_many_workers_is_that_of_one_on_all_their_samples(tmp_path: Path, search: str | None) -> None:
+    """Parts of 8, 9 and 9 samples: losses must be averaged by samples, or line searches would differ."""
+    train = LBFGS.format(search=search)
+    SEEN.clear()
+    expected = alone(write(tmp_path, UNION.replace("batch_size=3", "batch_size=26"), train))
+    losses = list(SEEN)
+    outcome = simulated(write(tmp_path, UNION.replace("batch_size=3", "batch_size=9"), train), 3, "allreduce")
+    check_same(outcome, expected)
+    assert outcome.facts.steps == [3, 3, 3]
+    assert sorted(SEEN) == pytest.approx(sorted(losses * 3), abs=1e-9), "all see the loss of all samples"
+
+
+@pytest.mark.parametrize("strategy", ["gossip", "ps", "local_sgd"])
+def test_lbfgs_is_refused_where_replicas_differ(tmp_path: Path, strategy: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        simulated(write(tmp_path, TORCH, LBFGS.format(search=None)), 2, strategy)
+    assert str(refused.value) == (
+        "this optimizer computes gradients again and again in its step, which this strategy cannot share.\n"
+        "  Use the strategy allreduce, or an optimizer such as SGD or Adam."
+    )
+
+
+ACCUMULATE = """
+for epoch in worker.epochs(2):
+    for i, (inputs, labels) in enumerate(worker.share(loader)):
+        loss = nn.functional.cross_entropy(model(inputs), labels, reduction="sum") / 12
+        if {shares}:
+            loss.backward()
+        else:
+            with worker.accumulate():
+                loss.backward()
+        if i % {k} == {k} - 1:
+            optimizer.step()
+            optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize("shares", ["i % 4 == 3", "False"], ids=["the last one shares", "the step shares"])
+@pytest.mark.parametrize("strategy", ["allreduce", "gossip(topology=ring)"])
+def test_accumulated_micro_batches_are_one_big_batch_and_shared_once(
+    tmp_path: Path, shares: str, strategy: str
+) -> None:
+    head = UNION.replace("(26", "(48")
+    big = head.replace("batch_size=3", "batch_size=12")
+    at_once = simulated(write(tmp_path, big, TORCH_JOIN, ACCUMULATE.format(shares=True, k=1)), 2, strategy)
+    got = simulated(write(tmp_path, head, TORCH_JOIN, ACCUMULATE.format(shares=shares, k=4)), 2, strategy)
+    assert got.facts.steps == at_once.facts.steps == [4, 4]
+    assert got.facts.samples == at_once.facts.samples == 96.0
+    assert got.facts.bytes_sent == at_once.facts.bytes_sent
+    if strategy == "allreduce":
+        check_same(got, [parameter.detach() for parameter in at_once.replicas[0].model.parameters()])
+
+
+@pytest.mark.parametrize("use_reentrant", [True, False])
+@pytest.mark.parametrize("strategy", ["allreduce", "gossip"])
+def test_checkpointed_layers_train_as_others_do(tmp_path: Path, use_reentrant: bool, strategy: str) -> None:
+    expected = simulated(write(tmp_path, TORCH, TORCH_JOIN, TORCH_TRAIN), 2, strategy)
+    inside = f"torch.utils.checkpoint.checkpoint(model, inputs.requires_grad_(), use_reentrant={use_reentrant})"
+    head = TORCH + "import torch.utils.checkpoint\n"
+    got = simulated(write(tmp_path, head, TORCH_JOIN, TORCH_TRAIN.replace("model(inputs)", inside)), 2, strategy)
+    assert got.arrays is not None
+    assert all((a == b).all() for a, b in zip(got.arrays, expected.arrays or (), strict=True))
+    assert got.facts.bytes_sent == expected.facts.bytes_sent
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_a_dataset_can_be_shared_without_a_loader(tmp_path: Path, shuffle: bool) -> None:
+    text = f"""
+    data = TensorDataset(torch.arange(26), x, y)
+    for epoch in worker.epochs(2):
+        for rows, inputs, labels in worker.share(data, batch_size=3, shuffle={shuffle}):
+            SEEN.append((epoch, worker.steps, worker.rank, rows.tolist()))
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(inputs), labels).backward()
+            optimizer.step()
+    """
+    simulated(write(tmp_path, TORCH, TORCH_JOIN, text), 3, "allreduce")
+    orders = [[row for e, _, _, rows in sorted(SEEN) if e == epoch for row in rows] for epoch in (0, 1)]
+    assert [sorted(order) for order in orders] == [list(range(26))] * 2
+    assert (orders[0] == list(range(26))) is not shuffle
+    assert (orders[0] == orders[1]) is not shuffle
+
+
+NEEDS = {"LBFGS": "a closure", "SparseAdam": "sparse gradients"}
+OPTIMIZERS = [
+    name
+    for name, kind in sorted(vars(torch.optim).items())
+    if isclass(kind) and issubclass(kind, torch.optim.Optimizer) and kind is not torch.optim.Optimizer
+]
+WITHOUT_BIAS = {"Muon": "is for matrices only"}
+TOLERANCE = {"Muon": 0.02}
+"""It computes in bfloat16 on its way."""
+
+
+@pytest.mark.parametrize("name", [name for name in OPTIMIZERS if name not in NEEDS])
+def test_every_optimizer_of_torch_trains_as_it_does_alone(tmp_path: Path, name: str) -> None:
+    head = UNION.replace(
+        "torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)", f"torch.optim.{name}(model.parameters())"
+    )
+    if name in WITHOUT_BIAS:
+        head = head.replace("8)", "8, bias=False)").replace("3))", "3, bias=False))")
+    before = alone(write(tmp_path, head))
+    expected = alone(write(tmp_path, head.replace("batch_size=3", "batch_size=6"), TORCH_JOIN, TORCH_TRAIN))
+    assert any(not torch.equal(a, b) for a, b in zip(before, expected, strict=True))
+    check_same(
+        simulated(write(tmp_path, head, TORCH_JOIN, TORCH_TRAIN), 2, "allreduce"), expected, TOLERANCE.get(name, 1e-9)
+    )
+
+
+def test_the_optimizers_that_need_more_than_a_gradient_are_still_there() -> None:
+    assert NEEDS.keys() | WITHOUT_BIAS.keys() <= set(OPTIMIZERS)
+    assert len(OPTIMIZERS) > len(NEEDS)

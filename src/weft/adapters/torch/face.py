@@ -172,7 +172,7 @@ class TorchWorker(Worker):
         def shared_closure() -> Any:
             loss = closure()
             assert replica.loss is not None
-            return replica.loss[0].to(loss.dtype) if isinstance(loss, torch.Tensor) else float(replica.loss[0])
+            return replica.loss[0].to(loss.dtype, copy=True) if isinstance(loss, torch.Tensor) else float(replica.loss)
 
         loss = replica.step(shared_closure)
         replica.has_stepped = True

@@ -14,7 +14,7 @@ STEPPING, COMMITTED = 0, 1
 """Words of a worker's own line: the number of the reduction whose step it makes, and has made."""
 
 
-class CommonParams:
+class SharedParams:
     """Brackets this worker's part of a shared update. `wait` returns when its condition holds."""
 
     def __init__(self, arena: Arena, bells: Bells, wait: Callable[[Callable[[], bool]], None]) -> None:

@@ -1,0 +1,160 @@
+"""The driver keeps the rules of the vocabulary: values, order, and what a running script may see."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from puppets import Puppet, Puppets
+from wires import Processes
+
+from weft.core.actions import Action, Apply, Combine, Compute, Note, Reduce, Send, SetTimer, Stop, add, copy
+from weft.core.errors import IllegalAction
+from weft.core.events import Event, GradientReady, Received, Started, StepFinished, TimerFired
+from weft.core.names import Bucket, Buffer
+from weft.core.recorder import Recording, replay
+
+BUCKETS = (Bucket(4), Bucket(6, 8))
+P0, G0, IN0 = Buffer("params", 0), Buffer("gradient", 0), Buffer("inbox", 0)
+
+
+def processes(
+    answer: Callable[[Puppet, Event], list[Action] | None], num_workers: int = 2, **options: object
+) -> Processes:
+    return Processes(Puppets(answer, **options), num_workers, BUCKETS)  # type: ignore[arg-type]
+
+
+def params(world: Processes, node: int) -> np.ndarray:
+    return world.stores[node].replica.array("params", 0)
+
+
+def test_a_message_carries_the_value_of_its_moment_and_actions_run_in_order() -> None:
+    def answer(peer: Puppet, event: Event) -> list[Action] | None:
+        if isinstance(event, Started) and peer.me == 0:
+            return [Send(1, "value", 0, 0, P0), Combine(P0, 2.0), Send(1, "value", 1, 0, P0), Compute(0)]
+        if isinstance(event, Received):
+            return [add(P0, IN0)] if event.clock else [copy(P0, IN0)]
+        return None
+
+    world = processes(answer)
+    params(world, 0)[:] = 1.0
+    world.start()
+    params(world, 0)[:] = 100.0
+    world.settle()
+    assert np.array_equal(params(world, 1), np.full(4, 3.0))
+
+
+def test_what_comes_while_the_script_runs_is_seen_by_its_next_iteration_only() -> None:
+    def answer(peer: Puppet, event: Event) -> list[Action] | None:
+        if isinstance(event, Received):
+            return [copy(P0, IN0), Send(event.source, "word", 0, 0)]
+        return None
+
+    world = processes(answer)
+    params(world, 1)[:] = 7.0
+    world.start()
+    world.stores[0].let_user_run()
+    world.drivers[1]._perform(world.drivers[1].worker, [Send(0, "value", 0, 0, P0)], 0)
+    world.drivers[0].progress()
+    assert np.array_equal(params(world, 0), np.zeros(4)), "the script reads what it began with"
+    assert np.array_equal(world.stores[0].lend(P0), np.full(4, 7.0)), "protocols go on with the new value"
+    world.stores[0].stop_user()
+    assert np.array_equal(params(world, 0), np.full(4, 7.0))
+
+
+def test_an_update_by_the_users_optimizer_waits_until_the_script_does_and_keeps_its_place() -> None:
+    def answer(peer: Puppet, event: Event) -> list[Action] | None:
+        if isinstance(event, Received):
+            return [Apply(IN0, P0), Combine(P0, 10.0)] if event.kind == "push" else [add(P0, IN0)]
+        return None
+
+    world = processes(answer)
+    world.start()
+    sender, (mine, theirs) = world.drivers[1], world.drivers
+    assert sender is theirs
+    params(world, 1)[:] = 1.0
+    world.stores[0].let_user_run()
+    sender._perform(sender.worker, [Send(0, "push", 0, 0, P0), Send(0, "value", 1, 0, P0)], 0)
+    mine.progress()
+    assert np.array_equal(world.stores[0].lend(P0), np.zeros(4))
+    assert len(mine.worker.put_off) == 2
+    world.stores[0].stop_user()
+    mine.catch_up()
+    assert np.array_equal(params(world, 0), np.full(4, -9.0)), "(0 - 1) * 10, then + 1"
+    assert not mine.worker.put_off
+
+
+def test_messages_between_nodes_of_one_process_take_no_wire_and_carry_values_too() -> None:
+    def answer(peer: Puppet, event: Event) -> list[Action] | None:
+        if isinstance(event, Started) and peer.me == 0:
+            return [Send(2, "value", 0, 0, P0), Combine(P0, 0.0), Compute(0)]
+        if isinstance(event, Received) and peer.me == 2:
+            return [copy(P0, IN0)]
+        return None
+
+    world = processes(answer, num_servers=1)
+    params(world, 0)[:] = 5.0
+    world.start()
+    world.settle()
+    assert np.array_equal(params(world, 2), np.full(4, 5.0))
+    assert [post.transport.bytes_sent for post in world.posts] == [0, 0]
+
+
+def test_a_timer_fires_once_when_due_and_setting_it_again_moves_it() -> None:
+    fired = []
+
+    def answer(peer: Puppet, event: Event) -> list[Action] | None:
+        if isinstance(event, Started):
+            return [SetTimer("late", 1e9), SetTimer("soon", 1e9), SetTimer("soon", 0.0), Compute(0)]
+        if isinstance(event, TimerFired):
+            fired.append((peer.me, event.name))
+            return []
+        return None
+
+    world = processes(answer, 1)
+    world.start()
+    world.settle()
+    assert fired == [(0, "soon")]
+    due_s = world.drivers[0].next_due_s
+    assert due_s is not None
+    assert due_s > 1e8
+
+
+@pytest.mark.parametrize(
+    ("actions", "message"),
+    [
+        ([Compute(0), Note("late", 1.0)], "must be the last action of its answer"),
+        ([Send(1, "secret", 0, 0)], "is not of a declared kind"),
+        ([Send(9, "word", 0, 0)], r"goes to a node that is not of the world \(0 to 1\)"),
+        ([Apply(G0, P0)], "came before StepFinished"),
+        ([Reduce((0, 1), "value", 0, P0, "mean", 1.0)], "has nobody to do it here"),
+        ([Combine(Buffer("moon", 0), 1.0)], "slot 'moon' was never declared"),
+    ],
+)
+def test_illegal_actions_are_refused_with_the_story_of_their_node(actions: list[Action], message: str) -> None:
+    world = processes(lambda peer, event: actions if isinstance(event, Started) and peer.me == 0 else None)
+    with pytest.raises(IllegalAction, match=message) as refused:
+        world.start()
+    assert "worker 0" in refused.value.story
+
+
+def test_notes_are_counted_and_stop_is_remembered() -> None:
+    def answer(peer: Puppet, event: Event) -> list[Action] | None:
+        return [Note("staleness", 1.0), Note("staleness", 3.0), Stop("enough")] if isinstance(event, Started) else None
+
+    world = processes(answer, 1)
+    world.start()
+    assert world.drivers[0].notes == {"staleness": [2, 4.0, 3.0]}
+    assert world.drivers[0].stopped_because == "enough"
+
+
+def test_a_recorded_run_can_be_replayed_into_fresh_peers() -> None:
+    recording = Recording()
+    strategy = Puppets()
+    world = Processes(strategy, 2, BUCKETS, recording)
+    world.start()
+    driver = world.drivers[0]
+    driver.deliver(driver.worker, GradientReady(0, 0, 4.0))
+    driver.deliver(driver.worker, StepFinished(0, 4.0, 0.5))
+    assert driver.worker.computes == 1
+    assert len(recording.entries) == 4
+    assert replay(recording, strategy, world.world, 0) == []

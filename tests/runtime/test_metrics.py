@@ -1,0 +1,37 @@
+"""What a worker counts of itself."""
+
+import pytest
+
+from weft.runtime import metrics as module
+from weft.runtime.metrics import Metrics
+
+
+class Clock:
+    """A clock that the test moves."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now_s = 100.0
+        monkeypatch.setattr(module.time, "perf_counter", lambda: self.now_s)
+
+
+def test_steps_samples_and_the_last_known_loss_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    metrics = Metrics(3)
+    clock.now_s += 5.0
+    metrics.begin()
+    metrics.step(4.0, 0.5)
+    metrics.step(6.0, None)
+    clock.now_s += 2.0
+    status = metrics.status("computes")
+    assert (status.rank, status.time_s, status.step, status.samples, status.loss) == (3, 2.0, 2, 10.0, 0.5)
+    assert (status.doing, status.is_waiting) == ("computes", False)
+
+
+def test_it_is_due_some_times_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    metrics = Metrics(0)
+    due = []
+    for _ in range(20):
+        clock.now_s += module.TELL_EVERY_S / 2 + 1e-6
+        due.append(metrics.is_due())
+    assert sum(due) == 10

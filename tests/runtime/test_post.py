@@ -1,0 +1,67 @@
+"""The post: actions become frames and events again, hyper-parameters travel, replicas can be fetched."""
+
+import numpy as np
+from puppets import Puppets
+from wires import Processes
+
+from weft.core.actions import Send
+from weft.core.events import Event, Received
+from weft.core.names import Bucket, Buffer, Part, Roles
+from weft.core.world import World
+from weft.runtime.post import kinds_of, rank_of
+
+BUCKETS = (Bucket(10), Bucket(3, 8))
+
+
+def heard(*sent: Send) -> list[Received]:
+    """What worker 1 is told when worker 0 sends these."""
+    events: list[Event] = []
+
+    def answer(peer: object, event: Event) -> None:
+        if isinstance(event, Received):
+            events.append(event)
+
+    world = Processes(Puppets(answer), 2, BUCKETS)  # type: ignore[arg-type]
+    for action in sent:
+        store = world.stores[0]
+        world.posts[0].send(0, action, None if action.body is None else store.lend(action.body), {"lr": 0.5})
+    world.settle()
+    return events  # type: ignore[return-value]
+
+
+def test_everything_that_a_message_says_arrives() -> None:
+    (event,) = heard(Send(1, "value", 7, 1, Buffer("params", 1), 2.5, {"badness": 0.25}))
+    assert event == Received(0, "value", 7, 1, Buffer("inbox", 1), 2.5, {"badness": 0.25})
+
+
+def test_a_part_keeps_its_name_and_a_message_without_a_body_has_none() -> None:
+    part, word = heard(
+        Send(1, "value", -1, 0, Buffer("params", 0, Part(1, 3))), Send(1, "word", 2**40, 0, None, 0.0, None)
+    )
+    assert part.body == Buffer("inbox", 0, Part(1, 3))
+    assert (part.clock, word.clock, word.body, word.weight) == (-1, 2**40, None, 0.0)
+
+
+def test_buckets_of_other_nodes_can_be_fetched_while_their_drivers_answer() -> None:
+    world = Processes(Puppets(num_servers=1), 3, BUCKETS)
+    for node, store in world.stores.items():
+        store.replica.array("params", 0)[:] = node
+    wanted = [(node, 0) for node in range(4)]
+
+    def wait(done: object) -> None:
+        world.settle()
+        assert done()  # type: ignore[operator]
+
+    world.posts[1].fetch(1, wanted, wait)
+    got = [world.posts[1].fetched(node, 0) for node in range(4)]
+    assert all(np.array_equal(array, np.full(10, node)) for node, array in enumerate(got))
+
+
+def test_servers_sit_on_worker_processes_in_turn() -> None:
+    world = World(Roles(2, 3), BUCKETS)
+    assert [rank_of(world, node) for node in range(5)] == [0, 1, 0, 1, 0]
+
+
+def test_all_processes_number_kinds_alike_whatever_the_order_they_are_declared_in() -> None:
+    assert kinds_of({"b": 1, "a": 2}) == kinds_of({"a": 2, "b": 1})
+    assert len(set(kinds_of({"b": 1, "a": 2}).values())) == 4

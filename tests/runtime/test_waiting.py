@@ -1,0 +1,65 @@
+"""Pauses: they spin, yield, then sleep until something comes, and their time is counted."""
+
+import os
+
+from hosts import Host
+
+from weft.core.names import Bucket
+from weft.runtime.waiting import YIELDS, Waiting
+from weft.transports.bells import SCRIPT
+
+
+def never() -> bool:
+    return False
+
+
+def test_a_thread_with_a_core_of_its_own_spins_before_it_sleeps() -> None:
+    reading, writing = os.pipe()
+    waiting = Waiting([reading], owns_core=True, spin_s=60.0)
+    for _ in range(100):
+        waiting.pause(never)
+        assert not waiting.has_slept
+    os.close(reading)
+    os.close(writing)
+
+
+def test_a_thread_that_shares_its_core_yields_a_few_times_before_it_sleeps() -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"news")
+    waiting = Waiting([reading])
+    slept = []
+    for _ in range(YIELDS + 1):
+        waiting.pause(never)
+        slept.append(waiting.has_slept)
+    assert slept == [False] * YIELDS + [True]
+    waiting.resume()
+    waiting.pause(never)
+    assert not waiting.has_slept, "after news it yields again"
+    os.close(reading)
+    os.close(writing)
+
+
+def test_who_sleeps_can_be_woken_by_a_bell_and_looks_for_news_once_more_before() -> None:
+    host = Host(2, (Bucket(1),))
+    waiting = Waiting([], host.bells[0])
+    heard = []
+
+    def ring_in_time() -> bool:
+        host.bells[1].ring(0, SCRIPT)  # it listens already, so this is not lost
+        heard.append(host.arenas[1].words[host.arenas[0].sleeping_line(0) + SCRIPT])
+        return False
+
+    while not waiting.has_slept:
+        waiting.pause(ring_in_time)
+    assert heard == [1]
+    assert host.arenas[0].words[host.arenas[0].sleeping_line(0) + SCRIPT] == 0
+    host.close()
+
+
+def test_idle_time_is_counted_from_the_first_pause_to_the_next_news() -> None:
+    waiting = Waiting([])
+    waiting.resume()
+    assert waiting.idle_s == 0.0
+    waiting.pause(never)
+    waiting.resume()
+    assert waiting.idle_s > 0.0
