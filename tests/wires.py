@@ -89,5 +89,5 @@ class Processes:
 
     def settle(self) -> None:
         """Until nothing is left to do."""
-        while any([driver.progress() for driver in self.drivers]):
+        while sum(driver.progress() for driver in self.drivers):
             pass

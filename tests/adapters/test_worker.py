@@ -52,8 +52,19 @@ def test_a_step_on_samples_that_nobody_told_of_is_refused(tmp_path: Path) -> Non
         simulated(write(tmp_path, ARRAYS, "worker.step({'w': w})\n"), 2)
     assert str(refused.value) == (
         "a step was made on samples that Weft does not know of, so it would weigh nothing.\n"
-        "  Take them from worker.share(...), or for arrays say worker.step(..., samples=32)."
+        "  Take them from worker.share(...), or say worker.count(32) before each step."
     )
+
+
+def test_samples_that_a_script_loads_by_itself_are_counted_when_it_says_so(tmp_path: Path) -> None:
+    text = """
+    for _ in range(2):
+        worker.count(3 + worker.rank)
+        worker.count(1)
+        worker.step({"w": w + worker.rank})
+    """
+    outcome = simulated(write(tmp_path, ARRAYS, text), 2, "allreduce")
+    assert (outcome.facts.steps, outcome.facts.samples) == ([2, 2], 18.0)
 
 
 def test_samples_of_skipped_steps_count_for_the_next(tmp_path: Path) -> None:

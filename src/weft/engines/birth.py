@@ -80,6 +80,13 @@ class Nursery:
             order = Order(num_workers, len(shared) + len(own))
             send_fds(self._end, msgspec.json.encode(order), [*shared, *own])
             pids = self._await(num_workers, check)
+        except BaseException:  # whoever was born meanwhile ends when its channel does
+            for channel, _ in channels:
+                channel.close()
+            for output, error in pipes:
+                os.close(output[0])
+                os.close(error[0])
+            raise
         finally:
             for _, channel in channels:
                 channel.close()

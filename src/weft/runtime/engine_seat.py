@@ -236,12 +236,16 @@ class EngineSeat:
                 self._write(self._open_saves[number])
         self._channel.send(self._conclude())
         self._expect(Finish)
+        self._say_goodbye()
 
     def _say_ended(self) -> None:
         """Let the other workers know."""
 
     def _conclude(self) -> Concluded:
         return Concluded(0.0 if self.rank == 0 else None, None)
+
+    def _say_goodbye(self) -> None:
+        """Let the others know that this process is about to end, and that nothing is wrong."""
 
     def fail(self, error: BaseException) -> None:
         """Tell the engine why this worker cannot go on."""

@@ -249,3 +249,7 @@ class LiveSeat(EngineSeat):
 
     def _conclude(self) -> Concluded:
         return self._built.conclude(self._wait, with_consensus=self.rank == 0)
+
+    def _say_goodbye(self) -> None:
+        self._lock.acquire()  # for good: the attendant must not drive what is closed
+        self._built.close()

@@ -70,6 +70,11 @@ class Plant:
         self._arena.words[self._arena.worker_line(self._arena.rank) + ENDED] = 1
         self.bells.ring_scripts()
 
+    def close(self) -> None:
+        """Take leave of the other processes: from now on they may end, and this one may."""
+        assert self._post.transport is not None
+        self._post.transport.close()
+
     def result(self, wait: Wait) -> ResultModel:
         """The run's result as it is now; fetches what lies in other processes."""
         if self.strategy.result is not Result.REPLICA:

@@ -286,8 +286,9 @@ def test_accumulated_micro_batches_are_one_big_batch_and_shared_once(
 @pytest.mark.parametrize("strategy", ["allreduce", "gossip"])
 def test_checkpointed_layers_train_as_others_do(tmp_path: Path, use_reentrant: bool, strategy: str) -> None:
     expected = simulated(write(tmp_path, TORCH, TORCH_JOIN, TORCH_TRAIN), 2, strategy)
-    inside = f"torch.utils.checkpoint.checkpoint(model, inputs.requires_grad_(), use_reentrant={use_reentrant})"
-    head = TORCH + "import torch.utils.checkpoint\n"
+    kept = f"checkpoint(model[:2], inputs.requires_grad_(), use_reentrant={use_reentrant})"
+    inside = f"checkpoint(model[2:], {kept}, use_reentrant={use_reentrant})"
+    head = TORCH + "from torch.utils.checkpoint import checkpoint\n"
     got = simulated(write(tmp_path, head, TORCH_JOIN, TORCH_TRAIN.replace("model(inputs)", inside)), 2, strategy)
     assert got.arrays is not None
     assert all((a == b).all() for a, b in zip(got.arrays, expected.arrays or (), strict=True))

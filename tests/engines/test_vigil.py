@@ -1,0 +1,78 @@
+"""The vigil over a run: silence, stopped processes, and runs in which nothing can happen any more."""
+
+import os
+
+from weft.core.errors import Deadlock, NodeLost
+from weft.engines.vigil import SILENT_S, STOPPED_S, STUCK_S, Vigil, process_state
+from weft.observe.status import Status
+
+
+def status(rank: int, step: int, *, is_waiting: bool = False, bytes_sent: int = 0) -> Status:
+    doing = "waits for the parameters of step 3 from worker 1" if is_waiting else "computes"
+    return Status(rank, 0.0, step, 0.0, None, 0.0, 0.0, 0.0, bytes_sent, 0, 0, None, doing, is_waiting)
+
+
+def test_a_process_that_the_system_has_stopped_is_given_up_soon() -> None:
+    vigil = Vigil(2)
+    for rank in range(2):
+        vigil.hear(status(rank, 3), 0.0)
+    vigil.hear(status(1, 3), STOPPED_S)
+    assert vigil.check(STOPPED_S + 0.1, {}, {0: "S", 1: "S"}) is None
+    assert vigil.check(STOPPED_S - 0.1, {}, {0: "T", 1: "S"}) is None
+    error = vigil.check(STOPPED_S + 0.1, {}, {0: "T", 1: "S"})
+    assert isinstance(error, NodeLost)
+    assert str(error).startswith("worker 0 stopped answering at step 3: its process is stopped.")
+
+
+def test_slow_steps_give_a_stopped_process_more_time() -> None:
+    vigil = Vigil(1)
+    vigil.hear(status(0, 0), 0.0)
+    vigil.hear(status(0, 1), 10.0)
+    assert vigil.check(10.0 + 49.0, {}, {0: "T"}) is None
+    assert isinstance(vigil.check(10.0 + 51.0, {}, {0: "T"}), NodeLost)
+
+
+def test_a_process_that_runs_but_says_nothing_is_given_up_after_long() -> None:
+    vigil = Vigil(1)
+    vigil.hear(status(0, 8), 0.0)
+    assert vigil.check(SILENT_S - 1, {}, {0: "R"}) is None
+    error = vigil.check(SILENT_S + 1, {}, {0: "R"})
+    assert str(error).startswith("worker 0 has said nothing for 31 s at step 8: it hangs.")
+
+
+def test_a_run_in_which_everybody_waits_and_nothing_moves_is_a_deadlock() -> None:
+    vigil, ended = Vigil(3), {1: object()}
+    for rank in range(3):
+        vigil.hear(status(rank, 4), 0.0)
+    for tick in range(1, 50):
+        for rank in (0, 2):
+            vigil.hear(status(rank, 4, is_waiting=True), tick / 10)
+        error = vigil.check(tick / 10, ended, {})
+        assert (error is not None) == (tick / 10 > STUCK_S)
+    assert isinstance(error, Deadlock)
+    assert "worker 0 (step 4) waits for the parameters of step 3 from worker 1" in str(error)
+    assert "ended: worker 1" in str(error)
+
+
+def test_a_run_with_traffic_or_with_somebody_who_computes_is_no_deadlock() -> None:
+    for moving in ({"bytes_sent": 1}, {"is_waiting": False}):
+        vigil = Vigil(2)
+        vigil.hear(status(0, 4), 0.0)
+        vigil.hear(status(1, 4), 0.0)
+        for tick in range(1, 50):
+            vigil.hear(status(0, 4, is_waiting=True), tick / 10)
+            changes = {"is_waiting": True, **moving}
+            changes["bytes_sent"] = tick * int(changes.get("bytes_sent", 0))
+            vigil.hear(status(1, 4, **changes), tick / 10)  # type: ignore[arg-type]
+            assert vigil.check(tick / 10, {}, {}) is None
+
+
+def test_workers_that_have_not_all_been_heard_of_are_not_judged() -> None:
+    vigil = Vigil(2)
+    vigil.hear(status(0, 0, is_waiting=True), 0.0)
+    assert vigil.check(STUCK_S + 1, {}, {}) is None
+
+
+def test_the_system_says_what_a_process_does() -> None:
+    assert process_state(os.getpid()) == "R"
+    assert process_state(2**30) == ""
