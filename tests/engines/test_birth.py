@@ -32,15 +32,13 @@ def test_workers_are_adopted_hear_their_channel_and_are_waited_for(tmp_path: Pat
     assert process_state(nursery._process.pid) == ""
 
 
-def test_a_nursery_that_ends_is_an_error_that_says_so(tmp_path: Path) -> None:
-    nursery = (
-        Nursery(tmp_path / "train.py", {**os.environ, "PYTHONPATH": "", "PYTHONHOME": str(tmp_path)})
-        if ((tmp_path / "train.py").write_text("")) is not None
-        else None
-    )
-    assert nursery is not None
-    with nursery, pytest.raises(NodeLost, match="their nursery ended with code 1"):
+def test_a_nursery_that_ends_is_an_error_that_says_so(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("")
+    nowhere = {**os.environ, "PYTHONHOME": str(tmp_path)}
+    with Nursery(script, nowhere) as nursery, pytest.raises(NodeLost, match="their nursery ended with code 1"):
         nursery.bear(1, [], lambda: None)
+    assert "Fatal Python error" in capfd.readouterr().err
 
 
 def test_waiting_for_workers_can_be_interrupted(tmp_path: Path) -> None:

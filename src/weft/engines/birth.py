@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -78,7 +79,8 @@ class Nursery:
         assert len(own) == OWN_FDS * num_workers
         try:
             order = Order(num_workers, len(shared) + len(own))
-            send_fds(self._end, msgspec.json.encode(order), [*shared, *own])
+            with suppress(OSError):  # a nursery that is gone says so below
+                send_fds(self._end, msgspec.json.encode(order), [*shared, *own])
             pids = self._await(num_workers, check)
         except BaseException:  # whoever was born meanwhile ends when its channel does
             for channel, _ in channels:
@@ -107,6 +109,8 @@ class Nursery:
                 raw = self._end.recv(1 << 10)
             except TimeoutError:
                 continue
+            except OSError:
+                raw = b""
             if not raw:
                 code = self._process.wait()
                 raise NodeLost(f"the workers could not be started: their nursery ended with code {code}.")
