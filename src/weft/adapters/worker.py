@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator
 from math import inf
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from weft.core.errors import CheckpointError, ConfigError
 from weft.core.seat import Number, Seat
@@ -107,11 +107,26 @@ class Worker:
         self._samples = 0.0
 
 
-def once_key(load: Callable[..., Any], args: tuple[Any, ...]) -> object:
-    """The same for the same function with the same values, whichever worker asks; code compares by value."""
+class OnceKey(NamedTuple):
+    """What is loaded: a function's code, which compares by value, and all values that it sees."""
+
+    code: object
+    closed_over: tuple[Any, ...]
+    defaults: tuple[Any, ...] | None
+    args: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        """The same in every process that runs the script: where the function stands, and its values."""
+        place = getattr(self.code, "co_firstlineno", 0)
+        name = getattr(self.code, "co_name", None) or getattr(self.code, "__qualname__", type(self.code).__name__)
+        return f"{name}, line {place}, {self.closed_over!r}, {self.defaults!r}, {self.args!r}"
+
+
+def once_key(load: Callable[..., Any], args: tuple[Any, ...]) -> OnceKey:
+    """The same for the same function with the same values, whichever worker asks."""
     code = getattr(load, "__code__", None)
     closed_over = tuple(cell.cell_contents for cell in getattr(load, "__closure__", None) or ())
-    key = (load if code is None else code, closed_over, getattr(load, "__defaults__", None), args)
+    key = OnceKey(load if code is None else code, closed_over, getattr(load, "__defaults__", None), args)
     try:
         hash(key)
     except TypeError as error:

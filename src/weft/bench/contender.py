@@ -32,6 +32,8 @@ class Contender:
     """One process, however many the work is for: a limit of the machine."""
     rival: str = ""
     """What ratios call it; of several contenders that are one rival, the faster counts."""
+    keeps_memory: bool = False
+    """Its allocator is set up as that of Weft's workers is."""
     missing: Callable[[], str] = can_run
     """Why it cannot run here, or nothing."""
 

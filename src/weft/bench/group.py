@@ -18,13 +18,13 @@ from weft.bench.contender import Contender, process
 from weft.bench.serving import Task
 from weft.bench.tether import tethered
 from weft.core.errors import NodeLost
+from weft.engines.surroundings import surroundings
 
 START_S_MAX = 120.0
 BLOCK_S_MAX = 120.0
 LEAVE_S_MAX = 5.0
 """How long processes may take to start, to run a block, and to leave once nobody needs them."""
 
-ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo"}
 POLL_S = 0.1
 LINES_SHOWN = 15
@@ -123,7 +123,7 @@ class Group:
                 stdin=subprocess.DEVNULL,
                 stdout=self._output,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **ONE_THREAD, **LOOPBACK},
+                env={**surroundings(os.environ, 1, keeps_memory=self.contender.keeps_memory), **LOOPBACK},
                 pass_fds=inherited,
                 start_new_session=True,
             )

@@ -17,6 +17,7 @@ THROUGHPUT = Benchmark(
         Contender("weft", TRAINING, launcher=weft_run),
         Contender("ddp", TRAINING),
         Contender("ddp-view", TRAINING, rival="ddp"),
+        Contender("ddp-kept", TRAINING, keeps_memory=True),
         Contender("nocomm", TRAINING),
     ),
     bars={

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from weft.adapters.torch.flat import Flat
+from weft.core.errors import ConfigError
 from weft.core.seat import Places
 
 ELEMENT_BY_ELEMENT = tuple(
@@ -108,6 +109,11 @@ class SlicedUpdate:
 
     def step(self) -> None:
         """Update this worker's stretch of every bucket."""
+        if len(self._optimizer.param_groups) != len(self._inner.param_groups):
+            raise ConfigError(
+                "the optimizer got a new group of parameters after its first step, which workers do not share.\n"
+                "  Add all groups before weft.join."
+            )
         for bucket, flags in enumerate(self._flags):
             if self._segments[bucket] and (bucket in self._by_tensor or not self._places.seen[bucket][flags].all()):
                 self._skip_unused(bucket)

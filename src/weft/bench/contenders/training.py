@@ -37,6 +37,7 @@ TOGETHER: dict[str, Callable[[Task, Workload], None]] = {
     "nocomm": alone,
     "ddp": ddp,
     "ddp-view": ddp_view,
+    "ddp-kept": ddp_view,
     "weft": joined,
 }
 
