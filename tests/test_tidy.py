@@ -28,6 +28,7 @@ WITHOUT_A_MIRROR = {
     "core/test_rules_of_the_vocabulary.py": "the thirteen rules of DESIGN.md section 2",
     "collectives/test_sums.py": "all collectives, by what they add up to",
     "adapters/torch/test_traps.py": "traps of real torch scripts, whichever file they concern",
+    "adapters/torch/test_real_face.py": "torch scripts on real workers, whichever file they concern",
     "cli/test_bad_input.py": "the issue's list of bad input, through the command line",
 }
 UNFINISHED = ("TO" + "DO", "FIX" + "ME", "XX" + "X")

@@ -86,13 +86,13 @@ class Stranger(Heard):
 
     def _knock(self, port: int, said: bytes) -> None:
         self.num_knocks += 1
-        with socket.create_connection(("127.0.0.1", port), timeout=10.0) as sock:
+        with socket.create_connection(("127.0.0.1", port), timeout=5.0) as sock:
             try:
                 sock.sendall(said)
                 sock.shutdown(socket.SHUT_WR)
                 while sock.recv(4096):
                     pass
-            except ConnectionError:  # it was refused before it had said everything
+            except OSError:  # it was refused before it had said everything
                 return
 
 
@@ -104,7 +104,7 @@ def trained(folder: Path, heard: Heard, strategy: str) -> tuple[list[np.ndarray]
     return [np.load(folder / f"{rank}.npy") for rank in range(NUM_WORKERS)], outcome.to_json()["refused"]
 
 
-@pytest.mark.parametrize(("strategy", "seed"), [("allreduce", 0), ("ps", 1), ("gossip", 2)])
+@pytest.mark.parametrize(("strategy", "seed"), [("allreduce", 0), ("gossip", 1)])
 def test_strangers_are_refused_and_counted_and_the_result_is_that_of_the_undisturbed_run(
     strategy: str, seed: int, tmp_path: Path
 ) -> None:
@@ -117,7 +117,9 @@ def test_strangers_are_refused_and_counted_and_the_result_is_that_of_the_undistu
     disturbed, refused = trained(tmp_path / "disturbed", stranger, strategy)
     assert stranger.num_knocks > 100
     assert refused == stranger.num_knocks
-    assert all(np.array_equal(a, b) for a, b in zip(disturbed, expected, strict=True))
+    # neighbours' values are added in the order in which they come
+    tolerance = 0.0 if strategy == "allreduce" else 1e-12
+    assert all(np.allclose(a, b, tolerance, tolerance) for a, b in zip(disturbed, expected, strict=True))
 
 
 def test_the_frames_that_strangers_send_would_be_valid_ones_of_a_worker() -> None:

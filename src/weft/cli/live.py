@@ -54,6 +54,7 @@ class LiveView:
         self._progress = Progress(num_workers)
         self._began_s = clock()
         self._shown_s = 0.0
+        self._has_begun = False
         self._lines: list[Text] = []
         self._live: Live | None = None
         if errors.is_terminal and not errors.is_dumb_terminal:
@@ -65,6 +66,7 @@ class LiveView:
         self._began_s = self._clock()
         if self._live is not None:
             self._live.start()
+            self._draw()
         return self
 
     def __exit__(
@@ -82,6 +84,9 @@ class LiveView:
 
     def update(self, status: Status) -> None:
         """What a worker told about itself."""
+        if not self._has_begun:  # times are those of the training; how long it took to start is another matter
+            self._has_begun = True
+            self._began_s, self._shown_s = self._clock(), 0.0
         self._progress.update(status, self.elapsed_s)
         self.tick()
 
@@ -151,7 +156,7 @@ def live_table(progress: Progress, now_s: float, title: str, width: int, rows_ma
     """
     total = progress.total(now_s)
     if total is None:
-        return Text(f"{title}  {_seconds(now_s)}  waiting for the workers to join".lstrip(), style="dim")
+        return Text(f"{title}  {_seconds(now_s)}  starting the workers".lstrip(), style="dim")
     workers = progress.workers(now_s)
     lines = [Text(), Text(_row("worker", *COLUMNS, ""), style="bold"), Text("─" * width, style="dim")]
     for worker in workers[:rows_max]:

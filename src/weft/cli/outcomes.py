@@ -18,13 +18,27 @@ CLOSE = 1.05
 Row = dict[str, Any]
 Column = tuple[str, Callable[[Row], str]]
 
+UNKNOWN = "-"
+"""For what nobody has measured: the inner life of a baseline."""
+
+
+def known(key: str, say: Callable[[Any], str]) -> Callable[[Row], str]:
+    """A cell that says a value, or that it is not known."""
+    return lambda row: UNKNOWN if row[key] is None else say(row[key])
+
+
 PACE: Column = ("samples/s", lambda row: f"{row['samples_per_s']:,.0f}")
 TRAFFIC: list[Column] = [
-    ("bytes\nsent", lambda row: human_bytes(row["bytes_sent"])),
-    ("time\nwaiting", lambda row: f"{100 * abs(row['waiting_fraction']):.0f} %"),
+    ("bytes\nsent", known("bytes_sent", human_bytes)),
+    ("time\nwaiting", known("waiting_fraction", lambda share: f"{100 * abs(share):.0f} %")),
 ]
 AGES: list[Column] = [
-    ("staleness\nmean / max", lambda row: f"{row['staleness_mean']:.1f} / {row['staleness_max']:.0f}")
+    (
+        "staleness\nmean / max",
+        lambda row: (
+            UNKNOWN if row["staleness_mean"] is None else f"{row['staleness_mean']:.1f} / {row['staleness_max']:.0f}"
+        ),
+    )
 ]
 DISTANCE: list[Column] = [
     ("consensus\ndistance", lambda row: told(row["consensus"], ".1e") if row["consensus"] != 0 else "0")

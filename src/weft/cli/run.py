@@ -13,8 +13,9 @@ from weft.cli.screen import errors
 from weft.config.options import set_options, with_parameters
 from weft.config.registry import expanded
 from weft.config.settings import Settings
-from weft.core.errors import ConfigError
+from weft.core.errors import ConfigError, WeftError
 from weft.engines.birth import Nursery
+from weft.engines.conversation import DEFAULT_STRATEGY
 from weft.engines.environment import settings_of
 from weft.engines.local import LocalJob, Watcher, nursery_of, run_local
 from weft.engines.local_outcome import LocalOutcome
@@ -71,9 +72,12 @@ def run(
         options=options,
         checks_replay=check_replay,
     )
-    jobs = [job.with_strategy(text and with_parameters(text, parameters)) for text in expanded(settings.strategy)]
+    texts = expanded(settings.strategy if settings.strategy or not parameters else (DEFAULT_STRATEGY,))
+    jobs = [job.with_strategy(text and with_parameters(text, parameters)) for text in texts]
     outcomes = _run_all(jobs if baseline is None else [*jobs, job.under(baseline)])
     show_runs([outcome.to_json() for outcome in outcomes])
+    if outcomes[-1].was_stopped:
+        errors.print(f"stopped early, as asked, after {max(w.step for w in outcomes[-1].workers)} steps", markup=False)
     if json_file is not None:
         json_file.write_text(json.dumps([outcome.to_json() for outcome in outcomes], indent=1) + "\n")
     if check_replay:
@@ -85,7 +89,12 @@ def _run_all(jobs: list[LocalJob]) -> list[LocalOutcome]:
     outcomes: list[LocalOutcome] = []
     with nursery_of(jobs[0]) as nursery:
         for number, job in enumerate(jobs, 1):
-            outcomes.append(_run(job, number, len(jobs), nursery))
+            try:
+                outcomes.append(_run(job, number, len(jobs), nursery))
+            except WeftError:
+                if outcomes:  # what has been run is not lost because the next one fails
+                    show_runs([outcome.to_json() for outcome in outcomes])
+                raise
             if outcomes[-1].was_stopped:
                 break
     return outcomes

@@ -1,18 +1,18 @@
 """Real runs on the screen when they are over: every worker of one, or a row for each of several."""
 
-from weft.cli.outcomes import AGES, PACE, TRAFFIC, WIDE, Column, Row, duration, in_words, reported, table
+from weft.cli.outcomes import AGES, PACE, TRAFFIC, WIDE, Column, Row, duration, in_words, known, reported, table
 from weft.cli.screen import human_bytes, human_seconds, screen
 
 STEPS: list[Column] = [
     ("steps", lambda row: f"{row['steps']:,}"),
     ("samples", lambda row: f"{row['samples']:,.0f}"),
 ]
-STALENESS: Column = ("mean\nstaleness", lambda row: f"{row['staleness_mean']:.1f}")
+STALENESS: Column = ("mean\nstaleness", known("staleness_mean", lambda age: f"{age:.1f}"))
 PID: Column = ("pid", lambda row: str(row["pid"]))
 NOTEWORTHY = 0.1
 """Shares of waiting time that differ by less are about the same."""
 
-COPIES: Column = ("copies", lambda row: f"{row['copies']:,}")
+COPIES: Column = ("copies", known("copies", lambda number: f"{number:,}"))
 
 
 def show_runs(rows: list[Row]) -> None:
@@ -50,6 +50,9 @@ def compare_runs(rows: list[Row]) -> None:
 
 def waiting_in_words(rows: list[Row]) -> str:
     """Who let its workers wait most and least, if that differs."""
+    rows = [row for row in rows if row["waiting_fraction"] is not None]
+    if not rows:
+        return ""
     least, most = (choose(rows, key=lambda row: row["waiting_fraction"]) for choose in (min, max))
     if most["waiting_fraction"] - least["waiting_fraction"] < NOTEWORTHY:
         return ""
@@ -60,6 +63,8 @@ def waiting_in_words(rows: list[Row]) -> str:
 
 
 def _total(row: Row) -> str:
+    if row["bytes_sent"] is None:
+        return f"In all: {row['samples']:,.0f} samples in {human_seconds(row['wall_s'])}."
     return (
         f"In all: {row['samples']:,.0f} samples in {human_seconds(row['wall_s'])}, "
         f"{row['samples_per_s']:,.0f} samples/s, {human_bytes(row['bytes_sent'])} sent, "

@@ -9,7 +9,6 @@ from weft.core import errors
 from weft.core.errors import ConfigError, NodeLost, WeftError
 from weft.observe.status import Status
 from weft.runtime.channel import Failed, Halted
-from weft.runtime.engine_seat import HALT_EXIT_CODE
 
 SECOND_HAND = ("NodeLost", "TransportError")
 """Errors by which a worker says that another one is gone."""
@@ -23,6 +22,8 @@ class Suspect(Protocol):
     failed: Failed | None
     halted: Halted | None
     is_alive: bool
+    has_finished: bool
+    """It has said its last word: its script ended well, and everything was concluded."""
 
     @property
     def exit_code(self) -> int | None: ...
@@ -34,11 +35,21 @@ class Suspect(Protocol):
 S = TypeVar("S", bound=Suspect)
 
 
+def is_silent_death(worker: Suspect) -> bool:
+    """A process has ended that has neither finished, nor said why it could not, nor been told to end."""
+    return not (worker.is_alive or worker.has_finished or worker.failed is not None or worker.halted is not None)
+
+
+def _is_second_hand(failed: Failed) -> bool:
+    """It says that another worker is gone; a script's own errors, whatever their names, come with a traceback."""
+    return failed.error in SECOND_HAND and not failed.traceback
+
+
 def blame(workers: Sequence[S]) -> S | None:
     """Who died without a word; else who failed at first hand; else who failed."""
-    silent = [w for w in workers if not w.is_alive and w.failed is None and w.exit_code not in (0, HALT_EXIT_CODE)]
+    silent = [w for w in workers if is_silent_death(w)]
     failed = [w for w in workers if w.failed is not None]
-    first_hand = [w for w in failed if w.failed is not None and w.failed.error not in SECOND_HAND]
+    first_hand = [w for w in failed if w.failed is not None and not _is_second_hand(w.failed)]
     return next(iter([*silent, *first_hand, *failed]), None)
 
 
@@ -53,20 +64,22 @@ def describe(guilty: Suspect, workers: Sequence[Suspect]) -> WeftError:
         return NodeLost(
             "\n".join([f"{name} stopped at step {step}: {cause}.", *waiting, f"  {_advice(guilty.exit_code)}"])
         )
-    kind = getattr(errors, failed.error, None)
-    if isinstance(kind, type) and issubclass(kind, ConfigError):
+    if failed.traceback:
+        text = f"{name} raised {failed.error} at step {failed.step}: {failed.text}"
+        lost = NodeLost("\n".join([text, *waiting]))
+        lost.traceback = failed.traceback
+        return lost
+    kind = getattr(errors, failed.error, WeftError)
+    assert issubclass(kind, WeftError)
+    if issubclass(kind, ConfigError):
         return kind(failed.text)
-    if isinstance(kind, type) and issubclass(kind, WeftError):
-        return kind("\n".join([f"{name} failed at step {failed.step}: {failed.text}", *waiting]))
-    lost = NodeLost("\n".join([f"{name} raised {failed.error} at step {failed.step}: {failed.text}", *waiting]))
-    lost.traceback = failed.traceback
-    return lost
+    return kind("\n".join([f"{name} failed at step {failed.step}: {failed.text}", *waiting]))
 
 
 def _was_waiting(worker: Suspect) -> list[str]:
     """What a worker waited for when it was told to end, or noticed by itself that another one was gone."""
     halted, failed = worker.halted, worker.failed
-    if halted is None and failed is not None and failed.error in SECOND_HAND:
+    if halted is None and failed is not None and _is_second_hand(failed):
         halted = Halted(failed.step, failed.doing)
     return (
         []

@@ -43,6 +43,17 @@ class Loading:
     form: bytes | None = None
 
 
+@dataclass
+class Meeting:
+    """The n-th report, or the n-th save, of all workers: who has come, and who is to do it."""
+
+    epoch: int
+    has_callables: bool
+    came: dict[int, Message] = field(default_factory=dict)
+    is_decided: bool = False
+    evaluated: dict[str, float] | None = None
+
+
 class Conversation:
     """Everything the workers of a run ask and tell, apart from how they do."""
 
@@ -66,8 +77,10 @@ class Conversation:
         self._global_batch = global_batch
         self._baseline = baseline
         self._joined: dict[int, Joined] = {}
-        self._reports: dict[int, dict[int, Reported]] = {}
-        self._saves: dict[int, set[int]] = {}
+        self._reports: dict[int, Meeting] = {}
+        self._saves: dict[int, Meeting] = {}
+        self._is_alike = num_workers == 1 or baseline is not None
+        """All workers' models are equal at all times."""
         self._loading: dict[str, Loading] = {}
         self._once_stop = 0
         self.ended: dict[int, Ended] = {}
@@ -76,7 +89,6 @@ class Conversation:
         self.label = strategy or ""
         self.on_report: Callable[[int, dict[str, float]], None] = lambda epoch, numbers: None
         self._began = self._over = 0.0
-        self._numbers: dict[int, dict[str, float]] = {}
 
     @property
     def has_begun(self) -> bool:
@@ -87,6 +99,11 @@ class Conversation:
     def run_s(self) -> float:
         """From when all had joined until all scripts had ended."""
         return self._over - self._began
+
+    @property
+    def so_far_s(self) -> float:
+        """Since all had joined."""
+        return time.perf_counter() - self._began if self.has_begun else 0.0
 
     @property
     def is_over(self) -> bool:
@@ -104,7 +121,7 @@ class Conversation:
         elif isinstance(message, Reported):
             self._report(rank, message)
         elif isinstance(message, Evaluated):
-            self._tell_report(message.number, message.epoch, message.numbers)
+            self._evaluate(message)
         elif isinstance(message, Saves):
             self._save(rank, message)
         elif isinstance(message, OnceAsked):
@@ -134,7 +151,9 @@ class Conversation:
         if text is None:
             text = DEFAULT_STRATEGY
         if text != OWN:
-            strategy_of(text).graph(self._num_workers)
+            built = strategy_of(text)
+            built.graph(self._num_workers)
+            self._is_alike = self._is_alike or built.keeps_replicas_equal
         self.label = self._baseline or text or "the script's own"
         named = f"{text} | {self._collective}" if self._collective else text
         ports = [self._joined[other].port for other in range(self._num_workers)]
@@ -150,32 +169,42 @@ class Conversation:
 
     def _report(self, rank: int, message: Reported) -> None:
         """Numbers are averaged over the workers; callables are run by the last one, on the result model."""
-        reports = self._reports.setdefault(message.number, {})
-        reports[rank] = message
-        is_last = len(reports) == self._num_workers
+        meeting = self._reports.setdefault(message.number, Meeting(message.epoch, bool(message.callables)))
+        meeting.came[rank] = message
         if message.callables:
-            self._send(rank, Decided(is_last))
-        if is_last:
-            del self._reports[message.number]
-            self._average(message.number, reports)
-            if not message.callables:
-                self._tell_report(message.number, message.epoch, {})
+            self._send(rank, Decided(self._decides(meeting)))
+        for number in sorted(self._reports):
+            # a worker that reports again has not waited for those that never did
+            is_passed = number < message.number and rank in self._reports[number].came
+            self._tell_report(number, even_if_some_lack=is_passed and self._is_alike)
 
-    def _average(self, number: int, reports: dict[int, Reported]) -> None:
-        names = dict.fromkeys(name for report in reports.values() for name in report.numbers)
-        told = {n: [report.numbers[n] for report in reports.values() if n in report.numbers] for n in names}
-        self._numbers[number] = {name: sum(values) / len(values) for name, values in told.items()}
+    def _decides(self, meeting: "Meeting") -> bool:
+        """The first to come if all models are alike, else the last, who finds everybody's work done."""
+        chosen = not meeting.is_decided and (self._is_alike or len(meeting.came) == self._num_workers)
+        meeting.is_decided = meeting.is_decided or chosen
+        return chosen
 
-    def _tell_report(self, number: int, epoch: int, evaluated: dict[str, float]) -> None:
-        self.on_report(epoch, {**self._numbers.pop(number, {}), **evaluated})
+    def _tell_report(self, number: int, *, even_if_some_lack: bool = False) -> None:
+        meeting = self._reports[number]
+        if len(meeting.came) < self._num_workers and not even_if_some_lack:
+            return
+        if meeting.has_callables and meeting.evaluated is None:
+            return
+        del self._reports[number]
+        reports = [message for message in meeting.came.values() if isinstance(message, Reported)]
+        names = dict.fromkeys(name for report in reports for name in report.numbers)
+        told = {n: [report.numbers[n] for report in reports if n in report.numbers] for n in names}
+        means = {name: sum(values) / len(values) for name, values in told.items()}
+        self.on_report(meeting.epoch, {**means, **(meeting.evaluated or {})})
+
+    def _evaluate(self, message: Evaluated) -> None:
+        self._reports[message.number].evaluated = message.numbers
+        self._tell_report(message.number, even_if_some_lack=len(self.ended) == self._num_workers)
 
     def _save(self, rank: int, message: Saves) -> None:
-        savers = self._saves.setdefault(message.number, set())
-        savers.add(rank)
-        is_last = len(savers) == self._num_workers
-        if is_last:
-            del self._saves[message.number]
-        self._send(rank, Decided(is_last))
+        meeting = self._saves.setdefault(message.number, Meeting(0, True))
+        meeting.came[rank] = message
+        self._send(rank, Decided(self._decides(meeting)))
 
     def _ask_once(self, rank: int, message: OnceAsked) -> None:
         loading = self._loading.get(message.key)
@@ -199,10 +228,14 @@ class Conversation:
         if len(self.ended) < self._num_workers:
             return
         self._over = time.perf_counter()
-        open_reports = [number for number in sorted(self._reports) if 0 in self._reports[number]]
-        for number in open_reports:
-            self._average(number, self._reports[number])
-        self._to_all(Finish(open_reports, [number for number in sorted(self._saves) if 0 in self._saves[number]]))
+        for number in sorted(self._reports):
+            self._tell_report(number, even_if_some_lack=True)
+        self._to_all(Finish(_left_to_worker_0(self._reports), _left_to_worker_0(self._saves)))
+
+
+def _left_to_worker_0(meetings: dict[int, Meeting]) -> list[int]:
+    """What nobody has done because not everybody came; worker 0 does it in the end if it came."""
+    return [number for number, meeting in sorted(meetings.items()) if not meeting.is_decided and 0 in meeting.came]
 
 
 def check_layouts(rank: int, first: list[str], mine: list[str]) -> None:

@@ -18,7 +18,7 @@ from weft.config.options import Options
 from weft.config.registry import strategy as strategy_of
 from weft.core.errors import ConfigError, TransportError, WeftError, did_you_mean
 from weft.engines.birth import Nursery, Process
-from weft.engines.blame import blame, describe
+from weft.engines.blame import blame, describe, is_silent_death
 from weft.engines.conversation import DEFAULT_STRATEGY, Conversation
 from weft.engines.job import check_job
 from weft.engines.local_outcome import LocalOutcome
@@ -26,7 +26,19 @@ from weft.engines.output import Output
 from weft.engines.surroundings import surroundings
 from weft.engines.vigil import Vigil, process_state
 from weft.observe.status import Status
-from weft.runtime.channel import Channel, Descriptors, Failed, Halt, Halted, Job, LeaveAt, Message, StepAsked, StepTold
+from weft.runtime.channel import (
+    Channel,
+    Concluded,
+    Descriptors,
+    Failed,
+    Halt,
+    Halted,
+    Job,
+    LeaveAt,
+    Message,
+    StepAsked,
+    StepTold,
+)
 from weft.runtime.wires import SHM, TRANSPORTS
 from weft.transports.bells import NUM_BELLS
 
@@ -35,6 +47,8 @@ HALT_GRACE_S = 1.0
 BLAME_GRACE_S = 0.1
 """How long to look for a cause behind an error that may be another worker's fault."""
 BASELINES = ("ddp",)
+CURVE_POINTS_MAX = 4096
+"""A long run keeps every other point, again and again."""
 MEMORIES = ("arena", "rings", "initial", "once")
 
 
@@ -79,8 +93,7 @@ class LocalJob:
                     f"--slow {worker}:{factor:g} wants a worker from 0 to {self.num_workers - 1} "
                     "and a factor of at least 1.\n  Write e.g. --slow 0:4."
                 )
-        if self.strategy is not None:
-            strategy_of(self.strategy, self.collective).graph(self.num_workers)
+        strategy_of(self.strategy or DEFAULT_STRATEGY, self.collective).graph(self.num_workers)
 
     @property
     def label(self) -> str:
@@ -137,6 +150,7 @@ class Worker:
         self.halted: Halted | None = None
         self.step_told: int | None = None
         self.is_alive = True
+        self.has_finished = False
 
     @property
     def pid(self) -> int:
@@ -154,7 +168,6 @@ class Launch:
         self._job = job
         self._bear = bear
         self._watcher = watcher
-        self._began = time.perf_counter()
         self._selector = selectors.DefaultSelector()
         self._descriptors: list[int] = []
         self._workers: list[Worker] = []
@@ -234,6 +247,7 @@ class Launch:
             )
 
     def _check_interrupts(self) -> None:
+        self._watcher.on_turn()
         if self._num_interrupts:
             raise KeyboardInterrupt
 
@@ -276,6 +290,7 @@ class Launch:
             elif isinstance(message, StepTold):
                 worker.step_told = message.step
             else:
+                worker.has_finished = isinstance(message, Concluded) or worker.has_finished
                 try:
                     self._conversation.hear(worker.rank, message)
                 except WeftError as error:
@@ -292,16 +307,16 @@ class Launch:
         self._watcher.on_status(status)
         if status.loss is not None:
             samples = sum(w.status.samples for w in self._workers if w.status is not None)
-            wall_s = time.perf_counter() - self._began
-            self._curve.append({"wall_s": wall_s, "samples": samples, "loss": status.loss})
+            self._curve.append({"wall_s": self._conversation.so_far_s, "samples": samples, "loss": status.loss})
+            if len(self._curve) >= CURVE_POINTS_MAX:
+                self._curve = self._curve[::2]
 
     def _states(self) -> dict[int, str]:
         """What the system says of each process: 'R', 'S', 'T', ..."""
         return {worker.rank: process_state(worker.pid) for worker in self._workers if worker.is_alive}
 
     def _take_report(self, epoch: int, numbers: dict[str, float]) -> None:
-        wall_s = time.perf_counter() - self._began
-        self._reports.append({"epoch": epoch, "wall_s": wall_s, **numbers})
+        self._reports.append({**numbers, "epoch": epoch, "wall_s": self._conversation.so_far_s})
         self._watcher.on_report(epoch, numbers)
 
     def _bury(self, worker: Worker) -> None:
@@ -314,7 +329,7 @@ class Launch:
 
     def _guilty(self) -> Worker | None:
         """The worker because of which the run has failed, if it has."""
-        if not any(w.failed or (not w.is_alive and w.exit_code) for w in self._workers):
+        if not any(worker.failed or is_silent_death(worker) for worker in self._workers):
             return None
         deadline = time.perf_counter() + BLAME_GRACE_S  # others may have noticed a death before its pidfd was looked at
         while time.perf_counter() < deadline and any(worker.is_alive for worker in self._workers):
@@ -355,6 +370,7 @@ class Launch:
         if self._num_interrupts > 1 or not self._conversation.has_begun:
             self._kill()
             self._drain()
+            self._watcher.on_tell("stopped at once; what was not saved is lost")
             raise KeyboardInterrupt
         if not self._asked_to_leave:
             self._asked_to_leave = True
@@ -379,6 +395,7 @@ class Launch:
             self._curve,
             self._conversation.concluded[0].consensus,
             [line for _, c in sorted(self._conversation.concluded.items()) for line in c.replay or ()],
+            self._job.baseline is None,
             self._asked_to_leave,
         )
 

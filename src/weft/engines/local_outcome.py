@@ -7,6 +7,7 @@ from weft.engines.outcome import finite
 from weft.observe.status import Status
 
 POINTS_MAX = 200
+UNKNOWN_OF_BASELINES = ("bytes_sent", "copies", "refused", "staleness_mean", "staleness_max", "waiting_fraction")
 
 
 @dataclass
@@ -24,6 +25,8 @@ class LocalOutcome:
     consensus: float | None
     replay: list[str]
     """Where peers answered the recorded events differently; empty when the run can be replayed."""
+    is_measured: bool = True
+    """False for a baseline, of whose inner life nothing is known."""
     was_stopped: bool = False
     """Somebody asked the run to end early."""
 
@@ -53,6 +56,8 @@ class LocalOutcome:
             "reports": self.reports,
             "per_worker": [self._row(*each) for each in zip(self.workers, self.pids, strict=True)],
         }
+        if not self.is_measured:
+            told.update(dict.fromkeys(UNKNOWN_OF_BASELINES))
         return {name: finite(value) for name, value in told.items()}
 
     def _row(self, status: Status, pid: int) -> dict[str, Any]:
@@ -62,7 +67,7 @@ class LocalOutcome:
             "seconds": status.time_s,
             "steps": status.step,
             "samples": status.samples,
-            "samples_per_s": status.samples / self.wall_s if self.wall_s else 0.0,
+            "samples_per_s": status.samples / status.time_s if status.time_s else 0.0,
             "waiting_fraction": self._fraction(status.waiting_s),
             "staleness_mean": status.staleness_mean,
             "staleness_max": status.staleness_max,

@@ -1,5 +1,6 @@
 """The process of one worker: takes its seat, runs the user's script, tells the launcher how it went."""
 
+import os
 import random
 import runpy
 import signal
@@ -13,12 +14,14 @@ import numpy as np
 
 from weft.core.seat import sit
 from weft.engines.seats import seat_of
+from weft.lifeline import die_with_parent
 from weft.runtime.channel import Channel, Descriptors, Job
 
 
 def main(channel_fd: int, shared: Sequence[int]) -> None:
     """Run the worker whose channel this is, with what it shares with others; the exit code is 0 when all went well."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the launcher decides how Ctrl-C ends a run
+    os.register_at_fork(after_in_child=die_with_parent)  # a loader's processes end with the worker, however it ends
     channel = Channel(socket.socket(fileno=channel_fd))
     job = next(iter(channel.receive(wait=True)))
     assert isinstance(job, Job)

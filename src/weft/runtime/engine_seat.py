@@ -129,6 +129,11 @@ class EngineSeat:
         """One sentence: what this worker needs to go on."""
         return "the other workers to join" if self._welcome is None else "the engine"
 
+    def _check_over(self) -> None:
+        """End a loop of the script's own, which no share has ended."""
+        if self._step == self.steps_max:
+            raise SystemExit(0)
+
     def _stretch(self) -> None:
         """Make the iteration take as long as on a machine that is so many times slower."""
         if self.job.slow > 1:
@@ -172,11 +177,13 @@ class EngineSeat:
         self._channel.send(ReportedMessage(number, epoch, plain, callables))
         if callables and self._expect(Decided).is_yours:
             self._evaluate(number)
+        elif self.rank:  # worker 0 may be asked for it at the end
+            del self._open_reports[number]
         self._computing_since = time.thread_time()
 
     def _evaluate(self, number: int) -> None:
         """Run a report's callables on the result model."""
-        epoch, numbers = self._open_reports[number]
+        epoch, numbers = self._open_reports.pop(number)
         functions = {name: value for name, value in numbers.items() if callable(value)}
         told = self._on_result(lambda: {name: float(function()) for name, function in functions.items()})
         self._channel.send(Evaluated(number, epoch, told))
@@ -203,7 +210,11 @@ class EngineSeat:
         answer = self._expect(OnceAnswer)
         if answer.form is not None:
             return self._sharing.load(self.job.descriptors.once, answer.form) if answer.form else load()
-        value = load()
+        try:
+            value = load()
+        except BaseException:  # the others shall see for themselves, rather than wait
+            self._channel.send(OnceLoaded(name, b"", answer.start))
+            raise
         form, stop = self._sharing.store(self.job.descriptors.once, answer.start, value)
         self._channel.send(OnceLoaded(name, form, stop))
         return value

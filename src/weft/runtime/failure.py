@@ -1,8 +1,8 @@
 """How a worker's end is told: its error, its own traceback without Weft's frames, what it was doing."""
 
 import os
-import traceback
 from pathlib import Path
+from traceback import StackSummary, TracebackException
 
 from weft.core.errors import WeftError
 from weft.runtime.channel import Failed
@@ -12,11 +12,28 @@ PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
 
 def failure(error: BaseException, step: int, doing: str) -> Failed:
     """What to tell the engine. An error of Weft's own explains itself; a script's needs its traceback."""
-    told = ""
-    if not isinstance(error, WeftError):
-        frames = [
-            f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith((PACKAGE, "<frozen"))
-        ]
-        lines = ["Traceback (most recent call last):\n", *traceback.format_list(frames)]
-        told = "".join([*lines, *traceback.format_exception_only(type(error), error)]).rstrip()
-    return Failed(type(error).__name__, str(error), told, step, doing)
+    told = TracebackException.from_exception(error)
+    _leave_out_our_frames(told)
+    lines = "" if isinstance(error, WeftError) else "".join(told.format()).rstrip()
+    try:
+        text = str(error)
+    except Exception:  # a script's own error may not even be able to say what it is
+        text = "(it cannot say what)"
+    return Failed(type(error).__name__, _sayable(text), _sayable(lines), step, doing)
+
+
+def _leave_out_our_frames(told: TracebackException) -> None:
+    """Show the script's frames only, of this error and of those behind it; all of them if none is the script's."""
+    chain: list[TracebackException | None] = [told]
+    while chain:
+        each = chain.pop()
+        if each is None:
+            continue
+        theirs = [frame for frame in each.stack if not frame.filename.startswith((PACKAGE, "<frozen"))]
+        each.stack = StackSummary.from_list(theirs or each.stack)
+        chain += [each.__cause__, each.__context__]
+
+
+def _sayable(text: str) -> str:
+    """File names may hold bytes that are no text."""
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -9,7 +9,7 @@ from typing import Any
 
 from weft.core.errors import ConfigError
 from weft.core.events import EpochFinished, GradientReady, StepFinished
-from weft.core.names import Result
+from weft.core.names import PARAMS, Result
 from weft.core.seat import Replica, Reported
 from weft.core.strategy import Strategy
 from weft.runtime.attendant import Attendant
@@ -109,8 +109,7 @@ class LiveSeat(EngineSeat):
         self._built.driver.deliver(self._built.worker, GradientReady(self._step, bucket, samples))
 
     def backward_finished(self, samples: float) -> None:
-        if self._step == self.steps_max:  # a loop of the script's own, which no share has ended
-            raise SystemExit(0)
+        self._check_over()
         self._stretch()
         with self._driving() as plant:
             for bucket in plant.world.trainable:
@@ -118,6 +117,8 @@ class LiveSeat(EngineSeat):
                     self._give(bucket, samples)
             self._given.clear()
             self._wait(lambda: not plant.worker.peer.holds_user)
+            if plant.strategy.keeps_replicas_equal:  # what was reduced besides (buffers, a loss) is the script's now
+                plant.worker.store.settle_shadows()
 
     def step_finished(self, samples: float, loss: float | None) -> None:
         with self._driving() as plant:
@@ -166,8 +167,8 @@ class LiveSeat(EngineSeat):
         self._waiting.pause(has_news, due_s)
         if self._waiting.has_slept:
             self._listen()
-            if self._plant is not None and self._plant.driver.reduce is not None:
-                self._plant.driver.reduce.check_alive()
+            if self._plant is not None:
+                self._plant.check_alive()
             self._tell(self.waiting_for())
 
     def _drive_for_script(self) -> float | None:
@@ -196,9 +197,7 @@ class LiveSeat(EngineSeat):
         """One sentence: what this worker needs to go on."""
         if self._plant is None:
             return "the other workers to join"
-        reduce = self._plant.driver.reduce
-        names = [] if reduce is None else [f"worker {worker}" for worker in reduce.waits_for()]
-        return self._plant.worker.peer.waiting_for() + (f" ({', '.join(names)})" if names else "")
+        return self._plant.waiting_for()
 
     def report(self, epoch: int, numbers: Reported) -> None:
         self.settle()
@@ -237,7 +236,10 @@ class LiveSeat(EngineSeat):
         super().save(path)
 
     def _write(self, path: str) -> None:
-        arrays = self._result_arrays()
+        if self._built.strategy.result is Result.REPLICA:
+            arrays = [self._replica.array(PARAMS, bucket) for bucket in range(len(self._replica.buckets))]
+        else:
+            arrays = self._result_arrays()
         with self._lock:
             self._replica.save(path, arrays)
 

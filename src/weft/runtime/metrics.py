@@ -1,6 +1,7 @@
 """What a worker counts of itself, and when it tells."""
 
 import time
+from collections import deque
 from typing import TYPE_CHECKING
 
 from weft.observe.status import Status
@@ -9,6 +10,8 @@ if TYPE_CHECKING:
     from weft.runtime.plant import Plant
 
 TELL_EVERY_S = 0.1
+LOSSES_MAX = 20
+"""The loss that is told is the mean over so many steps: that of one small batch says little."""
 
 
 class Metrics:
@@ -20,7 +23,7 @@ class Metrics:
         self._told = self._began
         self._step = 0
         self._samples = 0.0
-        self._loss: float | None = None
+        self._losses: deque[float] = deque(maxlen=LOSSES_MAX)
         self._waiting_s = 0.0
         self._staleness = (0.0, 0.0)
         self._bytes_sent = 0
@@ -30,7 +33,8 @@ class Metrics:
     def step(self, samples: float, loss: float | None) -> None:
         self._step += 1
         self._samples += samples
-        self._loss = self._loss if loss is None else loss
+        if loss is not None:
+            self._losses.append(loss)
 
     def is_due(self) -> bool:
         """True some times a second."""
@@ -57,7 +61,7 @@ class Metrics:
             time_s=time.perf_counter() - self._began,
             step=self._step,
             samples=self._samples,
-            loss=self._loss,
+            loss=sum(self._losses) / len(self._losses) if self._losses else None,
             waiting_s=self._waiting_s,
             staleness_mean=self._staleness[0],
             staleness_max=self._staleness[1],

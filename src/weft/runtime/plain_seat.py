@@ -34,6 +34,7 @@ class PlainSeat(EngineSeat):
         pass
 
     def step_finished(self, samples: float, loss: float | None) -> None:
+        self._check_over()
         if self._replica.buckets:
             step_alone(self._replica)
         self._stretch()

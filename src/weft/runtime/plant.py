@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from weft.core.names import NodeId, Result, Role
+from weft.core.names import PARAMS, NodeId, Result, Role
 from weft.core.recorder import Recording, replay
 from weft.core.seat import Places, Replica
 from weft.core.strategy import Strategy
@@ -37,6 +37,7 @@ class Plant:
         self._arena = arena
         self._post = post
         self.recording: Recording | None = None
+        self.shared_params: SharedParams | None = None
 
     @property
     def worker(self) -> Node:
@@ -65,6 +66,20 @@ class Plant:
         shared = (0, 0) if reduce is None else (reduce.bytes_shared, reduce.num_copies)
         return transport.bytes_sent + shared[0], copies + shared[1], sum(transport.refused.values())
 
+    def check_alive(self) -> None:
+        """Raise Deadlock when this worker waits for one whose script has ended."""
+        if self.driver.reduce is not None:
+            self.driver.reduce.check_alive()
+        if self.shared_params is not None:
+            self.shared_params.check_alive()
+
+    def waiting_for(self) -> str:
+        """One sentence: what this worker needs to go on, and of whom as far as is known."""
+        if self.shared_params is not None and (late := self.shared_params.waits_for()):
+            return f"the others' part of the update ({_names(late)})"
+        late = [] if self.driver.reduce is None else self.driver.reduce.waits_for()
+        return self.worker.peer.waiting_for() + (f" ({_names(late)})" if late else "")
+
     def say_ended(self) -> None:
         """Let the others know that nothing more is to be expected of this worker's script."""
         self._arena.words[self._arena.worker_line(self._arena.rank) + ENDED] = 1
@@ -91,6 +106,10 @@ class Plant:
         if self.recording is not None:
             differences = replay(self.recording, self.strategy, self.world, self._job.seed)
         return Concluded(consensus, differences)
+
+
+def _names(workers: Sequence[int]) -> str:
+    return ", ".join(f"worker {worker}" for worker in workers)
 
 
 class _Fetched:
@@ -135,14 +154,16 @@ def build(
     kinds = kinds_of(strategy.kinds())
     transport = wires.connect(world, Layout(len(kinds), world.num_nodes, replica.buckets), bells, ports)
     post = Post(world, kinds, transport)
-    common = SharedParams(arena, bells, wait_words) if shares_params else None
+    shared = None
+    if shares_params:
+        shared = SharedParams(arena, bells, wait_words, [replica.array(PARAMS, b) for b in world.trainable])
     stores = {
         node: LiveStore(
             replica if world.role(node) is Role.WORKER else replica.twin(),
             [slot.name for slot in strategy.slots(world.role(node), world)],
             strategy.rules(),
             is_server=world.role(node) is Role.SERVER,
-            bracket=common.update if common is not None and world.role(node) is Role.WORKER else None,
+            bracket=shared.update if shared is not None else None,
         )
         for node in range(world.num_nodes)
         if rank_of(world, node) == job.rank
@@ -153,4 +174,5 @@ def build(
         driver.reduce = SharedReduce(arena, bells, stores[job.rank], gradient_is_given=in_place)
     plant = Plant(job, strategy, world, arena, bells, driver, post)
     plant.recording = recording
+    plant.shared_params = shared
     return plant

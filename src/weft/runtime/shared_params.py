@@ -1,28 +1,39 @@
 """One copy of the parameters for all workers of a host: each updates its stretch, and all go on together.
 
 A step is committed by one word of each worker. The update begins when everybody's script has left the
-iteration that reads the parameters, and the next iteration when everybody has committed.
+iteration that reads the parameters, and the next iteration when everybody has committed. A script sees
+them through a view of its own; what it writes there (an average put in for an evaluation, a decay by
+hand) stays its own until its next step, which takes each worker's stretch from that worker's view.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from weft.runtime.shared_reduce import READY
+from weft.core.errors import ConfigError, Deadlock
+from weft.runtime.shared_reduce import ENDED, READY
 from weft.store.arena import Arena
-from weft.transports.bells import Bells
+from weft.transports.bells import Bells, fence
 
 STEPPING, COMMITTED = 0, 1
 """Words of a worker's own line: the number of the reduction whose step it makes, and has made."""
+PARAMS = "params"
 
 
 class SharedParams:
     """Brackets this worker's part of a shared update. `wait` returns when its condition holds."""
 
-    def __init__(self, arena: Arena, bells: Bells, wait: Callable[[Callable[[], bool]], None]) -> None:
+    def __init__(
+        self, arena: Arena, bells: Bells, wait: Callable[[Callable[[], bool]], None], views: Sequence[Any]
+    ) -> None:
         self._arena = arena
         self._bells = bells
         self._wait = wait
         self._trained = [bucket for bucket, kind in enumerate(arena.buckets) if kind.trainable]
+        self._views = dict(zip(self._trained, views, strict=True))
         self._workers = range(arena.num_workers)
+        self._awaited: tuple[int, int] | None = None
+        """The word, and its value, that this worker waits for."""
+        self.num_copies = 0
 
     @property
     def version(self) -> int:
@@ -32,19 +43,48 @@ class SharedParams:
 
     def update(self, apply: Callable[[], None]) -> None:
         """Run this worker's part of the update when all are ready for it; returns when all have done theirs."""
-        version = self.version
+        arena, version = self._arena, self.version
         self._tell(STEPPING, version)
+        for bucket, view in self._views.items():
+            if arena.was_written(PARAMS, bucket):
+                start, stop = arena.span(bucket, arena.rank)
+                arena.array(PARAMS, bucket)[start:stop] = view[start:stop]
         apply()
         self._tell(COMMITTED, version)
+        for bucket, view in self._views.items():
+            self.num_copies += arena.refresh(PARAMS, bucket, view)
 
     def _tell(self, word: int, version: int) -> None:
+        fence()
         self._arena.words[self._arena.worker_line(self._arena.rank) + word] = version
         self._bells.ring_scripts()
+        self._awaited = word, version
         self._wait(lambda: all(self._is_there(worker, word, version) for worker in self._workers))
+        self._awaited = None
 
     def _is_there(self, worker: int, word: int, version: int) -> bool:
-        """Said so, or went on without this step: a script may skip one."""
         arena = self._arena
-        return arena.words[arena.worker_line(worker) + word] >= version or any(
-            arena.words[arena.reduction_line(0, bucket, worker) + READY] > version for bucket in self._trained
-        )
+        if arena.words[arena.worker_line(worker) + word] >= version:
+            return True
+        if any(arena.words[arena.reduction_line(0, bucket, worker) + READY] > version for bucket in self._trained):
+            raise ConfigError(
+                f"worker {worker} skipped a step that worker {arena.rank} makes, so their parameters would differ.\n"
+                "  Skip a step on all workers or on none: a test on the reduced gradient is the same for all."
+            )
+        return False
+
+    def waits_for(self) -> list[int]:
+        """The workers that have not come as far as this one, while it waits for them."""
+        if self._awaited is None:
+            return []
+        word, version = self._awaited
+        return [w for w in self._workers if self._arena.words[self._arena.worker_line(w) + word] < version]
+
+    def check_alive(self) -> None:
+        """Raise Deadlock when the update waits for a worker whose script has ended."""
+        for worker in self.waits_for():
+            if self._arena.words[self._arena.worker_line(worker) + ENDED]:
+                raise Deadlock(
+                    f"the update of the parameters waits for worker {worker}, whose script has ended.\n"
+                    "  Let every worker make the same number of steps, e.g. with worker.share(...)."
+                )

@@ -20,7 +20,7 @@ from weft.core.names import GRADIENT, Buffer
 from weft.store.arena import Arena
 from weft.store.numpy import NumpyStore
 from weft.store.reduction import reduce_into
-from weft.transports.bells import Bells
+from weft.transports.bells import Bells, fence
 
 REGIONS = ("given", "staged")
 """Gradients are reduced from where backward put them; everything else is staged first."""
@@ -90,6 +90,7 @@ class SharedReduce:
         self._arena.doubles[lane.mine + WEIGHT] = action.weight
         words[lane.mine + CLOCK] = action.clock
         words[lane.mine + KIND] = self._name(action)
+        fence()  # the contribution is there before the word that says so
         words[lane.mine + READY] = lane.number
         self._open.append(Open(action, lane))
         self._bells.ring_scripts()
@@ -138,6 +139,7 @@ class SharedReduce:
             reduce_into(lane.total, lane.stretches, weights, reduction.action.op)
             self.bytes_shared += lane.total.nbytes * len(weights)
         reduction.is_summed = True
+        fence()
         self._words[lane.mine + DONE] = lane.number
         self._bells.ring_scripts()
 
@@ -159,7 +161,7 @@ class SharedReduce:
         else:
             seen = self._store.replica.array(GRADIENT, bucket)
             if weight:
-                self.num_copies += self._arena.refresh_seen(bucket, seen)
+                self.num_copies += self._arena.refresh("reduced.0", bucket, seen)
             else:
                 seen[:] = reduction.lane.contribution
         return Reduced(action.clock, action.buffer, weight)

@@ -33,6 +33,18 @@ ALIGN_ELEMENTS = 32
 """Workers' stretches of a bucket begin at multiples of this, so no two of them write to one cache line."""
 
 
+VIEWED = ("params", "reduced.0")
+"""Regions that scripts see, each through private pages of its own."""
+
+
+class PrivateView:
+    """A region as a script sees it: what it writes stays its own."""
+
+    def __init__(self, fd: int, start: int, num_bytes: int) -> None:
+        self.memory = mmap.mmap(fd, num_bytes, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE, offset=start)
+        self.written = WrittenPages(self.memory)
+
+
 class Arena:
     """One worker's view of the shared memory; all workers lay it out alike."""
 
@@ -57,11 +69,9 @@ class Arena:
         self._shared = mmap.mmap(fd, size)
         self.words = memoryview(self._shared)[:words_bytes].cast("q")
         self.doubles = memoryview(self._shared)[:words_bytes].cast("B").cast("d")
-        start = self._region["reduced.0"]
-        self._private = mmap.mmap(fd, model_bytes, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE, offset=start)
-        self._written = WrittenPages(self._private)
+        self._views = {name: PrivateView(fd, self._region[name], model_bytes) for name in VIEWED}
         self._arrays: dict[tuple[str, int], Array] = {}
-        self._is_copied = [not self._written.is_known] * len(buckets)
+        self._is_copied = {name: [not view.written.is_known] * len(buckets) for name, view in self._views.items()}
 
     def array(self, region: str, bucket: int) -> Array:
         """The shared memory of a bucket in a region."""
@@ -86,26 +96,35 @@ class Arena:
         buckets = range(len(self.buckets))
         trained = [bucket for bucket in buckets if self.buckets[bucket].trainable]
         given = [self.array(f"given.{self.rank}", bucket) for bucket in trained]
-        seen = [self._flat(self._private, self._starts[bucket], bucket) for bucket in trained]
+        seen = [self.view("reduced.0", bucket) for bucket in trained]
         if not shares_params:
             return Places([_own(bucket) for bucket in self.buckets], given, seen)
-        params = [self.array("params", b) if b in trained else _own(self.buckets[b]) for b in buckets]
+        params = [self.view("params", b) if b in trained else _own(self.buckets[b]) for b in buckets]
+        master = [self.array("params", bucket) for bucket in trained]
         spans = [self.span(bucket, self.rank) for bucket in trained]
-        return Places(params, given, seen, spans, lambda k, bucket: self.array(f"state.{k}", bucket))
+        return Places(params, given, seen, spans, master, lambda k, bucket: self.array(f"state.{k}", bucket))
 
-    def refresh_seen(self, bucket: int, seen: Array) -> int:
-        """Let a private view show what was reduced last; how many copies that took.
+    def view(self, region: str, bucket: int) -> Array:
+        """A bucket as this worker's script sees it: the shared memory, until the script writes to it."""
+        return self._flat(self._views[region].memory, self._starts[bucket], bucket)
 
-        A private page that nobody has written to shows the shared one. Once a script writes to its
-        gradients it will do so again, so from then on the bucket is copied: writing to a private page for
-        the first time is slow.
+    def was_written(self, region: str, bucket: int) -> bool:
+        """True once the script has written to its view of a bucket: from then on it must be copied.
+
+        A page that nobody has written to shows the shared one. A script that writes once will do so again, and
+        writing to a private page for the first time is slow, so there is no way back.
         """
-        if not self._is_copied[bucket]:
+        is_copied = self._is_copied[region]
+        if not is_copied[bucket]:
             start = self._starts[bucket]
-            if not self._written.any(start, start + self.buckets[bucket].num_bytes):
-                return 0
-            self._is_copied[bucket] = True
-        np.copyto(seen, self.array("reduced.0", bucket))
+            is_copied[bucket] = self._views[region].written.any(start, start + self.buckets[bucket].num_bytes)
+        return is_copied[bucket]
+
+    def refresh(self, region: str, bucket: int, view: Array) -> int:
+        """Let a view show what is shared now; how many copies that took."""
+        if not self.was_written(region, bucket):
+            return 0
+        np.copyto(view, self.array(region, bucket))
         return 1
 
     def worker_line(self, worker: int) -> int:

@@ -35,6 +35,8 @@ class LiveStore(NumpyStore):
         self._bracket = bracket
         self._shadows: dict[int, Array] = {}
         self._spare: dict[int, Array] = {}
+        self._bases: dict[int, Array] = {}
+        """What untrained buckets were when they were shadowed: the script writes to them, too."""
 
     def _whole(self, slot: str, bucket: int) -> Array:
         if slot == PARAMS and bucket in self._shadows:
@@ -55,6 +57,8 @@ class LiveStore(NumpyStore):
             shadow = np.empty_like(array)
         np.copyto(shadow, array)
         self._shadows[bucket] = shadow
+        if not self.replica.buckets[bucket].trainable:
+            self._bases[bucket] = array.copy()
         self.num_copies += 1
 
     def apply(self, actions: Sequence[Apply]) -> None:
@@ -84,7 +88,10 @@ class LiveStore(NumpyStore):
 
     def settle_shadows(self) -> None:
         for bucket, shadow in self._shadows.items():
-            np.copyto(self.replica.array(PARAMS, bucket), shadow)
+            array, base = self.replica.array(PARAMS, bucket), self._bases.pop(bucket, None)
+            if base is not None:  # the script's own forward has changed BatchNorm's means meanwhile
+                shadow += array - base
+            np.copyto(array, shadow)
         self._spare.update(self._shadows)
         self._shadows.clear()
 

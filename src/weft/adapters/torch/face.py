@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from functools import cached_property, partial
+from functools import cached_property
 from types import MethodType
 from typing import Any
 from weakref import ref
@@ -21,7 +21,6 @@ from weft.core.errors import ConfigError
 from weft.core.seat import Seat, current
 from weft.core.strategy import Strategy
 from weft.data.static import global_batches, portion
-from weft.lifeline import die_with_parent
 
 _plain_backward = torch.autograd.backward
 
@@ -86,7 +85,7 @@ class TorchWorker(Worker):
         """Backward, still under way, has filled a parameter's gradient."""
         replica = self._replica
         assert replica is not None
-        if self._accumulates or not replica.is_settled or self._seat.is_simulated:
+        if self._accumulates or not replica.is_settled or self._seat.is_simulated or replica.needs_closure:
             if not replica.is_settled:
                 replica.filled_first.append(place.index)
             self._filled.add(place.index)
@@ -274,15 +273,8 @@ class TorchWorker(Worker):
             "prefetch_factor": loader.prefetch_factor,
             "timeout": loader.timeout,
             "multiprocessing_context": loader.multiprocessing_context,
-            "worker_init_fn": partial(_begin_loading, loader.worker_init_fn),
+            "worker_init_fn": loader.worker_init_fn,
         }
-
-
-def _begin_loading(init: Callable[[int], None] | None, number: int) -> None:
-    """The start of a process that loads batches: it ends when its worker does, however that ends."""
-    die_with_parent()
-    if init is not None:
-        init(number)
 
 
 class _Batches(Sampler[list[int]]):

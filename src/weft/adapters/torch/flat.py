@@ -44,12 +44,16 @@ class Flat:
         """Where each tensor begins and the next one does: together they are the whole bucket."""
         return list(zip(self.starts, [*self.starts[1:], self.num_elements], strict=True))
 
-    def adopt(self, memory: Tensor) -> None:
-        """Let the tensors live in this memory, with the values that they have."""
+    def write(self, memory: Tensor) -> None:
+        """Write the tensors' values to their places."""
         with torch.no_grad():
             for tensor, view in zip(self.tensors, self.views(memory), strict=True):
                 view.copy_(tensor)
-                tensor.data = view
+
+    def move(self, memory: Tensor) -> None:
+        """Let the tensors live in this memory, with the values that it has."""
+        for tensor, view in zip(self.tensors, self.views(memory), strict=True):
+            tensor.data = view
 
 
 def by_type(tensors: Sequence[Tensor]) -> list[list[Tensor]]:

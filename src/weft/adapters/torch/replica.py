@@ -113,8 +113,10 @@ class TorchReplica:
         )
         places = (place or own_places)(self.buckets)
         self._arrays = {PARAMS: places.params, GRADIENT: places.seen, "given": places.given}
-        for flat, array in zip(self._flats, places.params, strict=True):
-            flat.adopt(torch.from_numpy(array))
+        masters = dict(enumerate(places.master or ()))
+        for bucket, (flat, array) in enumerate(zip(self._flats, places.params, strict=True)):
+            flat.write(torch.from_numpy(masters.get(bucket, array)))
+            flat.move(torch.from_numpy(array))
         self._settle_gradients(places)
         if places.spans is not None:
             self._sliced = SlicedUpdate(self.optimizer, self._flats[: len(trained)], places)
@@ -240,12 +242,16 @@ class TorchReplica:
         if not self.is_settled:
             save_file({name: value.clone() for name, value in self.model.state_dict().items()}, path)
             return
-        mine = [array.copy() for array in self._arrays[PARAMS]]
-        for array, value in zip(self._arrays[PARAMS], arrays, strict=True):
-            array[:] = value
+        other = [
+            (mine, mine.copy(), value)
+            for mine, value in zip(self._arrays[PARAMS], arrays, strict=True)
+            if value is not mine
+        ]
+        for mine, _, value in other:
+            mine[:] = value
         save_file({name: value.clone() for name, value in self.model.state_dict().items()}, path)
-        for array, value in zip(self._arrays[PARAMS], mine, strict=True):
-            array[:] = value
+        for mine, before, _ in other:
+            mine[:] = before
 
 
 def layout(model: nn.Module) -> list[str]:

@@ -1,0 +1,104 @@
+"""weft run: what it refuses before anything starts, and what a run leaves on the screen and in its file."""
+
+import json
+from pathlib import Path
+
+import pytest
+from commands import assert_refused, weft_command
+from launches import TRAIN
+
+NEVER_TOUCHED = "raise SystemExit('the script ran')\n"
+SHORT = (
+    TRAIN
+    + """
+for epoch in worker.epochs(2):
+    for rows in worker.share(12, batch_size=2):
+        worker.step({"w": w - rows.mean()}, loss=float(rows.mean()))
+    worker.report(total=lambda: w.sum())
+"""
+)
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "because"),
+    [
+        (("-n", 0), "-n is 0, but a run needs at least 1 worker.\n  Use -n 1."),
+        (("--strategy", "gosip"), "strategy 'gosip' is not known.\n  Did you mean 'gossip'?"),
+        (("--transport", "smh"), "transport 'smh' is not known.\n  Did you mean 'shm'?"),
+        (("--baseline", "dpp"), "baseline 'dpp' is not known.\n  Did you mean 'ddp'?"),
+        (("--collective", "rong"), "collective 'rong' is not known.\n  Did you mean 'ring'?"),
+        (
+            ("--slow", "9:2"),
+            "--slow 9:2 wants a worker from 0 to 1 and a factor of at least 1.\n  Write e.g. --slow 0:4.",
+        ),
+        (
+            ("--slow", "0:0.5"),
+            "--slow 0:0.5 wants a worker from 0 to 1 and a factor of at least 1.\n  Write e.g. --slow 0:4.",
+        ),
+        (("--slow", "fast"), "--slow got 'fast', but wants WORKER:FACTOR.\n  Write e.g. --slow 0:4."),
+        (
+            ("--slow", "0:nan"),
+            "--slow 0:nan wants a worker from 0 to 1 and a factor of at least 1.\n  Write e.g. --slow 0:4.",
+        ),
+        (
+            ("--global-batch", 1),
+            "--global-batch is 1, but 2 workers need at least 1 sample each.\n  Use --global-batch 2 or more.",
+        ),
+        (
+            ("--set", "worker.treads=2"),
+            "--set: option 'worker.treads' is not known.\n  Did you mean 'worker.threads'?",
+        ),
+        (("--steps", 0), "--steps is 0, but must be at least 1.\n  Leave it out to run the script's own."),
+        (("--json", "none/a.json"), "'none/a.json' cannot be written: there is no folder 'none'.\n  Make it first."),
+    ],
+    ids=lambda value: " ".join(map(str, value)) if isinstance(value, tuple) else "",
+)
+def test_what_cannot_run_is_refused_before_any_process_starts(
+    arguments: tuple[object, ...], because: str, tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").write_text(NEVER_TOUCHED)
+    assert_refused("run", "train.py", *arguments, because=because)
+
+
+def test_a_missing_script_is_refused() -> None:
+    assert_refused("run", "nowhere.py", because="script 'nowhere.py' does not exist.\n  Check the path.")
+
+
+def test_a_run_ends_with_a_table_and_writes_all_figures(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SHORT)
+    ended = weft_command("run", "train.py", "-n", 2, "--json", "out.json", "--check-replay", "--seed", 3)
+    assert ended.code == 0
+    assert "2 workers over shm" in ended.out
+    assert "replayed: the peers of 'allreduce' gave the same answers again" in ended.err
+    (told,) = json.loads((tmp_path / "out.json").read_text())
+    assert (told["strategy"], told["transport"], told["seed"], told["steps"]) == ("allreduce", "shm", 3, 6)
+    assert told["samples"] == 24
+    assert [report["epoch"] for report in told["reports"]] == [0, 1]
+    assert [row["steps"] for row in told["per_worker"]] == [6, 6]
+    assert {"wall_s", "copies", "refused", "curve", "final"} <= told.keys()
+
+
+def test_several_strategies_are_compared_and_steps_end_every_run(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SHORT)
+    options = ("--strategy", "ssp", "--strategy", "gossip", "--set", "strategy.topology=ring", "--steps", 4)
+    refused = weft_command("run", "train.py", *options)
+    assert refused.code == 2
+    assert "strategy 'ssp' has no parameter 'topology'" in refused.err
+    ended = weft_command(
+        "run", "train.py", "--strategy", "ssp", "--strategy", "gossip", "--steps", 4, "--json", "a.json"
+    )
+    assert ended.code == 0
+    told = json.loads((tmp_path / "a.json").read_text())
+    assert [(each["strategy"], each["steps"]) for each in told] == [("ssp", 4), ("gossip", 4)]
+
+
+def test_arguments_after_two_dashes_are_the_scripts(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SHORT + "print(sys.argv[1:])\n")
+    ended = weft_command("run", "train.py", "-n", 1, "--", "--lr", "0.1")
+    assert ended.code == 0
+    assert "worker 0 | ['--lr', '0.1']" in ended.out

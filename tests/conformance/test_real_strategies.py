@@ -1,0 +1,99 @@
+"""Every strategy over every transport on real workers: learns, uses each sample once an epoch, can be replayed."""
+
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from real import Heard, real
+
+from weft.config.registry import COLLECTIVES, STRATEGIES
+from weft.runtime.wires import TRANSPORTS
+
+NUM_WORKERS, NUM_EPOCHS, NUM_SAMPLES = 3, 3, 50
+
+SCRIPT = """
+import sys
+import numpy as np
+import weft
+
+rng = np.random.default_rng(0)
+x = rng.normal(size=(50, 6))
+wanted = rng.normal(size=6)
+y = x @ wanted + 3.0
+w, b = rng.normal(size=6), np.zeros(1)
+worker = weft.join(arrays={"w": w, "b": b}, optimizer=weft.SGD(lr=0.15))
+used = []
+for epoch in worker.epochs(3):
+    for rows in worker.share(50, batch_size=2):
+        error = x[rows] @ w + b - y[rows]
+        used.append(rows)
+        worker.step({"w": x[rows].T @ error / len(rows), "b": error.mean(keepdims=True)}, loss=float(error @ error))
+    worker.report(loss=lambda: float(np.mean((x @ w + b - y) ** 2)), rank=worker.rank)
+np.save(f"{sys.argv[1]}/{worker.rank}.npy", np.concatenate(used))
+worker.save(f"{sys.argv[1]}/model.safetensors")
+"""
+
+
+class Ran(NamedTuple):
+    """What a run told and left."""
+
+    losses: list[float]
+    ranks: list[float]
+    used: np.ndarray
+    replay: list[str]
+    told: dict
+    saved: dict[str, np.ndarray]
+
+
+@cache
+def ran(strategy: str, transport: str, collective: str | None = None) -> Ran:
+    """One run for all tests of it."""
+    from safetensors.numpy import load_file
+
+    heard = Heard()
+    with TemporaryDirectory() as folder:
+        script = Path(folder) / "train.py"
+        script.write_text(SCRIPT)
+        options = {"transport": transport, "collective": collective, "checks_replay": True}
+        outcome = real(script, NUM_WORKERS, strategy, folder, heard=heard, **options)
+        used = np.concatenate([np.load(f"{folder}/{rank}.npy") for rank in range(NUM_WORKERS)])
+        saved = load_file(f"{folder}/model.safetensors")
+    reports = [numbers for _, numbers in heard.reports]
+    losses, ranks = [r["loss"] for r in reports], [r["rank"] for r in reports]
+    return Ran(losses, ranks, used, outcome.replay, outcome.to_json(), saved)
+
+
+CASES = [(name, transport, None) for name in STRATEGIES for transport in TRANSPORTS]
+CASES += [("allreduce", transport, collective) for transport in TRANSPORTS for collective in COLLECTIVES]
+
+
+@pytest.mark.parametrize(("strategy", "transport", "collective"), CASES)
+def test_it_learns_from_each_sample_once_per_epoch_scores_what_it_saves_and_can_be_replayed(
+    strategy: str, transport: str, collective: str | None
+) -> None:
+    run = ran(strategy, transport, collective)
+    assert len(run.losses) == NUM_EPOCHS
+    assert run.losses[-1] < 0.2 * run.losses[0] or run.losses[-1] < 0.5
+    assert np.bincount(run.used, minlength=NUM_SAMPLES).tolist() == [NUM_EPOCHS] * NUM_SAMPLES
+    assert run.told["samples"] == NUM_EPOCHS * NUM_SAMPLES
+    assert run.ranks == [1.0] * NUM_EPOCHS
+    assert loss_of(run.saved) == pytest.approx(run.losses[-1], rel=1e-12)
+    assert run.replay == []
+
+
+def loss_of(model: dict[str, np.ndarray]) -> float:
+    """On all samples of the script."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(NUM_SAMPLES, 6))
+    y = x @ rng.normal(size=6) + 3.0
+    return float(np.mean((x @ model["w"] + model["b"] - y) ** 2))
+
+
+@pytest.mark.parametrize(("transport", "collective"), [("tcp", None), *[("shm", name) for name in COLLECTIVES]])
+def test_all_reduce_gives_the_same_model_however_it_is_spoken(transport: str, collective: str | None) -> None:
+    expected = ran("allreduce", "shm").saved
+    for name, value in ran("allreduce", transport, collective).saved.items():
+        np.testing.assert_allclose(value, expected[name], rtol=1e-12)

@@ -1,0 +1,83 @@
+"""The seat of a real worker: what its script sees, when it goes on, and how it ends."""
+
+from pathlib import Path
+
+import pytest
+from real import Heard, real
+
+NUM_WORKERS = 3
+HEAD = """
+import time
+import numpy as np
+import weft
+from weft.core.seat import current
+
+rank = current().rank
+w = np.full(4, float(rank))
+worker = weft.join(arrays={"w": w}, optimizer=weft.SGD(lr=0.1))
+"""
+
+
+def lines(folder: Path, body: str, strategy: str = "allreduce", **options: object) -> list[tuple[int, str]]:
+    """What the workers printed, by rank."""
+    (folder / "train.py").write_text(HEAD + body)
+    heard = Heard()
+    real(folder / "train.py", NUM_WORKERS, strategy, heard=heard, **options)
+    return sorted((rank, text) for rank, text, _ in heard.lines)
+
+
+def test_all_begin_with_the_values_of_worker_zero(tmp_path: Path) -> None:
+    body = "print(w.tolist())\nworker.step({'w': w}, samples=1)\n"
+    assert lines(tmp_path, body) == [(rank, "[0.0, 0.0, 0.0, 0.0]") for rank in range(NUM_WORKERS)]
+
+
+READS = """
+torn = 0
+model = worker._replica.views()["w"]
+for epoch in worker.epochs(1):
+    for rows in worker.share(240, batch_size=2):
+        before = model.copy()
+        until = time.monotonic() + 0.001 * (1 + rank)
+        while time.monotonic() < until:
+            torn += not np.array_equal(model, before)
+        worker.step({"w": before - rows.mean()})
+print("torn", torn)
+"""
+
+
+@pytest.mark.parametrize("strategy", ["async_gossip", "ssp(staleness=None)", "gossip", "allreduce"])
+@pytest.mark.parametrize("transport", ["shm", "tcp"])
+def test_the_parameters_stay_as_they_are_while_the_iteration_that_reads_them_runs(
+    strategy: str, transport: str, tmp_path: Path
+) -> None:
+    told = lines(tmp_path, READS, strategy, transport=transport)
+    assert told == [(rank, "torn 0") for rank in range(NUM_WORKERS)]
+
+
+def test_a_loop_of_the_scripts_own_ends_with_the_run(tmp_path: Path) -> None:
+    body = "try:\n    while True: worker.step({'w': w}, samples=1)\nfinally:\n    print(worker.steps)\n"
+    assert lines(tmp_path, body, steps_max=5) == [(rank, "5") for rank in range(NUM_WORKERS)]
+
+
+SCORES = """
+worker.step({"w": np.full(4, float(rank))}, samples=1)
+mine = w.copy()
+worker.report(score=lambda: print("scores", w.tolist()) or 1.0)
+print("own", np.array_equal(w, mine))
+"""
+
+
+def test_a_callable_sees_the_result_and_the_worker_gets_its_own_values_back(tmp_path: Path) -> None:
+    told = [text for _, text in lines(tmp_path, SCORES, "local_sgd(period=5)")]
+    assert [text for text in told if text.startswith("own")] == ["own True"] * NUM_WORKERS
+    (scored,) = [text for text in told if text.startswith("scores")]
+    assert scored.startswith("scores [-0.1000000000")  # the mean of 0, -0.1 and -0.2
+
+
+def test_slow_workers_do_not_hold_up_those_that_never_wait(tmp_path: Path) -> None:
+    busy = READS.replace("0.001 * (1 + rank)", "0.001").replace("240", "60")
+    (tmp_path / "train.py").write_text(HEAD + busy + "print('seconds', time.monotonic())\n")
+    outcome = real(tmp_path / "train.py", NUM_WORKERS, "async_gossip", slow={0: 20.0})
+    slow, *others = outcome.workers
+    assert all(other.waiting_s < 0.5 * slow.time_s for other in others)
+    assert slow.time_s > 10 * 0.001 * 20

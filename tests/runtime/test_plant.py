@@ -1,0 +1,128 @@
+"""Everything behind a seat: two workers' plants in one process, over one host's shared memory."""
+
+import os
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from weft.adapters.arrays import ArrayReplica
+from weft.config.registry import strategy as strategy_of
+from weft.core.errors import Deadlock
+from weft.core.events import GradientReady, StepFinished
+from weft.core.rules import SGD
+from weft.runtime.channel import Descriptors, Job
+from weft.runtime.plant import Plant, build
+from weft.runtime.wires import SHM, Wires
+from weft.transports.bells import NUM_BELLS
+
+NUM_WORKERS = 2
+
+
+class Pair:
+    """Two workers that step together, driven in turn by one thread."""
+
+    def __init__(self, strategy: str, collective: str | None = None) -> None:
+        flags = os.EFD_CLOEXEC | os.EFD_NONBLOCK
+        bells = [[os.eventfd(0, flags) for _ in range(NUM_BELLS)] for _ in range(NUM_WORKERS)]
+        files = [os.memfd_create(name) for name in ("arena", "rings", "initial", "once")]
+        self.plants: list[Plant] = []
+        for rank in range(NUM_WORKERS):
+            job = Job(
+                rank, NUM_WORKERS, 0, "train.py", [], None, None, 1.0, SHM, b"", True, 0.0, 1 << 20, 100, True, None,
+                Descriptors(*files, bells),
+            )  # fmt: skip
+            replica = ArrayReplica({"w": np.zeros(3)}, SGD(lr=1.0), None)
+            recipe = strategy_of(strategy, collective)
+            self.plants.append(build(job, recipe, replica, [0], Wires(job), [0, 0], self.until))
+        for plant in self.plants:
+            plant.driver.start()
+        self.until(lambda: all(plant.worker.computes == 0 for plant in self.plants))
+
+    def until(self, done: Callable[[], bool]) -> None:
+        """Drive both until something holds."""
+        for _ in range(1000):
+            if done():
+                return
+            for plant in self.plants:
+                plant.driver.progress()
+        raise AssertionError("it does not go on")
+
+    def give(self, rank: int, gradient: float) -> None:
+        worker = self.plants[rank].worker
+        worker.store.replica.take({"w": np.full(3, gradient)})
+        self.plants[rank].driver.deliver(worker, GradientReady(worker.computes or 0, 0, 1.0))
+
+    def step(self, *gradients: float) -> None:
+        for rank, gradient in enumerate(gradients):
+            self.give(rank, gradient)
+        self.until(lambda: not any(plant.worker.peer.holds_user for plant in self.plants))
+        for plant in self.plants:
+            worker, step = plant.worker, plant.worker.computes or 0
+            worker.has_stepped = True
+            plant.driver.deliver(worker, StepFinished(step, 1.0, None))
+        self.until(lambda: all(plant.worker.computes == step + 1 for plant in self.plants))
+
+    def params(self) -> list[list[float]]:
+        return [plant.worker.store.replica.array("params", 0).tolist() for plant in self.plants]
+
+
+@pytest.mark.parametrize(("strategy", "collective"), [("allreduce", None), ("allreduce", "ring"), ("ps", None)])
+def test_both_workers_step_by_the_mean_and_the_run_can_be_replayed(strategy: str, collective: str | None) -> None:
+    pair = Pair(strategy, collective)
+    pair.step(1.0, 3.0)
+    pair.step(0.0, 1.0)
+    assert pair.params() == [[-2.5] * 3] * 2
+    for rank, plant in enumerate(pair.plants):
+        concluded = plant.conclude(pair.until, with_consensus=rank == 0)
+        assert concluded.consensus == (0.0 if rank == 0 else None)
+        assert concluded.replay == []
+
+
+def test_the_result_of_averaging_methods_is_fetched_from_the_other_processes() -> None:
+    pair = Pair("local_sgd(period=5)")
+    pair.step(1.0, 3.0)
+    assert pair.params() == [[-1.0] * 3, [-3.0] * 3]
+    for plant in pair.plants:
+        assert plant.result(pair.until).arrays()[0].tolist() == [-2.0] * 3
+
+
+def test_only_equal_replicas_that_reduce_in_shared_memory_need_no_attendant() -> None:
+    assert not Pair("allreduce").plants[0].needs_attendant
+    assert all(Pair(*each).plants[0].needs_attendant for each in (("allreduce", "ring"), ("gossip",), ("ps",)))
+
+
+def test_servers_sit_on_worker_processes() -> None:
+    first, second = Pair("ps").plants
+    assert (sorted(first.driver.nodes), sorted(second.driver.nodes)) == ([0, 2], [1])
+
+
+def test_bytes_and_copies_are_counted() -> None:
+    pair = Pair("gossip")
+    assert [plant.counters()[0] for plant in pair.plants] == [0, 0]
+    pair.step(1.0, 3.0)
+    assert all(plant.counters()[0] > 3 * 8 for plant in pair.plants)
+    assert all(plant.counters()[2] == 0 for plant in pair.plants)
+
+
+def test_a_worker_says_what_it_waits_for_and_that_it_waits_in_vain() -> None:
+    pair = Pair("allreduce")
+    pair.give(0, 1.0)
+    first, second = pair.plants
+    assert first.waiting_for() == "the reduction of gradient[0] at step 0 (worker 1)"
+    first.check_alive()
+    second.say_ended()
+    with pytest.raises(Deadlock, match="waits for worker 1, whose script has ended"):
+        first.check_alive()
+
+
+def test_a_script_waits_while_too_much_has_not_left() -> None:
+    plant = Pair("gossip").plants[0]
+    assert not plant.is_choked()
+    transport = plant._post.transport
+    assert transport is not None
+    while not transport.outbox_bytes():
+        plant._post._post(1, "@values", 0, 0, 0, (0, 0), 1.0, b"", np.zeros(3))
+    for _ in range(3):
+        plant._post._post(1, "@values", 0, 0, 0, (0, 0), 1.0, b"", np.zeros(3))
+    assert plant.is_choked()
