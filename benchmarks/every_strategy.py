@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 
 from weft.config.registry import STRATEGIES
-from weft.engines.local import LocalJob, nursery_of, run_local
+from weft.engines.local import nursery_of, run_local
+from weft.engines.local_job import LocalJob
 from weft.runtime.wires import TRANSPORTS
 
 NAMES = {**{name: name for name in STRATEGIES}, "neighbours": "neighbours(topology=complete)"}

@@ -52,7 +52,7 @@ def test_a_step_on_samples_that_nobody_told_of_is_refused(tmp_path: Path) -> Non
         simulated(write(tmp_path, ARRAYS, "worker.step({'w': w})\n"), 2)
     assert str(refused.value) == (
         "a step was made on samples that Weft does not know of, so it would weigh nothing.\n"
-        "  Take them from worker.share(...), or say worker.count(32) before each step."
+        "  Take them from worker.share(...), or say worker.count(32) before each backward."
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from weft.core import errors
 from weft.core.errors import ConfigError, Deadlock, NodeLost
 from weft.engines.blame import blame, describe
 from weft.observe.status import Status
@@ -25,11 +26,14 @@ class Process:
     halted: Halted | None = None
     status: Status | None = None
     is_alive: bool = False
+    has_finished: bool = False
     pid: int = 4711
 
 
 def failed(error: str, text: str = "it broke", step: int = 7) -> Failed:
-    return Failed(error, text, "Traceback: line 1", step, "computing")
+    is_wefts = isinstance(getattr(errors, error, None), type)
+    traceback = "" if is_wefts else "Traceback: line 1"
+    return Failed(error, text, traceback, step, "computing")
 
 
 def at_step(step: int) -> Status:
@@ -37,7 +41,8 @@ def at_step(step: int) -> Status:
 
 
 ALIVE = Process(0, is_alive=True)
-ENDED_WELL = Process(1, exit_code=0)
+ENDED_WELL = Process(1, exit_code=0, has_finished=True)
+LEFT = Process(7, exit_code=0)
 HALTED = Process(2, exit_code=HALT_EXIT_CODE, halted=Halted(3, "the gradient of worker 3"))
 KILLED = Process(3, exit_code=-9, status=at_step(5))
 LOST = Process(4, exit_code=1, failed=failed("NodeLost"))
@@ -52,6 +57,7 @@ RAISED = Process(6, exit_code=1, failed=failed("ValueError"))
         ([LOST, CUT_OFF, RAISED, HALTED, KILLED], KILLED),
         ([LOST, CUT_OFF, RAISED, HALTED], RAISED),
         ([HALTED, CUT_OFF, LOST], CUT_OFF),
+        ([HALTED, LEFT, ENDED_WELL], LEFT),
         ([], None),
     ],
 )
@@ -117,3 +123,11 @@ def test_an_error_of_the_script_is_told_with_its_traceback(name: str) -> None:
 def test_the_guilty_one_is_not_said_to_wait() -> None:
     guilty = Process(1, 1, failed("ValueError"), halted=Halted(7, "itself"))
     assert "itself" not in str(describe(guilty, [guilty]))
+
+
+def test_a_scripts_own_error_that_is_named_like_one_of_wefts_keeps_its_traceback() -> None:
+    own = Failed("ConfigError", "lr must be positive", "Traceback: deep", 3, "computing")
+    error = describe(Process(1, 1, own), [])
+    assert isinstance(error, NodeLost)
+    assert str(error).endswith("raised ConfigError at step 3: lr must be positive")
+    assert error.traceback == "Traceback: deep"

@@ -199,7 +199,7 @@ def test_when_all_scripts_have_ended_worker_0_concludes_what_only_some_reported_
     assert talk.hear(1, Ended(STATUS)) == []
     assert talk.hear(2, Ended(STATUS)) == to_all(Finish([0], [0])), "only what worker 0 knows of"
     talk.hear(0, Evaluated(0, 0, {"accuracy": 0.5}))
-    assert talk.reports == [(0, {"loss": 2.0, "accuracy": 0.5})]
+    assert talk.reports == [(1, {"loss": 9.0}), (0, {"loss": 2.0, "accuracy": 0.5})]
 
 
 def test_the_run_is_over_when_all_have_said_their_last_word() -> None:

@@ -11,7 +11,7 @@ from real import Heard, real
 
 from weft.core.errors import ConfigError, Deadlock, NodeLost
 from weft.engines import vigil
-from weft.engines.local import LocalJob
+from weft.engines.local_job import LocalJob
 from weft.runtime import engine_seat
 
 NUM_WORKERS = 3

@@ -61,7 +61,7 @@ def test_figures_are_those_of_all_workers_together() -> None:
         "seconds": 10.0,
         "steps": 18,
         "samples": 60.0,
-        "samples_per_s": 7.5,
+        "samples_per_s": 6.0,
         "waiting_fraction": 0.5,
         "staleness_mean": 2.0,
         "staleness_max": 4.0,
@@ -85,7 +85,7 @@ def test_what_is_not_finite_is_none_so_that_json_can_say_it() -> None:
 def test_a_run_that_took_no_time_has_no_speed() -> None:
     told = replace(OUTCOME, wall_s=0.0).to_json()
     assert (told["samples_per_s"], told["waiting_fraction"]) == (0.0, 0.0)
-    assert {(row["samples_per_s"], row["waiting_fraction"]) for row in told["per_worker"]} == {(0.0, 0.0)}
+    assert {row["waiting_fraction"] for row in told["per_worker"]} == {0.0}
 
 
 def test_without_a_loss_there_is_none_at_the_end() -> None:

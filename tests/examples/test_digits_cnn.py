@@ -86,7 +86,7 @@ class ByHand:
         first = example["Net"]()
         after_init = torch.get_rng_state()
         self.models = [deepcopy(first) for _ in range(NUM_WORKERS)]
-        self.optimizers = [torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9) for model in self.models]
+        self.optimizers = [torch.optim.SGD(model.parameters(), lr=0.03, momentum=0.9) for model in self.models]
         schedulers = [torch.optim.lr_scheduler.CosineAnnealingLR(each, epochs) for each in self.optimizers]
         self.states = [rng_after_joining(rank, after_init) for rank in range(NUM_WORKERS)]
         for epoch in range(epochs):

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 
+import pytest
 from hosts import Host
 
+from weft.core.errors import ConfigError, Deadlock
 from weft.core.names import Bucket
 from weft.runtime.shared_params import COMMITTED, STEPPING, SharedParams
-from weft.runtime.shared_reduce import READY
+from weft.runtime.shared_reduce import ENDED, READY
 
 BUCKETS = (Bucket(100),)
 
@@ -21,6 +23,10 @@ class Waits:
         self.conditions.append(condition)
 
 
+def shared(host: Host, rank: int, waits: Callable[[Callable[[], bool]], None]) -> SharedParams:
+    return SharedParams(host.arenas[rank], host.bells[rank], waits, [host.arenas[rank].view("params", 0)])
+
+
 def begun(host: Host, rank: int, round: int) -> None:
     """A worker has given to this round's reduction."""
     arena = host.arenas[rank]
@@ -33,7 +39,7 @@ def word(host: Host, rank: int, which: int) -> int:
 
 def test_an_update_waits_for_all_to_step_and_then_for_all_to_commit() -> None:
     host, waits, done = Host(2, BUCKETS), [Waits(), Waits()], []
-    params = [SharedParams(host.arenas[rank], host.bells[rank], waits[rank]) for rank in range(2)]
+    params = [shared(host, rank, waits[rank]) for rank in range(2)]
     for rank in range(2):
         begun(host, rank, 1)
     params[0].update(lambda: done.append(0))
@@ -46,20 +52,55 @@ def test_an_update_waits_for_all_to_step_and_then_for_all_to_commit() -> None:
     host.close()
 
 
-def test_a_worker_that_skips_its_step_does_not_hold_up_the_others() -> None:
+def test_a_worker_that_skips_a_step_which_others_make_is_named() -> None:
     host, waits = Host(2, BUCKETS), Waits()
     begun(host, 0, 1)
     begun(host, 1, 1)
-    SharedParams(host.arenas[0], host.bells[0], waits).update(lambda: None)
+    shared(host, 0, waits).update(lambda: None)
     assert not any(condition() for condition in waits.conditions)
     begun(host, 1, 2)
-    assert all(condition() for condition in waits.conditions)
+    with pytest.raises(ConfigError, match="worker 1 skipped a step that worker 0 makes"):
+        waits.conditions[0]()
+    host.close()
+
+
+def test_what_a_script_wrote_to_its_parameters_counts_once_each_worker_for_its_stretch() -> None:
+    host = Host(2, BUCKETS)
+    params = [shared(host, rank, Waits()) for rank in range(2)]
+    master, views = host.arenas[0].array("params", 0), [arena.view("params", 0) for arena in host.arenas]
+    for rank in range(2):
+        begun(host, rank, 1)
+    master[:] = 1.0
+    for view in views:
+        view *= 0.5  # a decay by hand, on every worker alike
+    for each in (*params, *params):
+        each.update(lambda: None)
+    assert (master == 0.5).all()
+    assert all((view == 0.5).all() for view in views)
+    host.close()
+
+
+def test_an_update_that_waits_says_for_whom_and_does_not_wait_for_who_has_ended() -> None:
+    host, late = Host(3, BUCKETS), []
+    for rank in range(3):
+        begun(host, rank, 1)
+
+    def look(condition: Callable[[], bool]) -> None:
+        late.append(params.waits_for())
+        params.check_alive()
+        host.arenas[2].words[host.arenas[2].worker_line(2) + ENDED] = 1
+        params.check_alive()
+
+    params = shared(host, 0, look)
+    with pytest.raises(Deadlock, match="waits for worker 2, whose script has ended"):
+        params.update(lambda: None)
+    assert late == [[1, 2]]
     host.close()
 
 
 def test_the_version_is_the_number_of_the_reduction_so_skipped_steps_leave_gaps() -> None:
     host = Host(2, BUCKETS)
-    params = SharedParams(host.arenas[0], host.bells[0], Waits())
+    params = shared(host, 0, Waits())
     begun(host, 0, 7)
     params.update(lambda: None)
     assert (params.version, word(host, 0, COMMITTED)) == (7, 7)

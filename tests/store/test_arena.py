@@ -68,14 +68,16 @@ def test_spans_cover_a_bucket_once_and_begin_on_cache_lines(num_workers: int) ->
 
 def test_workers_that_share_the_parameters_have_one_copy_of_those_they_train(arenas: list[Arena]) -> None:
     first, second = (arena.places(shares_params=True) for arena in arenas[:2])
+    assert first.master is not None
     assert first.state is not None
     assert second.state is not None
     assert len(first.params) == 4
     assert len(first.given) == len(first.seen) == len(first.spans or ()) == 3
     for bucket in TRAINED:
-        first.params[bucket][:] = 5.0
+        first.master[bucket][:] = 5.0
         first.given[bucket][:] = 6.0
         first.state(2, bucket)[:] = 7.0
+        assert (first.params[bucket] == 5.0).all()
         assert (second.params[bucket] == 5.0).all()
         assert not second.given[bucket].any()
         assert (arenas[2].array("given.0", bucket) == 6.0).all()
@@ -83,6 +85,16 @@ def test_workers_that_share_the_parameters_have_one_copy_of_those_they_train(are
     first.params[3][:] = 8.0
     assert not second.params[3].any(), "BatchNorm's means are a worker's own"
     assert [places.spans for places in (first, second)] == [[a.span(b, a.rank) for b in TRAINED] for a in arenas[:2]]
+
+
+def test_what_a_script_writes_to_its_parameters_stays_its_own_and_is_noticed(arenas: list[Arena]) -> None:
+    views = [arena.places(shares_params=True).params for arena in arenas]
+    arenas[0].array("params", 0)[:] = 1.0
+    views[1][0][:] *= 2.0
+    assert [float(view[0][0]) for view in views] == [1.0, 2.0, 1.0]
+    assert [arena.was_written("params", 0) for arena in arenas] == [False, True, False]
+    assert arenas[1].refresh("params", 0, views[1][0]) == 1
+    assert (views[1][0] == 1.0).all()
 
 
 def test_workers_that_do_not_share_the_parameters_have_their_own(arenas: list[Arena]) -> None:
@@ -97,7 +109,7 @@ def test_what_is_reduced_is_seen_by_all_without_a_copy(arenas: list[Arena]) -> N
     seen = [arena.places(shares_params=True).seen for arena in arenas]
     for value in (1.0, 2.0):
         arenas[1].array("reduced.0", 0)[:] = value
-        assert [arena.refresh_seen(0, each[0]) for arena, each in zip(arenas, seen, strict=True)] == [0, 0, 0]
+        assert [arena.refresh("reduced.0", 0, each[0]) for arena, each in zip(arenas, seen, strict=True)] == [0, 0, 0]
         assert all((each[0] == value).all() for each in seen)
 
 
@@ -111,9 +123,9 @@ def test_an_edit_of_what_is_seen_stays_the_workers_own_and_is_gone_with_the_next
     assert arenas[1].array("reduced.0", 2)[4000] == 1.0
     for value in (2.0, 3.0):
         arenas[0].array("reduced.0", 2)[:] = value
-        assert [arena.refresh_seen(2, each[2]) for arena, each in zip(arenas, seen, strict=True)] == [0, 1, 0]
+        assert [arena.refresh("reduced.0", 2, each[2]) for arena, each in zip(arenas, seen, strict=True)] == [0, 1, 0]
         assert all((each[2] == value).all() for each in seen)
-    assert arenas[1].refresh_seen(0, seen[1][0]) == 0, "other buckets are not copied"
+    assert arenas[1].refresh("reduced.0", 0, seen[1][0]) == 0, "other buckets are not copied"
 
 
 def test_where_writes_cannot_be_known_everything_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,5 +138,5 @@ def test_where_writes_cannot_be_known_everything_is_copied(monkeypatch: pytest.M
     os.close(fd)
     seen = arena.places(shares_params=False).seen
     arena.array("reduced.0", 0)[:] = 4.0
-    assert arena.refresh_seen(0, seen[0]) == 1
+    assert arena.refresh("reduced.0", 0, seen[0]) == 1
     assert (seen[0] == 4.0).all()

@@ -78,7 +78,7 @@ class Worker:
         if told is None and not self._has_shared and not self._seat.is_plain:
             raise ConfigError(
                 "a step was made on samples that Weft does not know of, so it would weigh nothing.\n"
-                "  Take them from worker.share(...), or say worker.count(32) before each step."
+                "  Take them from worker.share(...), or say worker.count(32) before each backward."
             )
         samples = self._samples if told is None else float(told)
         if not 0 <= samples < inf:

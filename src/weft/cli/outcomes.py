@@ -32,13 +32,10 @@ TRAFFIC: list[Column] = [
     ("bytes\nsent", known("bytes_sent", human_bytes)),
     ("time\nwaiting", known("waiting_fraction", lambda share: f"{100 * abs(share):.0f} %")),
 ]
+AGE_MEAN = known("staleness_mean", lambda age: f"{age:.1f}")
+AGE_MAX = known("staleness_max", lambda age: f"{age:.0f}")
 AGES: list[Column] = [
-    (
-        "staleness\nmean / max",
-        lambda row: (
-            UNKNOWN if row["staleness_mean"] is None else f"{row['staleness_mean']:.1f} / {row['staleness_max']:.0f}"
-        ),
-    )
+    ("staleness\nmean / max", lambda row: f"{AGE_MEAN(row)} / {AGE_MAX(row)}"),
 ]
 DISTANCE: list[Column] = [
     ("consensus\ndistance", lambda row: told(row["consensus"], ".1e") if row["consensus"] != 0 else "0")

@@ -17,7 +17,8 @@ from weft.core.errors import ConfigError, WeftError
 from weft.engines.birth import Nursery
 from weft.engines.conversation import DEFAULT_STRATEGY
 from weft.engines.environment import settings_of
-from weft.engines.local import LocalJob, Watcher, nursery_of, run_local
+from weft.engines.local import Watcher, nursery_of, run_local
+from weft.engines.local_job import LocalJob
 from weft.engines.local_outcome import LocalOutcome
 from weft.runtime.wires import SHM
 
@@ -75,13 +76,18 @@ def run(
     texts = expanded(settings.strategy if settings.strategy or not parameters else (DEFAULT_STRATEGY,))
     jobs = [job.with_strategy(text and with_parameters(text, parameters)) for text in texts]
     outcomes = _run_all(jobs if baseline is None else [*jobs, job.under(baseline)])
-    show_runs([outcome.to_json() for outcome in outcomes])
-    if outcomes[-1].was_stopped:
-        errors.print(f"stopped early, as asked, after {max(w.step for w in outcomes[-1].workers)} steps", markup=False)
-    if json_file is not None:
-        json_file.write_text(json.dumps([outcome.to_json() for outcome in outcomes], indent=1) + "\n")
+    _show(outcomes, json_file)
     if check_replay:
         _show_replays(outcomes)
+
+
+def _show(outcomes: list[LocalOutcome], json_file: Path | None) -> None:
+    rows = [outcome.to_json() for outcome in outcomes]
+    show_runs(rows)
+    if outcomes[-1].was_stopped:
+        errors.print(f"stopped early, as asked, after {rows[-1]['steps']} steps", markup=False)
+    if json_file is not None:
+        json_file.write_text(json.dumps(rows, indent=1) + "\n")
 
 
 def _run_all(jobs: list[LocalJob]) -> list[LocalOutcome]:

@@ -29,10 +29,10 @@ class Places:
     spans: Sequence[tuple[int, int]] | None = None
     """The stretch of each trained bucket that this worker updates, when all share one `params`; else it
     updates everything."""
-    master: Sequence[Any] | None = None
-    """The one `params` of the trained buckets that all share; `params` are then this worker's view of it."""
     state: Callable[[int, int], Any] | None = None
     """Shared memory for the optimizer's k-th number per element of a bucket, when all share one `params`."""
+    master: Sequence[Any] | None = None
+    """The one `params` of the trained buckets that all share; `params` are then this worker's view of it."""
 
 
 class Replica(Protocol):

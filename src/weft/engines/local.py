@@ -6,21 +6,17 @@ import selectors
 import signal
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import partial
-from math import inf
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from weft.config.options import Options
-from weft.config.registry import strategy as strategy_of
-from weft.core.errors import ConfigError, TransportError, WeftError, did_you_mean
+from weft.core.errors import TransportError, WeftError
 from weft.engines.birth import Nursery, Process
 from weft.engines.blame import blame, describe, is_silent_death
-from weft.engines.conversation import DEFAULT_STRATEGY, Conversation
-from weft.engines.job import check_job
+from weft.engines.conversation import Conversation
+from weft.engines.local_job import LocalJob
 from weft.engines.local_outcome import LocalOutcome
 from weft.engines.output import Output
 from weft.engines.surroundings import surroundings
@@ -39,14 +35,12 @@ from weft.runtime.channel import (
     StepAsked,
     StepTold,
 )
-from weft.runtime.wires import SHM, TRANSPORTS
 from weft.transports.bells import NUM_BELLS
 
 HALT_GRACE_S = 1.0
 """How long workers may take to say what they waited for, once a run has failed."""
 BLAME_GRACE_S = 0.1
 """How long to look for a cause behind an error that may be another worker's fault."""
-BASELINES = ("ddp",)
 CURVE_POINTS_MAX = 4096
 """A long run keeps every other point, again and again."""
 MEMORIES = ("arena", "rings", "initial", "once")
@@ -54,59 +48,6 @@ MEMORIES = ("arena", "rings", "initial", "once")
 
 Bear = Callable[[int, Sequence[int], Callable[[], None]], list[Process]]
 """How worker processes come into being: how many, with which descriptors, and what to check meanwhile."""
-
-
-@dataclass(frozen=True)
-class LocalJob:
-    """One run of a script on real workers of this machine."""
-
-    script: Path
-    arguments: tuple[str, ...] = ()
-    num_workers: int = 2
-    strategy: str | None = None
-    collective: str | None = None
-    transport: str = SHM
-    seed: int = 0
-    steps_max: int | None = None
-    slow: dict[int, float] = field(default_factory=dict)
-    global_batch: int | None = None
-    baseline: str | None = None
-    options: Options = field(default_factory=Options)
-    checks_replay: bool = False
-
-    def __post_init__(self) -> None:
-        check_job(self.script, self.num_workers, self.seed, self.steps_max)
-        if self.transport not in TRANSPORTS:
-            raise ConfigError(
-                f"transport '{self.transport}' is not known.\n  {did_you_mean(self.transport, TRANSPORTS)}"
-            )
-        if self.baseline not in (None, *BASELINES):
-            raise ConfigError(f"baseline '{self.baseline}' is not known.\n  {did_you_mean(self.baseline, BASELINES)}")
-        if self.global_batch is not None and self.global_batch < self.num_workers:
-            raise ConfigError(
-                f"--global-batch is {self.global_batch}, but {self.num_workers} workers need at least 1 sample each.\n"
-                f"  Use --global-batch {self.num_workers} or more."
-            )
-        for worker, factor in self.slow.items():
-            if not 0 <= worker < self.num_workers or not 1 <= factor < inf:
-                raise ConfigError(
-                    f"--slow {worker}:{factor:g} wants a worker from 0 to {self.num_workers - 1} "
-                    "and a factor of at least 1.\n  Write e.g. --slow 0:4."
-                )
-        strategy_of(self.strategy or DEFAULT_STRATEGY, self.collective).graph(self.num_workers)
-
-    @property
-    def label(self) -> str:
-        """How it is called before the script has said what it wants."""
-        return self.baseline or self.strategy or DEFAULT_STRATEGY
-
-    def with_strategy(self, strategy: str | None) -> "LocalJob":
-        """The same with another strategy."""
-        return replace(self, strategy=strategy)
-
-    def under(self, baseline: str) -> "LocalJob":
-        """The same under a baseline."""
-        return replace(self, baseline=baseline, strategy=None)
 
 
 @dataclass

@@ -64,6 +64,7 @@ class Plant:
         assert transport is not None
         copies = transport.num_copies + sum(node.store.num_copies for node in self.driver.nodes.values())
         shared = (0, 0) if reduce is None else (reduce.bytes_shared, reduce.num_copies)
+        copies += 0 if self.shared_params is None else self.shared_params.num_copies
         return transport.bytes_sent + shared[0], copies + shared[1], sum(transport.refused.values())
 
     def check_alive(self) -> None:

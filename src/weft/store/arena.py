@@ -102,7 +102,7 @@ class Arena:
         params = [self.view("params", b) if b in trained else _own(self.buckets[b]) for b in buckets]
         master = [self.array("params", bucket) for bucket in trained]
         spans = [self.span(bucket, self.rank) for bucket in trained]
-        return Places(params, given, seen, spans, master, lambda k, bucket: self.array(f"state.{k}", bucket))
+        return Places(params, given, seen, spans, lambda k, bucket: self.array(f"state.{k}", bucket), master)
 
     def view(self, region: str, bucket: int) -> Array:
         """A bucket as this worker's script sees it: the shared memory, until the script writes to it."""

@@ -248,7 +248,7 @@ def test_a_loop_over_the_whole_loader_is_refused_because_its_samples_are_not_kno
         simulated(write(tmp_path, TORCH, TORCH_JOIN, text), 2)
     assert str(refused.value) == (
         "a step was made on samples that Weft does not know of, so it would weigh nothing.\n"
-        "  Take them from worker.share(...), or say worker.count(32) before each step."
+        "  Take them from worker.share(...), or say worker.count(32) before each backward."
     )
 
 

@@ -11,6 +11,12 @@ SHAPES = st.lists(st.lists(st.integers(1, 5), max_size=3).map(tuple), min_size=1
 KINDS = st.sampled_from([torch.float16, torch.float32, torch.float64])
 
 
+def adopt(flat: Flat, memory: torch.Tensor) -> None:
+    """Let the tensors live in this memory, with the values that they have."""
+    flat.write(memory)
+    flat.move(memory)
+
+
 def tensors(shapes: list[tuple[int, ...]], kind: torch.dtype = torch.float32) -> list[Tensor]:
     return [torch.full(shape, 1.0 + i, dtype=kind) for i, shape in enumerate(shapes)]
 
@@ -35,7 +41,7 @@ def test_tensors_keep_their_values_when_they_move_and_live_in_the_memory_from_th
     mine = tensors(shapes, kind)
     flat = Flat(mine)
     memory = torch.zeros(flat.num_elements, dtype=kind)
-    flat.adopt(memory)
+    adopt(flat, memory)
     for i, (tensor, shape) in enumerate(zip(mine, shapes, strict=True)):
         assert torch.equal(tensor, torch.full(shape, 1.0 + i, dtype=kind))
     memory.fill_(7.0)
@@ -47,7 +53,7 @@ def test_tensors_keep_their_values_when_they_move_and_live_in_the_memory_from_th
 def test_a_parameter_stays_the_same_object_and_a_leaf() -> None:
     parameter = torch.nn.Parameter(torch.ones(2, 3).T)
     flat = Flat([parameter])
-    flat.adopt(torch.zeros(flat.num_elements))
+    adopt(flat, torch.zeros(flat.num_elements))
     assert (parameter.is_leaf, parameter.requires_grad, tuple(parameter.shape)) == (True, True, (3, 2))
     (parameter * 2).sum().backward()
     assert parameter.grad is not None

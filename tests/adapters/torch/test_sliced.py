@@ -42,6 +42,12 @@ USED_IN_TURN = [range(6), (0, 1, 3, 4), range(6), (1, 2, 3), (), (0, 1, 4), rang
 """Which tensors have a gradient in which step. Tensor 5 of a bucket of its own is not always used either."""
 
 
+def adopt(flat: Flat, memory: torch.Tensor) -> None:
+    """Let the tensors live in this memory, with the values that they have."""
+    flat.write(memory)
+    flat.move(memory)
+
+
 def parameters() -> list[nn.Parameter]:
     torch.manual_seed(0)
     return [nn.Parameter(torch.randn(s, dtype=torch.float64 if i in DOUBLES else None)) for i, s in enumerate(SHAPES)]
@@ -85,7 +91,7 @@ class Team:
         self.state: dict[tuple[int, int], Any] = {}
         for flat_of_member in flats:
             for flat, array in zip(flat_of_member, self.params, strict=True):
-                flat.adopt(torch.from_numpy(array))
+                adopt(flat, torch.from_numpy(array))
         self.flats = flats[0]
         self.updates = [
             SlicedUpdate(member.optimizer, mine, self.places(rank))
@@ -246,7 +252,7 @@ def test_steps_of_half_precision_are_counted_beyond_what_half_precision_counts()
     optimizer.state[parameter]["step"].fill_(4097.0)
     flat = Flat([parameter])
     params, seen = (np.zeros(flat.num_elements, np.float16) for _ in range(2))
-    flat.adopt(torch.from_numpy(params))
+    adopt(flat, torch.from_numpy(params))
     rows = [np.zeros_like(params) for _ in range(8)]
     SlicedUpdate(optimizer, [flat], Places([params], [seen], [seen], [(0, len(params))], lambda k, bucket: rows[k]))
     assert float(optimizer.state_dict()["state"][0]["step"]) == 4097.0

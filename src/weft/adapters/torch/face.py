@@ -55,6 +55,8 @@ class TorchWorker(Worker):
         self._has_gradient = False
         """A watched backward has run since the last step."""
         self._loss: torch.Tensor | None = None
+        self._weight = 0.0
+        """The samples that the last shared gradient was weighed by."""
         self._filled: set[int] = set()
         """The parameters whose gradients this backward has given so far."""
         self._unfilled: list[int] = []
@@ -140,7 +142,8 @@ class TorchWorker(Worker):
                         place.give()
         self._filled.clear()
         self._unfilled = []
-        self._seat.backward_finished(self._count_samples())
+        self._weight = self._count_samples()
+        self._seat.backward_finished(self._weight)
         replica.expose()
         self._has_gradient = True
 
@@ -183,10 +186,16 @@ class TorchWorker(Worker):
         if not self._has_gradient:  # the script filled .grad itself
             self._share_gradient()
         self._has_gradient = False
+        samples = self._count_samples()
+        if samples and not self._weight:
+            raise ConfigError(
+                f"{samples:g} samples were counted after backward, whose gradient then weighed nothing.\n"
+                "  Call worker.count(...) before backward."
+            )
         self._replica.keep()
         loss = None if self._loss is None else float(self._loss)
         self._loss = None
-        self._seat.step_finished(self._count_samples(), loss)
+        self._seat.step_finished(samples, loss)
         self._count_step()
 
     def _finish_plain_step(self) -> None:

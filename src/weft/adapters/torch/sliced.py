@@ -59,11 +59,10 @@ class SlicedUpdate:
 
     def __init__(self, optimizer: Optimizer, flats: Sequence[Flat], places: Places) -> None:
         assert places.spans is not None
-        assert places.master is not None
         self._optimizer = optimizer
         self._flats = flats
         self._places = places
-        self._params = [torch.from_numpy(array) for array in places.master]
+        self._params = [torch.from_numpy(array) for array in places.master or places.params]
         self._seen = [torch.from_numpy(array) for array in places.seen]
         self._flags = [flat.flags() for flat in flats]
         self._state_names, self._scalars = _probe(optimizer)

@@ -1,0 +1,67 @@
+"""One run of a script on real workers of this machine, checked before anything starts."""
+
+from dataclasses import dataclass, field, replace
+from math import inf
+from pathlib import Path
+
+from weft.config.options import Options
+from weft.config.registry import strategy as strategy_of
+from weft.core.errors import ConfigError, did_you_mean
+from weft.engines.conversation import DEFAULT_STRATEGY
+from weft.engines.job import check_job
+from weft.runtime.wires import SHM, TRANSPORTS
+
+BASELINES = ("ddp",)
+
+
+@dataclass(frozen=True)
+class LocalJob:
+    """One run of a script on real workers of this machine."""
+
+    script: Path
+    arguments: tuple[str, ...] = ()
+    num_workers: int = 2
+    strategy: str | None = None
+    collective: str | None = None
+    transport: str = SHM
+    seed: int = 0
+    steps_max: int | None = None
+    slow: dict[int, float] = field(default_factory=dict)
+    global_batch: int | None = None
+    baseline: str | None = None
+    options: Options = field(default_factory=Options)
+    checks_replay: bool = False
+
+    def __post_init__(self) -> None:
+        check_job(self.script, self.num_workers, self.seed, self.steps_max)
+        if self.transport not in TRANSPORTS:
+            raise ConfigError(
+                f"transport '{self.transport}' is not known.\n  {did_you_mean(self.transport, TRANSPORTS)}"
+            )
+        if self.baseline not in (None, *BASELINES):
+            raise ConfigError(f"baseline '{self.baseline}' is not known.\n  {did_you_mean(self.baseline, BASELINES)}")
+        if self.global_batch is not None and self.global_batch < self.num_workers:
+            raise ConfigError(
+                f"--global-batch is {self.global_batch}, but {self.num_workers} workers need at least 1 sample each.\n"
+                f"  Use --global-batch {self.num_workers} or more."
+            )
+        for worker, factor in self.slow.items():
+            if not 0 <= worker < self.num_workers or not 1 <= factor < inf:
+                raise ConfigError(
+                    f"--slow {worker}:{factor:g} wants a worker from 0 to {self.num_workers - 1} "
+                    "and a factor of at least 1.\n  Write e.g. --slow 0:4."
+                )
+        strategy_of(self.strategy or DEFAULT_STRATEGY, self.collective).graph(self.num_workers)
+
+    @property
+    def label(self) -> str:
+        """How it is called before the script has said what it wants."""
+        return self.baseline or self.strategy or DEFAULT_STRATEGY
+
+    def with_strategy(self, strategy: str | None) -> "LocalJob":
+        """The same with another strategy."""
+        return replace(self, strategy=strategy)
+
+    def under(self, baseline: str) -> "LocalJob":
+        """The same under a baseline."""
+        return replace(self, baseline=baseline, strategy=None)

@@ -1,0 +1,51 @@
+"""A run on real workers is checked before anything starts."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from weft.core.errors import ConfigError
+from weft.engines.local_job import LocalJob
+
+SLOW_WANTS = "wants a worker from 0 to 1 and a factor of at least 1.\n  Write e.g. --slow 0:4."
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_workers": 0}, "-n is 0, but a run needs at least 1 worker.\n  Use -n 1."),
+        ({"transport": "tpc"}, "transport 'tpc' is not known.\n  Did you mean 'tcp'?"),
+        ({"baseline": "dpp"}, "baseline 'dpp' is not known.\n  Did you mean 'ddp'?"),
+        (
+            {"global_batch": 1},
+            "--global-batch is 1, but 2 workers need at least 1 sample each.\n  Use --global-batch 2 or more.",
+        ),
+        (
+            {"slow": {2: 4.0}},
+            "--slow 2:4 wants a worker from 0 to 1 and a factor of at least 1.\n  Write e.g. --slow 0:4.",
+        ),
+        (
+            {"slow": {0: 0.5}},
+            "--slow 0:0.5 wants a worker from 0 to 1 and a factor of at least 1.\n  Write e.g. --slow 0:4.",
+        ),
+        ({"strategy": "gosip"}, "strategy 'gosip' is not known.\n  Did you mean 'gossip'?"),
+    ],
+)
+def test_what_cannot_run_is_refused_with_what_to_write_instead(
+    options: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("")
+    with pytest.raises(ConfigError) as refused:
+        LocalJob(script, **{"num_workers": 2, **options})
+    assert str(refused.value) == message
+
+
+def test_a_job_under_a_baseline_or_another_strategy_is_otherwise_the_same(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("")
+    job = LocalJob(script, ("--epochs", "3"), 2, seed=5)
+    assert job.label == "allreduce"
+    assert job.with_strategy("ssp") == LocalJob(script, ("--epochs", "3"), 2, "ssp", seed=5)
+    assert (job.with_strategy("ssp").under("ddp").label, job.under("ddp").strategy) == ("ddp", None)
