@@ -11,6 +11,7 @@ OVERHEAD = Benchmark(
     contenders=(
         Contender("weft", TRAINING, launcher=weft_run),
         Contender("bare", TRAINING),
+        Contender("bare-kept", TRAINING, keeps_memory=True),
     ),
     bars={"bare/cnn": 0.98},
     block_s=0.5,

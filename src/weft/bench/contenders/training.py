@@ -34,6 +34,7 @@ def joined(task: Task, work: Workload) -> None:
 
 TOGETHER: dict[str, Callable[[Task, Workload], None]] = {
     "bare": alone,
+    "bare-kept": alone,
     "nocomm": alone,
     "ddp": ddp,
     "ddp-view": ddp_view,
