@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: demo test check bench soak bench-peers docs clean
+.PHONY: demo test check bench bench-peers strategies soak docs clean
 
 demo: $(READY) ## 4 real workers; then one of them slow, and four ways to live with it
 	$(BIN)/weft run examples/digits_cnn.py -n 4 -- --epochs 6
