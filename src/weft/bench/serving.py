@@ -6,14 +6,13 @@ contenders nothing; the end of the stream is the order to leave.
 """
 
 import json
-import os
 import socket
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from time import perf_counter
 
-from weft.bench.tether import die_with
+from weft.lifeline import die_with_parent
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class Task:
 
 def own_task() -> Task:
     """The task of this process, which ends with its launcher, too."""
-    die_with(os.getppid())
+    die_with_parent()
     return Task(**json.loads(sys.argv[1]))
 
 
