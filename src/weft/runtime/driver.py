@@ -111,10 +111,6 @@ class Driver:
             moved = True
         return moved
 
-    def has_news(self) -> bool:
-        """Do what can be done, for somebody who is about to sleep."""
-        return self.progress()
-
     @property
     def next_due_s(self) -> float | None:
         """How long until a timer comes due."""

@@ -150,7 +150,7 @@ class LiveSeat(EngineSeat):
                 if driver is not None and driver.progress():
                     self._waiting.resume()
                     continue
-                self._pause(driver.has_news if driver is not None else done, driver.next_due_s if driver else None)
+                self._pause(driver.progress if driver is not None else done, driver.next_due_s if driver else None)
             self._go_on()
 
     def _wait_words(self, done: Callable[[], bool]) -> None:
