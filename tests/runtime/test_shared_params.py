@@ -1,6 +1,7 @@
 """One copy of the parameters: nobody updates while somebody reads, nobody reads on before all have updated."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hosts import Host
@@ -61,6 +62,42 @@ def test_a_worker_that_skips_a_step_which_others_make_is_named() -> None:
     begun(host, 1, 2)
     with pytest.raises(ConfigError, match="worker 1 skipped a step that worker 0 makes"):
         waits.conditions[0]()
+    host.close()
+
+
+class Meanwhile:
+    """Words of which something else changes after so many looks."""
+
+    def __init__(self, words: Any, num_looks: int, change: Callable[[], None]) -> None:
+        self._words = words
+        self._num_looks = num_looks
+        self._change = change
+
+    def __getitem__(self, place: int) -> int:
+        value: int = self._words[place]
+        self._num_looks -= 1
+        if not self._num_looks:
+            self._change()
+        return value
+
+
+@pytest.mark.parametrize("num_looks", [1, 2, 3])
+def test_a_worker_that_commits_and_goes_on_between_two_looks_has_skipped_nothing(num_looks: int) -> None:
+    host, waits = Host(2, BUCKETS), Waits()
+    begun(host, 0, 1)
+    begun(host, 1, 1)
+    shared(host, 0, waits).update(lambda: None)
+    words = host.arenas[0].words
+
+    def commit_and_go_on() -> None:
+        line = host.arenas[1].worker_line(1)
+        words[line + STEPPING] = words[line + COMMITTED] = 1
+        begun(host, 1, 2)
+
+    host.arenas[0].words = Meanwhile(words, num_looks, commit_and_go_on)  # type: ignore[assignment]
+    committed = waits.conditions[1]
+    assert [committed(), committed()][1]
+    host.arenas[0].words = words
     host.close()
 
 

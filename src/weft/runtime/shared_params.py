@@ -63,15 +63,21 @@ class SharedParams:
         self._awaited = None
 
     def _is_there(self, worker: int, word: int, version: int) -> bool:
-        arena = self._arena
-        if arena.words[arena.worker_line(worker) + word] >= version:
+        # Its next reduction is looked at before its word: a worker writes the word first, so whoever has begun
+        # the next one without it has left it out. The other way round it could do both between the two looks.
+        has_gone_on = self._has_gone_on(worker, version)
+        if self._arena.words[self._arena.worker_line(worker) + word] >= version:
             return True
-        if any(arena.words[arena.reduction_line(0, bucket, worker) + READY] > version for bucket in self._trained):
+        if has_gone_on:
             raise ConfigError(
-                f"worker {worker} skipped a step that worker {arena.rank} makes, so their parameters would differ.\n"
-                "  Skip a step on all workers or on none: a test on the reduced gradient is the same for all."
+                f"worker {worker} skipped a step that worker {self._arena.rank} makes, so their parameters would "
+                "differ.\n  Skip a step on all workers or on none: a test on the reduced gradient is the same for all."
             )
         return False
+
+    def _has_gone_on(self, worker: int, version: int) -> bool:
+        arena = self._arena
+        return any(arena.words[arena.reduction_line(0, bucket, worker) + READY] > version for bucket in self._trained)
 
     def waits_for(self) -> list[int]:
         """The workers that have not come as far as this one, while it waits for them."""
@@ -82,8 +88,10 @@ class SharedParams:
 
     def check_alive(self) -> None:
         """Raise Deadlock when the update waits for a worker whose script has ended."""
-        for worker in self.waits_for():
-            if self._arena.words[self._arena.worker_line(worker) + ENDED]:
+        words, line = self._arena.words, self._arena.worker_line
+        ended = [worker for worker in self._workers if words[line(worker) + ENDED]]
+        for worker in self.waits_for():  # looked at after its end: it may commit and end between two looks
+            if worker in ended:
                 raise Deadlock(
                     f"the update of the parameters waits for worker {worker}, whose script has ended.\n"
                     "  Let every worker make the same number of steps, e.g. with worker.share(...)."
