@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from weft.core.actions import MEAN, Compute, Note, Reduce
+from weft.core.actions import MEAN, Compute, Note, Reduce, Send
 from weft.core.errors import IllegalAction, UnexpectedMessage
 from weft.core.events import (
     EpochFinished,
@@ -96,7 +96,43 @@ def test_a_peer_computes_when_it_starts_and_ignores_what_it_does_not_care_about(
 
 
 def _must_be_handled(event: Event) -> bool:
-    return isinstance(event, StepFinished | Received)
+    return isinstance(event, StepFinished | Received | Returned)
+
+
+def test_what_a_broken_channel_returned_is_sent_again_and_what_a_change_of_members_overtook_is_not() -> None:
+    peer, again = made(Quiet), Send(1, "push", 3, 0, INBOX, 2.0, {"a": 1})
+    assert peer.handle(Returned(1, "push", 3, 0, INBOX, 2.0, {"a": 1}), 0.0) == [again]
+    peer.handle(MembersChanged(1, (0, 1), "moved"), 0.0)
+    assert peer.handle(Returned(1, "push", 3, 0, INBOX, 2.0, {"a": 1}, view=0), 0.0) == []
+    peer.handle(MembersChanged(2, (0,), "lost worker 1"), 0.0)
+    assert peer.handle(Returned(1, "push", 3, 0, INBOX, 2.0, {"a": 1}, view=2), 0.0) == []
+
+
+def test_a_peer_knows_the_members_of_its_view_before_it_answers_their_change() -> None:
+    peer = made(Quiet)
+    assert (peer.view, peer.workers) == (0, WORLD.workers)
+    peer.handle(MembersChanged(4, (1,), "lost worker 0"), 0.0)
+    assert (peer.view, peer.members, peer.workers) == (4, (1,), (1,))
+
+
+class ReducingAgain(Reducing):
+    """Asks again for the reduction of bucket 0 only, and for one that held nobody."""
+
+    def on_members_changed(self, event: MembersChanged) -> Actions:
+        return [
+            Reduce(self.workers, "gradient", 0, G0, MEAN, 1.0),
+            Reduce(self.workers, "average", 0, self.world.params[0], MEAN, 1.0),
+        ]
+
+
+def test_the_user_goes_on_waiting_for_the_reductions_that_are_asked_for_again() -> None:
+    asking, quiet = made(ReducingAgain), made(Reducing)
+    for peer in (asking, quiet):
+        peer.handle(GradientReady(0, 0, 8.0), 0.0)
+        peer.handle(MembersChanged(1, (0,), "lost worker 1"), 0.0)
+    assert (asking.holds_user, quiet.holds_user) == (True, False)
+    asking.handle(Reduced(0, G0, 1.0), 0.0)
+    assert not asking.holds_user
 
 
 def test_a_peer_without_an_iteration_refuses_to_hear_that_its_step_finished() -> None:

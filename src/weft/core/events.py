@@ -59,7 +59,11 @@ class Received:
 
 @record
 class Returned:
-    """A message will never arrive; every Send ends in one Received there or one Returned here."""
+    """A message will never arrive; every Send ends in one Received there or one Returned here.
+
+    `view` is the one in which it was sent. In the peer's own view, the channel broke: all that was under way on
+    it is returned at once, in the order in which it was sent. Of an older view, it did not arrive before the change.
+    """
 
     target: NodeId
     kind: str
@@ -67,6 +71,8 @@ class Returned:
     bucket: int
     body: Buffer | None
     weight: float
+    data: Data | None = None
+    view: int = 0
 
 
 @record
@@ -87,7 +93,8 @@ class TimerFired:
 
 @record
 class MembersChanged:
-    """Somebody was lost, joined or finished; the engine's store decided it."""
+    """Somebody was lost, joined or finished; the engine's store decided it. What was sent before and did not
+    arrive is Returned next; reductions under way never happened (rule 12)."""
 
     view: int
     members: tuple[NodeId, ...]

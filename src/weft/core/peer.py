@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, ClassVar
 
-from weft.core.actions import Action, Compute, Reduce
+from weft.core.actions import Action, Compute, Reduce, Send
 from weft.core.errors import IllegalAction, ProtocolError, UnexpectedMessage
 from weft.core.events import (
     EpochFinished,
@@ -53,7 +53,7 @@ class Peer:
     begins with an underscore, and those of the constructor, are not part of `snapshot`.
     """
 
-    _not_in_snapshot: ClassVar[frozenset[str]] = frozenset({"me", "world", "rng", "now"})
+    _not_in_snapshot: ClassVar[frozenset[str]] = frozenset({"me", "world", "rng", "now", "view", "members", "workers"})
 
     def __init__(self, me: NodeId, world: World, rng: Random) -> None:
         self.me = me
@@ -61,11 +61,17 @@ class Peer:
         self.rng = rng
         self.now = 0.0
         self.step = 0
+        self.view = world.view
+        self.members: tuple[NodeId, ...] = (*world.workers, *world.servers)
+        """The nodes that take part in this view."""
+        self.workers = world.workers
+        """The workers among them."""
         self._handlers: dict[type, Callable[[Any], Actions]] = {
             event: getattr(self, handler) for event, handler in HANDLERS.items()
         }
         self._handlers[GradientReady] = self._open_reduces_of
         self._handlers[Reduced] = self._close_reduce
+        self._handlers[MembersChanged] = self._change_members
         self._story = Story()
         self._keep = self._story.chapters.append
         self._open_reduces: set[tuple[int, str, int]] = set()
@@ -98,6 +104,19 @@ class Peer:
     def _close_reduce(self, event: Reduced) -> Actions:
         self._open_reduces.discard((event.clock, event.buffer.slot, event.buffer.bucket))
         return self.on_reduced(event)
+
+    def _change_members(self, event: MembersChanged) -> Actions:
+        """Take the new view; the user goes on waiting for those reductions that are asked for again."""
+        self.view, self.members = event.view, event.members
+        self.workers = tuple(node for node in event.members if node < self.world.num_workers)
+        awaited, self._open_reduces = self._open_reduces, set()
+        actions = self.on_members_changed(event)
+        for action in actions:
+            if type(action) is Reduce:
+                key = (action.clock, action.buffer.slot, action.buffer.bucket)
+                if key in awaited:
+                    self._open_reduces.add(key)
+        return actions
 
     @property
     def holds_user(self) -> bool:
@@ -135,7 +154,10 @@ class Peer:
         raise self.unexpected(event)
 
     def on_returned(self, event: Returned) -> Actions:
-        return []
+        """Send it again if its channel broke; what a change of members overtook is the business of that change."""
+        if event.view != self.view or event.target not in self.members:
+            return []
+        return [Send(event.target, event.kind, event.clock, event.bucket, event.body, event.weight, event.data)]
 
     def on_reduced(self, event: Reduced) -> Actions:
         return []
