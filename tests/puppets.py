@@ -34,7 +34,7 @@ class Puppets(Strategy):
     def kinds(self) -> Mapping[str, Carries]:
         return {"value": Carries.STATE, "push": Carries.GRADIENT, "word": Carries.NOTHING}
 
-    def rules(self) -> Mapping[str, Rule]:
+    def rules(self, world: World) -> Mapping[str, Rule]:
         return dict(self.named_rules)
 
     def peer(self, me: NodeId, world: World, rng: Random) -> Peer:

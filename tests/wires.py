@@ -68,7 +68,7 @@ class Processes:
             self.stores[node] = LiveStore(
                 Memory(buckets, *arrays),  # type: ignore[arg-type]
                 [slot.name for slot in strategy.slots(self.world.role(node), self.world)],
-                strategy.rules(),
+                strategy.rules(self.world),
                 is_server=self.world.role(node) is Role.SERVER,
             )
         self.drivers = [

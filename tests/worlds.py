@@ -137,7 +137,7 @@ def simulate_arrays(
     stores = []
     for node, replica in enumerate(replicas):
         slots = [slot.name for slot in strategy.slots(world.role(node), world)]
-        stores.append(NumpyStore(replica, slots, strategy.rules(), is_server=world.role(node) is Role.SERVER))
+        stores.append(NumpyStore(replica, slots, strategy.rules(world), is_server=world.role(node) is Role.SERVER))
     network = network or HostLinks(hosts, [BETWEEN] * (max(hosts) + 1), WITHIN)
     compute = compute or PerSample([1e-2] * num_workers)
     result = ResultModel(strategy.result, world, replicas)

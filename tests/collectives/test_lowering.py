@@ -171,7 +171,7 @@ def test_it_declares_a_sum_and_memory_for_early_messages() -> None:
 def test_everything_else_is_the_inner_strategys() -> None:
     served = Lowered(Downpour(servers=2, server=AdaGrad(0.1)), "ring", ring)
     assert served.roles(3) == Roles(3, 2)
-    assert served.rules() == {"server": AdaGrad(0.1)}
+    assert served.rules(World(Roles(3, 2), TWO)) == {"server": AdaGrad(0.1)}
     assert served.result is Result.SERVERS
     assert not served.scored
     told = Lowered(Neighbours(), "ring", ring)

@@ -25,7 +25,7 @@ def test_a_strategy_wants_workers_only_and_no_memory_graph_or_rule_unless_it_say
     assert strategy.roles(4) == Roles(4, 0)
     assert strategy.slots(Role.WORKER, WORLD) == ()
     assert strategy.graph(4) is None
-    assert strategy.rules() == {}
+    assert strategy.rules(WORLD) == {}
     assert strategy.result is Result.REPLICA
     assert not strategy.scored
 

@@ -13,6 +13,7 @@ from weft.strategies import Downpour
 
 A0, A1 = Buffer("downpour.accrued", 0), Buffer("downpour.accrued", 1)
 SERVER = 3
+WORLD = World(Roles(3, 1), ONE)
 
 
 def test_a_worker_computes_at_once_and_a_server_waits() -> None:
@@ -85,9 +86,9 @@ def test_samples_of_nobody_have_no_share() -> None:
 
 def test_a_rule_of_the_servers_own_is_named() -> None:
     recipe = Downpour(server=AdaGrad(0.1))
-    assert recipe.rules() == {"server": AdaGrad(0.1)}
+    assert recipe.rules(WORLD) == {"server": AdaGrad(0.1)}
     assert tell(peer_of(recipe, 1, num_workers=1), received(0, "push"))[1] == Apply(IN0, P0, "server", 1.0)
-    assert Downpour().rules() == {}
+    assert Downpour().rules(WORLD) == {}
 
 
 def test_a_worker_refuses_parameters_that_it_did_not_fetch() -> None:

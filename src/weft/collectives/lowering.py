@@ -66,8 +66,8 @@ class Lowered(Strategy):
         inner = self.inner.kinds()
         return {**inner, **{f"{self.name}.{kind}": carries for kind, carries in inner.items()}}
 
-    def rules(self) -> Mapping[str, Rule]:
-        return self.inner.rules()
+    def rules(self, world: World) -> Mapping[str, Rule]:
+        return self.inner.rules(world)
 
     def peer(self, me: NodeId, world: World, rng: Random) -> Peer:
         return LoweredPeer(self, self.inner.peer(me, world, rng), me, world, rng)

@@ -59,8 +59,8 @@ class Strategy:
         """What each kind of message carries; one that is not declared cannot be sent."""
         return {}
 
-    def rules(self) -> Mapping[str, Rule]:
-        """The update rules it names in Apply besides the user's own optimizer."""
+    def rules(self, world: World) -> Mapping[str, Rule]:
+        """The update rules it names in Apply besides the user's own optimizer, in this world."""
         return {}
 
     def peer(self, me: NodeId, world: World, rng: Random) -> Peer:

@@ -136,7 +136,7 @@ def simulate(job: Job, watcher: Watcher | None = None, recorder: TraceHash | Non
             NumpyStore(
                 replica,
                 [slot.name for slot in strategy.slots(world.role(node), world)],
-                strategy.rules(),
+                strategy.rules(world),
                 is_server=world.role(node) is Role.SERVER,
             )
             for node, replica in enumerate(replicas)

@@ -162,7 +162,7 @@ def build(
         node: LiveStore(
             replica if world.role(node) is Role.WORKER else replica.twin(),
             [slot.name for slot in strategy.slots(world.role(node), world)],
-            strategy.rules(),
+            strategy.rules(world),
             is_server=world.role(node) is Role.SERVER,
             bracket=shared.update if shared is not None else None,
         )

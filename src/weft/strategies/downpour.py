@@ -67,7 +67,7 @@ class Downpour(Strategy):
     def kinds(self) -> Mapping[str, Carries]:
         return {PUSH: Carries.GRADIENT, FETCH: Carries.NOTHING, PARAMETERS: Carries.STATE}
 
-    def rules(self) -> Mapping[str, Rule]:
+    def rules(self, world: World) -> Mapping[str, Rule]:
         return {} if self.server is None else {SERVER_RULE: self.server}
 
     def peer(self, me: NodeId, world: World, rng: Random) -> Peer:
