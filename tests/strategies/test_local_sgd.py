@@ -5,7 +5,7 @@ from peers import G0, G1, P0, P1, TWO, WITH_STATE, is_plain, peer_of, received, 
 
 from weft.core.actions import MEAN, Apply, Compute, Reduce
 from weft.core.errors import ConfigError
-from weft.core.events import Reduced, Started, StepFinished
+from weft.core.events import MembersChanged, Reduced, Started, StepFinished
 from weft.core.names import Carries, Result
 from weft.strategies import LocalSGD
 
@@ -52,6 +52,21 @@ def test_state_is_averaged_and_never_applied() -> None:
     ]
 
 
+def test_when_a_worker_leaves_the_average_is_asked_for_again_without_it() -> None:
+    peer = peer_of(LocalSGD(period=2), buckets=TWO)
+    tell(peer, StepFinished(0, 4.0, None), StepFinished(1, 3.0, None), Reduced(1, P0, 21.0))
+    assert tell(peer, MembersChanged(1, (0, 2), "lost worker 1")) == [Reduce((0, 2), "average", 1, P1, MEAN, 7.0)]
+    assert peer.waiting_for() == "the average of the parameters after step 1 (1 buckets to go)"
+    assert tell(peer, Reduced(1, P1, 14.0)) == [Compute(2)]
+
+
+def test_a_worker_that_has_left_is_not_waited_for_in_the_next_average() -> None:
+    peer = peer_of(LocalSGD(period=2))
+    tell(peer, StepFinished(0, 4.0, None))
+    assert tell(peer, MembersChanged(1, (0, 1), "finished worker 2")) == []
+    assert tell(peer, StepFinished(1, 4.0, None))[-1] == Reduce((0, 1), "average", 1, P0, MEAN, 8.0)
+
+
 def test_messages_are_refused() -> None:
     assert refusal(peer_of(LocalSGD()), received(2, "average")) == (
         "worker 0 received 'average' (clock 0, bucket 0) from worker 2, which LocalSGDPeer does not expect now."
@@ -61,7 +76,7 @@ def test_messages_are_refused() -> None:
 def test_the_snapshot_is_plain() -> None:
     peer = peer_of(LocalSGD(period=2))
     tell(peer, StepFinished(0, 4.0, None))
-    assert peer.snapshot() == {"step": 1, "samples": 4.0, "unreduced": 0}
+    assert peer.snapshot() == {"step": 1, "samples": 4.0}
     assert is_plain(peer)
 
 

@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 
-from weft.core.actions import MEAN, Apply, Compute, Reduce
-from weft.core.events import GradientReady, StepFinished
-from weft.core.names import GRADIENT, PARAMS, Buffer, Carries, NodeId
+from weft.core.actions import Apply, Compute
+from weft.core.events import GradientReady, Reduced, StepFinished
+from weft.core.names import GRADIENT, Carries, NodeId
 from weft.core.peer import Actions, Peer
 from weft.core.strategy import Strategy
 from weft.core.world import World
+from weft.strategies.reductions import ReducingPeer
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,7 @@ class AllReduce(Strategy):
 
     g = Σ n_i g_i / Σ n_i, every bucket reduced as backward fills it; all replicas stay equal.
     Buckets that are not trained (BatchNorm's means) are averaged with the step's last gradient.
+    A worker that leaves takes only what was not reduced yet: the mean is over those present.
     """
 
     @property
@@ -31,7 +33,7 @@ class AllReduce(Strategy):
         return AllReducePeer(me, world, rng)
 
 
-class AllReducePeer(Peer):
+class AllReducePeer(ReducingPeer):
     """Reduces what backward fills; applies at the end of the step."""
 
     def __init__(self, me: NodeId, world: World, rng: Random) -> None:
@@ -39,28 +41,34 @@ class AllReducePeer(Peer):
         self.buckets_ready = 0
         self.round = 0
         """Counts reductions, not steps: a skipped step has had its backward, and workers match by order."""
+        self.empty: set[int] = set()
+        """Buckets for whose gradient nobody had samples: they are not applied."""
 
     def on_gradient_ready(self, event: GradientReady) -> Actions:
-        clock = self.round
-
-        def reduce(kind: str, slot: str, bucket: int) -> Reduce:
-            return Reduce(self.world.workers, kind, clock, Buffer(slot, bucket), MEAN, event.samples)
-
-        actions: Actions = [reduce("gradient", GRADIENT, event.bucket)]
+        clock, bucket, samples = self.round, event.bucket, event.samples
+        self.empty.discard(bucket)
+        actions: Actions = [self.reduce("gradient", clock, self.world.gradient[bucket], samples)]
         self.buckets_ready += 1
         if self.buckets_ready == len(self.world.trainable):
             self.buckets_ready = 0
             self.round += 1
             actions += [
-                reduce("state", PARAMS, bucket)
-                for bucket in range(len(self.world.buckets))
+                self.reduce("state", clock, state, samples)
+                for bucket, state in enumerate(self.world.params)
                 if bucket not in self.world.trainable
             ]
         return actions
 
+    def on_reduced(self, event: Reduced) -> Actions:
+        if not event.weight and event.buffer.slot == GRADIENT:
+            self.empty.add(event.buffer.bucket)
+        return super().on_reduced(event)
+
     def on_step_finished(self, event: StepFinished) -> Actions:
         self.step = event.step + 1
-        return [*apply_gradient(self.world), Compute(self.step)]
+        world, empty = self.world, self.empty
+        actions: Actions = [Apply(world.gradient[b], world.params[b]) for b in world.trainable if b not in empty]
+        return [*actions, Compute(self.step)]
 
 
 def apply_gradient(world: World, samples: float = 1.0) -> Actions:

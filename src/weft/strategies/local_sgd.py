@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 
-from weft.core.actions import MEAN, Compute, Reduce
-from weft.core.errors import ConfigError
+from weft.core.actions import Compute
 from weft.core.events import Reduced, StepFinished
 from weft.core.names import Carries, NodeId, Result
 from weft.core.peer import Actions, Peer
 from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.strategies.allreduce import apply_gradient
+from weft.strategies.reductions import ReducingPeer, check_period
 
 
 @dataclass(frozen=True)
@@ -30,27 +30,22 @@ class LocalSGD(Strategy):
         return Result.MEAN
 
     def __post_init__(self) -> None:
-        if self.period < 1:
-            raise ConfigError(
-                f"period is {self.period}, but workers average after a whole number of steps.\n"
-                "  Use 'local_sgd(period=1)' to average after every step."
-            )
+        check_period("local_sgd", self.period)
 
     def kinds(self) -> Mapping[str, Carries]:
         return {"average": Carries.STATE}
 
     def peer(self, me: NodeId, world: World, rng: Random) -> Peer:
-        return LocalSGDPeer(self, me, world, rng)
+        return LocalSGDPeer(self.period, me, world, rng)
 
 
-class LocalSGDPeer(Peer):
+class LocalSGDPeer(ReducingPeer):
     """Counts steps and samples since the last average."""
 
-    def __init__(self, recipe: LocalSGD, me: NodeId, world: World, rng: Random) -> None:
+    def __init__(self, period: int, me: NodeId, world: World, rng: Random) -> None:
         super().__init__(me, world, rng)
-        self._period = recipe.period
+        self._period = period
         self.samples = 0.0
-        self.unreduced = 0
 
     def on_step_finished(self, event: StepFinished) -> Actions:
         self.step = event.step + 1
@@ -58,17 +53,22 @@ class LocalSGDPeer(Peer):
         actions = apply_gradient(self.world, event.samples)
         if self.step % self._period:
             return [*actions, Compute(self.step)]
-        self.unreduced = len(self.world.buckets)
-        actions += [
-            Reduce(self.world.workers, "average", event.step, self.world.params[bucket], MEAN, self.samples)
-            for bucket in range(self.unreduced)
-        ]
-        self.samples = 0.0
-        return actions
+        return actions + self.average(event.step)
+
+    def average(self, clock: int) -> Actions:
+        """Begin the average."""
+        return [self.reduce("average", clock, params, self.samples) for params in self.world.params]
 
     def on_reduced(self, event: Reduced) -> Actions:
-        self.unreduced -= 1
-        return [] if self.unreduced else [Compute(self.step)]
+        actions = [*super().on_reduced(event), *self.take(event)]
+        if self.unreduced:
+            return actions
+        self.samples = 0.0
+        return [*actions, Compute(self.step)]
+
+    def take(self, event: Reduced) -> Actions:
+        """What is done with the average of a bucket: here it is in its place already."""
+        return []
 
     def waiting_for(self) -> str:
         if self.unreduced:
