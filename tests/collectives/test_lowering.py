@@ -15,7 +15,7 @@ from weft.strategies import AllReduce, Downpour, LocalSGD, Neighbours, StaleSync
 
 BUTTERFLY = Lowered(AllReduce(), "butterfly", butterfly)
 RING = Lowered(AllReduce(), "ring", ring)
-SUM0 = Buffer("butterfly.sum", 0)
+SUM0 = Buffer("butterfly.sum.0", 0)
 EARLY0 = Buffer("butterfly.early.0", 0)
 
 
@@ -69,7 +69,7 @@ def test_a_message_of_a_later_round_waits_for_the_earlier_one() -> None:
 
 def test_the_ring_speaks_in_parts() -> None:
     peer = peer_of(RING, num_workers=2)
-    first, second = (Buffer("ring.sum", 0, Part(i, 2)) for i in range(2))
+    first, second = (Buffer("ring.sum.0", 0, Part(i, 2)) for i in range(2))
     body = Buffer("inbox", 0, Part(1, 2))
     assert tell(peer, GradientReady(0, 0, 1.0))[1:] == [Send(1, "ring.gradient", 0, 0, first, 1.0)]
     message = received(1, "ring.gradient", weight=3.0)
@@ -107,7 +107,7 @@ def test_buckets_are_reduced_side_by_side() -> None:
     peer = peer_of(Lowered(LocalSGD(period=1), "butterfly", butterfly), num_workers=2, buckets=TWO)
     tell(peer, StepFinished(0, 1.0, None))
     assert tell(peer, received(1, "butterfly.average", bucket=1))[-1] == Combine(
-        P1, 0.0, Buffer("butterfly.sum", 1), 0.5
+        P1, 0.0, Buffer("butterfly.sum.0", 1), 0.5
     )
     assert tell(peer, received(1, "butterfly.average"))[-1] == Compute(1)
 
@@ -148,15 +148,17 @@ def test_the_snapshot_holds_both_peers_and_is_plain() -> None:
             "step": 0,
             "runs": {"('gradient', 0, 0)": {"at": 1, "weight": 1.0}},
             "early": {"('gradient', 0, 0)": [[2, 2.0]]},
+            "recovery": {"num_ended": [0], "last": {}, "words": {}, "untold": [], "owed": {}, "unclaimed": []},
         },
     }
 
 
-def test_it_declares_a_sum_and_memory_for_early_messages() -> None:
+def test_it_declares_two_sums_and_memory_for_early_messages() -> None:
     recipe = Lowered(AllReduce(), "halving_doubling", halving_doubling)
     slots = recipe.slots(Role.WORKER, World(Roles(4), TWO))
     assert [slot.name for slot in slots] == [
-        "halving_doubling.sum",
+        "halving_doubling.sum.0",
+        "halving_doubling.sum.1",
         "halving_doubling.early.0",
         "halving_doubling.early.1",
     ]
@@ -165,6 +167,8 @@ def test_it_declares_a_sum_and_memory_for_early_messages() -> None:
         "state": Carries.STATE,
         "halving_doubling.gradient": Carries.GRADIENT,
         "halving_doubling.state": Carries.STATE,
+        "halving_doubling@ended": Carries.NOTHING,
+        "halving_doubling@handed": Carries.STATE,
     }
 
 

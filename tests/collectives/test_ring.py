@@ -8,9 +8,9 @@ from weft.core.names import Part
 def test_parts_travel_around_first_summing_then_spreading() -> None:
     assert ring(0, 3) == (
         Give(1, Part(0, 3)),
-        Take(2, Part(2, 3), fresh=True),
+        Take(2, Part(2, 3)),
         Give(1, Part(2, 3)),
-        Take(2, Part(1, 3), fresh=True),
+        Take(2, Part(1, 3)),
         Give(1, Part(1, 3)),
         Take(2, Part(0, 3), replace=True),
         Give(1, Part(0, 3)),

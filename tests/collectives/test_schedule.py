@@ -76,6 +76,14 @@ def test_no_two_takes_of_the_same_memory_and_part_come_from_different_sources(na
 
 
 @every_collective
+def test_a_smaller_group_needs_no_other_memory(name: str) -> None:
+    def memories(size: int) -> set[int]:
+        return {step.early for schedule in schedules(name, size) for step in schedule if isinstance(step, Take)}
+
+    assert all(memories(size) <= memories(size + 1) for size in SIZES)
+
+
+@every_collective
 def test_one_rank_alone_has_nothing_to_do(name: str) -> None:
     assert COLLECTIVES[name](0, 1) == ()
 

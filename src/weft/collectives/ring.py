@@ -10,7 +10,7 @@ def ring(rank: int, size: int) -> Schedule:
     steps: list[Step] = []
     for i in range(size - 1):
         steps.append(Give(after, Part((rank - i) % size, size)))
-        steps.append(Take(before, Part((rank - i - 1) % size, size), fresh=True))
+        steps.append(Take(before, Part((rank - i - 1) % size, size)))
     for i in range(size - 1):
         steps.append(Give(after, Part((rank + 1 - i) % size, size)))
         steps.append(Take(before, Part((rank - i) % size, size), replace=True))

@@ -19,15 +19,13 @@ class Give(NamedTuple):
 class Take(NamedTuple):
     """Wait for this part from a rank; add it to the own sum, or let it replace the own sum.
 
-    `early` numbers the memory that keeps it when it comes before its turn. `fresh` says that the
-    part held only the own contribution until now, so the weights add up anew.
+    `early` numbers the memory that keeps it when it comes before its turn.
     """
 
     source: int
     part: Part | None = None
     replace: bool = False
     early: int = 0
-    fresh: bool = False
 
 
 Step = Give | Take
