@@ -137,13 +137,12 @@ def test_a_part_that_the_schedule_does_not_know_is_refused() -> None:
 
 
 def test_the_snapshot_holds_both_peers_and_is_plain() -> None:
-    peer = peer_of(BUTTERFLY, num_workers=4)
+    peer, inner = peer_of(BUTTERFLY, num_workers=4), peer_of(AllReduce(), num_workers=4)
     tell(peer, GradientReady(0, 0, 1.0), received(2, "butterfly.gradient", weight=2.0))
+    tell(inner, GradientReady(0, 0, 1.0))
     assert is_plain(peer)
     assert peer.snapshot() == {
-        "step": 0,
-        "buckets_ready": 0,
-        "round": 1,
+        **inner.snapshot(),
         "butterfly": {
             "step": 0,
             "runs": {"('gradient', 0, 0)": {"at": 1, "weight": 1.0}},
