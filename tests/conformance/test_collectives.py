@@ -6,6 +6,7 @@ from functools import cache
 import numpy as np
 import pytest
 from problems import SIZES, LeastSquares, relative
+from recipes import recipe
 from weather import storm
 from worlds import Ran, simulate_arrays
 
@@ -34,7 +35,7 @@ def run(strategy: Strategy, num_workers: int, **weather: object) -> Ran:
 
 @cache
 def natively(name: str, num_workers: int) -> Ran:
-    return run(STRATEGIES[name](), num_workers)
+    return run(recipe(name), num_workers)
 
 
 def num_reduces(ran: Ran) -> int:
@@ -48,14 +49,14 @@ every_size = pytest.mark.parametrize("num_workers", [1, 2, 3, 4, 5, 7, 8])
 
 
 def test_some_strategies_reduce() -> None:
-    assert {"allreduce", "local_sgd"} <= set(REDUCING) < set(STRATEGIES)
+    assert {"allreduce", "local_sgd", "diloco", "bmuf", "slowmo"} <= set(REDUCING) < set(STRATEGIES)
 
 
 @every_collective
 @every_size
 @pytest.mark.parametrize("name", REDUCING)
 def test_lowered_reductions_give_the_same_parameters(name: str, num_workers: int, collective: str) -> None:
-    ran = run(lowered(STRATEGIES[name](), collective), num_workers, **storm(num_workers, 3))
+    ran = run(lowered(recipe(name), collective), num_workers, **storm(num_workers, 3))
     native = natively(name, num_workers)
     assert num_reduces(ran) == 0
     assert all(relative(a[0], b[0]) < 1e-12 for a, b in zip(ran.params, native.params, strict=True))
@@ -64,14 +65,14 @@ def test_lowered_reductions_give_the_same_parameters(name: str, num_workers: int
 @every_collective
 @every_size
 def test_all_workers_get_the_same_bits(num_workers: int, collective: str) -> None:
-    ran = run(lowered(STRATEGIES["allreduce"](), collective), num_workers, **storm(num_workers, 4))
+    ran = run(lowered(recipe("allreduce"), collective), num_workers, **storm(num_workers, 4))
     assert all(np.array_equal(params[0], ran.params[0][0]) for params in ran.params)
 
 
 @every_collective
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_every_strategy_runs_replays_and_declares_its_kinds_over_it(name: str, collective: str) -> None:
-    strategy = lowered(STRATEGIES[name](), collective)
+    strategy = lowered(recipe(name), collective)
     ran = run(strategy, 3, **storm(3, 2))
     spoken = {action.kind for *_, actions in ran.recording.entries for action in actions if isinstance(action, Send)}
     assert ran.facts.steps == [STEPS] * 3
@@ -82,4 +83,4 @@ def test_every_strategy_runs_replays_and_declares_its_kinds_over_it(name: str, c
 
 @every_collective
 def test_one_worker_alone_sends_nothing(collective: str) -> None:
-    assert run(lowered(STRATEGIES["allreduce"](), collective), 1).facts.bytes_sent == 0
+    assert run(lowered(recipe("allreduce"), collective), 1).facts.bytes_sent == 0

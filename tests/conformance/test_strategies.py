@@ -9,6 +9,7 @@ from functools import cache
 import numpy as np
 import pytest
 from problems import SIZES, LeastSquares
+from recipes import recipe
 from weather import storm
 from worlds import Ran, simulate_arrays
 
@@ -42,7 +43,7 @@ def run(strategy: Strategy, num_workers: int, seed: int) -> Ran:
 
 @cache
 def ran_once(name: str, num_workers: int) -> Ran:
-    return run(STRATEGIES[name](), num_workers, seed=5)
+    return run(recipe(name), num_workers, seed=5)
 
 
 every_strategy = pytest.mark.parametrize("name", STRATEGIES)
@@ -68,14 +69,14 @@ def test_it_learns(name: str, num_workers: int) -> None:
 @every_strategy
 @every_size
 def test_the_same_seed_gives_the_same_trace_and_parameters(name: str, num_workers: int) -> None:
-    once, again = ran_once(name, num_workers), run(STRATEGIES[name](), num_workers, seed=5)
+    once, again = ran_once(name, num_workers), run(recipe(name), num_workers, seed=5)
     assert again.recording.hexdigest() == once.recording.hexdigest()
     assert all(np.array_equal(a[0], b[0]) for a, b in zip(again.params, once.params, strict=True))
 
 
 @every_strategy
 def test_another_seed_gives_another_trace(name: str) -> None:
-    other = run(STRATEGIES[name](), 3, seed=6)
+    other = run(recipe(name), 3, seed=6)
     assert other.recording.hexdigest() != ran_once(name, 3).recording.hexdigest()
 
 
@@ -83,7 +84,7 @@ def test_another_seed_gives_another_trace(name: str) -> None:
 @every_size
 def test_recorded_events_replay(name: str, num_workers: int) -> None:
     ran = ran_once(name, num_workers)
-    assert replay(ran.recording, STRATEGIES[name](), ran.world, seed=5) == []
+    assert replay(ran.recording, recipe(name), ran.world, seed=5) == []
 
 
 @every_strategy
@@ -102,7 +103,7 @@ def test_it_differs_from_every_other(name: str) -> None:
 def every_moment(name: str, num_workers: int) -> Iterator[Peer]:
     """Each peer after each of its events, on the way through the recorded run."""
     ran = ran_once(name, num_workers)
-    peers = [STRATEGIES[name]().peer(node, ran.world, node_rng(5, node)) for node in range(ran.world.num_nodes)]
+    peers = [recipe(name).peer(node, ran.world, node_rng(5, node)) for node in range(ran.world.num_nodes)]
     for now_ns, node, event, _ in ran.recording.entries:
         peers[node].handle(event, now_ns / 1e9)
         yield peers[node]
@@ -128,7 +129,7 @@ def test_it_says_at_every_moment_what_it_waits_for(name: str, num_workers: int) 
 def test_every_kind_that_it_sends_or_reduces_is_declared(name: str, num_workers: int) -> None:
     entries = ran_once(name, num_workers).recording.entries
     spoken = {action.kind for _, _, _, actions in entries for action in actions if isinstance(action, Send | Reduce)}
-    assert spoken <= set(STRATEGIES[name]().kinds())
+    assert spoken <= set(recipe(name).kinds())
 
 
 @every_strategy
@@ -138,6 +139,6 @@ def test_a_gradient_of_no_samples_counts_for_nothing_even_if_it_is_not_a_number(
     def gradient(worker: int, step: int, w: np.ndarray) -> np.ndarray:
         return np.full_like(w, np.nan) if worker == 2 else w - 1.0
 
-    ran = simulate_arrays(STRATEGIES[name](), 3, gradient, num_steps=20, samples=[2.0, 2.0, 0.0], epoch_steps=10)
+    ran = simulate_arrays(recipe(name), 3, gradient, num_steps=20, samples=[2.0, 2.0, 0.0], epoch_steps=10)
     assert all(np.isfinite(bucket).all() for params in ran.params for bucket in params)
     assert 0.5 < ran.result[0][0] < 1.0

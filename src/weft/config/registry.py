@@ -24,6 +24,9 @@ STRATEGIES: dict[str, type[Strategy]] = {
     "async_gossip": strategies.AsyncGossip,
     "push_sum": strategies.PushSum,
     "local_sgd": strategies.LocalSGD,
+    "diloco": strategies.DiLoCo,
+    "bmuf": strategies.BMUF,
+    "slowmo": strategies.SlowMo,
 }
 
 TOPOLOGIES: dict[str, type[Topology]] = {

@@ -2,21 +2,27 @@
 
 from weft.strategies.allreduce import AllReduce
 from weft.strategies.async_gossip import AsyncGossip
+from weft.strategies.bmuf import BMUF
+from weft.strategies.diloco import DiLoCo
 from weft.strategies.downpour import Downpour
 from weft.strategies.gossip import Gossip
 from weft.strategies.local_sgd import LocalSGD
 from weft.strategies.neighbours import Neighbours
 from weft.strategies.push_sum import PushSum
+from weft.strategies.slowmo import SlowMo
 from weft.strategies.ssp import ParameterServer, StaleSync
 
 __all__ = [
+    "BMUF",
     "AllReduce",
     "AsyncGossip",
+    "DiLoCo",
     "Downpour",
     "Gossip",
     "LocalSGD",
     "Neighbours",
     "ParameterServer",
     "PushSum",
+    "SlowMo",
     "StaleSync",
 ]

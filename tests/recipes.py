@@ -1,0 +1,18 @@
+"""The recipe by which tests of everything registered run a strategy: its defaults, or what makes it speak at once."""
+
+from weft.config.registry import STRATEGIES, strategy
+from weft.core.strategy import Strategy
+
+WITHIN_A_FEW_STEPS = {
+    "diloco": "diloco(period=4, momentum=0.4)",
+    "bmuf": "bmuf(period=4, block_momentum=0.25)",
+    "slowmo": "slowmo(period=4, beta=0.25)",
+}
+"""Methods that by default train alone for longer than a small test, or whose momentum overshoots in it."""
+
+RECIPES = {name: WITHIN_A_FEW_STEPS.get(name, name) for name in STRATEGIES}
+
+
+def recipe(name: str) -> Strategy:
+    """What stands for a registered name."""
+    return strategy(RECIPES[name])
