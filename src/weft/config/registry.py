@@ -23,6 +23,7 @@ STRATEGIES: dict[str, type[Strategy]] = {
     "gossip": strategies.Gossip,
     "async_gossip": strategies.AsyncGossip,
     "push_sum": strategies.PushSum,
+    "gossip_grad": strategies.GossipGrad,
     "local_sgd": strategies.LocalSGD,
     "diloco": strategies.DiLoCo,
     "bmuf": strategies.BMUF,

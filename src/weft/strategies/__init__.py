@@ -6,6 +6,7 @@ from weft.strategies.bmuf import BMUF
 from weft.strategies.diloco import DiLoCo
 from weft.strategies.downpour import Downpour
 from weft.strategies.gossip import Gossip
+from weft.strategies.gossip_grad import GossipGrad
 from weft.strategies.local_sgd import LocalSGD
 from weft.strategies.neighbours import Neighbours
 from weft.strategies.push_sum import PushSum
@@ -19,6 +20,7 @@ __all__ = [
     "DiLoCo",
     "Downpour",
     "Gossip",
+    "GossipGrad",
     "LocalSGD",
     "Neighbours",
     "ParameterServer",

@@ -64,7 +64,9 @@ class Gossip(Strategy):
 
     def peer(self, me: NodeId, world: World, rng: Random) -> Peer:
         assert world.graph is not None
-        return GossipPeer(self, mixing(world.graph, self.weights), me, world, rng)
+        is_complete = world.graph.edges_per_step == world.num_workers * (world.num_workers - 1)
+        by_samples = self.order == STEP_FIRST and is_complete
+        return GossipPeer(mixing(world.graph, self.weights), me, world, rng, order=self.order, by_samples=by_samples)
 
 
 class Gathering:
@@ -100,13 +102,13 @@ class Gathering:
 class GossipPeer(Peer):
     """Adds up weighted parameters, one sum for each step that may be under way."""
 
-    def __init__(self, recipe: Gossip, weights: Mixing, me: NodeId, world: World, rng: Random) -> None:
+    def __init__(
+        self, weights: Mixing, me: NodeId, world: World, rng: Random, *, order: str, by_samples: bool = False
+    ) -> None:
         super().__init__(me, world, rng)
-        assert world.graph is not None
-        self._graph = world.graph
-        self._step_first = recipe.order == STEP_FIRST
-        is_complete = self._graph.edges_per_step == world.num_workers * (world.num_workers - 1)
-        self._by_samples = self._step_first and is_complete
+        self._graph = weights.graph
+        self._step_first = order == STEP_FIRST
+        self._by_samples = by_samples
         self._sums = [{b: Buffer(f"{MIX}.{i}", b) for b in world.trainable} for i in range(self._graph.lead_max + 1)]
         self._update = apply_gradient(world)
         rounds = range(self._graph.num_rounds)
