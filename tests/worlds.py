@@ -24,7 +24,6 @@ from weft.sim.program import BackwardDone, ReportDone, Request, StepDone
 from weft.sim.reports import ModelReports
 from weft.sim.simulation import Simulation
 from weft.store.numpy import NumpyStore
-from weft.store.result import ResultModel
 
 Array = NDArray[Any]
 Arrays = Array | Mapping[str, Array]
@@ -43,12 +42,18 @@ class Ran:
 
     params: list[list[Array]]
     """The parameters at the end, by node and bucket."""
-    result: list[Array]
-    """The result model, by bucket."""
+    members: list[list[Array]]
+    """The models that the result is made of, by bucket: one, or all of an ensemble."""
     facts: Facts
     recording: Recording
     world: World
     simulation: Simulation
+
+    @property
+    def result(self) -> list[Array]:
+        """The result model, by bucket."""
+        (model,) = self.members
+        return model
 
     def peer(self, node: int) -> Any:
         peer: Peer = self.simulation.nodes[node].peer
@@ -140,10 +145,9 @@ def simulate_arrays(
         stores.append(NumpyStore(replica, slots, strategy.rules(world), is_server=world.role(node) is Role.SERVER))
     network = network or HostLinks(hosts, [BETWEEN] * (max(hosts) + 1), WITHIN)
     compute = compute or PerSample([1e-2] * num_workers)
-    result = ResultModel(strategy.result, world, replicas)
-    reports = ModelReports(programs, replicas, result, scored=strategy.scored)
+    reports = ModelReports(programs, replicas, strategy, world)
     recorder = recorder or Recording()
     simulation = Simulation(strategy, world, stores, programs, network, compute, reports, seed, recorder)
     facts = simulation.run()
     params = [[replica.array(PARAMS, b).copy() for b in range(len(world.buckets))] for replica in replicas]
-    return Ran(params, result.arrays(), facts, recorder, world, simulation)
+    return Ran(params, list(reports.result.models().values()), facts, recorder, world, simulation)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 from scripts import ARRAYS, ARRAYS_TRAIN, SEEN, simulated, write
 
 import weft
@@ -93,12 +94,34 @@ def test_a_report_that_is_no_number_is_the_scripts_own_error() -> None:
         joined().report(accuracy="good")
 
 
-def test_only_the_result_model_can_be_saved() -> None:
+@pytest.mark.parametrize(
+    ("model", "hint"),
+    [
+        ("meen", "Did you mean 'mean'?"),
+        ("assemble", "Did you mean 'ensemble'?"),
+        ("", "Known: best, ensemble, mean, mine, result."),
+    ],
+)
+def test_a_model_that_is_not_known_cannot_be_saved(model: str, hint: str) -> None:
     with pytest.raises(ConfigError) as refused:
-        joined().save("a.safetensors", model="mine")
-    assert str(refused.value) == (
-        "save(model='mine') is not known; only 'result' is.\n  Use worker.save('a.safetensors')."
-    )
+        joined().save("a.safetensors", model=model)
+    assert str(refused.value) == f"save(model='{model}') is not known.\n  {hint}"
+
+
+@pytest.mark.parametrize(
+    ("model", "file", "name"),
+    [
+        ("result", "a.b.safetensors", "w"),
+        ("mean", "a.b.safetensors", "w"),
+        ("best", "a.b.safetensors", "w"),
+        ("mine", "a.b.0.safetensors", "w"),
+        ("ensemble", "a.b.safetensors", "member0.w"),
+    ],
+)
+def test_one_worker_alone_saves_its_model_under_every_word(model: str, file: str, name: str, tmp_path: Path) -> None:
+    joined().save(str(tmp_path / "a.b.safetensors"), model=model)
+    assert [path.name for path in tmp_path.iterdir()] == [file]
+    assert {name: value.tolist() for name, value in load_file(tmp_path / file).items()} == {name: [0.0, 0.0]}
 
 
 def test_a_folder_that_is_not_there_cannot_be_saved_to(tmp_path: Path) -> None:

@@ -85,12 +85,13 @@ def test_it_learns_from_each_sample_once_per_epoch_scores_what_it_saves_and_can_
     assert run.replay == []
 
 
-def loss_of(model: dict[str, np.ndarray]) -> float:
-    """On all samples of the script."""
+def loss_of(saved: dict[str, np.ndarray]) -> float:
+    """On all samples of the script; of an ensemble's members, their mean."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(NUM_SAMPLES, 6))
     y = x @ rng.normal(size=6) + 3.0
-    return float(np.mean((x @ model["w"] + model["b"] - y) ** 2))
+    prefixes = [name.removesuffix("w") for name in saved if name.endswith("w")]
+    return float(np.mean([np.mean((x @ saved[f"{p}w"] + saved[f"{p}b"] - y) ** 2) for p in prefixes]))
 
 
 @pytest.mark.parametrize(("transport", "collective"), [("tcp", None), *[("shm", name) for name in COLLECTIVES]])

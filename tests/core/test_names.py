@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.core.names import Bucket, Buffer, Part, Roles
+from weft.core.names import Bucket, Buffer, Part, Roles, member
 
 
 @given(num_elements=st.integers(0, 10_000), of=st.integers(1, 64))
@@ -41,6 +41,10 @@ def test_a_bucket_knows_its_bytes() -> None:
 def test_a_bucket_is_trained_and_a_strategy_has_no_servers_unless_told_otherwise() -> None:
     assert Bucket(10).trainable
     assert Roles(4) == Roles(4, 0)
+
+
+def test_the_tensors_of_an_ensembles_member_are_named_by_its_number() -> None:
+    assert member(12) + "fc.weight" == "member12.fc.weight"
 
 
 def test_a_buffer_is_its_name() -> None:

@@ -6,7 +6,7 @@ from weft.adapters.alone import Alone
 from weft.adapters.arrays import ArrayReplica
 from weft.core.names import GRADIENT, Bucket
 from weft.core.rules import SGD
-from weft.core.seat import current, sit, step_alone
+from weft.core.seat import current, saved_alone, sit, step_alone
 
 
 def test_nobody_sits_until_a_driver_prepares_a_seat() -> None:
@@ -28,6 +28,16 @@ def test_a_step_alone_is_the_users_optimizer_on_all_that_is_trained() -> None:
     replica.take({"a": np.array([2.0, 4.0]), "b": np.array([2.0])})
     step_alone(replica)
     assert {name: view.tolist() for name, view in replica.views().items()} == {"a": [0, 0], "b": [2]}
+
+
+def test_where_all_models_are_equal_one_stands_for_the_mean_the_best_and_every_member() -> None:
+    replica = ArrayReplica({"a": np.array([1.0, 2.0])}, SGD(lr=0.5), None)
+    mine = replica.array("params", 0)
+    for model in ("result", "mine", "mean", "best"):
+        assert saved_alone(replica, model, num_workers=2) == {"": [mine]}
+    saved = saved_alone(replica, "ensemble", num_workers=2)
+    assert list(saved) == ["member0.", "member1."]
+    assert all(arrays[0] is mine for arrays in saved.values())
 
 
 def test_a_step_alone_leaves_out_what_is_not_trained() -> None:

@@ -28,6 +28,8 @@ def test_a_strategy_wants_workers_only_and_no_memory_graph_or_rule_unless_it_say
     assert strategy.rules(WORLD) == {}
     assert strategy.result is Result.REPLICA
     assert not strategy.scored
+    assert strategy.score == "loss"
+    assert not strategy.allows_closures
 
 
 def test_a_strategy_sends_nothing_unless_it_says_so_and_must_make_peers() -> None:

@@ -168,8 +168,18 @@ def test_a_fast_worker_may_report_twice_before_others_have_reported_once() -> No
 
 def test_the_last_who_saves_writes_the_file_each_time_anew() -> None:
     talk = Talk(2)
-    said = [talk.hear(rank, Saves(number, "m")) for rank, number in [(0, 0), (0, 1), (1, 0), (1, 1)]]
+    said = [talk.hear(rank, Saves(number)) for rank, number in [(0, 0), (0, 1), (1, 0), (1, 1)]]
     assert said == [[(0, Decided(False))], [(0, Decided(False))], [(1, Decided(True))], [(1, Decided(True))]]
+
+
+def test_who_saves_or_evaluates_is_told_who_is_best_by_what_each_told_last() -> None:
+    talk = Talk(2)
+    talk.hear(0, Saves(0, badness=0.5))
+    assert talk.hear(1, Saves(0, badness=0.25)) == [(1, Decided(True, best=1))]
+    talk.hear(1, Reported(0, 0, {}, ["accuracy"], badness=0.75))
+    assert talk.hear(0, Reported(0, 0, {}, ["accuracy"], badness=0.5)) == [(0, Decided(True, best=0))]
+    talk.hear(0, Ended(STATUS, badness=0.875))
+    assert talk.hear(1, Ended(STATUS, badness=0.75)) == to_all(Finish([], [], best=1), 2)
 
 
 def test_what_all_need_is_loaded_by_the_first_who_asks_and_the_others_wait_for_it() -> None:
@@ -193,8 +203,8 @@ def test_when_all_scripts_have_ended_worker_0_concludes_what_only_some_reported_
     talk.hear(0, Reported(0, 0, {"loss": 1.0}, ["accuracy"]))
     talk.hear(1, Reported(0, 0, {"loss": 3.0}, ["accuracy"]))
     talk.hear(1, Reported(1, 1, {"loss": 9.0}, []))
-    talk.hear(0, Saves(0, "m"))
-    talk.hear(1, Saves(1, "n"))
+    talk.hear(0, Saves(0))
+    talk.hear(1, Saves(1))
     assert talk.hear(0, Ended(STATUS)) == []
     assert talk.hear(1, Ended(STATUS)) == []
     assert talk.hear(2, Ended(STATUS)) == to_all(Finish([0], [0])), "only what worker 0 knows of"

@@ -42,13 +42,13 @@ class Model:
     buckets = ()
 
     def __init__(self) -> None:
-        self.saved: list[str] = []
+        self.saved: list[tuple[str, list[str]]] = []
 
     def layout(self) -> list[str]:
         return []
 
-    def save(self, path: str, arrays: object) -> None:
-        self.saved.append(path)
+    def save(self, path: str, models: dict[str, object]) -> None:
+        self.saved.append((path, list(models)))
 
 
 class Shelf:
@@ -169,19 +169,31 @@ def test_the_others_find_what_was_loaded_and_load_themselves_what_cannot_be_shar
 def test_only_the_one_that_is_told_to_saves(engine: Engine) -> None:
     seat = engine.joined()
     engine.answers(Decided(False), Decided(True))
-    seat.save("a")
-    seat.save("b")
-    assert engine.model.saved == ["b"]
-    assert engine.heard(Saves) == [Saves(0, "a"), Saves(1, "b")]
+    seat.save("a", "result")
+    seat.step_finished(1.0, 0.5)  # type: ignore[attr-defined]
+    seat.save("b", "best")
+    assert engine.model.saved == [("b", [""])]
+    assert engine.heard(Saves) == [Saves(0), Saves(1, badness=0.5)]
+
+
+def test_a_plain_ensemble_is_the_same_model_for_each_worker_and_its_own_is_saved_without_asking(
+    engine: Engine,
+) -> None:
+    seat = engine.joined()
+    engine.answers(Decided(True))
+    seat.save("all", "ensemble")
+    seat.save("mine", "mine")
+    assert engine.model.saved == [("all", ["member0.", "member1."]), ("mine", [""])]
+    assert engine.heard(Saves) == [Saves(0)]
 
 
 def test_worker_zero_concludes_what_is_still_open(engine: Engine) -> None:
     seat = engine.joined()
     engine.answers(Decided(False), Finish([], [0]), Finish([], []))
-    seat.save("late")
+    seat.save("late", "ensemble")
     seat.step_finished(1.0, None)  # type: ignore[attr-defined]
     seat.end()
-    assert engine.model.saved == ["late"]
+    assert engine.model.saved == [("late", ["member0.", "member1."])]
     assert len(engine.heard(Ended)) == 1
 
 

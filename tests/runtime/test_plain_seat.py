@@ -30,14 +30,8 @@ class Model:
 
     buckets = ()
 
-    def __init__(self) -> None:
-        self.saved: list[str] = []
-
     def layout(self) -> list[str]:
         return ["w (3,) float64"]
-
-    def save(self, path: str, arrays: Any) -> None:
-        self.saved.append(path)
 
 
 def job(**changes: Any) -> Job:
@@ -84,7 +78,7 @@ def test_it_joins_steps_reports_on_its_own_model_and_ends() -> None:
     heard, _ = with_engine(run, Welcome("allreduce", [0]), Decided(True), Finish([], []), Finish([], []))
     told = [message for message in heard if isinstance(message, Joined | Reported | Evaluated | Ended | Concluded)]
     assert [type(message) for message in told] == [Joined, Reported, Evaluated, Ended, Concluded]
-    assert told[1] == Reported(0, 0, {"loss": 0.5}, ["accuracy"])
+    assert told[1] == Reported(0, 0, {"loss": 0.5}, ["accuracy"], badness=0.5)
     assert told[2] == Evaluated(0, 0, {"accuracy": 0.75})
     assert (told[3].final.step, told[3].final.samples) == (1, 4.0)  # type: ignore[union-attr]
 

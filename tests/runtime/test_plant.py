@@ -85,7 +85,19 @@ def test_the_result_of_averaging_methods_is_fetched_from_the_other_processes() -
     pair.step(1.0, 3.0)
     assert pair.params() == [[-1.0] * 3, [-3.0] * 3]
     for plant in pair.plants:
-        assert plant.result(pair.until).arrays()[0].tolist() == [-2.0] * 3
+        (mean,) = plant.result(pair.until).models().values()
+        assert mean[0].tolist() == [-2.0] * 3
+
+
+@pytest.mark.parametrize("best", [0, 1])
+def test_the_members_of_an_ensemble_and_the_best_of_them_are_fetched(best: int) -> None:
+    pair = Pair("ensemble")
+    pair.step(1.0, 3.0)
+    for plant in pair.plants:
+        result = plant.result(pair.until, best)
+        members = {prefix: arrays[0].tolist() for prefix, arrays in result.models().items()}
+        assert members == {"member0.": [-1.0] * 3, "member1.": [-3.0] * 3}
+        assert result.models("best")[""][0].tolist() == members[f"member{best}."]
 
 
 def test_only_equal_replicas_that_reduce_in_shared_memory_need_no_attendant() -> None:

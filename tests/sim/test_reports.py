@@ -10,23 +10,24 @@ from safetensors.numpy import load_file
 from worlds import ArrayProgram
 
 from weft.adapters.arrays import ArrayReplica
-from weft.core.names import Bucket, Result, Roles
+from weft.core.names import Bucket, Roles
 from weft.core.rules import SGD
+from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.sim.facts import Facts
-from weft.sim.program import ReportDone
+from weft.sim.program import ReportDone, SaveAsked
 from weft.sim.reports import ModelReports, NoReports
-from weft.store.result import ResultModel
+from weft.strategies import Ensemble, LocalSGD, Neighbours
 
 
 class Run:
     """Two workers with the parameters 1 and 3; the result is their mean."""
 
-    def __init__(self, *, scored: bool = False) -> None:
+    def __init__(self, strategy: Strategy | None = None) -> None:
         self.replicas = [ArrayReplica({"w": np.array([value])}, SGD(lr=1.0), None) for value in (1.0, 3.0)]
-        result = ResultModel(Result.MEAN, World(Roles(2), (Bucket(1, 8),)), self.replicas)
         programs = [ArrayProgram(iter(())) for _ in self.replicas]  # type: ignore[arg-type]
-        self.reports = ModelReports(programs, self.replicas, result, scored=scored)
+        world = World(Roles(2), (Bucket(1, 8),))
+        self.reports = ModelReports(programs, self.replicas, strategy or LocalSGD(), world)
         self.facts = Facts(2)
 
     def report(self, worker: int, epoch: int = 0, now_s: float = 1.0, **numbers: Any) -> None:
@@ -105,7 +106,7 @@ def test_a_peer_is_told_its_workers_numbers_and_no_callables(run: Run) -> None:
 
 
 def test_a_peer_of_a_scored_strategy_is_told_what_callables_give_on_its_workers_own_model() -> None:
-    run = Run(scored=True)
+    run = Run(Neighbours(elect=1))
     told = [run.reports.own_numbers(worker, ReportDone(0, {"score": run.own(worker)})) for worker in (0, 1)]
     assert told == [{"score": 1.0}, {"score": 3.0}]
 
@@ -118,15 +119,66 @@ def test_at_the_end_what_worker_0_reported_alone_is_kept_and_what_others_did_is_
     assert run.facts.reports == [{"epoch": 3, "virtual_s": 6.0, "loss": 1.0}]
 
 
-def test_the_result_is_saved_once_at_the_end_where_worker_0_asked(run: Run, tmp_path: Path) -> None:
+def test_the_predictions_of_an_ensemble_of_arrays_are_averaged_as_numbers() -> None:
+    run = Run(Ensemble())
+    calls = []
+    for worker in (0, 1):
+        run.report(worker, accuracy=lambda: calls.append(run.parameter(0)) or calls[-1] ** 2)
+    assert calls == [1.0, 3.0]
+    assert run.facts.final == {"accuracy": 5.0}
+    assert [run.parameter(0), run.parameter(1)] == [1.0, 3.0], "and worker 0 has its own again"
+
+
+def test_a_model_is_saved_when_the_last_worker_asks_for_it_and_where_worker_0_says(run: Run, tmp_path: Path) -> None:
+    first, second, other = (str(tmp_path / f"{name}.safetensors") for name in ("first", "second", "other"))
+    run.reports.save(0, SaveAsked(first, "result"))
+    run.reports.save(0, SaveAsked(second, "result"))
+    assert list(tmp_path.iterdir()) == []
+    run.reports.save(1, SaveAsked(other, "result"))
+    run.replicas[0].views()["w"][:] = 5.0
+    run.reports.save(1, SaveAsked(other, "result"))
+    assert [load_file(path)["w"].tolist() for path in (first, second)] == [[2.0], [4.0]]
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_what_only_worker_0_saves_is_saved_at_the_end(run: Run, tmp_path: Path) -> None:
     mine, other = tmp_path / "mine.safetensors", tmp_path / "other.safetensors"
-    run.reports.save(0, str(mine))
-    run.reports.save(1, str(other))
-    assert not mine.exists()
+    run.reports.save(0, SaveAsked(str(mine), "result"))
     run.replicas[0].views()["w"][:] = 5.0
     run.reports.end(run.facts)
     assert load_file(mine)["w"].tolist() == [4.0]
+    alone = Run()
+    alone.reports.save(1, SaveAsked(str(other), "result"))
+    alone.reports.end(alone.facts)
     assert not other.exists()
+
+
+def saved(run: Run, path: Path, model: str) -> dict[str, list[float]]:
+    for worker in (0, 1):
+        run.reports.save(worker, SaveAsked(str(path), model))
+    return {name: value.tolist() for name, value in load_file(path).items()}
+
+
+def test_the_best_is_the_worker_with_the_best_training_loss_as_long_as_no_score_is_reported(
+    run: Run, tmp_path: Path
+) -> None:
+    run.reports.remember(0, 0.5)
+    run.reports.remember(1, 0.25)
+    assert saved(run, tmp_path / "best", "best") == {"w": [3.0]}
+    run.reports.own_numbers(0, ReportDone(0, {"loss": 0.125, "accuracy": 0.5}))
+    assert saved(run, tmp_path / "best", "best") == {"w": [1.0]}
+
+
+def test_an_ensemble_is_saved_as_one_file_and_the_mean_of_one_as_a_model(tmp_path: Path) -> None:
+    run = Run(Ensemble())
+    for model in ("result", "ensemble"):
+        assert saved(run, tmp_path / "all", model) == {"member0.w": [1.0], "member1.w": [3.0]}
+    assert saved(run, tmp_path / "mean", "mean") == {"w": [2.0]}
+
+
+def test_its_own_model_is_saved_at_once_by_each_worker(run: Run, tmp_path: Path) -> None:
+    run.reports.save(1, SaveAsked(str(tmp_path / "model.1.safetensors"), "mine"))
+    assert load_file(tmp_path / "model.1.safetensors")["w"].tolist() == [3.0]
 
 
 def test_programs_without_a_model_report_nothing(tmp_path: Path) -> None:
@@ -134,7 +186,8 @@ def test_programs_without_a_model_report_nothing(tmp_path: Path) -> None:
     request = ReportDone(0, {"loss": 1.0})
     assert reports.own_numbers(0, request) == {}
     reports.add(0, request, 1.0, facts)
-    reports.save(0, str(tmp_path / "model"))
+    reports.remember(0, 0.5)
+    reports.save(0, SaveAsked(str(tmp_path / "model"), "result"))
     reports.end(facts)
     assert facts == Facts(1)
     assert list(tmp_path.iterdir()) == []

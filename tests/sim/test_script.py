@@ -73,7 +73,7 @@ def test_a_script_pauses_where_it_would_communicate(world: World) -> None:
         ReportDone(0, {"loss": 1.5}),
         *epoch,
         ReportDone(1, {"loss": 1.5}),
-        SaveAsked("model.safetensors"),
+        SaveAsked("model.safetensors", "result"),
     ]
     assert program.resume() is None, "a script that has ended stays ended"
 

@@ -161,19 +161,19 @@ def test_a_report_returns_when_the_peer_lets_the_user_go_on() -> None:
 
 
 def test_saving_is_handed_on_and_takes_no_time() -> None:
-    asked: list[tuple[int, str]] = []
+    asked: list[tuple[int, SaveAsked]] = []
 
     class Saved(NoReports):
-        def save(self, worker: int, path: str) -> None:
-            asked.append((worker, path))
+        def save(self, worker: int, request: SaveAsked) -> None:
+            asked.append((worker, request))
 
     class Saving(GhostProgram):
         @staticmethod
         def _run(step_samples: object, num_steps: int) -> Generator[Request, None, None]:
-            yield SaveAsked("model")
+            yield SaveAsked("model", "best")
 
     facts = ghosts(programs=[Saving([], 0)], reports=Saved()).run()
-    assert asked == [(0, "model")]
+    assert asked == [(0, SaveAsked("model", "best"))]
     assert facts.virtual_s == 0.0
 
 

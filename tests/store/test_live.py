@@ -7,7 +7,7 @@ import pytest
 
 from weft.adapters.arrays import ArrayReplica
 from weft.core.actions import Apply, add, copy
-from weft.core.names import Buffer
+from weft.core.names import PARAMS, Buffer
 from weft.core.rules import SGD
 from weft.store.live import LiveStore
 
@@ -100,12 +100,26 @@ def test_what_the_script_wrote_meanwhile_is_captured_when_it_waits(store: LiveSt
 def test_a_model_that_is_lent_to_the_script_is_taken_back_and_protocols_never_see_it(
     store: LiveStore, replica: ArrayReplica
 ) -> None:
-    store.lend_model([np.array([100.0, 200.0])])
+    store.lend_model()
+    replica.array(PARAMS, 0)[:] = [100.0, 200.0]
     assert (read(replica), held(store)) == ([100, 200], [1, 2])
     store.combine(add(P, G))
     assert read(replica) == [100, 200]
     store.take_model_back()
     assert (read(replica), held(store)) == ([3, 6], [3, 6])
+
+
+@pytest.mark.parametrize("is_trained", [True, False])
+def test_what_was_written_before_a_model_is_lent_is_there_again_afterwards(
+    is_trained: bool, store: LiveStore, replica: ArrayReplica
+) -> None:
+    replica.buckets = (replica.buckets[0]._replace(trainable=is_trained),)
+    store.let_user_run()
+    store.write(P, np.array([5.0, 6.0]))
+    store.lend_model()
+    replica.array(PARAMS, 0)[:] = [100.0, 200.0]
+    store.take_model_back()
+    assert (read(replica), held(store)) == ([5, 6], [5, 6])
 
 
 def test_an_update_that_workers_share_runs_inside_its_bracket(replica: ArrayReplica) -> None:

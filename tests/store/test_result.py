@@ -15,8 +15,11 @@ def replicas(*values: float) -> list[ArrayReplica]:
     return [ArrayReplica({"a": np.full(2, v, np.float32), "b": np.full(1, v)}, SGD(lr=1.0), None) for v in values]
 
 
-def result(which: Result, world: World, *values: float) -> list[list[float]]:
-    return [array.tolist() for array in ResultModel(which, world, replicas(*values)).arrays()]
+def models(which: Result, world: World, *values: float, model: str = "result", best: int = 0) -> dict[str, list[float]]:
+    """The first bucket of each model, by its prefix; a bucket is as its first number says."""
+    found = ResultModel(which, world, replicas(*values), lambda: best).models(model)
+    assert all(len(set(array.tolist())) == 1 for arrays in found.values() for array in arrays)
+    return {prefix: [float(array[0]) for array in arrays] for prefix, arrays in found.items()}
 
 
 BUCKETS = (Bucket(2, 4), Bucket(1, 8))
@@ -25,27 +28,54 @@ SHARDED = World(Roles(2, 2), BUCKETS)
 
 
 def test_equal_replicas_are_spoken_for_by_worker_0() -> None:
-    assert result(Result.REPLICA, WORKERS, 1.0, 2.0, 6.0) == [[1, 1], [1]]
+    assert models(Result.REPLICA, WORKERS, 1.0, 2.0, 6.0) == {"": [1, 1]}
 
 
 def test_the_mean_is_over_the_workers() -> None:
-    assert result(Result.MEAN, WORKERS, 1.0, 2.0, 6.0) == [[3, 3], [3]]
+    assert models(Result.MEAN, WORKERS, 1.0, 2.0, 6.0) == {"": [3, 3]}
+
+
+def test_the_best_is_the_replica_of_the_worker_that_is_best_now() -> None:
+    assert models(Result.BEST, WORKERS, 1.0, 2.0, 6.0, best=2) == {"": [6, 6]}
+    assert models(Result.BEST, WORKERS, 1.0, 2.0, 6.0, best=1) == {"": [2, 2]}
+
+
+def test_an_ensemble_is_all_workers_replicas() -> None:
+    assert models(Result.ENSEMBLE, SHARDED, 1.0, 2.0, 10.0, 20.0) == {"member0.": [1, 1], "member1.": [2, 2]}
+
+
+@pytest.mark.parametrize("which", [Result.MEAN, Result.SERVERS, Result.BEST, Result.ENSEMBLE])
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [("mean", {"": [1.5, 1.5]}), ("best", {"": [2, 2]}), ("ensemble", {"member0.": [1, 1], "member1.": [2, 2]})],
+)
+def test_another_model_than_the_result_can_be_asked_for(
+    which: Result, model: str, expected: dict[str, list[float]]
+) -> None:
+    assert models(which, SHARDED, 1.0, 2.0, 10.0, 20.0, model=model, best=1) == expected
+
+
+def test_equal_replicas_are_their_own_mean_to_the_bit() -> None:
+    """Adding 0.1 up ten times and dividing by ten is not 0.1."""
+    world = World(Roles(10), BUCKETS)
+    assert models(Result.REPLICA, world, *[0.1] * 10, model="mean") == {"": [float(np.float32(0.1)), 0.1]}
 
 
 def test_servers_speak_for_the_buckets_they_keep() -> None:
-    assert result(Result.SERVERS, SHARDED, 1.0, 2.0, 10.0, 20.0) == [[10, 10], [20]]
+    assert models(Result.SERVERS, SHARDED, 1.0, 2.0, 10.0, 20.0) == {"": [10, 20]}
 
 
 def test_what_no_server_keeps_is_the_mean_of_the_workers() -> None:
     world = World(Roles(2, 1), (Bucket(2, 4), Bucket(1, 8, trainable=False)))
-    assert result(Result.SERVERS, world, 1.0, 2.0, 10.0) == [[10, 10], [1.5]]
+    assert models(Result.SERVERS, world, 1.0, 2.0, 10.0) == {"": [10, 1.5]}
 
 
 def test_the_result_is_a_copy() -> None:
     nodes = replicas(1.0, 1.0, 1.0)
-    for which in (Result.REPLICA, Result.MEAN):
-        for array in ResultModel(which, WORKERS, nodes).arrays():
-            array[:] = 7.0
+    for which in (Result.REPLICA, Result.MEAN, Result.BEST, Result.ENSEMBLE):
+        for arrays in ResultModel(which, WORKERS, nodes).models().values():
+            for array in arrays:
+                array[:] = 7.0
     assert nodes[0].array("params", 0).tolist() == [1, 1]
 
 

@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from weft.core.names import PARAMS
-from weft.core.seat import Replica, Reported, step_alone
+from weft.core.seat import Replica, Reported, saved_alone, step_alone
 from weft.core.strategy import Strategy
 
 
@@ -48,10 +47,9 @@ class Alone:
         told = "  ".join(f"{name} {float(value):.4f}" for name, value in values.items())
         print(f"epoch {epoch + 1:3d}  {told}", flush=True)
 
-    def save(self, path: str) -> None:
+    def save(self, path: str, model: str) -> None:
         assert self._replica is not None
-        buckets = range(len(self._replica.buckets))
-        self._replica.save(path, [self._replica.array(PARAMS, bucket) for bucket in buckets])
+        self._replica.save(path, saved_alone(self._replica, model))
 
     def once(self, key: object, load: Callable[[], Any]) -> Any:
         return load()

@@ -13,7 +13,7 @@ from weft.adapters.worker import Worker
 from weft.core.errors import ConfigError
 from weft.core.names import GRADIENT, PARAMS, Bucket
 from weft.core.rules import Rule
-from weft.core.seat import Places, Seat
+from weft.core.seat import Number, Places, Seat
 from weft.core.strategy import Strategy
 from weft.data.static import global_batches, portion
 from weft.store.rules import State, update
@@ -144,10 +144,24 @@ class ArrayReplica:
         twin.settle()
         return twin
 
-    def save(self, path: str, arrays: Sequence[Array]) -> None:
+    def run_as(self, models: Sequence[Sequence[Array]], function: Callable[[], Number]) -> float:
+        """Arrays have no call that predicts, so of several models the numbers are averaged."""
+        numbers = []
+        for model in models:
+            for flat, values in zip(self._flat[PARAMS], model, strict=True):
+                flat[:] = values
+            numbers.append(float(function()))
+        return sum(numbers) / len(numbers)
+
+    def save(self, path: str, models: Mapping[str, Sequence[Array]]) -> None:
         from safetensors.numpy import save_file
 
-        named = {name: a.copy() for bucket, flat in enumerate(arrays) for name, a in self._split(bucket, flat)}
+        named = {
+            prefix + name: piece.copy()
+            for prefix, arrays in models.items()
+            for bucket in range(len(self._names))
+            for name, piece in self._split(bucket, arrays[bucket])
+        }
         save_file(named, path)
 
 

@@ -6,8 +6,8 @@ from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from weft.core.errors import CheckpointError, ConfigError
-from weft.core.seat import Number, Seat
+from weft.core.errors import CheckpointError, ConfigError, did_you_mean
+from weft.core.seat import MINE, MODELS, RESULT, Number, Seat
 
 Batch = TypeVar("Batch")
 
@@ -63,15 +63,23 @@ class Worker:
         told = {name: value if callable(value) else float(value) for name, value in numbers.items()}
         self._seat.report(max(self._epoch, 0), told)
 
-    def save(self, path: str, model: str = "result") -> None:
-        """Write the run's result model as safetensors, once for all workers."""
-        if model != "result":
-            raise ConfigError(f"save(model='{model}') is not known; only 'result' is.\n  Use worker.save('{path}').")
+    def save(self, path: str, model: str = RESULT) -> None:
+        """Write a model as safetensors, once for all workers.
+
+        'result' is what the strategy says; 'mean' the mean of all workers' replicas; 'best' the replica of the worker
+        with the best score; 'ensemble' all of them in one file, the names of their tensors beginning with member0.,
+        member1. and so on; 'mine' each worker's own, in a file of its own: model.safetensors becomes
+        model.2.safetensors for worker 2.
+        """
+        if model not in MODELS:
+            raise ConfigError(f"save(model='{model}') is not known.\n  {did_you_mean(model, MODELS)}")
         if not Path(path).parent.is_dir():
             raise CheckpointError(
                 f"'{path}' cannot be saved: there is no folder '{Path(path).parent}'.\n  Make it first."
             )
-        self._seat.save(path)
+        if model == MINE:
+            path = str(Path(path).with_suffix(f".{self.rank}{Path(path).suffix}"))
+        self._seat.save(path, model)
 
     def _count_samples(self, told: float | None = None) -> float:
         """The samples since the last step: those of its shares, unless told otherwise."""

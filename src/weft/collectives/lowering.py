@@ -43,6 +43,10 @@ class Lowered(Strategy):
         return self.inner.keeps_replicas_equal
 
     @property
+    def allows_closures(self) -> bool:
+        return self.inner.allows_closures
+
+    @property
     def keeps_step(self) -> bool:
         return self.inner.keeps_step
 
@@ -53,6 +57,10 @@ class Lowered(Strategy):
     @property
     def scored(self) -> bool:
         return self.inner.scored
+
+    @property
+    def score(self) -> str:
+        return self.inner.score
 
     def roles(self, num_workers: int) -> Roles:
         return self.inner.roles(num_workers)

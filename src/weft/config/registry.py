@@ -28,6 +28,7 @@ STRATEGIES: dict[str, type[Strategy]] = {
     "diloco": strategies.DiLoCo,
     "bmuf": strategies.BMUF,
     "slowmo": strategies.SlowMo,
+    "ensemble": strategies.Ensemble,
 }
 
 TOPOLOGIES: dict[str, type[Topology]] = {

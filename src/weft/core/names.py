@@ -47,6 +47,15 @@ class Result(Enum):
     """The mean of the workers' replicas."""
     SERVERS = "servers"
     """What the servers hold."""
+    BEST = "best"
+    """The replica of the worker with the best score."""
+    ENSEMBLE = "ensemble"
+    """All workers' replicas, which predict together: by the mean of what they predict."""
+
+
+def member(worker: NodeId) -> str:
+    """What the names of a member's tensors begin with in the file of an ensemble."""
+    return f"member{worker}."
 
 
 class Part(NamedTuple):

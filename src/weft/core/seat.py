@@ -8,11 +8,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from weft.core.names import GRADIENT, Bucket
+from weft.core.names import GRADIENT, PARAMS, Bucket, Result, member
 from weft.core.strategy import Strategy
 
 Number = float | int
 Reported = Mapping[str, "Number | Callable[[], Number]"]
+
+RESULT = "result"
+MINE = "mine"
+MODELS = (RESULT, MINE, Result.MEAN.value, Result.BEST.value, Result.ENSEMBLE.value)
+"""Words for the models that can be saved: what the strategy says, the worker's own, or those of all workers."""
 
 
 @dataclass(frozen=True)
@@ -91,8 +96,16 @@ class Replica(Protocol):
         """Another replica, settled, with equal parameters and an optimizer of its own, for a server."""
         ...
 
-    def save(self, path: str, arrays: Sequence[Any]) -> None:
-        """Write the model with these bucket values to a file."""
+    def run_as(self, models: Sequence[Sequence[Any]], function: Callable[[], Number]) -> float:
+        """The number that a function of the script gives while the model has these bucket values.
+
+        Of several models, the predictions are averaged where the framework has a call for them, else the numbers.
+        The values stay in the replica afterwards: whoever asks puts its own back.
+        """
+        ...
+
+    def save(self, path: str, models: Mapping[str, Sequence[Any]]) -> None:
+        """Write models with these bucket values to one file, each one's tensors named with its prefix."""
         ...
 
 
@@ -140,8 +153,8 @@ class Seat(Protocol):
         """The user reported; callables are run on the result model."""
         ...
 
-    def save(self, path: str) -> None:
-        """Write the result model, once for the whole run."""
+    def save(self, path: str, model: str) -> None:
+        """Write a model, one of the words MODELS, once for the whole run; its own at once for each worker."""
         ...
 
     def once(self, key: object, load: Callable[[], Any]) -> Any:
@@ -157,6 +170,13 @@ def step_alone(replica: Replica) -> None:
     """One step of a replica that shares nothing with anybody."""
     trained = [bucket for bucket, kind in enumerate(replica.buckets) if kind.trainable]
     replica.apply({bucket: replica.array(GRADIENT, bucket) for bucket in trained}, 1.0, None)
+
+
+def saved_alone(replica: Replica, model: str, num_workers: int = 1) -> dict[str, list[Any]]:
+    """What a word for a model stands for where all workers' models are equal to this one."""
+    arrays = [replica.array(PARAMS, bucket) for bucket in range(len(replica.buckets))]
+    prefixes = [member(worker) for worker in range(num_workers)] if model == Result.ENSEMBLE.value else [""]
+    return dict.fromkeys(prefixes, arrays)
 
 
 _current: Seat | None = None

@@ -24,8 +24,14 @@ class Strategy:
     def keeps_replicas_equal(self) -> bool:
         """Every gradient is reduced over all workers before backward returns, and applied alike by all.
 
-        Then workers of one host can share one copy of the parameters, and optimizers may use closures.
+        Then workers of one host can share one copy of the parameters.
         """
+        return False
+
+    @property
+    def allows_closures(self) -> bool:
+        """Optimizers may compute the gradient again and again in one step, as LBFGS does: between the calls of their
+        closure parameters move only by the optimizer, and workers either reduce every call alike or share nothing."""
         return False
 
     @property
@@ -42,6 +48,11 @@ class Strategy:
     def scored(self) -> bool:
         """Reported callables are run on each worker's own replica, too: the peers compare the scores."""
         return False
+
+    @property
+    def score(self) -> str:
+        """The name of the reported number by which the best worker is found."""
+        return "loss"
 
     def roles(self, num_workers: int) -> Roles:
         """How many workers and servers take part."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from weft.config.registry import strategy as strategy_of
 from weft.core.errors import ConfigError
+from weft.core.score import WORST, best
 from weft.data.static import global_batches
 from weft.engines.memory import available_bytes, check_fits
 from weft.engines.seats import OWN
@@ -79,6 +80,8 @@ class Conversation:
         self._joined: dict[int, Joined] = {}
         self._reports: dict[int, Meeting] = {}
         self._saves: dict[int, Meeting] = {}
+        self._badness = dict.fromkeys(range(num_workers), WORST)
+        """What each worker told last of its score."""
         self._is_alike = num_workers == 1 or baseline is not None
         """All workers' models are equal at all times."""
         self._loading: dict[str, Loading] = {}
@@ -133,7 +136,7 @@ class Conversation:
         elif isinstance(message, Concluded):
             self.concluded[rank] = message
             if self.is_over:
-                self._to_all(Finish([], []))
+                self._to_all(Finish([], [], best(self._badness)))
 
     def _to_all(self, message: Message) -> None:
         for rank in range(self._num_workers):
@@ -169,10 +172,11 @@ class Conversation:
 
     def _report(self, rank: int, message: Reported) -> None:
         """Numbers are averaged over the workers; callables are run by the last one, on the result model."""
+        self._badness[rank] = message.badness
         meeting = self._reports.setdefault(message.number, Meeting(message.epoch, bool(message.callables)))
         meeting.came[rank] = message
         if message.callables:
-            self._send(rank, Decided(self._decides(meeting)))
+            self._send(rank, Decided(self._decides(meeting), best(self._badness)))
         for number in sorted(self._reports):
             # a worker that reports again has not waited for those that never did
             is_passed = number < message.number and rank in self._reports[number].came
@@ -202,9 +206,10 @@ class Conversation:
         self._tell_report(message.number, even_if_some_lack=len(self.ended) == self._num_workers)
 
     def _save(self, rank: int, message: Saves) -> None:
+        self._badness[rank] = message.badness
         meeting = self._saves.setdefault(message.number, Meeting(0, True))
         meeting.came[rank] = message
-        self._send(rank, Decided(self._decides(meeting)))
+        self._send(rank, Decided(self._decides(meeting), best(self._badness)))
 
     def _ask_once(self, rank: int, message: OnceAsked) -> None:
         loading = self._loading.get(message.key)
@@ -225,12 +230,13 @@ class Conversation:
 
     def _end(self, rank: int, message: Ended) -> None:
         self.ended[rank] = message
+        self._badness[rank] = message.badness
         if len(self.ended) < self._num_workers:
             return
         self._over = time.perf_counter()
         for number in sorted(self._reports):
             self._tell_report(number, even_if_some_lack=True)
-        self._to_all(Finish(_left_to_worker_0(self._reports), _left_to_worker_0(self._saves)))
+        self._to_all(Finish(_left_to_worker_0(self._reports), _left_to_worker_0(self._saves), best(self._badness)))
 
 
 def _left_to_worker_0(meetings: dict[int, Meeting]) -> list[int]:

@@ -9,7 +9,10 @@ from weft.sim.facts import Facts
 
 @dataclass
 class Outcome:
-    """One strategy's run. `arrays` is the result model, bucket by bucket; None for a dry run."""
+    """One strategy's run. `arrays` is the result model, bucket by bucket; None for a dry run.
+
+    Of an ensemble it is one member after another.
+    """
 
     strategy: str
     workers: int

@@ -32,7 +32,6 @@ from weft.sim.simulation import Simulation
 from weft.sim.stage import PlainSwapper, Stage
 from weft.store.ghost import GhostStore
 from weft.store.numpy import NumpyStore
-from weft.store.result import ResultModel
 from weft.store.store import Store
 
 
@@ -126,12 +125,11 @@ def simulate(job: Job, watcher: Watcher | None = None, recorder: TraceHash | Non
         joined = _join_all(job, scripts)
         strategy = job.resolved(joined[0].strategy)
         for seat in scripts.seats:
-            seat.runs_closures = strategy.keeps_replicas_equal
+            seat.runs_closures = strategy.allows_closures
         replicas: list[Replica] = [each.replica for each in joined]
         world, placement = _world(job, strategy, replicas[0].buckets)
         replicas += [replicas[0].twin() for _ in world.servers]
-        result = ResultModel(strategy.result, world, replicas)
-        reports = ModelReports(scripts.programs, replicas, result, scored=strategy.scored)
+        reports = ModelReports(scripts.programs, replicas, strategy, world)
         stores = [
             NumpyStore(
                 replica,
@@ -149,7 +147,8 @@ def simulate(job: Job, watcher: Watcher | None = None, recorder: TraceHash | Non
                 "  Call optimizer.step() (or worker.step() for arrays) in its training loop."
             )
         label = job.label(joined[0].strategy)
-        arrays, consensus = result.arrays(), result.consensus()
+        arrays = [array for model in reports.result.models().values() for array in model]
+        consensus = reports.result.consensus()
         return Outcome(label, job.num_workers, job.seed, recorder.hexdigest(), facts, consensus, arrays, replicas)
     finally:
         scripts.close()

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from weft.core.errors import TransportError
+from weft.core.score import WORST
 from weft.observe.status import Status
 
 LENGTH = struct.Struct("<I")
@@ -99,12 +100,15 @@ class Reported(Struct, frozen=True, tag=True):
     epoch: int
     numbers: dict[str, float]
     callables: list[str]
+    badness: float = WORST
+    """How bad the worker is, by its score."""
 
 
 class Decided(Struct, frozen=True, tag=True):
-    """To a worker that reported or saves: whether it is the one to do it, being the last."""
+    """To a worker that reported or saves: whether it is the one to do it, being the last; and who is best."""
 
     is_yours: bool
+    best: int = 0
 
 
 class Evaluated(Struct, frozen=True, tag=True):
@@ -116,10 +120,10 @@ class Evaluated(Struct, frozen=True, tag=True):
 
 
 class Saves(Struct, frozen=True, tag=True):
-    """To the engine: the script's n-th call to save, with its path."""
+    """To the engine: the script's n-th call to save a model of all workers."""
 
     number: int
-    path: str
+    badness: float = WORST
 
 
 class OnceAsked(Struct, frozen=True, tag=True):
@@ -170,13 +174,15 @@ class Ended(Struct, frozen=True, tag=True):
     """To the engine: the script has ended well, with these figures."""
 
     final: Status
+    badness: float = WORST
 
 
 class Finish(Struct, frozen=True, tag=True):
-    """To all workers when all scripts have ended; worker 0 concludes what is still open."""
+    """To all workers when all scripts have ended; worker 0 concludes what is still open, and knows who is best."""
 
     reports: list[int]
     saves: list[int]
+    best: int = 0
 
 
 class Concluded(Struct, frozen=True, tag=True):

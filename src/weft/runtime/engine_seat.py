@@ -3,11 +3,12 @@
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from weft.core.errors import ConfigError, TransportError
-from weft.core.seat import Replica, Reported
+from weft.core.score import Score
+from weft.core.seat import MINE, Replica, Reported, saved_alone
 from weft.runtime.channel import (
     Channel,
     Concluded,
@@ -72,7 +73,11 @@ class EngineSeat:
         self._num_saves = 0
         self._num_once = 0
         self._open_reports: dict[int, tuple[int, Reported]] = {}
-        self._open_saves: dict[int, str] = {}
+        self._open_saves: dict[int, tuple[str, str]] = {}
+        """By number: the path, and the word for the model."""
+        self._score = Score("loss")
+        self._best = 0
+        """The worker with the best score, as far as the engine has told."""
         self._pauses_at_step = False
         self._doing = COMPUTES
         self._computing_since = time.thread_time()
@@ -174,8 +179,8 @@ class EngineSeat:
         callables = [name for name, value in numbers.items() if callable(value)]
         plain = {name: value for name, value in own.items() if name not in callables}
         self._open_reports[number] = (epoch, numbers)
-        self._channel.send(ReportedMessage(number, epoch, plain, callables))
-        if callables and self._expect(Decided).is_yours:
+        self._channel.send(ReportedMessage(number, epoch, plain, callables, self._score.badness))
+        if callables and self._is_mine_to_do():
             self._evaluate(number)
         elif self.rank:  # worker 0 may be asked for it at the end
             del self._open_reports[number]
@@ -184,24 +189,35 @@ class EngineSeat:
     def _evaluate(self, number: int) -> None:
         """Run a report's callables on the result model."""
         epoch, numbers = self._open_reports.pop(number)
-        functions = {name: value for name, value in numbers.items() if callable(value)}
-        told = self._on_result(lambda: {name: float(function()) for name, function in functions.items()})
+        told = self._on_result({name: value for name, value in numbers.items() if callable(value)})
         self._channel.send(Evaluated(number, epoch, told))
 
-    def _on_result(self, run: Callable[[], dict[str, float]]) -> dict[str, float]:
-        """Run something while the script's model is the result."""
-        return run()
+    def _on_result(self, functions: Mapping[str, Callable[[], float]]) -> dict[str, float]:
+        """What functions of the script give while its model is the result."""
+        return {name: float(function()) for name, function in functions.items()}
 
-    def save(self, path: str) -> None:
+    def _is_mine_to_do(self) -> bool:
+        """Wait for the engine's decision on a report or a save."""
+        decided = self._expect(Decided)
+        self._best = decided.best
+        return bool(decided.is_yours)
+
+    def save(self, path: str, model: str) -> None:
+        if model == MINE:
+            self._write(path, saved_alone(self._replica, MINE))
+            return
         number, self._num_saves = self._num_saves, self._num_saves + 1
-        self._open_saves[number] = path
-        self._channel.send(Saves(number, path))
-        if self._expect(Decided).is_yours:
-            self._write(path)
+        self._open_saves[number] = path, model
+        self._channel.send(Saves(number, self._score.badness))
+        if self._is_mine_to_do():
+            self._write(path, self._models(model))
 
-    def _write(self, path: str) -> None:
-        """Write the result model."""
-        self._replica.save(path, ())
+    def _models(self, model: str) -> Mapping[str, Sequence[Any]]:
+        """What a word for a model stands for; here, all models are equal."""
+        return saved_alone(self._replica, model, self.num_workers)
+
+    def _write(self, path: str, models: Mapping[str, Sequence[Any]]) -> None:
+        self._replica.save(path, models)
 
     def once(self, key: object, load: Callable[[], Any]) -> Any:
         name = f"{self._num_once}: {key}"
@@ -238,13 +254,15 @@ class EngineSeat:
         self._doing = "has ended"
         self._say_ended()
         self._observe()
-        self._channel.send(Ended(self.metrics.status("has ended")))
+        self._channel.send(Ended(self.metrics.status("has ended"), self._score.badness))
         finish = self._expect(Finish)
+        self._best = finish.best
         if self.rank == 0:
             for number in finish.reports:
                 self._evaluate(number)
             for number in finish.saves:
-                self._write(self._open_saves[number])
+                path, model = self._open_saves[number]
+                self._write(path, self._models(model))
         self._channel.send(self._conclude())
         self._expect(Finish)
         self._say_goodbye()

@@ -3,14 +3,15 @@
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from weft.core.errors import ConfigError
 from weft.core.events import EpochFinished, GradientReady, StepFinished
-from weft.core.names import PARAMS, Result
-from weft.core.seat import Replica, Reported
+from weft.core.names import Result
+from weft.core.score import Score
+from weft.core.seat import RESULT, Replica, Reported
 from weft.core.strategy import Strategy
 from weft.runtime.attendant import Attendant
 from weft.runtime.channel import Channel, Concluded, Job, Joined, Order, Welcome
@@ -52,6 +53,7 @@ class LiveSeat(EngineSeat):
         size = sum(value.nbytes for value in values)
         self._channel.send(Joined(list(replica.layout()), size, text, self._wires.port))
         self._welcome = self._expect(Welcome)
+        self._score = Score(self._strategy()[0].score)
         if self.rank:
             read_values(self.job.descriptors.initial, values)
         self._begin()
@@ -66,10 +68,10 @@ class LiveSeat(EngineSeat):
 
     def check_closures(self) -> None:
         strategy, name = self._strategy()
-        if not strategy.keeps_replicas_equal:
+        if not strategy.allows_closures:
             raise ConfigError(
                 f"this optimizer computes gradients again and again in its step, which '{name}' cannot share.\n"
-                "  Use the strategy allreduce, or an optimizer such as SGD or Adam."
+                "  Use the strategy allreduce or ensemble, or an optimizer such as SGD or Adam."
             )
 
     def settle(self) -> None:
@@ -131,6 +133,7 @@ class LiveSeat(EngineSeat):
             self._wait(lambda: node.computes == step + 1 and not plant.is_choked())
             node.has_stepped = False
             self.metrics.step(samples, loss)
+            self._score.remember(loss)
             self._tell()
             if plant.driver.stopped_because is not None:
                 self.steps_max = self._step
@@ -203,6 +206,7 @@ class LiveSeat(EngineSeat):
         self.settle()
         plant, scored = self._built, self._built.strategy.scored
         own = {n: float(v() if callable(v) else v) for n, v in numbers.items() if scored or not callable(v)}
+        self._score.report(own)
         with self._driving():
             plant.worker.store.stop_user()
             plant.driver.catch_up()
@@ -213,35 +217,33 @@ class LiveSeat(EngineSeat):
             plant.worker.store.let_user_run()
         self._report(epoch, own, numbers)
 
-    def _on_result(self, run: Callable[[], dict[str, float]]) -> dict[str, float]:
+    def _on_result(self, functions: Mapping[str, Callable[[], float]]) -> dict[str, float]:
         store = self._built.worker.store
         if self._built.strategy.result is Result.REPLICA:
-            return run()
-        arrays = self._result_arrays()
+            return super()._on_result(functions)
+        models = list(self._models(RESULT).values())
         with self._lock:
-            store.lend_model(arrays)
+            store.lend_model()
         try:
-            return run()
+            return {name: self._replica.run_as(models, function) for name, function in functions.items()}
         finally:
             with self._lock:
                 store.take_model_back()
                 store.let_user_run()
 
-    def _result_arrays(self) -> list[Any]:
-        with self._driving() as plant:
-            return plant.result(self._wait).arrays()
-
-    def save(self, path: str) -> None:
-        self.settle()
-        super().save(path)
-
-    def _write(self, path: str) -> None:
+    def _models(self, model: str) -> Mapping[str, Sequence[Any]]:
         if self._built.strategy.result is Result.REPLICA:
-            arrays = [self._replica.array(PARAMS, bucket) for bucket in range(len(self._replica.buckets))]
-        else:
-            arrays = self._result_arrays()
+            return super()._models(model)
+        with self._driving() as plant:
+            return plant.result(self._wait, self._best).models(model)
+
+    def save(self, path: str, model: str) -> None:
+        self.settle()
+        super().save(path, model)
+
+    def _write(self, path: str, models: Mapping[str, Sequence[Any]]) -> None:
         with self._lock:
-            self._replica.save(path, arrays)
+            self._replica.save(path, models)
 
     def _say_ended(self) -> None:
         with self._lock:

@@ -40,10 +40,13 @@ class PlainSeat(EngineSeat):
         self._stretch()
         self._step += 1
         self.metrics.step(samples, loss)
+        self._score.remember(loss)
         self._tell()
         if self._pauses_at_step:
             self._wait(lambda: not self._pauses_at_step)
         self._computing_since = time.thread_time()
 
     def report(self, epoch: int, numbers: Reported) -> None:
-        self._report(epoch, {n: float(v) for n, v in numbers.items() if not callable(v)}, numbers)
+        own = {name: float(value) for name, value in numbers.items() if not callable(value)}
+        self._score.report(own)
+        self._report(epoch, own, numbers)

@@ -91,13 +91,14 @@ class Plant:
         assert self._post.transport is not None
         self._post.transport.close()
 
-    def result(self, wait: Wait) -> ResultModel:
-        """The run's result as it is now; fetches what lies in other processes."""
+    def result(self, wait: Wait, best: NodeId = 0) -> ResultModel:
+        """The run's result as it is now, where `best` is the best worker; fetches what lies in other processes."""
         if self.strategy.result is not Result.REPLICA:
             nodes = [*self.world.workers, *self.world.servers]
             buckets = range(len(self.world.buckets))
             self._post.fetch(self._job.rank, [(node, bucket) for node in nodes for bucket in buckets], wait)
-            return ResultModel(self.strategy.result, self.world, [_Fetched(self._post, node) for node in nodes])
+            fetched = [_Fetched(self._post, node) for node in nodes]
+            return ResultModel(self.strategy.result, self.world, fetched, lambda: best)
         return ResultModel(Result.REPLICA, self.world, [self.worker.store.replica] * self.world.num_workers)
 
     def conclude(self, wait: Wait, *, with_consensus: bool) -> Concluded:

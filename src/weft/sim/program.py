@@ -33,9 +33,10 @@ class ReportDone:
 
 @dataclass(slots=True)
 class SaveAsked:
-    """The user asked for the result model in a file."""
+    """The user asked for a model in a file."""
 
     path: str
+    model: str
 
 
 Request = BackwardDone | StepDone | ReportDone | SaveAsked

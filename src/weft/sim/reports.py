@@ -1,17 +1,24 @@
-"""What scripts report in virtual time: numbers of each worker, callables on the run's result model."""
+"""What scripts report and save in virtual time: numbers of each worker, callables on the run's result model."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from weft.core.names import PARAMS, NodeId
-from weft.core.seat import Replica
+from weft.core.score import Score, best
+from weft.core.seat import MINE, Replica, saved_alone
+from weft.core.strategy import Strategy
+from weft.core.world import World
 from weft.sim.facts import Facts
-from weft.sim.program import ReportDone
+from weft.sim.program import ReportDone, SaveAsked
 from weft.store.result import ResultModel
 
 
 class Reports(Protocol):
     """Where the driver takes what scripts report."""
+
+    def remember(self, worker: NodeId, loss: float | None) -> None:
+        """Note the training loss of a step."""
+        ...
 
     def own_numbers(self, worker: NodeId, request: ReportDone) -> dict[str, float]:
         """The numbers that the worker's own peer is told."""
@@ -21,7 +28,7 @@ class Reports(Protocol):
         """Keep a report."""
         ...
 
-    def save(self, worker: NodeId, path: str) -> None: ...
+    def save(self, worker: NodeId, request: SaveAsked) -> None: ...
 
     def end(self, facts: Facts) -> None: ...
 
@@ -29,13 +36,16 @@ class Reports(Protocol):
 class NoReports:
     """For programs without a model."""
 
+    def remember(self, worker: NodeId, loss: float | None) -> None:
+        pass
+
     def own_numbers(self, worker: NodeId, request: ReportDone) -> dict[str, float]:
         return {}
 
     def add(self, worker: NodeId, request: ReportDone, now_s: float, facts: Facts) -> None:
         pass
 
-    def save(self, worker: NodeId, path: str) -> None:
+    def save(self, worker: NodeId, request: SaveAsked) -> None:
         pass
 
     def end(self, facts: Facts) -> None:
@@ -52,25 +62,38 @@ class ModelReports:
     """An epoch's report is complete when the last worker has made it: numbers are averaged over the
     workers, callables are run once, on the result model put into worker 0's model while they run.
     Evaluation takes no virtual time.
+
+    Likewise a model is saved when the last worker asks for it; where, and which, is worker 0's word.
+    What not everybody reported or saved is left to the end.
     """
 
     def __init__(
-        self, programs: Sequence[Evaluator], replicas: Sequence[Replica], result: ResultModel, *, scored: bool
+        self, programs: Sequence[Evaluator], replicas: Sequence[Replica], strategy: Strategy, world: World
     ) -> None:
         self._programs = programs
         self._replicas = replicas
-        self._result = result
-        self._scored = scored
+        self._scored = strategy.scored
+        self._scores = [Score(strategy.score) for _ in programs]
+        self.result = ResultModel(strategy.result, world, replicas, self._best)
         self._open: dict[int, dict[NodeId, dict[str, Any]]] = {}
-        self._path: str | None = None
+        self._saves: list[list[SaveAsked]] = [[] for _ in programs]
+        """What each worker asked to save, as far as it is not saved."""
+
+    def _best(self) -> NodeId:
+        return best({worker: score.badness for worker, score in enumerate(self._scores)})
+
+    def remember(self, worker: NodeId, loss: float | None) -> None:
+        self._scores[worker].remember(loss)
 
     def own_numbers(self, worker: NodeId, request: ReportDone) -> dict[str, float]:
         evaluate = self._programs[worker].evaluate
-        return {
+        numbers = {
             name: evaluate(value) if callable(value) else float(value)
             for name, value in request.numbers.items()
             if self._scored or not callable(value)
         }
+        self._scores[worker].report(numbers)
+        return numbers
 
     def add(self, worker: NodeId, request: ReportDone, now_s: float, facts: Facts) -> None:
         self._open.setdefault(request.epoch, {}).setdefault(worker, {}).update(request.numbers)
@@ -90,25 +113,30 @@ class ModelReports:
 
     def _on_result(self, function: Callable[[], Any]) -> float:
         replica = self._replicas[0]
-        buckets = range(len(replica.buckets))
-        mine = [replica.array(PARAMS, bucket).copy() for bucket in buckets]
-        self._put(self._result.arrays())
+        mine = [replica.array(PARAMS, bucket).copy() for bucket in range(len(replica.buckets))]
+        models = list(self.result.models().values())
         try:
-            return self._programs[0].evaluate(function)
+            return replica.run_as(models, lambda: self._programs[0].evaluate(function))
         finally:
-            self._put(mine)
+            for bucket, array in enumerate(mine):
+                replica.array(PARAMS, bucket)[:] = array
 
-    def _put(self, arrays: Sequence[Any]) -> None:
-        for bucket, array in enumerate(arrays):
-            self._replicas[0].array(PARAMS, bucket)[:] = array
+    def save(self, worker: NodeId, request: SaveAsked) -> None:
+        if request.model == MINE:
+            replica = self._replicas[worker]
+            replica.save(request.path, saved_alone(replica, MINE))
+            return
+        self._saves[worker].append(request)
+        if all(self._saves):
+            first, *_ = [asked.pop(0) for asked in self._saves]
+            self._write(first)
 
-    def save(self, worker: NodeId, path: str) -> None:
-        if worker == 0:
-            self._path = path
+    def _write(self, request: SaveAsked) -> None:
+        self._replicas[0].save(request.path, self.result.models(request.model))
 
     def end(self, facts: Facts) -> None:
         for epoch in sorted(self._open):
             if 0 in self._open[epoch]:
                 self._complete(epoch, facts.virtual_s, facts)
-        if self._path is not None:
-            self._replicas[0].save(self._path, self._result.arrays())
+        for request in self._saves[0]:
+            self._write(request)

@@ -78,7 +78,7 @@ class ScriptSeat:
         if not self.runs_closures:
             raise ConfigError(
                 "this optimizer computes gradients again and again in its step, which this strategy cannot share.\n"
-                "  Use the strategy allreduce, or an optimizer such as SGD or Adam."
+                "  Use the strategy allreduce or ensemble, or an optimizer such as SGD or Adam."
             )
 
     def backward_finished(self, samples: float) -> None:
@@ -93,8 +93,8 @@ class ScriptSeat:
     def report(self, epoch: int, numbers: Reported) -> None:
         self._ask(ReportDone(epoch, numbers))
 
-    def save(self, path: str) -> None:
-        self._ask(SaveAsked(path))
+    def save(self, path: str, model: str) -> None:
+        self._ask(SaveAsked(path, model))
 
     def once(self, key: object, load: Callable[[], Any]) -> Any:
         if key not in self._shared:

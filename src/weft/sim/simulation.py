@@ -323,7 +323,7 @@ class Simulation:
                     self.kernel.at(self.kernel.now_ns, self._finish_step, (node, request))
                 return
             if isinstance(request, SaveAsked):
-                self._reports.save(node.id, request.path)
+                self._reports.save(node.id, request)
             elif not self._take_report(node, request):  # type: ignore[arg-type]
                 return
 
@@ -344,6 +344,7 @@ class Simulation:
     def _finish_step(self, node: Node, request: StepDone) -> None:
         now_s = self.kernel.now_ns / NS_PER_S
         self.facts.step(node.id, now_s, request.samples, request.loss)
+        self._reports.remember(node.id, request.loss)
         if self._on_step is not None:
             self._on_step(self.facts, now_s)
         step, node.step = node.step, node.step + 1
@@ -354,9 +355,10 @@ class Simulation:
         """Tell the peer of an epoch's first report; keep it, and True, when the peer lets the user go on."""
         node.user = IN_REPORT
         node.report = request
+        numbers = self._reports.own_numbers(node.id, request)
         if request.epoch >= node.epoch:
             node.epoch = request.epoch + 1
-            self._deliver(node, EpochFinished(request.epoch, self._reports.own_numbers(node.id, request)))
+            self._deliver(node, EpochFinished(request.epoch, numbers))
         if node.peer.holds_user:
             node.held = True
             return False

@@ -95,11 +95,12 @@ class LiveStore(NumpyStore):
         self._spare.update(self._shadows)
         self._shadows.clear()
 
-    def lend_model(self, arrays: Sequence[Array]) -> None:
-        """Put other values into the script's model, while protocols go on with the worker's own."""
-        for bucket, array in enumerate(arrays):
+    def lend_model(self) -> None:
+        """Let other values be put into the script's model, while protocols go on with the worker's own."""
+        self.settle_shadows()
+        for bucket in range(len(self.replica.buckets)):
             self._shadow(bucket)
-            np.copyto(self.replica.array(PARAMS, bucket), array)
+        self._bases.clear()  # what the script does to the values of others is not the worker's own
         self.user_runs = True
 
     def take_model_back(self) -> None:

@@ -1,12 +1,13 @@
 """The model that a run results in, and how far the replicas are from one another."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.core.names import PARAMS, Result
+from weft.core.names import PARAMS, NodeId, Result, member
+from weft.core.seat import RESULT
 from weft.core.world import World
 from weft.store.reduction import reduce_arrays
 
@@ -20,21 +21,36 @@ class HasArrays(Protocol):
 
 
 class ResultModel:
-    """Looks at all replicas of a run; changes none."""
+    """Looks at all replicas of a run; changes none. `best` says which worker is the best one now."""
 
-    def __init__(self, which: Result, world: World, replicas: Sequence[HasArrays]) -> None:
+    def __init__(
+        self, which: Result, world: World, replicas: Sequence[HasArrays], best: Callable[[], NodeId] = lambda: 0
+    ) -> None:
         self._which = which
         self._world = world
         self._replicas = replicas
+        self._best = best
 
-    def arrays(self) -> list[Array]:
-        """A copy of the result model, bucket by bucket."""
-        return [self._array(bucket) for bucket in range(len(self._world.buckets))]
+    def models(self, model: str = RESULT) -> dict[str, list[Array]]:
+        """Copies of what a word for a model stands for, bucket by bucket: one model, or the members of an ensemble.
 
-    def _array(self, bucket: int) -> Array:
+        Each is named by what the names of its tensors shall begin with in a file.
+        """
+        which = self._which if model == RESULT else Result(model)
+        if which is Result.ENSEMBLE:
+            return {member(worker): self._copy(worker) for worker in self._world.workers}
         if self._which is Result.REPLICA:
-            return np.array(self._replicas[0].array(PARAMS, bucket))
-        if self._which is Result.SERVERS and bucket in self._world.trainable:
+            return {"": self._copy(0)}
+        if which is Result.BEST:
+            return {"": self._copy(self._best())}
+        return {"": [self._array(which, bucket) for bucket in range(len(self._world.buckets))]}
+
+    def _copy(self, worker: NodeId) -> list[Array]:
+        replica = self._replicas[worker]
+        return [np.array(replica.array(PARAMS, bucket)) for bucket in range(len(self._world.buckets))]
+
+    def _array(self, which: Result, bucket: int) -> Array:
+        if which is Result.SERVERS and bucket in self._world.trainable:
             return np.array(self._replicas[self._world.server_of(bucket)].array(PARAMS, bucket))
         workers = self._workers(bucket)
         return reduce_arrays(workers, [1.0] * len(workers), "mean")

@@ -5,6 +5,7 @@ from weft.strategies.async_gossip import AsyncGossip
 from weft.strategies.bmuf import BMUF
 from weft.strategies.diloco import DiLoCo
 from weft.strategies.downpour import Downpour
+from weft.strategies.ensemble import Ensemble
 from weft.strategies.gossip import Gossip
 from weft.strategies.gossip_grad import GossipGrad
 from weft.strategies.local_sgd import LocalSGD
@@ -19,6 +20,7 @@ __all__ = [
     "AsyncGossip",
     "DiLoCo",
     "Downpour",
+    "Ensemble",
     "Gossip",
     "GossipGrad",
     "LocalSGD",

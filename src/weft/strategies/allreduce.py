@@ -26,6 +26,10 @@ class AllReduce(Strategy):
     def keeps_replicas_equal(self) -> bool:
         return True
 
+    @property
+    def allows_closures(self) -> bool:
+        return True
+
     def kinds(self) -> Mapping[str, Carries]:
         return {"gradient": Carries.GRADIENT, "state": Carries.STATE}
 

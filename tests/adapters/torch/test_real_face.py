@@ -229,7 +229,7 @@ def test_an_optimizer_with_closures_is_refused_by_a_strategy_that_cannot_share_t
         trained(tmp_path, HEAD, LBFGS, strategy="gossip")
     assert str(refused.value) == (
         "this optimizer computes gradients again and again in its step, which 'gossip' cannot share.\n"
-        "  Use the strategy allreduce, or an optimizer such as SGD or Adam."
+        "  Use the strategy allreduce or ensemble, or an optimizer such as SGD or Adam."
     )
 
 
@@ -287,6 +287,40 @@ def test_what_is_saved_is_the_result(strategy: str, tmp_path: Path) -> None:
         mean = sum(each["model"][name] for each in ended) / NUM_WORKERS
         expected = ended[0]["model"][name] if strategy == "allreduce" else mean
         torch.testing.assert_close(value, expected, rtol=1e-6, atol=1e-7)
+
+
+SAVES = """
+for epoch in worker.epochs(1):
+    worker.report(loss=abs(worker.rank - 1))
+for model_name in ("result", "mean", "best", "mine", "ensemble"):
+    worker.save(f"{folder}/{model_name}.safetensors", model=model_name)
+"""
+
+
+@pytest.mark.parametrize(
+    ("strategy", "result"), [("allreduce", "mean"), ("gossip", "mean"), ("ps", None), ("ensemble", "ensemble")]
+)
+@pytest.mark.parametrize("driver", ["real", "simulated"])
+def test_every_word_for_a_model_saves_what_it_says(
+    driver: str, strategy: str, result: str | None, tmp_path: Path
+) -> None:
+    if driver == "real":
+        trained(tmp_path, HEAD, JOIN, LOOP, SAVES, strategy=strategy)
+    else:
+        simulated(written(tmp_path, HEAD, JOIN, LOOP, SAVES), NUM_WORKERS, strategy, str(tmp_path))
+    mine = [load_file(tmp_path / f"mine.{rank}.safetensors") for rank in range(NUM_WORKERS)]
+    saved = {name: load_file(tmp_path / f"{name}.safetensors") for name in ("result", "mean", "best", "ensemble")}
+    expected = {
+        "mean": {name: sum(each[name] for each in mine) / NUM_WORKERS for name in mine[0]},
+        "best": mine[1],
+        "ensemble": {f"member{rank}.{name}": value for rank, each in enumerate(mine) for name, value in each.items()},
+    }
+    expected["result"] = mine[0] if result is None else expected[result]
+    for word, tensors in expected.items():
+        assert saved[word].keys() == tensors.keys()
+        for name, value in tensors.items():
+            torch.testing.assert_close(saved[word][name], value, rtol=1e-6, atol=1e-7)
+    assert not (tmp_path / "mine.safetensors").exists()
 
 
 ONCE = """

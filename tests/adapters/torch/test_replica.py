@@ -213,12 +213,46 @@ def test_a_result_is_saved_without_changing_the_model(tmp_path: Path) -> None:
     replica = made()
     before = values(replica)
     path = tmp_path / "model.safetensors"
-    replica.save(str(path), [np.full_like(replica.array(PARAMS, b), 7.0) for b in (0, 1)])
+    replica.save(str(path), {"": [np.full_like(replica.array(PARAMS, b), 7.0) for b in (0, 1)]})
     saved = load_file(path)
     assert set(saved) == set(replica.model.state_dict())
     assert (saved["0.weight"] == 7).all()
     assert saved["1.num_batches_tracked"].item() == 0
     assert all(torch.equal(a, b) for a, b in zip(values(replica), before, strict=True))
+
+
+def test_several_models_are_saved_in_one_file_by_their_prefixes(tmp_path: Path) -> None:
+    replica = made()
+    before = values(replica)
+    models = {f"{n}.": [np.full_like(replica.array(PARAMS, b), n) for b in (0, 1)] for n in (1, 2)}
+    replica.save(str(tmp_path / "models"), models)
+    saved = load_file(tmp_path / "models")
+    assert set(saved) == {f"{n}.{name}" for n in (1, 2) for name in replica.model.state_dict()}
+    assert (saved["1.0.weight"] == 1).all()
+    assert (saved["2.0.weight"] == 2).all()
+    assert all(torch.equal(a, b) for a, b in zip(values(replica), before, strict=True))
+
+
+def test_a_model_whose_values_are_its_own_is_saved_without_a_write_to_them(tmp_path: Path) -> None:
+    """Workers that share one copy of the parameters see them through pages that a write would make private."""
+    replica = made()
+    mine = [replica.array(PARAMS, b) for b in (0, 1)]
+    for array in mine:
+        array.flags.writeable = False
+    replica.save(str(tmp_path / "model"), {"": mine})
+    assert set(load_file(tmp_path / "model")) == set(replica.model.state_dict())
+
+
+@torch.no_grad()
+def test_a_function_runs_as_one_model_or_as_the_mean_of_several() -> None:
+    replica = made()
+    models = [[np.full_like(replica.array(PARAMS, b), n) for b in (0, 1)] for n in (1.0, 3.0)]
+    assert replica.run_as(models[1:], lambda: float(replica.model[2].bias.sum())) == 2 * 3.0
+    given = torch.zeros(2, 3)
+    replica.model.eval()
+    outputs = [replica.run_as([model], lambda: float(replica.model(given).sum())) for model in models]
+    assert outputs[0] != outputs[1]
+    assert replica.run_as(models, lambda: float(replica.model(given).sum())) == sum(outputs) / 2
 
 
 def frozen() -> None:

@@ -241,13 +241,21 @@ def test_lbfgs_of_many_workers_is_that_of_one_on_all_their_samples(tmp_path: Pat
     assert sorted(SEEN) == pytest.approx(sorted(losses * 3), abs=1e-9), "all see the loss of all samples"
 
 
+def test_lbfgs_under_an_ensemble_is_every_members_own(tmp_path: Path) -> None:
+    outcome = simulated(write(tmp_path, TORCH, LBFGS.format(search="strong_wolfe")), 2, "ensemble")
+    assert outcome.facts.bytes_sent == 0
+    first, second = (replica.model.state_dict() for replica in outcome.replicas)
+    assert not any(torch.equal(value, second[name]) for name, value in first.items())
+    assert outcome.facts.final_loss < 0.9 * outcome.facts.losses[0][2]
+
+
 @pytest.mark.parametrize("strategy", ["gossip", "ps", "local_sgd"])
 def test_lbfgs_is_refused_where_replicas_differ(tmp_path: Path, strategy: str) -> None:
     with pytest.raises(ConfigError) as refused:
         simulated(write(tmp_path, TORCH, LBFGS.format(search=None)), 2, strategy)
     assert str(refused.value) == (
         "this optimizer computes gradients again and again in its step, which this strategy cannot share.\n"
-        "  Use the strategy allreduce, or an optimizer such as SGD or Adam."
+        "  Use the strategy allreduce or ensemble, or an optimizer such as SGD or Adam."
     )
 
 

@@ -1,6 +1,6 @@
 """The torch worker: watches `backward` and `optimizer.step`, and shares a DataLoader."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import cached_property
 from types import MethodType
@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, IterableDataset, Sampler
 from weft.adapters.alone import Alone
 from weft.adapters.seeding import vary_by_rank
 from weft.adapters.torch.order import same_order
-from weft.adapters.torch.replica import TorchReplica, Trained, layout
+from weft.adapters.torch.replica import TorchReplica, Trained, cloned, layout, save_tensors
 from weft.adapters.worker import Worker
 from weft.core.errors import ConfigError
 from weft.core.seat import Seat, current
@@ -339,7 +339,6 @@ class PlainModel:
     def layout(self) -> list[str]:
         return layout(self.model)
 
-    def save(self, path: str, arrays: Any) -> None:
-        from safetensors.torch import save_file
-
-        save_file({name: value.clone() for name, value in self.model.state_dict().items()}, path)
+    def save(self, path: str, models: Mapping[str, Any]) -> None:
+        """Members of an ensemble are alike where a plain loop runs."""
+        save_tensors(path, {name: value for prefix in models for name, value in cloned(self.model, prefix).items()})

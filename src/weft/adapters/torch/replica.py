@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,10 @@ from torch.optim import Optimizer
 
 from weft.adapters.torch.flat import BUCKET_BYTES_MAX, Flat, bucketed, by_type
 from weft.adapters.torch.sliced import SlicedUpdate, works_element_by_element
+from weft.adapters.torch.together import predicting_together
 from weft.core.errors import ConfigError
 from weft.core.names import GRADIENT, PARAMS, Bucket
-from weft.core.seat import Places
+from weft.core.seat import Number, Places
 
 
 class Trained:
@@ -236,28 +238,49 @@ class TorchReplica:
         twin.settle()
         return twin
 
-    def save(self, path: str, arrays: Sequence[Any]) -> None:
-        from safetensors.torch import save_file
+    def run_as(self, models: Sequence[Sequence[Any]], function: Callable[[], Number]) -> float:
+        """Of several models, each call of the model is a call for each of them, and gives the mean."""
+        if len(models) == 1:
+            self._put(models[0])
+            return float(function())
+        with predicting_together(self.model, [partial(self._put, model) for model in models]):
+            return float(function())
 
-        if not self.is_settled:
-            save_file({name: value.clone() for name, value in self.model.state_dict().items()}, path)
-            return
-        other = [
-            (mine, mine.copy(), value)
-            for mine, value in zip(self._arrays[PARAMS], arrays, strict=True)
-            if value is not mine
-        ]
-        for mine, _, value in other:
-            mine[:] = value
-        save_file({name: value.clone() for name, value in self.model.state_dict().items()}, path)
-        for mine, before, _ in other:
-            mine[:] = before
+    def _put(self, values: Sequence[Any]) -> None:
+        """Values that are the replica's own memory are there already."""
+        for array, value in zip(self._arrays.get(PARAMS, ()), values, strict=True):
+            if value is not array:
+                array[:] = value
+
+    def save(self, path: str, models: Mapping[str, Sequence[Any]]) -> None:
+        mine = self._arrays.get(PARAMS, ())
+        others = [array for b, array in enumerate(mine) if any(values[b] is not array for values in models.values())]
+        before = [array.copy() for array in others]
+        tensors: dict[str, Tensor] = {}
+        for prefix, values in models.items():
+            self._put(values)
+            tensors.update(cloned(self.model, prefix))
+        for array, value in zip(others, before, strict=True):
+            array[:] = value
+        save_tensors(path, tensors)
 
 
 def layout(model: nn.Module) -> list[str]:
     """A line for each tensor of a model, to compare between workers."""
     named = [*model.named_parameters(), *model.named_buffers()]
     return [f"{name} {tuple(tensor.shape)} {tensor.dtype}" for name, tensor in named]
+
+
+def cloned(model: nn.Module, prefix: str) -> dict[str, Tensor]:
+    """All that a model's file has in it, by names that begin with the prefix."""
+    return {prefix + name: value.clone() for name, value in model.state_dict().items()}
+
+
+def save_tensors(path: str, tensors: dict[str, Tensor]) -> None:
+    """Write tensors to a safetensors file."""
+    from safetensors.torch import save_file
+
+    save_file(tensors, path)
 
 
 def own_places(buckets: Sequence[Bucket]) -> Places:
