@@ -50,14 +50,14 @@ def calls(room: str) -> set[str]:
     return {function.id for function in found if isinstance(function, ast.Name)}
 
 
-def trained(strategy: Strategy) -> Ran:
+def trained(strategy: Strategy, num_steps: int = 8) -> Ran:
     """Four unequal workers over two buckets, with reports."""
     starts = [{"a": np.zeros(5), "b": np.ones(3, np.float32)}] * 4
     return simulate_arrays(
         strategy,
         4,
         lambda worker, step, w: {name: value - worker for name, value in w.items()},
-        num_steps=8,
+        num_steps=num_steps,
         samples=[1, 2, 0, 3],
         starts=starts,
         epoch_steps=2,
@@ -234,7 +234,7 @@ def test_rule_8_protocols_know_no_codec_transport_framework_or_engine(room: str)
 def test_rule_8_every_message_and_reduction_is_of_a_kind_that_says_what_it_carries(strategy: Strategy) -> None:
     spoken = {
         action.kind
-        for _, _, _, actions in trained(strategy).recording.entries
+        for _, _, _, actions in trained(strategy, num_steps=100).recording.entries
         for action in actions
         if isinstance(action, Send | Reduce)
     }
