@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from weft import __version__
-from weft.cli import bench, calibrate, doctor, run, simulate, strategies, topology
+from weft.cli import bench, calibrate, doctor, fuzz, replay, run, simulate, strategies, topology
 from weft.cli.screen import screen, show_error
 from weft.core.errors import ConfigError, WeftError
 
@@ -40,6 +40,8 @@ app.command()(simulate.simulate)
 app.command()(calibrate.calibrate)
 app.command()(strategies.strategies)
 app.command()(topology.topology)
+app.command()(fuzz.fuzz)
+app.command()(replay.replay)
 app.command()(doctor.doctor)
 app.add_typer(bench.app, name="bench")
 

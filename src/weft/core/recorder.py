@@ -2,6 +2,7 @@
 
 from array import array
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from hashlib import blake2b
 from random import Random
 from typing import Any
@@ -99,8 +100,9 @@ def replay(recording: Recording, strategy: Strategy, world: World, seed: int) ->
     peers: dict[NodeId, Peer] = {}
     differences = []
     for i, (now_ns, node, event, actions) in enumerate(recording.entries):
-        if node not in peers:
-            peers[node] = strategy.peer(node, world, node_rng(seed, node))
+        if isinstance(event, Started):  # a server that was moved starts more than once
+            now_world = replace(world, view=event.view)
+            peers[node] = strategy.peer(node, now_world, node_rng(seed + event.view, node))
         again = peers[node].handle(event, now_ns / 1_000_000_000)
         if list(again) != list(actions):
             differences.append(f"entry {i}: {world.name(node)} answered {event} with {again}, not {actions}")

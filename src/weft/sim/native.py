@@ -42,6 +42,7 @@ class NativeReduce:
         self._deliver = deliver
         self._open: dict[Key, dict[NodeId, tuple[Payload, float]]] = {}
         self._free_ns: dict[Group, int] = {}
+        self._num_cancelled = 0
 
     def join(self, node: Member, action: Reduce) -> int:
         """Add one member's contribution; returns the bytes that the whole group sends, once it is complete."""
@@ -62,11 +63,22 @@ class NativeReduce:
         link = self._network.worst_link(action.group)
         self._free_ns[action.group] = start_ns + to_ns(allreduce_transfer_s(size, num_bytes, link))
         self._kernel.at(
-            start_ns + to_ns(allreduce_s(size, num_bytes, link)), self._finish, (action, contributions), FIRST
+            start_ns + to_ns(allreduce_s(size, num_bytes, link)),
+            self._finish,
+            (action, contributions, self._num_cancelled),
+            FIRST,
         )
         return allreduce_bytes(size, num_bytes)
 
-    def _finish(self, action: Reduce, contributions: dict[NodeId, tuple[Payload, float]]) -> None:
+    def cancel(self) -> None:
+        """The members change: all reductions under way never happened (rule 12)."""
+        self._open.clear()
+        self._free_ns.clear()
+        self._num_cancelled += 1
+
+    def _finish(self, action: Reduce, contributions: dict[NodeId, tuple[Payload, float]], age: int) -> None:
+        if age != self._num_cancelled:
+            return
         in_rank_order = [contributions[node] for node in sorted(action.group)]
         weight = sum(w for _, w in in_rank_order)
         if weight:

@@ -38,51 +38,10 @@ from weft.sim.facts import Facts
 from weft.sim.kernel import NS_PER_S, Kernel, to_ns
 from weft.sim.native import NativeReduce
 from weft.sim.network import Network
+from weft.sim.node import ENDED, IN_BACKWARD, IN_REPORT, IN_STEP, NO_USER, RUNNING, Node
 from weft.sim.program import BackwardDone, Program, ReportDone, SaveAsked, StepDone
 from weft.sim.reports import Reports
 from weft.store.store import Store
-
-RUNNING = "computes"
-IN_BACKWARD = "waits in backward()"
-IN_STEP = "waits in step()"
-IN_REPORT = "waits in report()"
-ENDED = "has ended"
-NO_USER = "has no script"
-"""Where a worker's script stands. Plain words: an Enum's members are slow to name."""
-
-
-class Node:
-    """One node under the simulator: its peer, its tensors and, for a worker, its script."""
-
-    __slots__ = (
-        "epoch",
-        "handle",
-        "held",
-        "id",
-        "peer",
-        "program",
-        "report",
-        "samples",
-        "step",
-        "store",
-        "timers",
-        "user",
-    )
-
-    def __init__(self, id: NodeId, peer: Peer, store: Store, program: Program | None) -> None:
-        self.id = id
-        self.peer = peer
-        self.handle = peer.handle
-        self.store = store
-        self.program = program
-        self.user = IN_STEP if program is not None else NO_USER
-        self.held = False
-        self.step = 0
-        self.epoch = 0
-        self.report: ReportDone | None = None
-        self.samples = 0.0
-        """Samples of this step whose computation has been counted: backward may run several times."""
-        self.timers: dict[str, int] = {}
 
 
 class Simulation:
@@ -119,7 +78,7 @@ class Simulation:
         shares = ready_shares([world.buckets[b].num_elements for b in world.trainable])
         self._ready = [(b, share * NS_PER_S) for b, share in zip(world.trainable, shares, strict=True)]
         self.nodes = [
-            Node(
+            self._new_node(
                 id,
                 strategy.peer(id, world, node_rng(seed, id)),
                 stores[id],
@@ -129,21 +88,35 @@ class Simulation:
         ]
         self._native = NativeReduce(self.kernel, network, self.nodes.__getitem__, self._deliver_to)
 
+    def _new_node(self, id: NodeId, peer: Peer, store: Store, program: Program | None) -> Node:
+        return Node(id, peer, store, program)
+
     def run(self) -> Facts:
         """Run to the end; raises Deadlock, NodeLost or ProtocolError when it cannot be reached."""
         for node in self.nodes:
             self.kernel.at(0, self._deliver, (node, Started(self.world.view)))
         self.kernel.run()
-        stuck = [node for node in self.nodes if node.user not in (ENDED, NO_USER)]
+        stuck = self.stuck()
         if stuck and not self.kernel.stopped_because:
-            raise Deadlock(self._deadlock(stuck))
+            raise Deadlock(
+                f"nothing can happen any more at {self.kernel.now_s:.6f} s, but {len(stuck)} workers have not ended.\n"
+                + self.who_waits()
+            )
         for node in stuck:
             self.facts.finished_s[node.id] = self.kernel.now_s
         self._reports.end(self.facts)
         return self.facts
 
-    def _deadlock(self, stuck: list[Node]) -> str:
-        lines = [f"nothing can happen any more at {self.kernel.now_s:.6f} s, but {len(stuck)} workers have not ended."]
+    def stuck(self) -> list[Node]:
+        """The nodes whose scripts have not ended."""
+        return [node for node in self.nodes if self._is_stuck(node)]
+
+    def _is_stuck(self, node: Node) -> bool:
+        return node.user not in (ENDED, NO_USER)
+
+    def who_waits(self) -> str:
+        """A line for each node: what it needs to go on."""
+        lines = []
         for node in self.nodes:
             name = self.world.name(node.id)
             if node.user is ENDED:
@@ -209,15 +182,22 @@ class Simulation:
         if isinstance(action, Note):
             self.facts.note(action.name, action.value)
         elif isinstance(action, Reduce):
-            self.facts.bytes_sent += self._native.join(node, action)
+            self._join(node, action)
         elif isinstance(action, SetTimer):
             node.timers[action.name] = generation = node.timers.get(action.name, 0) + 1
-            due_ns = max(self.kernel.now_ns, to_ns(action.at))
+            due_ns = max(self.kernel.now_ns, self._due_ns(node, action.at))
             self.kernel.at(due_ns, self._fire, (node, action.name, generation))
         elif isinstance(action, Stop):
             self.kernel.stop(action.reason)
         else:
             raise IllegalAction(f"{action!r} is not an action; the vocabulary of core/actions.py is closed.")
+
+    def _join(self, node: Node, action: Reduce) -> None:
+        self.facts.bytes_sent += self._native.join(node, action)
+
+    def _due_ns(self, node: Node, at_s: float) -> int:
+        """When a timer of a node's own clock comes due."""
+        return to_ns(at_s)
 
     def _fire(self, node: Node, name: str, generation: int) -> None:
         if node.timers[name] == generation:
@@ -239,16 +219,16 @@ class Simulation:
                 hyper = store.hyper()
             body = self._inbox[body.bucket] if body.part is None else Buffer(INBOX, body.bucket, body.part)
         event = Received(node.id, first.kind, first.clock, first.bucket, body, first.weight, data)
-        self._post(first, event, size, payload, hyper)
+        self._post(node, first, event, size, payload, hyper)
         while done < len(actions):
             action = actions[done]
             if type(action) is not Send or not is_same_message(first, action):
                 break
-            self._post(action, event, size, payload, hyper)
+            self._post(node, action, event, size, payload, hyper)
             done += 1
         return done
 
-    def _post(self, action: Send, event: Received, size: int, payload: Any, hyper: Any) -> None:
+    def _post(self, node: Node, action: Send, event: Received, size: int, payload: Any, hyper: Any) -> None:
         """Let an event reach its target when the network delivers it."""
         to, kernel = action.to, self.kernel
         if not 0 <= to < len(self.nodes):
@@ -308,8 +288,7 @@ class Simulation:
                 ) from error
             node.store.forget_captured()
             if request is None:
-                node.user = ENDED
-                self.facts.finished_s[node.id] = self.kernel.now_s
+                self._end_script(node)
                 return
             kind = type(request)
             if kind is BackwardDone:
@@ -327,15 +306,23 @@ class Simulation:
             elif not self._take_report(node, request):  # type: ignore[arg-type]
                 return
 
+    def _end_script(self, node: Node) -> None:
+        node.user = ENDED
+        self.facts.finished_s[node.id] = self.kernel.now_s
+
     def _schedule_gradients(self, node: Node, samples: float) -> None:
         node.user = IN_BACKWARD
         fresh, node.samples = samples - node.samples, samples
-        seconds = self._compute.seconds(node.id, node.step, fresh, self._rngs[node.id])
+        seconds = self._seconds(node, fresh)
         self.facts.compute_s[node.id] += seconds
         now_ns, last = self.kernel.now_ns, self._ready[-1][0]
         for bucket, share_ns in self._ready:
             event = GradientReady(node.step, bucket, samples)
             self.kernel.at(now_ns + round(seconds * share_ns), self._fill, (node, event, bucket == last))
+
+    def _seconds(self, node: Node, samples: float) -> float:
+        """How long an iteration takes that begins now."""
+        return self._compute.seconds(node.id, node.step, samples, self._rngs[node.id])
 
     def _fill(self, node: Node, event: GradientReady, is_last: bool) -> None:
         node.held = is_last

@@ -52,6 +52,9 @@ class GhostStore:
         for action in actions:
             self._check(action.gradient)
 
+    def is_finite(self, slot: str) -> bool:
+        return True
+
     def hyper(self) -> Any:
         return None
 

@@ -141,6 +141,10 @@ class NumpyStore:
             state = self._rule_state.setdefault((first.rule, action.into.bucket), {})
             update(rule, self._array(action.into), gradients[action.into.bucket], first.scale, state)
 
+    def is_finite(self, slot: str) -> bool:
+        trained = [bucket for bucket, kind in enumerate(self.replica.buckets) if kind.trainable]
+        return all(bool(np.isfinite(self._whole(slot, bucket)).all()) for bucket in trained)
+
     def hyper(self) -> Any:
         return self.replica.hyper()
 

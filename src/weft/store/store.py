@@ -35,6 +35,10 @@ class Store(Protocol):
         """One update by actions of the same rule, scale and slots."""
         ...
 
+    def is_finite(self, slot: str) -> bool:
+        """No trained number of a slot is NaN or infinite."""
+        ...
+
     def hyper(self) -> Any:
         """The hyper-parameters that travel with gradients."""
         ...

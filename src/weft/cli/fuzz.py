@@ -1,0 +1,75 @@
+"""weft fuzz: random worlds with faults for every strategy, audited."""
+
+import time
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from weft.cli.screen import screen
+from weft.config.registry import STRATEGIES
+from weft.config.registry import strategy as strategy_of
+from weft.core.errors import ConfigError
+from weft.fuzz.campaign import Coverage, Verdict, campaign
+from weft.fuzz.scenario import Scenario, draw
+from weft.fuzz.shrinking import breaks, shrink
+
+SHRUNK_MAX = 3
+"""Failures that are made small; the others are listed as they are."""
+
+
+def fuzz(
+    seeds: Annotated[int, typer.Option("--seeds", help="How many seeds.")] = 1000,
+    first: Annotated[int, typer.Option("--first", help="The first seed.")] = 0,
+    strategy: Annotated[
+        str | None, typer.Option("--strategy", "-s", help="Only this one, by its name or call.")
+    ] = None,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", help="How many processes.")] = 2,
+) -> None:
+    """Run random worlds in which things go wrong, and audit what every strategy promises."""
+    for name, value in (("seeds", seeds), ("jobs", jobs)):
+        if value < 1:
+            raise ConfigError(f"--{name} is {value}, but it is at least 1.\n  Use --{name} 1.")
+    if strategy is not None:
+        strategy_of(strategy)
+    names = tuple(STRATEGIES) if strategy is None else (strategy,)
+    began = time.perf_counter()
+    coverage = campaign(range(first, first + seeds), names, jobs, _show_failure)
+    _show_coverage(coverage, seeds, time.perf_counter() - began)
+    for verdict in coverage.failures[:SHRUNK_MAX]:
+        scenario = draw(verdict.seed, names)
+        small = shrink(scenario, breaks(verdict.violations[0].invariant))
+        screen.print(f"seed {verdict.seed}, made small: {_replay(scenario, small, strategy)}", markup=False)
+    if coverage.failures:
+        raise typer.Exit(1)
+
+
+def _show_failure(verdict: Verdict) -> None:
+    for violation in verdict.violations[:1]:
+        what = escape(violation.what.splitlines()[0])
+        screen.print(f"[bold red]seed {verdict.seed}[/] {verdict.strategy}: invariant {violation.invariant}: {what}")
+
+
+def _show_coverage(coverage: Coverage, num_seeds: int, seconds: float) -> None:
+    table = Table("strategy", "seeds", "fault", "seeds ", title=f"{num_seeds} seeds in {seconds:.1f} s")
+    strategies = sorted(coverage.strategies.items())
+    faults: list[tuple[str, int]] = sorted(coverage.faults.items())
+    for row in range(max(len(strategies), len(faults))):
+        cells = [*(strategies[row] if row < len(strategies) else ("", ""))]
+        cells += [*(faults[row] if row < len(faults) else ("", ""))]
+        table.add_row(*map(str, cells))
+    screen.print(table)
+    broken = f"{len(coverage.failures)} seeds broke an invariant" if coverage.failures else "no invariant was broken"
+    screen.print(f"median events of a seed: {coverage.median_events:,.0f}; {broken}")
+
+
+def _replay(scenario: Scenario, small: Scenario, strategy: str | None) -> str:
+    """The command that shows a small failing run."""
+    kept = [str(i) for i, fault in enumerate(scenario.faults.schedule) if fault in small.faults.schedule]
+    command = f"weft replay {scenario.seed}"
+    if strategy is not None:
+        command += f" --strategy '{strategy}'"
+    if len(kept) < len(scenario.faults.schedule):
+        command += f" --faults {','.join(kept) or 'none'}"
+    return command if small.num_steps == scenario.num_steps else f"{command} --steps {small.num_steps}"

@@ -1,0 +1,76 @@
+"""The auditor: which invariants a strategy must keep, and whether the evidence of a run says that it did."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+from weft.fuzz.checks import conservation, equality, fencing, liveness, once, staleness
+from weft.fuzz.evidence import Evidence, Violation
+
+Check = Callable[[Evidence], Iterator[Violation]]
+
+OF_ALL: tuple[Check, ...] = (
+    liveness.ends,
+    fencing.hears_members_only,
+    fencing.takes_nothing_from_the_fenced,
+    once.is_finite,
+)
+
+
+def _of_servers(recipe: Any) -> list[Check]:
+    """A parameter server: bulk-synchronous, stale or asynchronous."""
+    checks: list[Check] = [once.servers_apply_once, equality.copies_are_versions]
+    if recipe.staleness is not None:
+        checks.append(partial(staleness.stays_within, bound=recipe.staleness))
+    if recipe.staleness == 0:
+        checks += [once.servers_apply_means, equality.replicas_are_equal]
+    return checks
+
+
+def _of_downpour(recipe: Any) -> list[Check]:
+    return [
+        once.servers_apply_once,
+        partial(equality.copies_are_versions, period=recipe.fetch),
+        partial(conservation.accrued_is_sent_once, slot="downpour.accrued", kind="push"),
+    ]
+
+
+def _of_gossip(recipe: Any) -> list[Check]:
+    """By samples on the complete graph, parameters are not conserved but equal."""
+    by_samples = recipe.order == "step_first" and str(recipe.topology) == "complete"
+    conserved = partial(conservation.total_is_conserved_without_losses, slot="params")
+    return [conservation.ground_is_kept, *([] if by_samples else [conserved])]
+
+
+OF_STRATEGIES: dict[str, Callable[[Any], list[Check]]] = {
+    "allreduce": lambda recipe: [
+        once.workers_apply_once,
+        once.workers_apply_means,
+        staleness.stays_in_step,
+        equality.replicas_are_equal,
+    ],
+    "ps": _of_servers,
+    "ssp": _of_servers,
+    "downpour": _of_downpour,
+    "gossip": _of_gossip,
+    "async_gossip": lambda recipe: [
+        conservation.ground_is_kept,
+        partial(conservation.total_is_conserved, slot="params", in_flight={"answer": -1.0}),
+    ],
+    "push_sum": lambda recipe: [
+        conservation.ground_is_kept,
+        partial(conservation.total_is_conserved, slot="push_sum.mass", in_flight={"share": 1.0}),
+    ],
+    "local_sgd": lambda recipe: [partial(equality.replicas_are_equal, period=recipe.period)],
+}
+"""What a strategy promises besides what all do, by its name."""
+
+
+def audit(evidence: Evidence) -> list[Violation]:
+    """Everything that the evidence of a run says against it; after an error only what can still be judged."""
+    found = [violation for check in OF_ALL for violation in check(evidence)]
+    if evidence.error is None:
+        recipe = getattr(evidence.recipe, "inner", evidence.recipe)
+        checks = OF_STRATEGIES.get(evidence.name, lambda recipe: [])(recipe)
+        found += [violation for check in checks for violation in check(evidence)]
+    return found

@@ -1,0 +1,80 @@
+"""A campaign: many seeds, run and audited on several processes, and what they covered."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing import get_context
+from statistics import median
+
+from weft.fuzz.auditor import audit
+from weft.fuzz.evidence import Violation
+from weft.fuzz.run import run
+from weft.fuzz.scenario import draw
+
+CHUNK = 8
+"""Seeds that a process takes at a time."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of one seed."""
+
+    seed: int
+    strategy: str
+    faults: tuple[str, ...]
+    """The kinds of faults that happened."""
+    num_events: int
+    trace: str
+    violations: tuple[Violation, ...]
+
+
+def judge(seed: int, names: Sequence[str]) -> Verdict:
+    """Run the scenario of a seed and audit it."""
+    scenario = draw(seed, names)
+    evidence = run(scenario)
+    kinds = tuple(dict.fromkeys(type(fault).__name__ for fault in scenario.faults.schedule))
+    num_events = len(evidence.recording.entries)
+    return Verdict(seed, evidence.name, kinds, num_events, evidence.trace, tuple(audit(evidence)))
+
+
+def judge_all(seeds: Sequence[int], names: Sequence[str], jobs: int) -> Iterator[Verdict]:
+    """The verdicts in the order of the seeds, from so many processes at a time."""
+    if jobs == 1:
+        yield from (judge(seed, names) for seed in seeds)
+        return
+    with ProcessPoolExecutor(jobs, get_context("fork")) as pool:
+        yield from pool.map(partial(judge, names=tuple(names)), seeds, chunksize=CHUNK)
+
+
+@dataclass
+class Coverage:
+    """What a campaign has looked at."""
+
+    strategies: Counter[str] = field(default_factory=Counter)
+    faults: Counter[str] = field(default_factory=Counter)
+    num_events: list[int] = field(default_factory=list)
+    failures: list[Verdict] = field(default_factory=list)
+
+    def add(self, verdict: Verdict) -> None:
+        self.strategies[verdict.strategy] += 1
+        self.faults.update(verdict.faults)
+        self.num_events.append(verdict.num_events)
+        if verdict.violations:
+            self.failures.append(verdict)
+
+    @property
+    def median_events(self) -> float:
+        return median(self.num_events) if self.num_events else 0.0
+
+
+def campaign(
+    seeds: Sequence[int], names: Sequence[str], jobs: int, on_verdict: Callable[[Verdict], None] = lambda verdict: None
+) -> Coverage:
+    """Judge all seeds; `on_verdict` hears of each when it is known."""
+    coverage = Coverage()
+    for verdict in judge_all(seeds, names, jobs):
+        coverage.add(verdict)
+        on_verdict(verdict)
+    return coverage

@@ -1,0 +1,1 @@
+"""Invariants, one file for each promise: functions from the evidence of a run to what breaks it."""

@@ -1,0 +1,103 @@
+"""5. Gossip: mass that is live, in flight or lost with the dead adds up; the mean moves only by applied gradients.
+6. What accrues is sent once; a failed send's mass returns.
+
+At the end of a run nothing is in flight. All replicas together, those of the dead as they were at their death included,
+hold each applied gradient once and the ground of all workers, but for the messages that were lost with their sender.
+"""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from weft.core.names import Buffer
+from weft.fuzz.evidence import Evidence, Violation
+from weft.fuzz.ledger import GROUND, Array
+from weft.sim.letter import CLOSED, OPEN
+from weft.store.numpy import NumpyStore
+
+ROUNDING = 1e-7
+
+
+def total_is_conserved(evidence: Evidence, slot: str, in_flight: Mapping[str, float]) -> Iterator[Violation]:
+    """A slot of all workers together holds what was there at first and what was applied.
+
+    `in_flight` says what a message of each kind adds to that total while nobody has it.
+    """
+    applied = _applied(evidence)
+    for bucket in evidence.world.trainable:
+        held = _held(evidence, slot, bucket)
+        for letter in evidence.simulation.letters:
+            if letter.event.bucket == bucket and letter.fate in (OPEN, CLOSED) and letter.event.kind in in_flight:
+                held += in_flight[letter.event.kind] * letter.payload
+        wrong = np.abs(held - applied)
+        if wrong.max() > ROUNDING:
+            place = int(wrong.argmax())
+            contribution = evidence.scenario.book.contribution(place)
+            what = "the ground" if place == GROUND else "step {1} of worker {0}".format(*contribution)
+            yield Violation(
+                5,
+                f"all workers together hold {held[place]:.9g} of {what} in bucket {bucket} of '{slot}', "
+                f"but {applied[place]:.9g} was put in",
+            )
+            return
+
+
+def total_is_conserved_without_losses(evidence: Evidence, slot: str) -> Iterator[Violation]:
+    """The same where what goes down with a worker cannot be told from the messages alone."""
+    if not evidence.lost:
+        yield from total_is_conserved(evidence, slot, {})
+
+
+def ground_is_kept(evidence: Evidence) -> Iterator[Violation]:
+    """Weights of whatever is averaged add up to 1: the ground of every replica stays 1."""
+    for sighting in evidence.sightings:
+        for bucket in evidence.world.trainable:
+            if abs(sighting.params[bucket][GROUND] - 1.0) > ROUNDING:
+                yield Violation(
+                    5,
+                    f"worker {sighting.worker} began step {sighting.step} with {sighting.params[bucket][GROUND]:.9g} "
+                    f"of its ground in bucket {bucket}: the weights of an average did not add up to 1",
+                )
+                return
+
+
+def _held(evidence: Evidence, slot: str, bucket: int) -> Array:
+    total: Array = np.zeros(evidence.scenario.book.num_elements)
+    for node in evidence.simulation.nodes:
+        if node.program is not None:
+            assert isinstance(node.store, NumpyStore)
+            total += node.store.lend(Buffer(slot, bucket))
+    return total
+
+
+def _applied(evidence: Evidence) -> Array:
+    total: Array = np.zeros(evidence.scenario.book.num_elements)
+    total[GROUND] = evidence.world.num_workers
+    for step in evidence.steps:
+        if step.samples:
+            total[evidence.scenario.book.place(step.worker, step.step)] = 1.0
+    return total
+
+
+def accrued_is_sent_once(evidence: Evidence, slot: str, kind: str) -> Iterator[Violation]:
+    """6. All gradients that a worker sent, and what it still keeps, are each of its steps once."""
+    for node in evidence.simulation.nodes:
+        if node.program is None or node.id in evidence.lost:
+            continue
+        assert isinstance(node.store, NumpyStore)
+        for bucket in evidence.world.trainable:
+            total = node.store.lend(Buffer(slot, bucket)).copy()
+            letters = [letter for letter in evidence.simulation.letters if letter.sender is node]
+            sent = {le.event.clock: le.payload for le in letters if le.event.bucket == bucket and le.event.kind == kind}
+            for body in sent.values():
+                total += body
+            done = [step for step in evidence.steps if step.worker == node.id and step.samples]
+            expected = np.zeros_like(total)
+            expected[[evidence.scenario.book.place(step.worker, step.step) for step in done]] = 1.0
+            if np.abs(total - expected).max() > ROUNDING:
+                place = int(np.abs(total - expected).argmax())
+                _, step = evidence.scenario.book.contribution(place)
+                yield Violation(
+                    6, f"worker {node.id} sent or kept {total[place]:.6g} of its step {step} in bucket {bucket}"
+                )
+                return

@@ -1,0 +1,41 @@
+"""4. Sync: equal state after each step. PS: a worker's copy equals a version that the server really had."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from weft.fuzz.evidence import TOLERANCE, Evidence, Violation
+from weft.fuzz.witness import Sighting
+
+
+def replicas_are_equal(evidence: Evidence, period: int = 1) -> Iterator[Violation]:
+    """Members that begin the same step, every `period` of them, hold the same."""
+    first: dict[int, Sighting] = {}
+    for sighting in evidence.sightings:
+        if sighting.step % period or evidence.is_out(sighting.worker, sighting.at_ns):
+            continue
+        other = first.setdefault(sighting.step, sighting)
+        pairs = [(sighting.params[bucket], other.params[bucket]) for bucket in evidence.world.trainable]
+        if any(np.abs(mine - theirs).max() > TOLERANCE for mine, theirs in pairs):
+            yield Violation(
+                4, f"workers {other.worker} and {sighting.worker} began step {sighting.step} with different parameters"
+            )
+            return
+
+
+def copies_are_versions(evidence: Evidence, period: int = 1) -> Iterator[Violation]:
+    """What a worker begins a step with, every `period` of them, its servers once held, bucket by bucket."""
+    versions: dict[int, set[bytes]] = {bucket: set() for bucket in evidence.world.trainable}
+    for version in evidence.simulation.versions:
+        versions[version.bucket].add(version.params.tobytes())
+    for sighting in evidence.sightings:
+        if sighting.step % period or sighting.step == 0:
+            continue
+        for bucket in evidence.world.trainable:
+            if sighting.params[bucket].tobytes() not in versions[bucket]:
+                yield Violation(
+                    4,
+                    f"worker {sighting.worker} began step {sighting.step} with values of bucket {bucket} that no "
+                    "server ever had",
+                )
+                return

@@ -1,0 +1,40 @@
+"""7. Fencing: one committing membership for each view; a zombie with an old view can never write."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from weft.core.events import MembersChanged, Received, Started
+from weft.core.names import NodeId
+from weft.fuzz.evidence import Evidence, Violation
+
+
+def hears_members_only(evidence: Evidence) -> Iterator[Violation]:
+    """Nobody hears from a node that is not of its view, and a view has one membership."""
+    views: dict[int, tuple[NodeId, ...]] = {}
+    members: dict[NodeId, tuple[NodeId, ...]] = {}
+    everybody = tuple(range(evidence.world.num_nodes))
+    for now_ns, node, event, _ in evidence.recording.entries:
+        if isinstance(event, Started):
+            members[node] = everybody
+        elif isinstance(event, MembersChanged):
+            members[node] = event.members
+            if views.setdefault(event.view, event.members) != event.members:
+                yield Violation(7, f"view {event.view} has two memberships: {views[event.view]} and {event.members}")
+        elif isinstance(event, Received) and event.source not in members[node]:
+            yield Violation(
+                7,
+                f"{evidence.world.name(node)} received '{event.kind}' from {evidence.world.name(event.source)}, "
+                f"which is not of its view, at {now_ns / 1e9:.6f} s",
+            )
+
+
+def takes_nothing_from_the_fenced(evidence: Evidence) -> Iterator[Violation]:
+    """What a worker computed after it was out is in no member's replica."""
+    late = [step for step in evidence.steps if evidence.is_out(step.worker, step.at_ns)]
+    places = [evidence.scenario.book.place(step.worker, step.step) for step in late]
+    for node in evidence.simulation.arbiter.view.members:
+        for bucket in evidence.world.trainable:
+            if np.any(evidence.final(node)[bucket][places]):
+                yield Violation(7, f"{evidence.world.name(node)} holds a gradient of a worker that was already out")
+                return

@@ -1,0 +1,88 @@
+"""2. A contribution (worker, incarnation, step) is applied at most once; the ledger of weights adds up."""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from weft.fuzz.evidence import TOLERANCE, Evidence, Violation
+from weft.fuzz.ledger import GROUND, Array
+
+
+def is_finite(evidence: Evidence) -> Iterator[Violation]:
+    """What is not a number is excluded everywhere, by its weight of 0."""
+    for sighting in evidence.sightings:
+        if not all(np.isfinite(array).all() for array in sighting.params):
+            yield Violation(2, f"worker {sighting.worker} began step {sighting.step} with numbers that are not finite")
+            return
+    for node in range(evidence.world.num_nodes):
+        if not all(np.isfinite(array).all() for array in evidence.final(node)):
+            yield Violation(2, f"{evidence.world.name(node)} ended with numbers that are not finite")
+
+
+def servers_apply_once(evidence: Evidence) -> Iterator[Violation]:
+    """In all that one incarnation of a server held, the weight of a contribution changes once: from 0."""
+    for server, bucket, versions in evidence.histories():
+        where = f"{evidence.world.name(server)}, bucket {bucket}"
+        yield from _rises_once(evidence, where, [version.params for version in versions if version.params[GROUND]])
+
+
+def workers_apply_once(evidence: Evidence) -> Iterator[Violation]:
+    """The same for what each worker held from one iteration to the next."""
+    for worker in evidence.world.workers:
+        for bucket in evidence.world.trainable:
+            seen = [sighting.params[bucket] for sighting in evidence.sightings if sighting.worker == worker]
+            yield from _rises_once(evidence, f"worker {worker}, bucket {bucket}", seen)
+
+
+def _rises_once(evidence: Evidence, where: str, history: Sequence[Array]) -> Iterator[Violation]:
+    if len(history) < 2:
+        return
+    before, after = np.stack(history[:-1]), np.stack(history[1:])
+    again = (np.abs(after - before) > TOLERANCE) & (np.abs(before) > TOLERANCE)
+    for moment, place in np.argwhere(again)[:1]:
+        what = "its ground" if place == GROUND else "{} of worker {}".format(*_named(evidence, int(place)))
+        yield Violation(
+            2,
+            f"{where} had {what} with weight {before[moment, place]:.6g}, and applied it again: "
+            f"{after[moment, place]:.6g}",
+        )
+
+
+def _named(evidence: Evidence, place: int) -> tuple[str, int]:
+    worker, step = evidence.scenario.book.contribution(place)
+    return f"step {step}", worker
+
+
+def servers_apply_means(evidence: Evidence) -> Iterator[Violation]:
+    """Whatever a server applies at once are weights that add up to 1, in proportion to the samples."""
+    for server, bucket, versions in evidence.histories():
+        held = [version.params for version in versions if version.params[GROUND]]
+        yield from _are_means(evidence, f"{evidence.world.name(server)}, bucket {bucket}", held)
+
+
+def workers_apply_means(evidence: Evidence) -> Iterator[Violation]:
+    """The same for what workers apply from one iteration to the next."""
+    for worker in evidence.world.workers:
+        for bucket in evidence.world.trainable:
+            seen = [sighting.params[bucket] for sighting in evidence.sightings if sighting.worker == worker]
+            yield from _are_means(evidence, f"worker {worker}, bucket {bucket}", seen)
+
+
+def _are_means(evidence: Evidence, where: str, history: Sequence[Array]) -> Iterator[Violation]:
+    samples = np.repeat(evidence.scenario.samples, evidence.scenario.num_steps)
+    for before, after in pairwise(history):
+        weights = (after - before)[1:]
+        present = np.abs(weights) > TOLERANCE
+        if not present.any():
+            continue
+        expected = np.where(present, samples, 0.0) / samples[present].sum()
+        if np.abs(weights - expected).max() > TOLERANCE:
+            place = int(np.abs(weights - expected).argmax()) + 1
+            step, worker = _named(evidence, place)
+            yield Violation(
+                2,
+                f"{where} applied {step} of worker {worker} with weight {weights[place - 1]:.6g} rather than "
+                f"{expected[place - 1]:.6g}, its share of the samples of those present",
+            )
+            return

@@ -1,0 +1,103 @@
+"""The evidence of a run: what was recorded, and what an auditor can work out from it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple
+
+from weft.core.events import StepFinished
+from weft.core.names import NodeId
+from weft.core.strategy import Strategy
+from weft.core.world import World
+from weft.fuzz.ledger import Array
+from weft.fuzz.scenario import Scenario
+from weft.fuzz.witness import BoundedRecording, Sighting, Version, WitnessedSimulation
+
+
+class Step(NamedTuple):
+    """A step that a worker finished; its samples are 0 when its gradient was excluded."""
+
+    worker: NodeId
+    step: int
+    at_ns: int
+    samples: float
+
+
+@dataclass
+class Evidence:
+    """All that an auditor is given; it is written apart from the strategies and knows none of their peers."""
+
+    scenario: Scenario
+    recipe: Strategy
+    world: World
+    recording: BoundedRecording
+    simulation: WitnessedSimulation
+    error: Exception | None = None
+
+    @property
+    def name(self) -> str:
+        """The registered name of the strategy."""
+        return self.scenario.strategy.partition("(")[0]
+
+    @property
+    def trace(self) -> str:
+        return self.recording.hexdigest()
+
+    @property
+    def sightings(self) -> list[Sighting]:
+        return self.simulation.sightings
+
+    def final(self, node: NodeId) -> tuple[Array, ...]:
+        """What a node holds at the end, or held when it died."""
+        return self.simulation.params(self.simulation.nodes[node])
+
+    @cached_property
+    def steps(self) -> list[Step]:
+        """All finished steps, in the order of time."""
+        return [
+            Step(node, event.step, now_ns, event.samples)
+            for now_ns, node, event, _ in self.recording.entries
+            if isinstance(event, StepFinished)
+        ]
+
+    @cached_property
+    def out_ns(self) -> dict[NodeId, int]:
+        """When each worker that is no longer a member was out, by whatever reason."""
+        return {
+            node: after.since_ns
+            for before, after in pairwise(self.simulation.arbiter.views)
+            for node in set(before.members) - set(after.members)
+        }
+
+    @cached_property
+    def lost(self) -> set[NodeId]:
+        """Workers that were out before their script had ended, or died unnoticed."""
+        return {node.id for node in self.simulation.nodes if node.program is not None and not node.is_leaving}
+
+    def is_out(self, worker: NodeId, at_ns: int) -> bool:
+        """A worker was no longer a member at some time."""
+        return self.out_ns.get(worker, at_ns) < at_ns
+
+    def members_at(self, at_ns: int) -> tuple[NodeId, ...]:
+        """The members by the last view that was decided before or at some time."""
+        views = [view for view in self.simulation.arbiter.views if view.since_ns <= at_ns]
+        return views[-1].members
+
+    def histories(self) -> Iterator[tuple[NodeId, int, list[Version]]]:
+        """What each incarnation of each server held of a bucket, in the order of time."""
+        found: dict[tuple[NodeId, int, int], list[Version]] = {}
+        for version in self.simulation.versions:
+            found.setdefault((version.server, version.incarnation, version.bucket), []).append(version)
+        for (server, _, bucket), versions in found.items():
+            yield server, bucket, versions
+
+
+class Violation(NamedTuple):
+    """An invariant that was broken, by its number in the list of promises, and how."""
+
+    invariant: int
+    what: str
+
+
+TOLERANCE = 1e-9

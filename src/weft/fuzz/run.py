@@ -1,0 +1,91 @@
+"""Runs a scenario and keeps the evidence."""
+
+from random import Random
+
+import numpy as np
+
+from weft.core.errors import Deadlock
+from weft.core.names import NodeId, Role
+from weft.core.strategy import Strategy
+from weft.core.world import World
+from weft.fuzz.evidence import Evidence
+from weft.fuzz.ledger import LedgerProgram, LedgerReplica
+from weft.fuzz.scenario import Scenario
+from weft.fuzz.witness import BoundedRecording, WitnessedSimulation
+from weft.sim.compute import PerSample
+from weft.sim.faults import Finish, NotFinite
+from weft.sim.kernel import to_ns
+from weft.sim.network import RandomDelays
+from weft.sim.program import ReportDone
+from weft.sim.reports import NoReports
+from weft.store.numpy import NumpyStore
+from weft.store.store import Store
+
+DELAYS_S = (1e-4, 3e-2)
+
+
+class LedgerReports(NoReports):
+    """Scores that programs make up."""
+
+    def own_numbers(self, worker: NodeId, request: ReportDone) -> dict[str, float]:
+        return {name: float(value) for name, value in request.numbers.items() if not callable(value)}
+
+
+def run(scenario: Scenario, recipe: Strategy | None = None) -> Evidence:
+    """Run a scenario to its end, its error or its bound; `recipe` stands in for the strategy that it names."""
+    recipe = scenario.recipe if recipe is None else recipe
+    book, num_workers = scenario.book, scenario.num_workers
+    roles = recipe.roles(num_workers)
+    hosts = tuple(node % num_workers for node in range(sum(roles)))
+    world = World(roles, book.buckets, recipe.graph(num_workers), hosts)
+    replicas = [LedgerReplica(book) for _ in range(world.num_nodes)]
+    programs = [_program(scenario, worker, replicas[worker]) for worker in world.workers]
+
+    def store(node: NodeId, replica: LedgerReplica) -> Store:
+        role = world.role(node)
+        slots = [slot.name for slot in recipe.slots(role, world)]
+        return NumpyStore(replica, slots, recipe.rules(), is_server=role is Role.SERVER)  # type: ignore[arg-type]
+
+    recording = BoundedRecording()
+    simulation = WitnessedSimulation(
+        recipe,
+        world,
+        [store(node, replica) for node, replica in enumerate(replicas)],
+        programs,
+        RandomDelays(Random(f"delays/{scenario.seed}"), *DELAYS_S),
+        PerSample([s / n for s, n in zip(scenario.step_s, scenario.samples, strict=True)], sigma=0.3),
+        LedgerReports(),
+        scenario.faults,
+        lambda node: store(node, LedgerReplica(book, is_empty=True)),
+        scenario.seed,
+        recording,
+    )
+    evidence = Evidence(scenario, recipe, world, recording, simulation)
+    simulation.kernel.at(to_ns(scenario.bound_s), simulation.kernel.stop, ("its time was up",))
+    try:
+        with np.errstate(all="ignore"):
+            simulation.run()
+        if simulation.stuck():
+            raise Deadlock(
+                f"{simulation.kernel.now_s:.3f} s have passed, all faults are over, and workers have not ended.\n"
+                + simulation.who_waits()
+            )
+    except Exception as error:  # whatever a peer raises is a finding
+        evidence.error = error
+    return evidence
+
+
+def _program(scenario: Scenario, worker: NodeId, replica: LedgerReplica) -> LedgerProgram:
+    schedule = scenario.faults.schedule
+    ends = [fault.steps for fault in schedule if isinstance(fault, Finish) and fault.worker == worker]
+    bad = frozenset(fault.step for fault in schedule if isinstance(fault, NotFinite) and fault.worker == worker)
+    return LedgerProgram(
+        worker,
+        replica,
+        scenario.book,
+        scenario.samples[worker],
+        scenario.epoch_steps,
+        min(ends, default=scenario.num_steps),
+        bad,
+        scenario.seed,
+    )

@@ -1,0 +1,168 @@
+"""A scenario: one world, one strategy and what goes wrong, all drawn from a seed."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import exp, log
+from random import Random
+
+from weft.config.registry import COLLECTIVES, STRATEGIES, TOPOLOGIES
+from weft.config.registry import strategy as strategy_of
+from weft.core.errors import ConfigError
+from weft.core.names import NodeId
+from weft.core.strategy import Strategy
+from weft.fuzz.ledger import Book
+from weft.sim.faults import (
+    KINDS,
+    Crash,
+    Duplicates,
+    Fault,
+    Faults,
+    Finish,
+    Loss,
+    NotFinite,
+    Partition,
+    Pause,
+    Skew,
+    Slow,
+    Spike,
+)
+
+NOTICE_S, FENCE_S, NEWS_S = 0.02, 0.5, 0.01
+STEP_S = (0.004, 0.04)
+"""The fastest and the slowest iteration that a scenario draws."""
+
+REDUCING = ("allreduce", "local_sgd", "diloco", "bmuf", "slowmo", "easgd")
+"""Strategies whose reductions can be lowered."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Everything that decides a run; the same scenario gives the same trace."""
+
+    seed: int
+    strategy: str
+    collective: str | None
+    num_workers: int
+    num_steps: int
+    epoch_steps: int
+    num_trained: int
+    has_state: bool
+    samples: tuple[float, ...]
+    step_s: tuple[float, ...]
+    faults: Faults
+
+    @property
+    def book(self) -> Book:
+        return Book(self.num_workers, self.num_steps, self.num_trained, self.has_state)
+
+    @property
+    def recipe(self) -> Strategy:
+        return strategy_of(self.strategy, self.collective)
+
+    @property
+    def bound_s(self) -> float:
+        """When the run must have ended: its faults are over and every step has had ten times its time."""
+        slowest = max([fault.factor for fault in self.faults.schedule if isinstance(fault, Slow)], default=1.0)
+        return 1.0 + self.faults.over_s + 10 * self.num_steps * max(self.step_s) * slowest
+
+
+def draw(seed: int, names: Sequence[str] = tuple(STRATEGIES)) -> Scenario:
+    """The scenario of a seed; strategies take turns."""
+    rng = Random(f"scenario/{seed}")
+    name = names[seed % len(names)]
+    while True:
+        num_workers = rng.randint(2, 7)
+        text = VARIANTS[name](rng) if name in VARIANTS else name
+        try:
+            recipe = strategy_of(text)
+            recipe.graph(num_workers)
+            recipe.roles(num_workers)
+            break
+        except ConfigError:
+            continue  # this topology has no such number of places
+    num_steps = rng.randint(150, 300) // num_workers
+    step_s = tuple(_between(rng, *STEP_S) for _ in range(num_workers))
+    num_nodes = sum(recipe.roles(num_workers))
+    length_s = num_steps * sum(step_s) / num_workers
+    return Scenario(
+        seed,
+        text,
+        rng.choice([None, *COLLECTIVES]) if name in REDUCING else None,
+        num_workers,
+        num_steps,
+        rng.randint(3, 8),
+        rng.randint(1, 3),
+        rng.random() < 0.5,
+        tuple(float(rng.randint(1, 4)) for _ in range(num_workers)),
+        step_s,
+        Faults(tuple(_faults(rng, num_workers, num_nodes, num_steps, length_s)), NOTICE_S, FENCE_S, NEWS_S),
+    )
+
+
+def _between(rng: Random, low: float, high: float) -> float:
+    """Log-uniform."""
+    return round(exp(rng.uniform(log(low), log(high))), 6)
+
+
+def _faults(rng: Random, num_workers: int, num_nodes: int, num_steps: int, length_s: float) -> list[Fault]:
+    """Some faults, none in one of ten runs. At least one process is never lost, so that somebody can go on."""
+    faults: list[Fault] = []
+    mortal = list(range(num_workers))
+    mortal.remove(rng.randrange(num_workers))
+    num_faults = 0 if rng.random() < 0.1 else rng.randint(2, 5)
+    for kind in rng.sample(KINDS, num_faults):
+        at_s = round(rng.uniform(0.0, length_s), 6)
+        duration_s = _between(rng, 0.01, 2 * FENCE_S)
+        if kind in (Crash, Pause, Partition) and not mortal:
+            kind = Spike
+        if kind in (Crash, Pause, Partition):
+            faults.append(_against_processes(rng, kind, mortal, at_s, duration_s))
+        elif kind is Slow:
+            faults.append(Slow(rng.randrange(num_workers), at_s, duration_s, _between(rng, 1.5, 10.0)))
+        elif kind is Loss:
+            source, target = rng.sample(range(num_nodes), 2)
+            faults.append(Loss(source, target, at_s, duration_s))
+        elif kind is Spike:
+            faults.append(Spike(at_s, duration_s, _between(rng, 0.01, 0.5)))
+        elif kind is Duplicates:
+            faults.append(Duplicates(at_s, duration_s, _between(rng, 0.001, 0.1)))
+        elif kind is Skew:
+            node = rng.randrange(num_nodes)
+            faults.append(Skew(node, round(rng.uniform(-10.0, 10.0), 6), round(rng.uniform(0.9, 1.1), 6)))
+        elif kind is NotFinite:
+            faults.append(NotFinite(rng.randrange(num_workers), rng.randrange(num_steps)))
+        else:
+            faults.append(Finish(rng.randrange(num_workers), rng.randint(1, num_steps - 1)))
+    return faults
+
+
+def _against_processes(rng: Random, kind: type, mortal: list[NodeId], at_s: float, duration_s: float) -> Fault:
+    """A fault that may cost processes their membership; those are used up."""
+    if kind is Partition:
+        workers = tuple(sorted(rng.sample(mortal, rng.randint(1, len(mortal)))))
+        for worker in workers:
+            mortal.remove(worker)
+        return Partition(workers, at_s, duration_s)
+    worker = mortal.pop(rng.randrange(len(mortal)))
+    return Crash(worker, at_s) if kind is Crash else Pause(worker, at_s, duration_s)
+
+
+def _topology(rng: Random) -> str:
+    return rng.choice([name for name in TOPOLOGIES if name not in ("custom", "hierarchy", "random_regular")])
+
+
+VARIANTS: dict[str, Callable[[Random], str]] = {
+    "ps": lambda rng: f"ps(servers={rng.randint(1, 3)})",
+    "ssp": lambda rng: f"ssp(staleness={rng.randint(1, 4)}, servers={rng.randint(1, 3)})",
+    "downpour": lambda rng: (
+        f"downpour(push={rng.randint(1, 3)}, fetch={rng.randint(1, 3)}, servers={rng.randint(1, 2)})"
+    ),
+    "neighbours": lambda rng: (
+        f"neighbours(topology={_topology(rng)}, wait={rng.choice(['all', 'any'])}, elect={rng.choice(['none', 1, 2])})"
+    ),
+    "gossip": lambda rng: f"gossip(topology={_topology(rng)}, order={rng.choice(['overlap', 'step_first'])})",
+    "async_gossip": lambda rng: f"async_gossip(topology={_topology(rng)})",
+    "push_sum": lambda rng: f"push_sum(topology={rng.choice(['ring', 'exponential', 'exponential(one_peer=True)'])})",
+    "local_sgd": lambda rng: f"local_sgd(period={rng.randint(1, 5)})",
+}
+"""How a strategy's parameters are drawn; one without an entry runs with its defaults."""

@@ -1,0 +1,92 @@
+"""A witness of a run: records all events and actions, and values at the moments that matter to an auditor."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from weft.core.actions import Action, Compute
+from weft.core.errors import Deadlock
+from weft.core.events import Event, Received
+from weft.core.names import PARAMS, NodeId
+from weft.core.recorder import Recording
+from weft.fuzz.ledger import Array
+from weft.sim.faulty import FaultySimulation
+from weft.sim.letter import Letter, MortalNode
+from weft.sim.node import Node
+from weft.store.numpy import NumpyStore
+from weft.store.store import Payload
+
+EVENTS_MAX = 300_000
+
+
+class BoundedRecording(Recording):
+    """A recording of a run that must end."""
+
+    def record(self, now_ns: int, node: NodeId, event: Event, actions: Sequence[Action]) -> None:
+        super().record(now_ns, node, event, actions)
+        if len(self.entries) > EVENTS_MAX:
+            raise Deadlock(f"the run went on and on: more than {EVENTS_MAX} events by {now_ns / 1e9:.3f} s.")
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """What a worker's replica held when an iteration began."""
+
+    at_ns: int
+    worker: NodeId
+    step: int
+    params: tuple[Array, ...]
+
+
+@dataclass(frozen=True)
+class Version:
+    """What a server held of a bucket from some moment on; `incarnation` is the view in which it was started."""
+
+    at_ns: int
+    server: NodeId
+    incarnation: int
+    bucket: int
+    params: Array
+
+
+class WitnessedSimulation(FaultySimulation):
+    """A simulation that is looked at, and not touched."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.sightings: list[Sighting] = []
+        self.versions: list[Version] = []
+        self.letters: list[Letter] = []
+        """All messages, whatever became of them."""
+        self._held: dict[tuple[NodeId, int], bytes] = {}
+
+    def params(self, node: Node) -> tuple[Array, ...]:
+        """A copy of what a node holds now."""
+        assert isinstance(node.store, NumpyStore)
+        replica = node.store.replica
+        return tuple(replica.array(PARAMS, bucket).copy() for bucket in range(len(replica.buckets)))
+
+    def _start_compute(self, node: Node, action: Compute) -> None:
+        self.sightings.append(Sighting(self.kernel.now_ns, node.id, action.step, self.params(node)))
+        super()._start_compute(node, action)
+
+    def _deliver(self, node: Node, event: Event) -> None:
+        super()._deliver(node, event)
+        if node.id >= self.world.num_workers:
+            self._note_versions(node)
+
+    def _note_versions(self, node: Node) -> None:
+        assert isinstance(node.store, NumpyStore)
+        for bucket in self.world.buckets_of(node.id):
+            array = node.store.replica.array(PARAMS, bucket)
+            value = array.tobytes()
+            key = (id(node), bucket)
+            if self._held.get(key) != value:
+                self._held[key] = value
+                incarnation = node.peer.world.view
+                self.versions.append(Version(self.kernel.now_ns, node.id, incarnation, bucket, array.copy()))
+
+    def _write(self, node: MortalNode, to: NodeId, event: Received, payload: Payload, hyper: Any) -> Letter:
+        letter = super()._write(node, to, event, payload, hyper)
+        self.letters.append(letter)
+        return letter

@@ -1,0 +1,119 @@
+"""Faults as an options record: what goes wrong in a simulated run, to whom and when. Plain data, so that a failing
+schedule can be printed, shrunk and kept as a test."""
+
+from dataclasses import dataclass
+
+from weft.core.names import NodeId
+
+
+@dataclass(frozen=True)
+class Crash:
+    """The process of a worker dies, with the servers that sit there, which the engine starts anew elsewhere."""
+
+    worker: NodeId
+    at_s: float
+
+
+@dataclass(frozen=True)
+class Pause:
+    """A process stands still; past the fence it is no longer a member when it wakes."""
+
+    worker: NodeId
+    at_s: float
+    duration_s: float
+
+
+@dataclass(frozen=True)
+class Slow:
+    """Iterations that a worker begins meanwhile take so many times as long."""
+
+    worker: NodeId
+    at_s: float
+    duration_s: float
+    factor: float
+
+
+@dataclass(frozen=True)
+class Loss:
+    """The channel between two nodes breaks; when that is noticed, what was under way on it is returned."""
+
+    source: NodeId
+    target: NodeId
+    at_s: float
+    duration_s: float
+
+
+@dataclass(frozen=True)
+class Spike:
+    """All messages sent meanwhile take so much longer."""
+
+    at_s: float
+    duration_s: float
+    extra_s: float
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Some processes are cut off from all others and from the engine's store; past the fence they are out."""
+
+    workers: tuple[NodeId, ...]
+    at_s: float
+    duration_s: float
+
+
+@dataclass(frozen=True)
+class Duplicates:
+    """Every message sent meanwhile comes a second time, some time later."""
+
+    at_s: float
+    duration_s: float
+    later_s: float
+
+
+@dataclass(frozen=True)
+class Skew:
+    """A node's clock is ahead by an offset and runs at a rate of its own."""
+
+    node: NodeId
+    offset_s: float
+    rate: float
+
+
+@dataclass(frozen=True)
+class NotFinite:
+    """A worker's gradient of one step is not a number."""
+
+    worker: NodeId
+    step: int
+
+
+@dataclass(frozen=True)
+class Finish:
+    """A worker's script ends after so many steps, before the others'."""
+
+    worker: NodeId
+    steps: int
+
+
+Fault = Crash | Pause | Slow | Loss | Spike | Partition | Duplicates | Skew | NotFinite | Finish
+KINDS: tuple[type, ...] = (Crash, Pause, Slow, Loss, Spike, Partition, Duplicates, Skew, NotFinite, Finish)
+
+
+@dataclass(frozen=True)
+class Faults:
+    """All that goes wrong in a run, and how soon the engine's store notices."""
+
+    schedule: tuple[Fault, ...] = ()
+    notice_s: float = 0.1
+    """From a death to the change of members; also until a fenced process is told that it is out."""
+    fence_s: float = 2.0
+    """Who has not been heard of for so long is no longer a member."""
+    news_s: float = 0.01
+    """By so much the times differ at which members hear of a change."""
+
+    @property
+    def over_s(self) -> float:
+        """When the last fault that has an end is over, and the engine has dealt with it."""
+        timed = [fault for fault in self.schedule if not isinstance(fault, Skew | NotFinite | Finish)]
+        ends = [fault.at_s + getattr(fault, "duration_s", 0.0) for fault in timed]
+        return max(ends, default=0.0) + self.fence_s + 2 * self.notice_s

@@ -1,0 +1,48 @@
+"""One node under the simulator: its peer, its tensors and, for a worker, where its script stands."""
+
+from weft.core.names import NodeId
+from weft.core.peer import Peer
+from weft.sim.program import Program, ReportDone
+from weft.store.store import Store
+
+RUNNING = "computes"
+IN_BACKWARD = "waits in backward()"
+IN_STEP = "waits in step()"
+IN_REPORT = "waits in report()"
+ENDED = "has ended"
+NO_USER = "has no script"
+"""Where a worker's script stands. Plain words: an Enum's members are slow to name."""
+
+
+class Node:
+    """What the simulator keeps for a node."""
+
+    __slots__ = (
+        "epoch",
+        "handle",
+        "held",
+        "id",
+        "peer",
+        "program",
+        "report",
+        "samples",
+        "step",
+        "store",
+        "timers",
+        "user",
+    )
+
+    def __init__(self, id: NodeId, peer: Peer, store: Store, program: Program | None) -> None:
+        self.id = id
+        self.peer = peer
+        self.handle = peer.handle
+        self.store = store
+        self.program = program
+        self.user = IN_STEP if program is not None else NO_USER
+        self.held = False
+        self.step = 0
+        self.epoch = 0
+        self.report: ReportDone | None = None
+        self.samples = 0.0
+        """Samples of this step whose computation has been counted: backward may run several times."""
+        self.timers: dict[str, int] = {}

@@ -1,0 +1,45 @@
+"""weft fuzz."""
+
+import pytest
+from commands import assert_refused, weft_command
+
+from weft.fuzz import campaign
+from weft.fuzz import shrinking as shrinks
+from weft.fuzz.evidence import Evidence, Violation
+from weft.sim.faults import Crash
+
+
+def test_a_clean_campaign_shows_what_it_covered() -> None:
+    ended = weft_command("fuzz", "--seeds", 6, "--strategy", "async_gossip", "--jobs", 1)
+    assert (ended.code, ended.err) == (0, "")
+    assert "6 seeds in " in ended.out
+    assert "async_gossip │ 6 " in ended.out
+    assert "no invariant was broken" in ended.out
+
+
+def test_a_failure_is_named_made_small_and_can_be_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def dislikes_crashes(evidence: Evidence) -> list[Violation]:
+        bad = any(isinstance(fault, Crash) for fault in evidence.scenario.faults.schedule)
+        return [Violation(3, "somebody crashed")] if bad else []
+
+    monkeypatch.setattr(campaign, "audit", dislikes_crashes)
+    monkeypatch.setattr(shrinks, "audit", dislikes_crashes)
+    ended = weft_command("fuzz", "--seeds", 12, "--strategy", "async_gossip", "--jobs", 1)
+    assert ended.code == 1
+    failed = [line for line in ended.out.splitlines() if "invariant 3: somebody crashed" in line]
+    assert failed
+    small = [line for line in ended.out.splitlines() if "made small: weft replay " in line]
+    assert small
+    assert all("--strategy 'async_gossip'" in line and line.endswith("--steps 2") for line in small)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "because"),
+    [
+        (("--seeds", 0), "--seeds is 0, but it is at least 1.\n  Use --seeds 1."),
+        (("--jobs", 0), "--jobs is 0, but it is at least 1.\n  Use --jobs 1."),
+        (("--strategy", "gosip"), "strategy 'gosip' is not known.\n  Did you mean 'gossip'?"),
+    ],
+)
+def test_bad_input_is_refused(arguments: tuple[object, ...], because: str) -> None:
+    assert_refused("fuzz", *arguments, because=because)

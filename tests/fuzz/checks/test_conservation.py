@@ -1,0 +1,71 @@
+"""5 and 6. Mass is conserved."""
+
+from dataclasses import replace
+
+import pytest
+
+from weft.fuzz.checks import conservation
+from weft.fuzz.evidence import Evidence
+from weft.fuzz.run import run
+from weft.fuzz.scenario import draw
+from weft.sim.faults import Crash, Faults
+from weft.sim.letter import OPEN
+
+
+def ran(name: str, faults: Faults) -> Evidence:
+    scenario = next(s for s in (draw(seed, (name,)) for seed in range(99)) if s.num_workers == 4)
+    return run(replace(scenario, num_trained=1, faults=faults))
+
+
+@pytest.fixture
+def evidence() -> Evidence:
+    return ran("async_gossip", Faults())
+
+
+def test_a_total_that_changed_is_found(evidence: Evidence) -> None:
+    assert list(conservation.total_is_conserved(evidence, "params", {})) == []
+    replica = evidence.simulation.nodes[2].store.replica  # type: ignore[attr-defined]
+    replica.params[0][0] += 0.5
+    assert [v.what for v in conservation.total_is_conserved(evidence, "params", {})] == [
+        "all workers together hold 4.5 of the ground in bucket 0 of 'params', but 4 was put in"
+    ]
+    replica.params[0][0] -= 0.5
+    replica.params[0][evidence.scenario.book.place(1, 3)] -= 0.25
+    (violation,) = conservation.total_is_conserved_without_losses(evidence, "params")
+    assert violation.what.startswith("all workers together hold 0.75 of step 3 of worker 1")
+
+
+def test_messages_that_were_lost_with_their_sender_count() -> None:
+    with_answers = {"answer": -1.0}
+    for seed in range(40):
+        scenario = replace(draw(seed, ("async_gossip",)), faults=Faults((Crash(0, 0.15), Crash(1, 0.2)), notice_s=0.02))
+        if scenario.num_workers < 4:
+            continue
+        evidence = run(scenario)
+        lost = [le for le in evidence.simulation.letters if le.fate is OPEN and le.event.kind == "answer"]
+        assert list(conservation.total_is_conserved(evidence, "params", with_answers)) == []
+        if any(letter.payload.any() for letter in lost):
+            assert len(list(conservation.total_is_conserved(evidence, "params", {}))) == 1
+            assert list(conservation.total_is_conserved_without_losses(evidence, "params")) == []
+            return
+    raise AssertionError("no seed lost an answer with its sender")
+
+
+def test_weights_of_an_average_that_do_not_add_up_are_found(evidence: Evidence) -> None:
+    assert list(conservation.ground_is_kept(evidence)) == []
+    sighting = evidence.sightings[3]
+    sighting.params[0][0] = 0.9
+    assert [v.what for v in conservation.ground_is_kept(evidence)] == [
+        f"worker {sighting.worker} began step {sighting.step} with 0.9 of its ground in bucket 0: "
+        "the weights of an average did not add up to 1"
+    ]
+
+
+def test_what_accrues_is_sent_or_kept_once() -> None:
+    evidence = ran("downpour(push=3, fetch=2)", Faults())
+    check = conservation.accrued_is_sent_once
+    assert list(check(evidence, "downpour.accrued", "push")) == []
+    letter = next(le for le in evidence.simulation.letters if le.event.kind == "push" and le.sender.id == 1)
+    letter.payload *= 2
+    (violation,) = check(evidence, "downpour.accrued", "push")
+    assert violation.what.startswith("worker 1 sent or kept 2 of its step 0")

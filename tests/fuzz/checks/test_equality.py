@@ -1,0 +1,46 @@
+"""4. Equal replicas, and copies of versions."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from weft.fuzz.checks.equality import copies_are_versions, replicas_are_equal
+from weft.fuzz.evidence import Evidence
+from weft.fuzz.run import run
+from weft.fuzz.scenario import draw
+from weft.fuzz.witness import Sighting, Version
+from weft.sim.faults import Faults
+
+
+@pytest.fixture
+def evidence() -> Evidence:
+    scenario = next(s for s in (draw(seed, ("async_gossip",)) for seed in range(99)) if s.num_workers == 2)
+    evidence = run(replace(scenario, num_trained=1, has_state=False, faults=Faults()))
+    evidence.sightings.clear()
+    return evidence
+
+
+def see(evidence: Evidence, worker: int, step: int, value: float) -> None:
+    evidence.sightings.append(Sighting(0, worker, step, (np.full(3, value),)))
+
+
+def test_workers_that_begin_a_step_with_different_parameters_are_named(evidence: Evidence) -> None:
+    see(evidence, 0, 2, 1.0)
+    see(evidence, 1, 2, 1.0)
+    see(evidence, 0, 3, 1.0)
+    see(evidence, 1, 3, 2.0)
+    assert list(replicas_are_equal(evidence, period=2)) == []
+    assert [v.what for v in replicas_are_equal(evidence)] == ["workers 0 and 1 began step 3 with different parameters"]
+
+
+def test_a_copy_that_no_server_ever_had_is_found(evidence: Evidence) -> None:
+    evidence.simulation.versions.append(Version(0, 2, 0, 0, np.full(3, 1.0)))
+    see(evidence, 0, 0, 9.0)
+    see(evidence, 0, 1, 1.0)
+    assert list(copies_are_versions(evidence)) == []
+    see(evidence, 1, 3, 1.5)
+    assert list(copies_are_versions(evidence, period=2)) == []
+    assert [v.what for v in copies_are_versions(evidence)] == [
+        "worker 1 began step 3 with values of bucket 0 that no server ever had"
+    ]

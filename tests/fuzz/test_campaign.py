@@ -1,0 +1,31 @@
+"""Campaigns over many seeds."""
+
+import pytest
+
+from weft.fuzz import campaign as campaigns
+from weft.fuzz.campaign import campaign, judge, judge_all
+from weft.fuzz.evidence import Violation
+
+NAMES = ("async_gossip",)
+
+
+def test_processes_judge_as_one_does() -> None:
+    assert list(judge_all(range(6), NAMES, jobs=2)) == [judge(seed, NAMES) for seed in range(6)]
+
+
+def test_coverage_counts_strategies_faults_and_events() -> None:
+    heard = []
+    coverage = campaign(range(5), NAMES, 1, heard.append)
+    assert coverage.strategies == {"async_gossip": 5}
+    assert sum(coverage.faults.values()) == sum(len(verdict.faults) for verdict in heard)
+    assert coverage.median_events == sorted(verdict.num_events for verdict in heard)[2]
+    assert coverage.failures == []
+
+
+def test_failures_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(campaigns, "audit", lambda evidence: [Violation(2, "twice")])
+    coverage = campaign(range(2), NAMES, 1)
+    assert [(verdict.seed, verdict.violations) for verdict in coverage.failures] == [
+        (0, (Violation(2, "twice"),)),
+        (1, (Violation(2, "twice"),)),
+    ]

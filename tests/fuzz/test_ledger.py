@@ -1,0 +1,50 @@
+"""A model whose numbers say which gradients were applied."""
+
+import numpy as np
+
+from weft.core.names import GRADIENT
+from weft.fuzz.ledger import GROUND, Book, LedgerProgram, LedgerReplica
+from weft.sim.program import BackwardDone, ReportDone, StepDone
+
+BOOK = Book(num_workers=3, num_steps=4, num_trained=2, has_state=True)
+
+
+def program(worker: int, replica: LedgerReplica, num_steps: int = 4, *bad: int) -> LedgerProgram:
+    return LedgerProgram(worker, replica, BOOK, 2.0, 2, num_steps, frozenset(bad), seed=0)
+
+
+def test_every_step_of_every_worker_has_a_place_of_its_own() -> None:
+    steps = [(worker, step) for worker in range(3) for step in range(4)]
+    assert {BOOK.place(*step) for step in steps} == set(range(1, BOOK.num_elements))
+    assert [BOOK.contribution(BOOK.place(*step)) for step in steps] == steps
+
+
+def test_a_gradient_is_the_unit_vector_of_its_step_in_every_trained_bucket() -> None:
+    replica = LedgerReplica(BOOK)
+    script = program(1, replica)
+    assert script.resume() == BackwardDone(2.0)
+    for bucket in range(2):
+        assert replica.array(GRADIENT, bucket).sum() == replica.array(GRADIENT, bucket)[BOOK.place(1, 0)] == 1.0
+    assert isinstance(script.resume(), StepDone)
+    script.resume()
+    assert replica.array(GRADIENT, 0)[BOOK.place(1, 1)] == 1.0
+    assert isinstance(script.resume(), StepDone)
+    assert isinstance(script.resume(), ReportDone)
+
+
+def test_applying_gradients_writes_their_weights_down() -> None:
+    replica = LedgerReplica(BOOK)
+    program(1, replica).resume()
+    replica.apply({0: replica.array(GRADIENT, 0)}, 0.25, None)
+    assert replica.params[0][BOOK.place(1, 0)] == 0.25
+    assert replica.params[0][GROUND] == 1.0
+    assert not LedgerReplica(BOOK, is_empty=True).params[0].any()
+
+
+def test_a_step_that_is_not_finite_is_not_a_number_and_a_script_may_end_early() -> None:
+    replica = LedgerReplica(BOOK)
+    script = program(0, replica, 1, 0)
+    script.resume()
+    assert np.isnan(replica.array(GRADIENT, 0)[BOOK.place(0, 0)])
+    assert isinstance(script.resume(), StepDone)
+    assert script.resume() is None

@@ -1,0 +1,44 @@
+"""Runs of scenarios."""
+
+import os
+import subprocess
+import sys
+
+from puppets import Puppet, Puppets
+
+from weft.core.errors import Deadlock
+from weft.core.events import Event, StepFinished
+from weft.fuzz.run import run
+from weft.fuzz.scenario import draw
+
+SHOW_TRACES = """
+from weft.fuzz.run import run
+from weft.fuzz.scenario import draw
+print([run(draw(seed)).trace for seed in range(4)])
+"""
+
+
+def test_the_same_seed_gives_the_same_trace_whatever_python_hashes_with() -> None:
+    outputs = set()
+    for hash_seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        ended = subprocess.run(
+            [sys.executable, "-c", SHOW_TRACES], env=environment, capture_output=True, text=True, check=True
+        )
+        outputs.add(ended.stdout)
+    assert len(outputs) == 1
+
+
+def test_a_run_without_an_end_is_an_error_that_says_who_waits() -> None:
+    evidence = run(draw(0), Puppets(lambda peer, event: [] if isinstance(event, StepFinished) else None))
+    assert isinstance(evidence.error, Deadlock)
+    assert "all faults are over, and workers have not ended.\n" in str(evidence.error)
+    assert "  worker 0 (step 1, waits in step()) waits for the user's iteration" in str(evidence.error)
+
+
+def test_whatever_a_peer_raises_is_an_error_of_the_run() -> None:
+    def answer(peer: Puppet, event: Event) -> None:
+        if isinstance(event, StepFinished):
+            raise KeyError("oops")
+
+    assert isinstance(run(draw(0), Puppets(answer)).error, KeyError)

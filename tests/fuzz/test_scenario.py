@@ -1,0 +1,58 @@
+"""Scenarios are drawn from seeds."""
+
+from collections import Counter
+
+import pytest
+
+from weft.config.registry import STRATEGIES
+from weft.fuzz.scenario import REDUCING, VARIANTS, draw
+from weft.sim.faults import KINDS, Crash, Partition, Pause, Slow
+
+SEEDS = range(300)
+
+
+def test_the_same_seed_draws_the_same_and_another_another() -> None:
+    assert [draw(seed) for seed in range(50)] == [draw(seed) for seed in range(50)]
+    assert len({draw(seed) for seed in range(50)}) == 50
+
+
+def test_strategies_take_turns_and_every_kind_of_fault_comes() -> None:
+    drawn = [draw(seed) for seed in SEEDS]
+    names = Counter(scenario.strategy.partition("(")[0] for scenario in drawn)
+    assert set(names) == set(STRATEGIES)
+    assert max(names.values()) - min(names.values()) <= 1
+    kinds = Counter(type(fault) for scenario in drawn for fault in scenario.faults.schedule)
+    assert all(kinds[kind] >= 30 for kind in KINDS)
+
+
+def test_somebody_is_always_left() -> None:
+    for scenario in map(draw, SEEDS):
+        lost = set()
+        for fault in scenario.faults.schedule:
+            lost |= set(fault.workers) if isinstance(fault, Partition) else set()
+            lost |= {fault.worker} if isinstance(fault, Crash | Pause) else set()
+        assert len(lost) < scenario.num_workers
+
+
+def test_only_strategies_that_reduce_are_lowered() -> None:
+    lowered = {s.strategy.partition("(")[0] for s in map(draw, SEEDS) if s.collective is not None}
+    assert lowered
+    assert lowered <= set(REDUCING)
+
+
+def test_one_strategy_by_name_or_call_is_drawn_alone() -> None:
+    assert {draw(seed, ("ps",)).strategy for seed in range(30)} == {f"ps(servers={k})" for k in (1, 2, 3)}
+    assert {draw(seed, ("ps(servers=2)",)).strategy for seed in range(9)} == {"ps(servers=2)"}
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_every_variant_is_of_a_registered_strategy_and_can_be_built(name: str) -> None:
+    assert name in STRATEGIES
+    for seed in range(20):
+        assert isinstance(draw(seed, (name,)).recipe, STRATEGIES[name] | object)
+
+
+def test_the_bound_leaves_time_for_all_faults_and_slow_steps() -> None:
+    scenario = next(s for s in map(draw, SEEDS) if any(isinstance(f, Slow) for f in s.faults.schedule))
+    slow = next(fault for fault in scenario.faults.schedule if isinstance(fault, Slow))
+    assert scenario.bound_s > scenario.faults.over_s + scenario.num_steps * max(scenario.step_s) * slow.factor
