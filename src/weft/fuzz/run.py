@@ -44,7 +44,7 @@ def run(scenario: Scenario, recipe: Strategy | None = None) -> Evidence:
     def store(node: NodeId, replica: LedgerReplica) -> Store:
         role = world.role(node)
         slots = [slot.name for slot in recipe.slots(role, world)]
-        return NumpyStore(replica, slots, recipe.rules(), is_server=role is Role.SERVER)  # type: ignore[arg-type]
+        return NumpyStore(replica, slots, recipe.rules(world), is_server=role is Role.SERVER)  # type: ignore[arg-type]
 
     recording = BoundedRecording()
     simulation = WitnessedSimulation(
