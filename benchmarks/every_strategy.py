@@ -12,8 +12,14 @@ from weft.engines.local import nursery_of, run_local
 from weft.engines.local_job import LocalJob
 from weft.runtime.wires import TRANSPORTS
 
-NAMES = {**{name: name for name in STRATEGIES}, "neighbours": "neighbours(topology=complete)"}
-"""On a sparse graph the replicas of `neighbours` drift apart between elections: 0.91 on a torus of 4."""
+NAMES = {
+    **{name: name for name in STRATEGIES},
+    "neighbours": "neighbours(topology=complete)",
+    "diloco": "diloco(period=30)",
+    "easgd, asynchronous": "easgd(mode=async)",
+}
+"""On a sparse graph the replicas of `neighbours` drift apart between elections: 0.91 on a torus of 4. DiLoCo's own
+period is a ninth of these 900 steps, in which its momentum hardly settles: 0.9556."""
 SCRIPT = Path(__file__).resolve().parents[1] / "examples/digits_cnn.py"
 ACCURACY_MIN = 0.95
 

@@ -7,10 +7,14 @@ WITHIN_A_FEW_STEPS = {
     "diloco": "diloco(period=4, momentum=0.4)",
     "bmuf": "bmuf(period=4, block_momentum=0.25)",
     "slowmo": "slowmo(period=4, beta=0.25)",
+    "easgd": "easgd(period=4)",
 }
 """Methods that by default train alone for longer than a small test, or whose momentum overshoots in it."""
 
 RECIPES = {name: WITHIN_A_FEW_STEPS.get(name, name) for name in STRATEGIES}
+
+VARIANTS = ("easgd(period=4, mode=async)",)
+"""Recipes whose peers are others than those of the name's own recipe."""
 
 
 def recipe(name: str) -> Strategy:

@@ -145,7 +145,7 @@ def simulate_arrays(
         stores.append(NumpyStore(replica, slots, strategy.rules(world), is_server=world.role(node) is Role.SERVER))
     network = network or HostLinks(hosts, [BETWEEN] * (max(hosts) + 1), WITHIN)
     compute = compute or PerSample([1e-2] * num_workers)
-    reports = ModelReports(programs, replicas, strategy, world)
+    reports = ModelReports(programs, replicas, strategy, world, stores[0].lend)
     recorder = recorder or Recording()
     simulation = Simulation(strategy, world, stores, programs, network, compute, reports, seed, recorder)
     facts = simulation.run()

@@ -47,6 +47,12 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
             "  Use 'local_sgd(period=1)' to average after every step.",
         ),
         (
+            ("--strategy", "easgd(alpha=0.5)", "-n", 4),
+            "alpha is 0.5, but 4 workers together would pull the centre beyond their mean: it is above 0 and at most "
+            "0.25 (1 / workers).\n"
+            "  Use 'easgd(alpha=0.225)', or leave it out for 0.9 / workers.",
+        ),
+        (
             ("--strategy", CUSTOM, "-n", 4),
             "topology 'custom' is not connected: no way leads from place 0 to places 2, 3.\n"
             "  Add an edge from a place that can be reached, for example (1, 2).",

@@ -20,6 +20,9 @@ ADVICE = "  Write a name, or a name with arguments: 'ssp', 'ssp(staleness=3)', '
         ("exponential(one_peer=true)", Call("exponential", (), {"one_peer": True})),
         ("gossip(order=step_first)", Call("gossip", (), {"order": "step_first"})),
         ("gossip(order='step_first')", Call("gossip", (), {"order": "step_first"})),
+        ("easgd(mode=async)", Call("easgd", (), {"mode": "async"})),
+        ("easgd(mode = async , alpha=None)", Call("easgd", (), {"mode": "async", "alpha": None})),
+        ("easgd(mode='async')", Call("easgd", (), {"mode": "async"})),
         ("custom([(0, 1), (1, 2)])", Call("custom", ([(0, 1), (1, 2)],))),
         ("gossip(topology=torus(2, 4))", Call("gossip", (), {"topology": Call("torus", (2, 4))})),
     ],
@@ -33,6 +36,7 @@ def test_a_call_has_literals_words_and_calls_as_arguments(text: str, call: Call)
     [
         ("", "it is not written like a call"),
         ("ssp(", "it is not written like a call"),
+        ("easgd(async=1)", "it is not written like a call"),
         ("two words", "it is not written like a call"),
         ("\0", "it is not written like a call"),
         ("3", "it does not begin with a name"),

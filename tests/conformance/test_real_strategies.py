@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from real import Heard, real
-from recipes import RECIPES
+from recipes import RECIPES, VARIANTS
 
 from weft.config.registry import COLLECTIVES
 from weft.runtime.wires import TRANSPORTS
@@ -67,7 +67,7 @@ def ran(strategy: str, transport: str, collective: str | None = None) -> Ran:
     return Ran(losses, ranks, used, outcome.replay, outcome.to_json(), saved)
 
 
-CASES = [(recipe, transport, None) for recipe in RECIPES.values() for transport in TRANSPORTS]
+CASES = [(recipe, transport, None) for recipe in [*RECIPES.values(), *VARIANTS] for transport in TRANSPORTS]
 CASES += [("allreduce", transport, collective) for transport in TRANSPORTS for collective in COLLECTIVES]
 
 

@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from weft.core.errors import ConfigError
 from weft.core.names import Bucket, Result, Role, Roles
 from weft.core.strategy import Strategy
 from weft.core.world import World
@@ -30,6 +31,23 @@ def test_a_strategy_wants_workers_only_and_no_memory_graph_or_rule_unless_it_say
     assert not strategy.scored
     assert strategy.score == "loss"
     assert not strategy.allows_closures
+
+
+def test_a_strategy_is_for_a_number_of_workers_when_its_roles_and_its_graph_are() -> None:
+    class Picky(Strategy):
+        def roles(self, num_workers: int) -> Roles:
+            if num_workers > 4:
+                raise ConfigError("too many")
+            return Roles(num_workers)
+
+        def graph(self, num_workers: int) -> None:
+            if num_workers % 2:
+                raise ConfigError("odd")
+
+    Picky().check(4)
+    for num_workers, because in ((6, "too many"), (3, "odd")):
+        with pytest.raises(ConfigError, match=because):
+            Picky().check(num_workers)
 
 
 def test_a_strategy_sends_nothing_unless_it_says_so_and_must_make_peers() -> None:

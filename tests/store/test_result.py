@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from weft.adapters.arrays import ArrayReplica
-from weft.core.names import Bucket, Result, Roles
+from weft.core.names import Bucket, Buffer, Result, Roles
 from weft.core.rules import SGD
 from weft.core.world import World
 from weft.store.result import ResultModel
@@ -68,6 +68,16 @@ def test_servers_speak_for_the_buckets_they_keep() -> None:
 def test_what_no_server_keeps_is_the_mean_of_the_workers() -> None:
     world = World(Roles(2, 1), (Bucket(2, 4), Bucket(1, 8, trainable=False)))
     assert models(Result.SERVERS, world, 1.0, 2.0, 10.0) == {"": [10, 1.5]}
+
+
+def test_the_centre_is_what_its_keeper_says_and_what_is_not_trained_the_mean_of_the_workers() -> None:
+    world = World(Roles(2), (Bucket(2, 4), Bucket(1, 8, trainable=False)))
+    kept = {Buffer("centre", 0): np.array([5.0, 6.0])}
+    model = ResultModel(Result.CENTRE, world, replicas(1.0, 2.0), centre=kept.__getitem__)
+    assert [array.tolist() for array in model.models()[""]] == [[5, 6], [1.5]]
+    model.models()[""][0][:] = 7.0
+    assert kept[Buffer("centre", 0)].tolist() == [5, 6]
+    assert model.consensus() == pytest.approx(1 / 3)
 
 
 def test_the_result_is_a_copy() -> None:

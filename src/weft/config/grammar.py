@@ -1,12 +1,16 @@
 """The grammar of 'ssp(staleness=3)': a Python call with literal arguments, parsed and never evaluated."""
 
 import ast
+import keyword
+import re
 from dataclasses import dataclass, field
 
 from weft.core.errors import ConfigError
 
 Value = object
 WORDS: dict[str, object] = {"none": None, "true": True, "false": False}
+RESERVED = re.compile(rf"(=\s*)({'|'.join(word for word in keyword.kwlist if word.islower())})(?=\s*[,)])")
+"""A bare word that Python keeps for itself, as in 'easgd(mode=async)'."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +25,7 @@ class Call:
 def parse(text: str) -> Call:
     """'ring', 'torus(2, 4)' or 'gossip(topology=torus(2, 4), order=step_first)' as a Call."""
     try:
-        tree = ast.parse(text.strip(), mode="eval").body
+        tree = _tree(text.strip())
     except (SyntaxError, ValueError) as error:
         raise _refused(text, "it is not written like a call") from error
     value = _value(tree, text)
@@ -32,13 +36,20 @@ def parse(text: str) -> Call:
     raise _refused(text, "it does not begin with a name")
 
 
+def _tree(text: str) -> ast.expr:
+    try:
+        return ast.parse(text, mode="eval").body
+    except SyntaxError:
+        return ast.parse(RESERVED.sub(r"\1'\2'", text), mode="eval").body
+
+
 def _value(node: ast.expr, text: str) -> Value:
     if isinstance(node, ast.Name):
         return WORDS.get(node.id.lower(), node.id)
     if isinstance(node, ast.Call):
-        if not isinstance(node.func, ast.Name) or any(keyword.arg is None for keyword in node.keywords):
+        if not isinstance(node.func, ast.Name) or any(given.arg is None for given in node.keywords):
             raise _refused(text, "only plain names can be called")
-        names = [str(keyword.arg) for keyword in node.keywords]
+        names = [str(given.arg) for given in node.keywords]
         if len(set(names)) < len(names):
             raise _refused(text, f"'{max(names, key=names.count)}' is given more than once")
         args = tuple(_value(arg, text) for arg in node.args)

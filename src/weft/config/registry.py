@@ -28,6 +28,7 @@ STRATEGIES: dict[str, type[Strategy]] = {
     "diloco": strategies.DiLoCo,
     "bmuf": strategies.BMUF,
     "slowmo": strategies.SlowMo,
+    "easgd": strategies.EASGD,
     "ensemble": strategies.Ensemble,
 }
 

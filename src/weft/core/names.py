@@ -14,6 +14,9 @@ GRADIENT = "gradient"
 INBOX = "inbox"
 """The slot that names a received body while its event is answered (rule 5)."""
 
+CENTRE = "centre"
+"""The slot of a model that is between the replicas and that every worker keeps alike."""
+
 
 class Role(Enum):
     """What a node does: workers compute, servers keep parameters for others."""
@@ -47,6 +50,8 @@ class Result(Enum):
     """The mean of the workers' replicas."""
     SERVERS = "servers"
     """What the servers hold."""
+    CENTRE = "centre"
+    """What every worker keeps alike in the slot `centre`."""
     BEST = "best"
     """The replica of the worker with the best score."""
     ENSEMBLE = "ensemble"

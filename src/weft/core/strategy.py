@@ -55,12 +55,17 @@ class Strategy:
         return "loss"
 
     def roles(self, num_workers: int) -> Roles:
-        """How many workers and servers take part."""
+        """How many workers and servers take part; raises ConfigError when the recipe is not for that many."""
         return Roles(num_workers)
 
     def graph(self, num_workers: int) -> Graph | None:
         """Who talks to whom, for strategies over a topology; raises ConfigError when it does not fit."""
         return None
+
+    def check(self, num_workers: int) -> None:
+        """Raise ConfigError unless the recipe is for that many workers."""
+        self.roles(num_workers)
+        self.graph(num_workers)
 
     def slots(self, role: Role, world: World) -> tuple[Slot, ...]:
         """The memory it needs besides `params` and `gradient`, declared up front."""

@@ -155,7 +155,7 @@ class Conversation:
             text = DEFAULT_STRATEGY
         if text != OWN:
             built = strategy_of(text)
-            built.graph(self._num_workers)
+            built.check(self._num_workers)
             self._is_alike = self._is_alike or built.keeps_replicas_equal
         self.label = self._baseline or text or "the script's own"
         named = f"{text} | {self._collective}" if self._collective else text

@@ -51,7 +51,7 @@ class LocalJob:
                     f"--slow {worker}:{factor:g} wants a worker from 0 to {self.num_workers - 1} "
                     "and a factor of at least 1.\n  Write e.g. --slow 0:4."
                 )
-        strategy_of(self.strategy or DEFAULT_STRATEGY, self.collective).graph(self.num_workers)
+        strategy_of(self.strategy or DEFAULT_STRATEGY, self.collective).check(self.num_workers)
 
     @property
     def label(self) -> str:

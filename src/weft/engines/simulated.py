@@ -51,7 +51,7 @@ class Job:
     def __post_init__(self) -> None:
         check_job(self.script, self.num_workers, self.seed, self.steps_max)
         if self.strategy is not None or self.collective is not None:
-            self.resolved(None).graph(self.num_workers)
+            self.resolved(None).check(self.num_workers)
 
     def resolved(self, asked_by_script: Strategy | str | None) -> Strategy:
         """The strategy to run: the job's own, else the script's, else all-reduce."""
@@ -129,7 +129,6 @@ def simulate(job: Job, watcher: Watcher | None = None, recorder: TraceHash | Non
         replicas: list[Replica] = [each.replica for each in joined]
         world, placement = _world(job, strategy, replicas[0].buckets)
         replicas += [replicas[0].twin() for _ in world.servers]
-        reports = ModelReports(scripts.programs, replicas, strategy, world)
         stores = [
             NumpyStore(
                 replica,
@@ -139,6 +138,7 @@ def simulate(job: Job, watcher: Watcher | None = None, recorder: TraceHash | Non
             )
             for node, replica in enumerate(replicas)
         ]
+        reports = ModelReports(scripts.programs, replicas, strategy, world, stores[0].lend)
         watcher = _with_total(job, scripts.seats[0], watcher)
         facts = _run(job, strategy, world, placement, stores, scripts.programs, reports, recorder, watcher)
         if not any(facts.steps):

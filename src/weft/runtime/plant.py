@@ -98,7 +98,7 @@ class Plant:
             buckets = range(len(self.world.buckets))
             self._post.fetch(self._job.rank, [(node, bucket) for node in nodes for bucket in buckets], wait)
             fetched = [_Fetched(self._post, node) for node in nodes]
-            return ResultModel(self.strategy.result, self.world, fetched, lambda: best)
+            return ResultModel(self.strategy.result, self.world, fetched, lambda: best, self.worker.store.lend)
         return ResultModel(Result.REPLICA, self.world, [self.worker.store.replica] * self.world.num_workers)
 
     def conclude(self, wait: Wait, *, with_consensus: bool) -> Concluded:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from weft.core.names import PARAMS, NodeId
+from weft.core.names import PARAMS, Buffer, NodeId
 from weft.core.score import Score, best
 from weft.core.seat import MINE, Replica, saved_alone
 from weft.core.strategy import Strategy
@@ -68,13 +68,18 @@ class ModelReports:
     """
 
     def __init__(
-        self, programs: Sequence[Evaluator], replicas: Sequence[Replica], strategy: Strategy, world: World
+        self,
+        programs: Sequence[Evaluator],
+        replicas: Sequence[Replica],
+        strategy: Strategy,
+        world: World,
+        centre: Callable[[Buffer], Any] | None = None,
     ) -> None:
         self._programs = programs
         self._replicas = replicas
         self._scored = strategy.scored
         self._scores = [Score(strategy.score) for _ in programs]
-        self.result = ResultModel(strategy.result, world, replicas, self._best)
+        self.result = ResultModel(strategy.result, world, replicas, self._best, centre)
         self._open: dict[int, dict[NodeId, dict[str, Any]]] = {}
         self._saves: list[list[SaveAsked]] = [[] for _ in programs]
         """What each worker asked to save, as far as it is not saved."""

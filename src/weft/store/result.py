@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.core.names import PARAMS, NodeId, Result, member
+from weft.core.names import CENTRE, PARAMS, Buffer, NodeId, Result, member
 from weft.core.seat import RESULT
 from weft.core.world import World
 from weft.store.reduction import reduce_arrays
@@ -21,15 +21,22 @@ class HasArrays(Protocol):
 
 
 class ResultModel:
-    """Looks at all replicas of a run; changes none. `best` says which worker is the best one now."""
+    """Looks at all replicas of a run; changes none. `best` says which worker is the best one now, and `centre`
+    lends what a worker keeps of the centre between them."""
 
     def __init__(
-        self, which: Result, world: World, replicas: Sequence[HasArrays], best: Callable[[], NodeId] = lambda: 0
+        self,
+        which: Result,
+        world: World,
+        replicas: Sequence[HasArrays],
+        best: Callable[[], NodeId] = lambda: 0,
+        centre: Callable[[Buffer], Array] | None = None,
     ) -> None:
         self._which = which
         self._world = world
         self._replicas = replicas
         self._best = best
+        self._centre = centre
 
     def models(self, model: str = RESULT) -> dict[str, list[Array]]:
         """Copies of what a word for a model stands for, bucket by bucket: one model, or the members of an ensemble.
@@ -52,6 +59,9 @@ class ResultModel:
     def _array(self, which: Result, bucket: int) -> Array:
         if which is Result.SERVERS and bucket in self._world.trainable:
             return np.array(self._replicas[self._world.server_of(bucket)].array(PARAMS, bucket))
+        if which is Result.CENTRE and bucket in self._world.trainable:
+            assert self._centre is not None
+            return np.array(self._centre(Buffer(CENTRE, bucket)))
         workers = self._workers(bucket)
         return reduce_arrays(workers, [1.0] * len(workers), "mean")
 

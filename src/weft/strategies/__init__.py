@@ -5,6 +5,7 @@ from weft.strategies.async_gossip import AsyncGossip
 from weft.strategies.bmuf import BMUF
 from weft.strategies.diloco import DiLoCo
 from weft.strategies.downpour import Downpour
+from weft.strategies.easgd import EASGD
 from weft.strategies.ensemble import Ensemble
 from weft.strategies.gossip import Gossip
 from weft.strategies.gossip_grad import GossipGrad
@@ -16,6 +17,7 @@ from weft.strategies.ssp import ParameterServer, StaleSync
 
 __all__ = [
     "BMUF",
+    "EASGD",
     "AllReduce",
     "AsyncGossip",
     "DiLoCo",
