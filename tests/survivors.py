@@ -44,7 +44,10 @@ class Letter(NamedTuple):
 
 
 class Crew:
-    """Workers that reduce `num_steps` times. Whatever can happen next happens in an order drawn from a seed."""
+    """Workers, two on each host, that reduce `num_steps` times.
+
+    Whatever can happen next happens in an order drawn from a seed.
+    """
 
     def __init__(
         self,
@@ -53,10 +56,10 @@ class Crew:
         num_buckets: int = 1,
         num_steps: int = 2,
         seed: int = 0,
-        hosts: tuple[int, ...] = (),
     ) -> None:
         strategy = lowered(ReduceOnce(), collective)
         buckets = tuple(Bucket(5 + b, 8) for b in range(num_buckets))
+        hosts = tuple(worker // 2 for worker in range(num_workers))
         self.world = World(Roles(num_workers), buckets, hosts=hosts)
         slots = [slot.name for slot in strategy.slots(Role.WORKER, self.world)]
         self.peers: Any = [strategy.peer(w, self.world, node_rng(seed, w)) for w in self.world.workers]

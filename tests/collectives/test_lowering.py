@@ -4,7 +4,7 @@ import pytest
 from peers import G0, IN0, P0, P1, TWO, WITH_STATE, is_plain, peer_of, received, tell
 from reducers import ReduceOnce
 
-from weft.collectives import Lowered, butterfly, halving_doubling, ring, tree
+from weft.collectives import Flat, Lowered, butterfly, halving_doubling, ring, tree
 from weft.core.actions import MAX, MEAN, SUM, Apply, Combine, Compute, Reduce, Send
 from weft.core.errors import IllegalAction, UnexpectedMessage
 from weft.core.events import GradientReady, Reduced, Started, StepFinished
@@ -13,8 +13,8 @@ from weft.core.rules import AdaGrad
 from weft.core.world import World
 from weft.strategies import AllReduce, Downpour, LocalSGD, Neighbours, StaleSync
 
-BUTTERFLY = Lowered(AllReduce(), "butterfly", butterfly)
-RING = Lowered(AllReduce(), "ring", ring)
+BUTTERFLY = Lowered(AllReduce(), "butterfly", Flat(butterfly))
+RING = Lowered(AllReduce(), "ring", Flat(ring))
 SUM0 = Buffer("butterfly.sum.0", 0)
 EARLY0 = Buffer("butterfly.early.0", 0)
 
@@ -85,13 +85,13 @@ def test_a_weight_of_zero_contributes_nothing_whatever_it_holds() -> None:
 
 
 def test_a_sum_is_not_divided() -> None:
-    peer = peer_of(Lowered(ReduceOnce(SUM), "butterfly", butterfly), num_workers=2)
+    peer = peer_of(Lowered(ReduceOnce(SUM), "butterfly", Flat(butterfly)), num_workers=2)
     tell(peer, StepFinished(0, 3.0, None))
     assert tell(peer, received(1, "butterfly.all", weight=5.0))[1:] == [Combine(P0, 0.0, SUM0), Compute(1)]
 
 
 def test_a_maximum_stays_an_action() -> None:
-    peer = peer_of(Lowered(ReduceOnce(MAX), "tree", tree), num_workers=2)
+    peer = peer_of(Lowered(ReduceOnce(MAX), "tree", Flat(tree)), num_workers=2)
     reduce = Reduce((0, 1), "all", 0, P0, MAX, 3.0)
     assert tell(peer, StepFinished(0, 3.0, None)) == [reduce]
     assert tell(peer, Reduced(0, P0, 6.0)) == [Compute(1)]
@@ -104,7 +104,7 @@ def test_a_mean_of_one_is_left_as_it_is() -> None:
 
 
 def test_buckets_are_reduced_side_by_side() -> None:
-    peer = peer_of(Lowered(LocalSGD(period=1), "butterfly", butterfly), num_workers=2, buckets=TWO)
+    peer = peer_of(Lowered(LocalSGD(period=1), "butterfly", Flat(butterfly)), num_workers=2, buckets=TWO)
     tell(peer, StepFinished(0, 1.0, None))
     assert tell(peer, received(1, "butterfly.average", bucket=1))[-1] == Combine(
         P1, 0.0, Buffer("butterfly.sum.0", 1), 0.5
@@ -113,7 +113,7 @@ def test_buckets_are_reduced_side_by_side() -> None:
 
 
 def test_messages_of_the_inner_strategy_pass() -> None:
-    peer = peer_of(Lowered(StaleSync(), "ring", ring), num_workers=1)
+    peer = peer_of(Lowered(StaleSync(), "ring", Flat(ring)), num_workers=1)
     assert tell(peer, StepFinished(0, 1.0, None)) == [Send(1, "push", 0, 0, G0, 1.0)]
     assert tell(peer, received(1, "params", 1)) == [Combine(P0, 0.0, IN0), Compute(1)]
 
@@ -153,7 +153,7 @@ def test_the_snapshot_holds_both_peers_and_is_plain() -> None:
 
 
 def test_it_declares_two_sums_and_memory_for_early_messages() -> None:
-    recipe = Lowered(AllReduce(), "halving_doubling", halving_doubling)
+    recipe = Lowered(AllReduce(), "halving_doubling", Flat(halving_doubling))
     slots = recipe.slots(Role.WORKER, World(Roles(4), TWO))
     assert [slot.name for slot in slots] == [
         "halving_doubling.sum.0",
@@ -172,12 +172,12 @@ def test_it_declares_two_sums_and_memory_for_early_messages() -> None:
 
 
 def test_everything_else_is_the_inner_strategys() -> None:
-    served = Lowered(Downpour(servers=2, server=AdaGrad(0.1)), "ring", ring)
+    served = Lowered(Downpour(servers=2, server=AdaGrad(0.1)), "ring", Flat(ring))
     assert served.roles(3) == Roles(3, 2)
     assert served.rules(World(Roles(3, 2), TWO)) == {"server": AdaGrad(0.1)}
     assert served.result is Result.SERVERS
     assert not served.scored
-    told = Lowered(Neighbours(), "ring", ring)
+    told = Lowered(Neighbours(), "ring", Flat(ring))
     graph = told.graph(4)
     assert graph is not None
     assert graph.num_places == 4

@@ -8,7 +8,7 @@ from peers import IN0, P0, TWO, is_plain, peer_of, received, tell
 from reducers import ReduceOnce
 from survivors import Crew
 
-from weft.collectives import Lowered, tree
+from weft.collectives import Flat, Lowered, tree
 from weft.collectives.recovery import kinds_of
 from weft.config.registry import COLLECTIVES
 from weft.core.actions import Combine, Compute, Send, check_send
@@ -16,7 +16,7 @@ from weft.core.events import MembersChanged, Received, Returned, Started, StepFi
 from weft.core.names import Bucket, Buffer, Carries
 from weft.strategies import StaleSync
 
-TREE = Lowered(ReduceOnce(), "tree", tree)
+TREE = Lowered(ReduceOnce(), "tree", Flat(tree))
 TOLD, HANDED = kinds_of("tree")
 FIRST, SECOND = (Buffer(f"tree.sum.{i}", 0) for i in range(2))
 WITHOUT_TWO = MembersChanged(1, (0, 1), "lost worker 2")
@@ -139,7 +139,7 @@ def test_what_a_broken_channel_returns_is_sent_again_and_what_an_older_view_retu
 
 
 def test_servers_take_no_part_and_the_inner_strategys_messages_are_its_own_to_send_again() -> None:
-    recipe = Lowered(StaleSync(), "tree", tree)
+    recipe = Lowered(StaleSync(), "tree", Flat(tree))
     server, worker = (peer_of(recipe, me=me, num_workers=2) for me in (2, 0))
     assert tell(server, MembersChanged(1, (0, 2), "lost worker 1")) == []
     push = Returned(2, "push", 0, 0, IN0, 1.0, None, 0)

@@ -1,29 +1,43 @@
 """Schedules as such: gives match takes, nobody waits for ever, and everybody ends with everything once."""
 
+import pickle
 from collections import deque
 from itertools import product
 
 import numpy as np
 import pytest
 
-from weft.collectives.schedule import Give, Schedule, Step, Take, folded
+from weft.collectives import ring
+from weft.collectives.schedule import Flat, Give, Hosts, Schedule, Step, Take, among, folded
 from weft.config.registry import COLLECTIVES
 from weft.core.names import Part
 
 SIZES = range(1, 18)
+LAYOUTS: list[Hosts] = [
+    *((0,) * size for size in SIZES),
+    *(tuple(range(size)) for size in SIZES),
+    *(tuple(rank // 3 for rank in range(size)) for size in SIZES),
+    *(tuple(rank % 4 for rank in range(size)) for size in SIZES),
+    (5, 5, 5, 5, 5, 2, 7, 7, 1, 1, 1),
+]
+"""All on one host, all apart, threes, hosts in turn, and hosts of all sizes."""
 
 every_collective = pytest.mark.parametrize("name", COLLECTIVES)
 
 
-def schedules(name: str, size: int) -> list[Schedule]:
-    return [COLLECTIVES[name](rank, size) for rank in range(size)]
+def schedules(name: str, hosts: Hosts) -> list[Schedule]:
+    return [COLLECTIVES[name](rank, hosts) for rank in range(len(hosts))]
+
+
+def memories(name: str, hosts: Hosts) -> set[int]:
+    return {step.early for schedule in schedules(name, hosts) for step in schedule if isinstance(step, Take)}
 
 
 @every_collective
 def test_every_ranks_gives_match_the_others_takes(name: str) -> None:
-    for size in SIZES:
-        everybody = schedules(name, size)
-        for giver, taker in product(range(size), repeat=2):
+    for hosts in LAYOUTS:
+        everybody = schedules(name, hosts)
+        for giver, taker in product(range(len(hosts)), repeat=2):
             given = [step.part for step in everybody[giver] if isinstance(step, Give) and step.to == taker]
             taken = [step.part for step in everybody[taker] if isinstance(step, Take) and step.source == giver]
             assert given == taken
@@ -63,13 +77,13 @@ def _perform(step: Step, rank: int, sums: np.ndarray, channels: dict[tuple[int, 
 @every_collective
 @pytest.mark.parametrize("num_elements", [1, 5, 48])
 def test_everybody_ends_with_every_contribution_exactly_once(name: str, num_elements: int) -> None:
-    for size in SIZES:
-        assert np.all(run(schedules(name, size), num_elements) == (1 << size) - 1)
+    for hosts in LAYOUTS:
+        assert np.all(run(schedules(name, hosts), num_elements) == (1 << len(hosts)) - 1)
 
 
 @every_collective
 def test_no_two_takes_of_the_same_memory_and_part_come_from_different_sources(name: str) -> None:
-    for schedule in (schedule for size in SIZES for schedule in schedules(name, size)):
+    for schedule in (schedule for hosts in LAYOUTS for schedule in schedules(name, hosts)):
         takes = [step for step in schedule if isinstance(step, Take)]
         sources = {(step.early, step.part): step.source for step in takes}
         assert all(sources[step.early, step.part] == step.source for step in takes)
@@ -77,15 +91,14 @@ def test_no_two_takes_of_the_same_memory_and_part_come_from_different_sources(na
 
 @every_collective
 def test_a_smaller_group_needs_no_other_memory(name: str) -> None:
-    def memories(size: int) -> set[int]:
-        return {step.early for schedule in schedules(name, size) for step in schedule if isinstance(step, Take)}
-
-    assert all(memories(size) <= memories(size + 1) for size in SIZES)
+    for hosts in LAYOUTS:
+        for lost in range(len(hosts)):
+            assert memories(name, hosts[:lost] + hosts[lost + 1 :]) <= memories(name, hosts)
 
 
 @every_collective
 def test_one_rank_alone_has_nothing_to_do(name: str) -> None:
-    assert COLLECTIVES[name](0, 1) == ()
+    assert COLLECTIVES[name](0, (3,)) == ()
 
 
 def test_ranks_past_the_power_of_two_give_their_all_first_and_are_given_the_result_last() -> None:
@@ -97,3 +110,15 @@ def test_ranks_past_the_power_of_two_give_their_all_first_and_are_given_the_resu
     assert folded(1, 6, core) == (Take(5), Give(0), Take(0, early=1), Give(5))
     assert folded(3, 6, core) == (Give(2), Take(2, early=0))
     assert folded(3, 4, core) == (Give(2), Take(2, early=0))
+
+
+def test_a_flat_lowering_looks_at_the_number_of_ranks_only_and_travels() -> None:
+    assert Flat(ring)(1, (7, 7, 2)) == ring(1, 3)
+    assert pickle.loads(pickle.dumps(Flat(ring))) == Flat(ring)
+
+
+def test_a_schedule_of_a_few_is_done_by_ranks_of_a_larger_group_with_memory_of_its_own() -> None:
+    assert among((Give(1, Part(0, 2)), Take(2, replace=True, early=1)), (3, 5, 8), early=2) == (
+        Give(5, Part(0, 2)),
+        Take(8, replace=True, early=3),
+    )

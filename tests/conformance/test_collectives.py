@@ -64,8 +64,11 @@ def test_lowered_reductions_give_the_same_parameters(name: str, num_workers: int
 
 @every_collective
 @every_size
-def test_all_workers_get_the_same_bits(num_workers: int, collective: str) -> None:
-    ran = run(lowered(recipe("allreduce"), collective), num_workers, **storm(num_workers, 4))
+@pytest.mark.parametrize("per_host", [1, 2, 5])
+def test_all_workers_get_the_same_bits_wherever_they_sit(num_workers: int, collective: str, per_host: int) -> None:
+    hosts = tuple(worker // per_host for worker in range(num_workers))
+    ran = run(lowered(recipe("allreduce"), collective), num_workers, hosts=hosts, **storm(num_workers, 4))
+    assert relative(ran.params[0][0], natively("allreduce", num_workers).params[0][0]) < 1e-12
     assert all(np.array_equal(params[0], ran.params[0][0]) for params in ran.params)
 
 

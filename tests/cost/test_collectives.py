@@ -4,14 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.config.registry import COLLECTIVES
 from weft.cost.collectives import (
     FORMULAS,
     allreduce_bytes,
     allreduce_s,
     butterfly_s,
     halving_doubling_s,
+    hierarchical_s,
     lower_bound_s,
+    partitioned_linear_s,
     ring_s,
     tree_s,
 )
@@ -66,5 +67,12 @@ def test_all_members_together_send_two_times_the_bucket_less_one_members_share()
     assert allreduce_bytes(4, M) == 2 * 3 * M
 
 
-def test_every_collective_has_its_formula() -> None:
-    assert set(FORMULAS) == set(COLLECTIVES)
+def test_a_hierarchy_costs_the_sum_of_its_levels_and_its_largest_host_counts() -> None:
+    within = Link(0.25, 32.0)
+    assert hierarchical_s([2, 4, 3, 1], M, within, LINK) == tree_s(4, M, within) + halving_doubling_s(4, M, LINK)
+    assert hierarchical_s([8], M, within, LINK) == tree_s(8, M, within)
+    assert hierarchical_s([1] * 8, M, within, LINK) == halving_doubling_s(8, M, LINK)
+
+
+def test_a_line_whose_neighbours_have_links_of_their_own_costs_what_a_ring_costs() -> None:
+    assert partitioned_linear_s(8, M, LINK) == ring_s(8, M, LINK) == 2 * 7 * (L + M * G / 8)

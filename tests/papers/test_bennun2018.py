@@ -11,7 +11,15 @@ from worlds import Ran, simulate_arrays
 
 from weft.config.registry import COLLECTIVES, lowered
 from weft.core.strategy import Strategy
-from weft.cost.collectives import FORMULAS, allreduce_bytes, allreduce_s, lower_bound_s
+from weft.cost.collectives import (
+    FORMULAS,
+    allreduce_bytes,
+    allreduce_s,
+    halving_doubling_s,
+    hierarchical_s,
+    lower_bound_s,
+    tree_s,
+)
 from weft.cost.links import Link
 from weft.sim.compute import Trace
 from weft.sim.kernel import to_ns
@@ -21,6 +29,7 @@ from weft.strategies import AllReduce, LocalSGD
 L_NS, NUM_BYTES = 1000, 1280
 STEP_NS = 1_000_000
 LINK = Link(1e-6, 1e9)
+WITHIN = Link(1e-7, 4e9)
 BY_HAND = {
     "tree": lambda p, rounds: 2 * rounds * (L_NS + NUM_BYTES),
     "butterfly": lambda p, rounds: rounds * (L_NS + NUM_BYTES),
@@ -29,12 +38,19 @@ BY_HAND = {
 }
 
 powers = pytest.mark.parametrize("size", [2, 4, 8, 16])
+every_formula = pytest.mark.parametrize("collective", FORMULAS)
 every_collective = pytest.mark.parametrize("collective", COLLECTIVES)
 
 
-def run(strategy: Strategy, size: int, num_elements: int = NUM_BYTES // 8, num_steps: int = 1) -> Ran:
-    """One worker on each host, full-duplex links, and 1 ms of computing in every step."""
-    hosts = tuple(range(size))
+def run(
+    strategy: Strategy,
+    size: int,
+    num_elements: int = NUM_BYTES // 8,
+    num_steps: int = 1,
+    hosts: tuple[int, ...] | None = None,
+) -> Ran:
+    """One worker on each host unless told otherwise, full-duplex links, and 1 ms of computing in every step."""
+    hosts = hosts or tuple(range(size))
     return simulate_arrays(
         strategy,
         size,
@@ -42,7 +58,7 @@ def run(strategy: Strategy, size: int, num_elements: int = NUM_BYTES // 8, num_s
         num_steps=num_steps,
         starts=[np.zeros(num_elements)] * size,
         hosts=hosts,
-        network=HostLinks(hosts, [LINK] * size, LINK),
+        network=HostLinks(hosts, [LINK] * size, WITHIN),
         compute=Trace([[STEP_NS / 1e9]]),
     )
 
@@ -52,12 +68,31 @@ def reduction_ns(strategy: Strategy, size: int, num_elements: int = NUM_BYTES //
     return run(strategy, size, num_elements).simulation.kernel.now_ns - STEP_NS
 
 
-@every_collective
+@every_formula
 @powers
 def test_the_time_of_each_lowering_is_its_formula_to_the_nanosecond(collective: str, size: int) -> None:
     measured_ns = reduction_ns(lowered(ReduceOnce(), collective), size)
     assert measured_ns == to_ns(FORMULAS[collective](size, NUM_BYTES, LINK))
     assert measured_ns == BY_HAND[collective](size, size.bit_length() - 1)
+
+
+@pytest.mark.parametrize("per_host", [1, 2, 4])
+@powers
+def test_the_time_of_the_hierarchical_lowering_is_the_sum_of_its_levels(size: int, per_host: int) -> None:
+    hosts = tuple(rank // per_host for rank in range(size * per_host))
+    ran = run(lowered(ReduceOnce(), "hierarchical"), len(hosts), hosts=hosts)
+    measured_ns = ran.simulation.kernel.now_ns - STEP_NS
+    assert measured_ns == to_ns(hierarchical_s([per_host] * size, NUM_BYTES, WITHIN, LINK))
+    assert measured_ns == to_ns(tree_s(per_host, NUM_BYTES, WITHIN)) + to_ns(halving_doubling_s(size, NUM_BYTES, LINK))
+
+
+def test_where_workers_share_a_hosts_link_the_hierarchy_is_the_fastest_for_small_buckets() -> None:
+    hosts = tuple(rank // 8 for rank in range(64))
+    times_ns = {
+        name: run(lowered(ReduceOnce(), name), 64, 200, hosts=hosts).simulation.kernel.now_ns - STEP_NS
+        for name in COLLECTIVES
+    }
+    assert min(times_ns, key=lambda name: times_ns[name]) == "hierarchical"
 
 
 @pytest.mark.parametrize("collective", ["ring", "butterfly", "halving_doubling"])
@@ -103,12 +138,13 @@ def test_no_lowering_beats_the_lower_bound(collective: str, size: int) -> None:
 
 
 @powers
-def test_ring_and_halving_doubling_send_the_fewest_bytes(size: int) -> None:
+def test_all_but_tree_and_butterfly_send_the_fewest_bytes(size: int) -> None:
     sent = {}
     for collective in (None, *COLLECTIVES):
         strategy = AllReduce() if collective is None else lowered(AllReduce(), collective)
         ran = simulate_arrays(strategy, size, nothing, starts=[np.zeros(NUM_BYTES // 8)] * size)
         sent[collective] = ran.facts.bytes_sent
-    assert sent[None] == sent["ring"] == sent["halving_doubling"] == allreduce_bytes(size, NUM_BYTES)
+    optimal = ("ring", "halving_doubling", "hierarchical", "partitioned_linear", None)
+    assert {sent[collective] for collective in optimal} == {allreduce_bytes(size, NUM_BYTES)}
     assert sent["tree"] == 2 * (size - 1) * NUM_BYTES
     assert sent["butterfly"] == size * (size.bit_length() - 1) * NUM_BYTES

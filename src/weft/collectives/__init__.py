@@ -2,8 +2,20 @@
 
 from weft.collectives.butterfly import butterfly
 from weft.collectives.halving_doubling import halving_doubling
+from weft.collectives.hierarchical import hierarchical
 from weft.collectives.lowering import Lowered
+from weft.collectives.partitioned_linear import partitioned_linear
 from weft.collectives.ring import ring
+from weft.collectives.schedule import Flat
 from weft.collectives.tree import tree
 
-__all__ = ["Lowered", "butterfly", "halving_doubling", "ring", "tree"]
+__all__ = [
+    "Flat",
+    "Lowered",
+    "butterfly",
+    "halving_doubling",
+    "hierarchical",
+    "partitioned_linear",
+    "ring",
+    "tree",
+]

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from weft.collectives.recovery import Recovery, kinds_of
-from weft.collectives.schedule import Give, Schedule, Scheduler, Take
+from weft.collectives.schedule import Give, Hosts, Schedule, Scheduler, Take
 from weft.core.actions import MAX, MEAN, Action, Combine, Reduce, Send, copy, rescale
 from weft.core.errors import IllegalAction
 from weft.core.events import Event, MembersChanged, Received, Reduced, Returned
@@ -69,7 +69,8 @@ class Lowered(Strategy):
         return self.inner.graph(num_workers)
 
     def slots(self, role: Role, world: World) -> tuple[Slot, ...]:
-        schedules = [_schedule(self.scheduler, rank, world.num_workers) for rank in world.workers]
+        hosts = hosts_of(world, world.workers)
+        schedules = [_schedule(self.scheduler, rank, hosts) for rank in world.workers]
         early = {step.early for schedule in schedules for step in schedule if isinstance(step, Take)}
         mine = [f"{self.name}.sum.0", f"{self.name}.sum.1", *(f"{self.name}.early.{i}" for i in sorted(early))]
         return (*self.inner.slots(role, world), *map(Slot, mine))
@@ -88,8 +89,13 @@ class Lowered(Strategy):
 
 
 @lru_cache(maxsize=4096)
-def _schedule(scheduler: Scheduler, rank: int, size: int) -> Schedule:
-    return scheduler(rank, size)
+def _schedule(scheduler: Scheduler, rank: int, hosts: Hosts) -> Schedule:
+    return scheduler(rank, hosts)
+
+
+def hosts_of(world: World, group: tuple[NodeId, ...]) -> Hosts:
+    """Where the members of a group sit; all on one host if the world does not say."""
+    return tuple(world.hosts[node] for node in group) if world.hosts else (0,) * len(group)
 
 
 class Run:
@@ -224,7 +230,7 @@ class LoweredPeer(Peer):
         raise self.unexpected(event)
 
     def _my_schedule(self, group: tuple[NodeId, ...]) -> Schedule:
-        return _schedule(self._scheduler, group.index(self.me), len(group))
+        return _schedule(self._scheduler, group.index(self.me), hosts_of(self.world, group))
 
     def _go_on(self) -> Actions:
         """More is known of what has ended: begin, or end, what was put off."""

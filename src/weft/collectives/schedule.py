@@ -1,9 +1,10 @@
 """What one rank does in a lowered collective: a fixed list of gives and takes.
 
-A lowering is then a pure function (rank, size) -> schedule; one machine runs them all.
+A lowering is then a pure function (rank, hosts) -> schedule; one machine runs them all.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from weft.core.names import Part
@@ -30,10 +31,35 @@ class Take(NamedTuple):
 
 Step = Give | Take
 Schedule = tuple[Step, ...]
-Scheduler = Callable[[int, int], Schedule]
+
+Hosts = tuple[int, ...]
+"""The host of each rank of a group."""
+
+Scheduler = Callable[[int, Hosts], Schedule]
+FlatScheduler = Callable[[int, int], Schedule]
 
 
-def folded(rank: int, size: int, core: Scheduler) -> Schedule:
+@dataclass(frozen=True)
+class Flat:
+    """A lowering that is the same wherever its ranks sit: a function of (rank, size)."""
+
+    schedule: FlatScheduler
+
+    def __call__(self, rank: int, hosts: Hosts) -> Schedule:
+        return self.schedule(rank, len(hosts))
+
+
+def among(schedule: Schedule, ranks: Sequence[int], early: int = 0) -> Schedule:
+    """A schedule of a few as a part of a larger group's: these ranks do it, past the first `early` memories."""
+    return tuple(
+        Give(ranks[step.to], step.part)
+        if isinstance(step, Give)
+        else step._replace(source=ranks[step.source], early=step.early + early)
+        for step in schedule
+    )
+
+
+def folded(rank: int, size: int, core: FlatScheduler) -> Schedule:
     """Let a schedule for powers of two serve any size.
 
     Ranks past the largest power of two first give their all to a partner within it, and are given
@@ -46,5 +72,4 @@ def folded(rank: int, size: int, core: Scheduler) -> Schedule:
     partner = rank + power
     if partner >= size:
         return core(rank, power)
-    inner = tuple(step._replace(early=step.early + 1) if isinstance(step, Take) else step for step in core(rank, power))
-    return (Take(partner), *inner, Give(partner))
+    return (Take(partner), *among(core(rank, power), range(size), early=1), Give(partner))

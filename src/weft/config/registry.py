@@ -7,7 +7,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from weft import collectives, strategies, topologies
-from weft.collectives.schedule import Scheduler
+from weft.collectives.schedule import Flat, Scheduler
 from weft.config.grammar import Call, parse
 from weft.core import rules
 from weft.core.errors import ConfigError, did_you_mean
@@ -54,10 +54,12 @@ RULES: dict[str, type[rules.Rule]] = {
 }
 
 COLLECTIVES: dict[str, Scheduler] = {
-    "ring": collectives.ring,
-    "tree": collectives.tree,
-    "butterfly": collectives.butterfly,
-    "halving_doubling": collectives.halving_doubling,
+    "ring": Flat(collectives.ring),
+    "tree": Flat(collectives.tree),
+    "butterfly": Flat(collectives.butterfly),
+    "halving_doubling": Flat(collectives.halving_doubling),
+    "hierarchical": collectives.hierarchical,
+    "partitioned_linear": Flat(collectives.partitioned_linear),
 }
 
 

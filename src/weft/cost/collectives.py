@@ -4,7 +4,7 @@ L is a link's latency, G its time per byte, m the bytes of a bucket, P the size 
 formulas are exact for powers of two; other sizes round log2 P up.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from weft.cost.links import Link
 
@@ -36,6 +36,19 @@ def halving_doubling_s(size: int, num_bytes: float, link: Link) -> float:
 def lower_bound_s(size: int, num_bytes: float, link: Link) -> float:
     """L log2 P + 2 m G (P-1)/P: no all-reduce is faster."""
     return _rounds(size) * link.latency_s + 2 * (size - 1) / size * num_bytes / link.bandwidth_bytes_per_s
+
+
+def partitioned_linear_s(size: int, num_bytes: float, link: Link) -> float:
+    """2 L (P-1) + 2 m G (P-1)/P, where every two neighbours on the line have a link of their own."""
+    return 2 * (size - 1) * link.seconds(num_bytes / size)
+
+
+def hierarchical_s(sizes: Sequence[int], num_bytes: float, within: Link, between: Link) -> float:
+    """The sum of its levels: a tree on the host with the most workers, halving-doubling between the hosts.
+
+    `sizes` are the workers of each host.
+    """
+    return tree_s(max(sizes), num_bytes, within) + halving_doubling_s(len(sizes), num_bytes, between)
 
 
 FORMULAS: dict[str, Callable[[int, float, Link], float]] = {
