@@ -40,6 +40,12 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
             ("--slow", "0:0.5"),
             "--slow 0:0.5 wants a worker from 0 to 1 and a factor of at least 1.\n  Write e.g. --slow 0:4.",
         ),
+        (("--hiccups", "often"), "--hiccups got 'often', but wants SHARE:FACTOR.\n  Write e.g. --hiccups 0.1:8."),
+        (
+            ("--hiccups", "1.5:2"),
+            "--hiccups 1.5:2 wants a share from 0 to 1 and a factor of at least 1.\n"
+            "  Write e.g. --hiccups 0.1:8 to let one iteration in ten take 8 times as long.",
+        ),
         (("--slow", "fast"), "--slow got 'fast', but wants WORKER:FACTOR.\n  Write e.g. --slow 0:4."),
         (
             ("--slow", "0:nan"),

@@ -74,6 +74,16 @@ def test_a_callable_sees_the_result_and_the_worker_gets_its_own_values_back(tmp_
     assert scored.startswith("scores [-0.1000000000")  # the mean of 0, -0.1 and -0.2
 
 
+def test_hiccups_make_a_share_of_all_iterations_longer(tmp_path: Path) -> None:
+    busy = READS.replace("0.001 * (1 + rank)", "0.001").replace("240", "60")
+    (tmp_path / "train.py").write_text(HEAD + busy)
+    plain, often, always = (
+        max(worker.time_s for worker in real(tmp_path / "train.py", 2, "ensemble", hiccups=hiccups).workers)
+        for hiccups in ((0.0, 1.0), (0.5, 40.0), (1.0, 40.0))
+    )
+    assert plain < often < always
+
+
 def test_slow_workers_do_not_hold_up_those_that_never_wait(tmp_path: Path) -> None:
     busy = READS.replace("0.001 * (1 + rank)", "0.001").replace("240", "60")
     (tmp_path / "train.py").write_text(HEAD + busy + "print('seconds', time.monotonic())\n")

@@ -40,6 +40,10 @@ def run(
     slow: Annotated[
         list[str] | None, typer.Option(help="WORKER:FACTOR stretches a worker's iterations, e.g. 0:4.")
     ] = None,
+    hiccups: Annotated[
+        str | None,
+        typer.Option(help="SHARE:FACTOR: a share of all iterations, at random, takes longer, e.g. 0.1:8."),
+    ] = None,
     global_batch: Annotated[
         int | None, typer.Option(help="Samples of one step over all workers; default: batch_size for each.")
     ] = None,
@@ -69,6 +73,7 @@ def run(
         seed=settings.seed or 0,
         steps_max=settings.steps,
         slow=_slow(slow or ()),
+        hiccups=(0.0, 1.0) if hiccups is None else _hiccups(hiccups),
         global_batch=global_batch,
         options=options,
         checks_replay=check_replay,
@@ -123,6 +128,14 @@ def _slow(texts: list[str] | tuple[str, ...]) -> dict[int, float]:
         except ValueError as error:
             raise ConfigError(f"--slow got '{text}', but wants WORKER:FACTOR.\n  Write e.g. --slow 0:4.") from error
     return slow
+
+
+def _hiccups(text: str) -> tuple[float, float]:
+    share, _, factor = text.partition(":")
+    try:
+        return float(share), float(factor)
+    except ValueError as error:
+        raise ConfigError(f"--hiccups got '{text}', but wants SHARE:FACTOR.\n  Write e.g. --hiccups 0.1:8.") from error
 
 
 def _show_replays(outcomes: list[LocalOutcome]) -> None:

@@ -184,6 +184,7 @@ class Launch:
                     job.checks_replay,
                     job.baseline,
                     Descriptors.of(self._descriptors),
+                    job.hiccups,
                 )
             )
 

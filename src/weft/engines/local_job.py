@@ -27,6 +27,8 @@ class LocalJob:
     seed: int = 0
     steps_max: int | None = None
     slow: dict[int, float] = field(default_factory=dict)
+    hiccups: tuple[float, float] = (0.0, 1.0)
+    """The share of all iterations, drawn at random, that take so many times as long."""
     global_batch: int | None = None
     baseline: str | None = None
     options: Options = field(default_factory=Options)
@@ -51,6 +53,12 @@ class LocalJob:
                     f"--slow {worker}:{factor:g} wants a worker from 0 to {self.num_workers - 1} "
                     "and a factor of at least 1.\n  Write e.g. --slow 0:4."
                 )
+        share, factor = self.hiccups
+        if not 0 <= share <= 1 or not 1 <= factor < inf:
+            raise ConfigError(
+                f"--hiccups {share:g}:{factor:g} wants a share from 0 to 1 and a factor of at least 1.\n"
+                "  Write e.g. --hiccups 0.1:8 to let one iteration in ten take 8 times as long."
+            )
         strategy_of(self.strategy or DEFAULT_STRATEGY, self.collective).check(self.num_workers)
 
     @property

@@ -57,6 +57,8 @@ class Job(Struct, frozen=True, tag=True):
     baseline: str | None
     descriptors: Descriptors
     """By the numbers that they have in the worker's own process."""
+    hiccups: tuple[float, float] = (0.0, 1.0)
+    """The share of its iterations, drawn at random, that take so many times as long again."""
 
 
 class Joined(Struct, frozen=True, tag=True):

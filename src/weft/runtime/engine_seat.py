@@ -4,6 +4,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from random import Random
 from typing import Any, Protocol
 
 from weft.core.errors import ConfigError, TransportError
@@ -81,6 +82,7 @@ class EngineSeat:
         self._pauses_at_step = False
         self._doing = COMPUTES
         self._computing_since = time.thread_time()
+        self._chance = Random(f"hiccups/{job.seed}/{job.rank}")
 
     def _check_first_join(self) -> None:
         if self._welcome is not None:
@@ -141,8 +143,10 @@ class EngineSeat:
 
     def _stretch(self) -> None:
         """Make the iteration take as long as on a machine that is so many times slower."""
-        if self.job.slow > 1:
-            time.sleep((self.job.slow - 1) * (time.thread_time() - self._computing_since))
+        share, factor = self.job.hiccups
+        times = self.job.slow * (factor if self._chance.random() < share else 1.0)
+        if times > 1:
+            time.sleep((times - 1) * (time.thread_time() - self._computing_since))
 
     def _observe(self) -> None:
         """Read counters into the metrics before they are told."""

@@ -100,7 +100,7 @@ class LiveSeat(EngineSeat):
         return self._plant
 
     def gradient_filled(self, bucket: int, samples: float) -> None:
-        if self.job.slow > 1:  # a slower machine would not have filled it yet
+        if self.job.slow > 1 or self.job.hiccups[0]:  # a slower machine would not have filled it yet
             return
         with self._lock:
             self._give(bucket, samples)
