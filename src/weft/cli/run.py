@@ -2,12 +2,28 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from weft.cli.files import check_writable
 from weft.cli.live import LiveView
+from weft.cli.run_options import (
+    Arguments,
+    Baseline,
+    CheckReplay,
+    Collective,
+    GlobalBatch,
+    Hiccups,
+    Json,
+    Script,
+    Seed,
+    Set,
+    Slow,
+    Steps,
+    Strategies,
+    Transport,
+    Workers,
+    share_and_factor,
+    slow_workers,
+)
 from weft.cli.runs import show_runs
 from weft.cli.screen import errors
 from weft.config.options import set_options, with_parameters
@@ -24,41 +40,21 @@ from weft.runtime.wires import SHM
 
 
 def run(
-    script: Annotated[Path, typer.Argument(help="A training script, unchanged.", show_default=False)],
-    arguments: Annotated[
-        list[str] | None, typer.Argument(help="Arguments for the script, after --.", show_default=False)
-    ] = None,
-    workers: Annotated[int | None, typer.Option("-n", "--workers", help="How many workers.", show_default="2")] = None,
-    strategy: Annotated[
-        list[str] | None,
-        typer.Option(help="e.g. 'ssp(staleness=3)'; repeat it to compare, or say 'all'.", show_default="allreduce"),
-    ] = None,
-    transport: Annotated[str, typer.Option(help="shm (shared memory) or tcp.")] = SHM,
-    collective: Annotated[
-        str | None, typer.Option(help="Say all-reduce in messages: ring, tree, butterfly, halving_doubling.")
-    ] = None,
-    slow: Annotated[
-        list[str] | None, typer.Option(help="WORKER:FACTOR stretches a worker's iterations, e.g. 0:4.")
-    ] = None,
-    hiccups: Annotated[
-        str | None,
-        typer.Option(help="SHARE:FACTOR: a share of all iterations, at random, takes longer, e.g. 0.1:8."),
-    ] = None,
-    global_batch: Annotated[
-        int | None, typer.Option(help="Samples of one step over all workers; default: batch_size for each.")
-    ] = None,
-    baseline: Annotated[
-        str | None, typer.Option(help="ddp: also run under torch's DistributedDataParallel, to compare.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Of the data's order and the peers' choices.")] = None,
-    steps: Annotated[int | None, typer.Option(help="End every worker after so many steps.")] = None,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", help="An option, e.g. worker.threads=2 or strategy.staleness=3.")
-    ] = None,
-    check_replay: Annotated[
-        bool, typer.Option("--check-replay", help="Record the run and feed it to fresh peers at the end.")
-    ] = False,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write all figures to this file.")] = None,
+    script: Script,
+    arguments: Arguments = None,
+    workers: Workers = None,
+    strategy: Strategies = None,
+    transport: Transport = SHM,
+    collective: Collective = None,
+    slow: Slow = None,
+    hiccups: Hiccups = None,
+    global_batch: GlobalBatch = None,
+    baseline: Baseline = None,
+    seed: Seed = None,
+    steps: Steps = None,
+    set_: Set = None,
+    check_replay: CheckReplay = False,
+    json_file: Json = None,
 ) -> None:
     """Run SCRIPT on real workers of this machine."""
     settings = settings_of(Settings(tuple(strategy) if strategy else None, None, collective, workers, seed, steps))
@@ -72,8 +68,8 @@ def run(
         transport=transport,
         seed=settings.seed or 0,
         steps_max=settings.steps,
-        slow=_slow(slow or ()),
-        hiccups=(0.0, 1.0) if hiccups is None else _hiccups(hiccups),
+        slow=slow_workers(slow or ()),
+        hiccups=share_and_factor(hiccups),
         global_batch=global_batch,
         options=options,
         checks_replay=check_replay,
@@ -117,25 +113,6 @@ def _run(job: LocalJob, number: int, of: int, nursery: Nursery) -> LocalOutcome:
         errors.print(f"{job.label} ({number} of {of})", markup=False)
     with LiveView(job.num_workers, job.label) as view:
         return run_local(job, Watcher(view.update, view.line, view.report, view.tell, view.tick), nursery.bear)
-
-
-def _slow(texts: list[str] | tuple[str, ...]) -> dict[int, float]:
-    slow = {}
-    for text in texts:
-        worker, _, factor = text.partition(":")
-        try:
-            slow[int(worker)] = float(factor)
-        except ValueError as error:
-            raise ConfigError(f"--slow got '{text}', but wants WORKER:FACTOR.\n  Write e.g. --slow 0:4.") from error
-    return slow
-
-
-def _hiccups(text: str) -> tuple[float, float]:
-    share, _, factor = text.partition(":")
-    try:
-        return float(share), float(factor)
-    except ValueError as error:
-        raise ConfigError(f"--hiccups got '{text}', but wants SHARE:FACTOR.\n  Write e.g. --hiccups 0.1:8.") from error
 
 
 def _show_replays(outcomes: list[LocalOutcome]) -> None:

@@ -1,0 +1,61 @@
+"""The options of `weft run`: how they are called, what they say of themselves, and what their texts mean."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from weft.core.errors import ConfigError
+
+Script = Annotated[Path, typer.Argument(help="A training script, unchanged.", show_default=False)]
+Arguments = Annotated[list[str] | None, typer.Argument(help="Arguments for the script, after --.", show_default=False)]
+Workers = Annotated[int | None, typer.Option("-n", "--workers", help="How many workers.", show_default="2")]
+Strategies = Annotated[
+    list[str] | None,
+    typer.Option(help="e.g. 'ssp(staleness=3)'; repeat it to compare, or say 'all'.", show_default="allreduce"),
+]
+Transport = Annotated[str, typer.Option(help="shm (shared memory) or tcp.")]
+Collective = Annotated[
+    str | None, typer.Option(help="Say all-reduce in messages: ring, tree, butterfly, halving_doubling.")
+]
+Slow = Annotated[list[str] | None, typer.Option(help="WORKER:FACTOR stretches a worker's iterations, e.g. 0:4.")]
+Hiccups = Annotated[
+    str | None, typer.Option(help="SHARE:FACTOR: a share of all iterations, at random, takes longer, e.g. 0.1:8.")
+]
+GlobalBatch = Annotated[
+    int | None, typer.Option(help="Samples of one step over all workers; default: batch_size for each.")
+]
+Baseline = Annotated[str | None, typer.Option(help="ddp: also run under torch's DistributedDataParallel, to compare.")]
+Seed = Annotated[int | None, typer.Option(help="Of the data's order and the peers' choices.")]
+Steps = Annotated[int | None, typer.Option(help="End every worker after so many steps.")]
+Set = Annotated[
+    list[str] | None, typer.Option("--set", help="An option, e.g. worker.threads=2 or strategy.staleness=3.")
+]
+CheckReplay = Annotated[
+    bool, typer.Option("--check-replay", help="Record the run and feed it to fresh peers at the end.")
+]
+Json = Annotated[Path | None, typer.Option("--json", help="Write all figures to this file.")]
+
+
+def slow_workers(texts: Sequence[str]) -> dict[int, float]:
+    """Which workers are how many times slower."""
+    slow = {}
+    for text in texts:
+        worker, _, factor = text.partition(":")
+        try:
+            slow[int(worker)] = float(factor)
+        except ValueError as error:
+            raise ConfigError(f"--slow got '{text}', but wants WORKER:FACTOR.\n  Write e.g. --slow 0:4.") from error
+    return slow
+
+
+def share_and_factor(text: str | None) -> tuple[float, float]:
+    """How many of all iterations take how many times as long; none unless asked for."""
+    if text is None:
+        return 0.0, 1.0
+    share, _, factor = text.partition(":")
+    try:
+        return float(share), float(factor)
+    except ValueError as error:
+        raise ConfigError(f"--hiccups got '{text}', but wants SHARE:FACTOR.\n  Write e.g. --hiccups 0.1:8.") from error
