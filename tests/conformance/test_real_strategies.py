@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from real import Heard, real
 from recipes import RECIPES, VARIANTS
+from scripts import simulated
 
 from weft.config.registry import COLLECTIVES
 from weft.runtime.wires import TRANSPORTS
@@ -83,6 +84,23 @@ def test_it_learns_from_each_sample_once_per_epoch_scores_what_it_saves_and_can_
     assert run.ranks == [1.0] * NUM_EPOCHS
     assert loss_of(run.saved) == pytest.approx(run.losses[-1], rel=1e-12)
     assert run.replay == []
+
+
+ASYNCHRONOUS = {"ssp", "asgd", "dc_asgd", "downpour", "quorum", "async_gossip", "push_sum", "hogwild"}
+"""Where who comes first decides what is learned (push_sum adds a share that comes early); all else is the seed's."""
+
+
+@pytest.mark.parametrize("strategy", [r for n, r in RECIPES.items() if n not in ASYNCHRONOUS])
+def test_a_synchronous_strategy_gives_the_model_that_the_simulator_gives(strategy: str, tmp_path: Path) -> None:
+    from safetensors.numpy import load_file
+
+    (tmp_path / "train.py").write_text(SCRIPT)
+    simulated(tmp_path / "train.py", NUM_WORKERS, strategy, str(tmp_path))
+    expected = load_file(tmp_path / "model.safetensors")
+    saved = ran(strategy, "shm").saved
+    assert set(saved) == set(expected)
+    for name, value in saved.items():
+        np.testing.assert_allclose(value, expected[name], rtol=1e-9, atol=1e-12)
 
 
 def loss_of(saved: dict[str, np.ndarray]) -> float:
