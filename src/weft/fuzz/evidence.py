@@ -13,6 +13,7 @@ from weft.core.world import World
 from weft.fuzz.ledger import Array
 from weft.fuzz.scenario import Scenario
 from weft.fuzz.witness import BoundedRecording, Sighting, Version, WitnessedSimulation
+from weft.sim.node import ENDED, NO_USER
 
 
 class Step(NamedTuple):
@@ -46,6 +47,7 @@ class Evidence:
 
     @property
     def sightings(self) -> list[Sighting]:
+        """What workers began their iterations with."""
         return self.simulation.sightings
 
     def final(self, node: NodeId) -> tuple[Array, ...]:
@@ -73,7 +75,7 @@ class Evidence:
     @cached_property
     def lost(self) -> set[NodeId]:
         """Workers that were out before their script had ended, or died unnoticed."""
-        return {node.id for node in self.simulation.nodes if node.program is not None and not node.is_leaving}
+        return {node.id for node in self.simulation.nodes if node.user not in (ENDED, NO_USER)}
 
     def is_out(self, worker: NodeId, at_ns: int) -> bool:
         """A worker was no longer a member at some time."""

@@ -27,7 +27,7 @@ from weft.sim.faults import (
     Spike,
 )
 
-NOTICE_S, FENCE_S, NEWS_S = 0.02, 0.5, 0.01
+NOTICE_S, FENCE_S, LINGER_S, NEWS_S = 0.02, 0.5, 0.1, 0.01
 STEP_S = (0.004, 0.04)
 """The fastest and the slowest iteration that a scenario draws."""
 
@@ -95,7 +95,7 @@ def draw(seed: int, names: Sequence[str] = tuple(STRATEGIES)) -> Scenario:
         rng.random() < 0.5,
         tuple(float(rng.randint(1, 4)) for _ in range(num_workers)),
         step_s,
-        Faults(tuple(_faults(rng, num_workers, num_nodes, num_steps, length_s)), NOTICE_S, FENCE_S, NEWS_S),
+        Faults(tuple(_faults(rng, num_workers, num_nodes, num_steps, length_s)), NOTICE_S, FENCE_S, LINGER_S, NEWS_S),
     )
 
 

@@ -12,7 +12,7 @@ from weft.core.recorder import Recording
 from weft.fuzz.ledger import Array
 from weft.sim.faulty import FaultySimulation
 from weft.sim.letter import Letter, MortalNode
-from weft.sim.node import Node
+from weft.sim.node import ENDED, Node
 from weft.store.numpy import NumpyStore
 from weft.store.store import Payload
 
@@ -67,8 +67,10 @@ class WitnessedSimulation(FaultySimulation):
         return tuple(replica.array(PARAMS, bucket).copy() for bucket in range(len(replica.buckets)))
 
     def _start_compute(self, node: Node, action: Compute) -> None:
-        self.sightings.append(Sighting(self.kernel.now_ns, node.id, action.step, self.params(node)))
+        seen = Sighting(self.kernel.now_ns, node.id, action.step, self.params(node))
         super()._start_compute(node, action)
+        if node.user is not ENDED:  # a script that has ended begins nothing
+            self.sightings.append(seen)
 
     def _deliver(self, node: Node, event: Event) -> None:
         super()._deliver(node, event)

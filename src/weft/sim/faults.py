@@ -108,6 +108,8 @@ class Faults:
     """From a death to the change of members; also until a fenced process is told that it is out."""
     fence_s: float = 2.0
     """Who has not been heard of for so long is no longer a member."""
+    linger_s: float = 0.1
+    """How long a worker whose script has ended stays a member, for others who may still be about to end with it."""
     news_s: float = 0.01
     """By so much the times differ at which members hear of a change."""
 
@@ -116,4 +118,4 @@ class Faults:
         """When the last fault that has an end is over, and the engine has dealt with it."""
         timed = [fault for fault in self.schedule if not isinstance(fault, Skew | NotFinite | Finish)]
         ends = [fault.at_s + getattr(fault, "duration_s", 0.0) for fault in timed]
-        return max(ends, default=0.0) + self.fence_s + 2 * self.notice_s
+        return max(ends, default=0.0) + self.fence_s + 2 * self.notice_s + self.linger_s

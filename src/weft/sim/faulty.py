@@ -18,7 +18,7 @@ from weft.sim.faults import Crash, Duplicates, Faults, Loss, Partition, Pause, S
 from weft.sim.kernel import to_ns
 from weft.sim.letter import CLOSED, OPEN, RECEIVED, RETURNED, Letter, MortalNode
 from weft.sim.network import Network
-from weft.sim.node import Node
+from weft.sim.node import ENDED, Node
 from weft.sim.program import Program, StepDone
 from weft.sim.reports import Reports
 from weft.sim.simulation import Simulation
@@ -350,11 +350,15 @@ class FaultySimulation(Simulation):
     def _end_script(self, node: Node) -> None:
         super()._end_script(node)
         assert isinstance(node, MortalNode)
-        node.is_leaving = True
-        self.kernel.at(self.kernel.now_ns, self._leave_if_done, (node,))
+        self.kernel.at(self.kernel.now_ns + to_ns(self.faults.linger_s), self._take_leave, (node,))
+
+    def _take_leave(self, node: MortalNode) -> None:
+        if any(other.user is not ENDED for other in self.nodes if other.program is not None and not other.is_gone):
+            node.is_leaving = True
+            self._leave_if_done(node)
 
     def _leave_if_done(self, node: MortalNode) -> None:
-        """A worker whose script has ended goes when all that it sent has been received."""
+        """A worker that takes its leave goes when all that it sent has been received."""
         is_member = node.id in self.arbiter.view.members
         if not node.is_leaving or node.is_gone or node.outbox or not is_member:
             return

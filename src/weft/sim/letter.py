@@ -72,7 +72,7 @@ class MortalNode(Node):
         self.view = view
         self.is_paused = False
         self.is_leaving = False
-        """Its script has ended; it goes when all that it sent has been received."""
+        """Its script ended some time ago; it goes when all that it sent has been received."""
         self.is_gone = False
         """Dead, or left: it does nothing any more."""
         self.is_excluded = False
