@@ -42,6 +42,11 @@ def _of_gossip(recipe: Any) -> list[Check]:
     return [conservation.ground_is_kept, *([] if by_samples else [conserved])]
 
 
+def _of_averages(recipe: Any) -> list[Check]:
+    """Replicas that are averaged every so often."""
+    return [partial(equality.replicas_are_equal, period=recipe.period), conservation.ground_is_kept]
+
+
 OF_STRATEGIES: dict[str, Callable[[Any], list[Check]]] = {
     "allreduce": lambda recipe: [
         once.workers_apply_once,
@@ -61,7 +66,16 @@ OF_STRATEGIES: dict[str, Callable[[Any], list[Check]]] = {
         conservation.ground_is_kept,
         partial(conservation.total_is_conserved, slot="push_sum.mass", in_flight={"share": 1.0}),
     ],
-    "local_sgd": lambda recipe: [partial(equality.replicas_are_equal, period=recipe.period)],
+    "gossip_grad": lambda recipe: [
+        conservation.ground_is_kept,
+        partial(conservation.total_is_conserved_without_losses, slot="params"),
+    ],
+    "local_sgd": _of_averages,
+    "diloco": _of_averages,
+    "bmuf": _of_averages,
+    "slowmo": _of_averages,
+    "easgd": lambda recipe: [conservation.ground_is_kept],
+    "ensemble": lambda recipe: [once.workers_apply_once, once.workers_apply_their_own],
 }
 """What a strategy promises besides what all do, by its name."""
 

@@ -163,6 +163,15 @@ VARIANTS: dict[str, Callable[[Random], str]] = {
     "gossip": lambda rng: f"gossip(topology={_topology(rng)}, order={rng.choice(['overlap', 'step_first'])})",
     "async_gossip": lambda rng: f"async_gossip(topology={_topology(rng)})",
     "push_sum": lambda rng: f"push_sum(topology={rng.choice(['ring', 'exponential', 'exponential(one_peer=True)'])})",
+    "gossip_grad": lambda rng: (
+        f"gossip_grad(schedule={rng.choice(['dissemination', 'hypercube'])}, seed={rng.randint(0, 9)})"
+    ),
     "local_sgd": lambda rng: f"local_sgd(period={rng.randint(1, 5)})",
+    "diloco": lambda rng: f"diloco(period={rng.randint(1, 5)})",
+    "bmuf": lambda rng: f"bmuf(period={rng.randint(1, 5)})",
+    "slowmo": lambda rng: f"slowmo(period={rng.randint(1, 5)})",
+    "easgd": lambda rng: (
+        f"easgd(period={rng.randint(1, 5)}, mode={rng.choice(['sync', 'async'])}, servers={rng.randint(1, 2)})"
+    ),
 }
 """How a strategy's parameters are drawn; one without an entry runs with its defaults."""

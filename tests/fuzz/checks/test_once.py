@@ -67,6 +67,13 @@ def test_a_contribution_that_is_applied_again_is_found_where_it_happened(evidenc
     ]
 
 
+def test_what_is_of_others_is_found_where_everybody_trains_alone(evidence: Evidence) -> None:
+    seen(evidence, held(evidence, w0s0=1.0))
+    assert list(once.workers_apply_their_own(evidence)) == []
+    seen(evidence, held(evidence), held(evidence, w2s0=0.5))
+    assert [v.what for v in once.workers_apply_their_own(evidence)] == ["worker 0 holds steps of others at its step 1"]
+
+
 def test_a_moved_server_is_judged_from_when_it_has_its_parameters(evidence: Evidence) -> None:
     evidence.world = replace(evidence.world, roles=evidence.world.roles._replace(num_servers=1))
     empty = np.zeros(evidence.scenario.book.num_elements)

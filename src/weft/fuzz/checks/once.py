@@ -35,6 +35,19 @@ def workers_apply_once(evidence: Evidence) -> Iterator[Violation]:
             yield from _rises_once(evidence, f"worker {worker}, bucket {bucket}", seen)
 
 
+def workers_apply_their_own(evidence: Evidence) -> Iterator[Violation]:
+    """Nobody holds anything of anybody else."""
+    book = evidence.scenario.book
+    for sighting in evidence.sightings:
+        mine = slice(book.place(sighting.worker, 0), book.place(sighting.worker, book.num_steps))
+        for bucket in evidence.world.trainable:
+            others = sighting.params[bucket].copy()
+            others[mine] = others[GROUND] = 0.0
+            if others.any():
+                yield Violation(2, f"worker {sighting.worker} holds steps of others at its step {sighting.step}")
+                return
+
+
 def _rises_once(evidence: Evidence, where: str, history: Sequence[Array]) -> Iterator[Violation]:
     if len(history) < 2:
         return
