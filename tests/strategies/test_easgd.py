@@ -126,26 +126,25 @@ def test_a_lost_answer_is_sent_again_as_long_as_its_worker_is_there_and_then_tak
     assert tell(server, Returned(1, "answer", 5, 0, None, 1.0)) == []
 
 
-def moved(buckets: tuple = ONE, view: int = 1) -> object:
-    """A server that begins again elsewhere."""
-    server = peer_of(ASYNC, SERVER, buckets=buckets)
-    tell(server, Started(view))
-    return server
+MOVED = MembersChanged(1, (0, 1, 2, 3), "moved server 0")
 
 
-def test_a_server_that_was_moved_asks_all_workers_what_they_hold() -> None:
+def test_a_server_that_was_moved_asks_the_workers_of_its_view_what_they_hold() -> None:
     server = peer_of(ASYNC, SERVER, buckets=TWO)
-    assert tell(server, Started(1)) == [
-        Note("centres_lost", 2),
-        *(Send(worker, "ask", 0, 0) for worker in EVERYONE),
-        *(Send(worker, "ask", 0, 1) for worker in EVERYONE),
+    assert tell(server, Started(2)) == [Note("centres_lost", 2)]
+    assert tell(server, MembersChanged(2, (0, 2, 3), "lost worker 1; moved server 0")) == [
+        Send(0, "ask", 0, 0),
+        Send(2, "ask", 0, 0),
+        Send(0, "ask", 0, 1),
+        Send(2, "ask", 0, 1),
     ]
-    assert server.waiting_for() == "what worker 0, 1, 2 holds of bucket 0, to find the centre"
+    assert server.waiting_for() == "what worker 0, 2 holds of bucket 0, to find the centre"
     assert is_plain(server)
 
 
 def test_its_centre_becomes_the_mean_of_the_replicas_and_until_then_offers_are_answered_with_nothing() -> None:
-    server = moved()
+    server = peer_of(ASYNC, SERVER)
+    tell(server, Started(1), MOVED)
     assert tell(server, received(2, "replica")) == [Combine(P0, 0.0, IN0, 1.0)]
     assert tell(server, received(0, "offer", 7)) == [Send(0, "answer", 7, 0)]
     assert tell(server, received(0, "replica")) == [Combine(P0, 0.5, IN0, 0.5)]
@@ -155,7 +154,8 @@ def test_its_centre_becomes_the_mean_of_the_replicas_and_until_then_offers_are_a
 
 
 def test_it_asks_again_in_a_new_view_and_does_not_wait_for_those_who_have_left() -> None:
-    server = moved()
+    server = peer_of(ASYNC, SERVER)
+    tell(server, Started(1), MOVED)
     tell(server, received(2, "replica"))
     assert tell(server, MembersChanged(2, (1, 2, 3), "lost worker 0")) == [Send(1, "ask", 0, 0)]
     assert tell(server, Returned(0, "ask", 0, 0, None, 1.0, None, 1)) == []
@@ -165,7 +165,7 @@ def test_it_asks_again_in_a_new_view_and_does_not_wait_for_those_who_have_left()
 
 def test_a_worker_tells_a_server_that_was_moved_what_it_holds_and_forgets_what_it_offered_before() -> None:
     peer = peer_of(ASYNC, me=1, buckets=TWO)
-    tell(peer, StepFinished(0, 1.0, None), MembersChanged(1, (0, 1, 2, 3), "moved server 0"))
+    tell(peer, StepFinished(0, 1.0, None), MOVED)
     assert tell(peer, bodiless(SERVER, "ask", bucket=1)) == [Send(SERVER, "replica", 0, 1, P1)]
     assert peer.snapshot() == {"step": 1, "offered": {"0": 0}}
     tell(peer, bodiless(SERVER, "ask", bucket=0))

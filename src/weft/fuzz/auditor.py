@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+from weft.core.names import CENTRE
 from weft.fuzz.checks import conservation, equality, fencing, liveness, once, staleness
 from weft.fuzz.evidence import Evidence, Violation
 
@@ -43,8 +44,13 @@ def _of_gossip(recipe: Any) -> list[Check]:
 
 
 def _of_averages(recipe: Any) -> list[Check]:
-    """Replicas that are averaged every so often."""
-    return [partial(equality.replicas_are_equal, period=recipe.period), conservation.ground_is_kept]
+    """Replicas are equal when they have been averaged."""
+    return [conservation.ground_is_kept, partial(equality.replicas_are_equal, period=recipe.period)]
+
+
+def _of_easgd(recipe: Any) -> list[Check]:
+    alike = [partial(equality.slot_is_alike, slot=CENTRE)] if recipe.mode == "sync" else []
+    return [conservation.ground_is_kept, conservation.elastic_total_is_conserved, *alike]
 
 
 OF_STRATEGIES: dict[str, Callable[[Any], list[Check]]] = {
@@ -74,7 +80,7 @@ OF_STRATEGIES: dict[str, Callable[[Any], list[Check]]] = {
     "diloco": _of_averages,
     "bmuf": _of_averages,
     "slowmo": _of_averages,
-    "easgd": lambda recipe: [conservation.ground_is_kept],
+    "easgd": _of_easgd,
     "ensemble": lambda recipe: [once.workers_apply_once, once.workers_apply_their_own],
 }
 """What a strategy promises besides what all do, by its name."""

@@ -7,13 +7,14 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from weft.core.events import StepFinished
-from weft.core.names import NodeId
+from weft.core.names import Buffer, NodeId
 from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.fuzz.ledger import Array
 from weft.fuzz.scenario import Scenario
 from weft.fuzz.witness import BoundedRecording, Sighting, Version, WitnessedSimulation
 from weft.sim.node import ENDED, NO_USER
+from weft.store.numpy import NumpyStore
 
 
 class Step(NamedTuple):
@@ -53,6 +54,12 @@ class Evidence:
     def final(self, node: NodeId) -> tuple[Array, ...]:
         """What a node holds at the end, or held when it died."""
         return self.simulation.params(self.simulation.nodes[node])
+
+    def slot(self, node: NodeId, buffer: Buffer) -> Array:
+        """What a node holds of a slot at the end, or held when it died."""
+        store = self.simulation.nodes[node].store
+        assert isinstance(store, NumpyStore)
+        return store.lend(buffer)
 
     @cached_property
     def steps(self) -> list[Step]:

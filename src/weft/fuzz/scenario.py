@@ -167,11 +167,11 @@ VARIANTS: dict[str, Callable[[Random], str]] = {
         f"gossip_grad(schedule={rng.choice(['dissemination', 'hypercube'])}, seed={rng.randint(0, 9)})"
     ),
     "local_sgd": lambda rng: f"local_sgd(period={rng.randint(1, 5)})",
-    "diloco": lambda rng: f"diloco(period={rng.randint(1, 5)})",
-    "bmuf": lambda rng: f"bmuf(period={rng.randint(1, 5)})",
+    "diloco": lambda rng: f"diloco(period={rng.randint(1, 5)}, outer={rng.choice(['nesterov', 'momentum'])})",
+    "bmuf": lambda rng: f"bmuf(period={rng.randint(1, 5)}, nesterov={rng.choice(['true', 'false'])})",
     "slowmo": lambda rng: f"slowmo(period={rng.randint(1, 5)})",
     "easgd": lambda rng: (
-        f"easgd(period={rng.randint(1, 5)}, mode={rng.choice(['sync', 'async'])}, servers={rng.randint(1, 2)})"
+        f"easgd(period={rng.randint(1, 4)}, {rng.choice(['mode=sync', *(f'mode=async, servers={k}' for k in (1, 2))])})"
     ),
 }
 """How a strategy's parameters are drawn; one without an entry runs with its defaults."""

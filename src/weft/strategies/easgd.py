@@ -200,21 +200,18 @@ class ElasticServer(Peer):
         """And how many have."""
 
     def on_started(self, event: Started) -> Actions:
-        if event.view == self.world.view:
+        if not event.view:
             return []
-        mine = self.world.buckets_of(self.me)
+        mine = self.world.buckets_of(self.me)  # not the first view: it was moved, and hears next of its members
         self.missing = {b: set(self.workers) for b in mine}
         self.told = dict.fromkeys(mine, 0)
-        return [Note("centres_lost", len(mine)), *self._ask()]
-
-    def _ask(self) -> Actions:
-        return [Send(worker, ASK, 0, b) for b, workers in self.missing.items() for worker in sorted(workers)]
+        return [Note("centres_lost", len(mine))]
 
     def on_members_changed(self, event: MembersChanged) -> Actions:
-        """Ask again: what was asked or told in the older view, and did not arrive, nobody repeats."""
+        """Ask, and ask again: what was asked or told in the older view, and did not arrive, nobody repeats."""
         left = {b: workers.intersection(self.workers) for b, workers in self.missing.items()}
         self.missing = {b: workers for b, workers in left.items() if workers}
-        return self._ask()
+        return [Send(worker, ASK, 0, b) for b, workers in self.missing.items() for worker in sorted(workers)]
 
     def on_received(self, event: Received) -> Actions:
         if event.body is None or event.bucket not in self.world.buckets_of(self.me):

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from weft.core.names import Buffer
 from weft.fuzz.checks import conservation
 from weft.fuzz.evidence import Evidence
 from weft.fuzz.run import run
@@ -69,3 +70,22 @@ def test_what_accrues_is_sent_or_kept_once() -> None:
     sent[0].payload *= 2
     (violation,) = check(evidence, "downpour.accrued", "push")
     assert violation.what.startswith(f"worker {sent[0].sender.id} sent or kept 2 of its step 0")
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_a_centre_that_does_not_take_what_pulls_the_workers_is_found(mode: str) -> None:
+    evidence = ran(f"easgd(period=2, mode={mode})", Faults())
+    assert list(conservation.elastic_total_is_conserved(evidence)) == []
+    last = max(evidence.steps, key=lambda step: step.step).worker
+    centre = Buffer("centre", 0) if mode == "sync" else Buffer("params", 0)
+    evidence.slot(last if mode == "sync" else 4, centre)[0] += 0.5
+    assert [v.what for v in conservation.elastic_total_is_conserved(evidence)] == [
+        "all workers together hold 4.5 of the ground in bucket 0 of 'params', but 4 was put in"
+    ]
+
+
+def test_a_centre_that_was_lost_with_its_server_is_not_missed() -> None:
+    evidence = ran("easgd(period=2, mode=async)", Faults((Crash(0, 0.15),), notice_s=0.02))
+    assert any(version.incarnation for version in evidence.simulation.versions)
+    evidence.slot(4, Buffer("params", 0))[0] += 0.5
+    assert list(conservation.elastic_total_is_conserved(evidence)) == []

@@ -5,12 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from weft.fuzz.checks.equality import copies_are_versions, replicas_are_equal
+from weft.core.names import Buffer
+from weft.fuzz.checks.equality import copies_are_versions, replicas_are_equal, slot_is_alike
 from weft.fuzz.evidence import Evidence
 from weft.fuzz.run import run
 from weft.fuzz.scenario import draw
 from weft.fuzz.witness import Sighting, Version
-from weft.sim.faults import Faults
+from weft.sim.faults import Faults, Finish
 
 
 @pytest.fixture
@@ -43,4 +44,16 @@ def test_a_copy_that_no_server_ever_had_is_found(evidence: Evidence) -> None:
     assert list(copies_are_versions(evidence, period=2)) == []
     assert [v.what for v in copies_are_versions(evidence)] == [
         "worker 1 began step 3 with values of bucket 0 that no server ever had"
+    ]
+
+
+def test_workers_that_end_with_different_centres_are_named() -> None:
+    scenario = next(s for s in (draw(seed, ("easgd(period=2)",)) for seed in range(99)) if s.num_workers == 3)
+    evidence = run(replace(scenario, num_trained=2, faults=Faults((Finish(0, 4),))))
+    assert list(slot_is_alike(evidence, "centre")) == []
+    evidence.slot(0, Buffer("centre", 1))[2] += 1.0
+    assert list(slot_is_alike(evidence, "centre")) == []
+    evidence.slot(2, Buffer("centre", 1))[2] += 1.0
+    assert [v.what for v in slot_is_alike(evidence, "centre")] == [
+        f"workers 1 and 2 ended after {scenario.num_steps} steps with different values of 'centre' in bucket 1"
     ]

@@ -5,11 +5,11 @@ At the end of a run nothing is in flight. All replicas together, those of the de
 hold each applied gradient once and the ground of all workers, but for the messages that were lost with their sender.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-from weft.core.names import Buffer
+from weft.core.names import CENTRE, PARAMS, Buffer
 from weft.fuzz.evidence import Evidence, Violation
 from weft.fuzz.ledger import GROUND, Array
 from weft.sim.letter import CLOSED, OPEN
@@ -18,14 +18,20 @@ from weft.store.numpy import NumpyStore
 ROUNDING = 1e-7
 
 
-def total_is_conserved(evidence: Evidence, slot: str, in_flight: Mapping[str, float]) -> Iterator[Violation]:
+def total_is_conserved(
+    evidence: Evidence, slot: str, in_flight: Mapping[str, float], centre: Callable[[int], Array] | None = None
+) -> Iterator[Violation]:
     """A slot of all workers together holds what was there at first and what was applied.
 
-    `in_flight` says what a message of each kind adds to that total while nobody has it.
+    `in_flight` says what a message of each kind adds to that total while nobody has it; `centre(bucket)` counts as
+    one worker more.
     """
     applied = _applied(evidence)
     for bucket in evidence.world.trainable:
         held = _held(evidence, slot, bucket)
+        if centre is not None:
+            held += centre(bucket)
+            held[GROUND] -= 1.0
         for letter in evidence.simulation.letters:
             if letter.event.bucket == bucket and letter.fate in (OPEN, CLOSED) and letter.event.kind in in_flight:
                 held += in_flight[letter.event.kind] * letter.payload
@@ -48,6 +54,21 @@ def total_is_conserved_without_losses(evidence: Evidence, slot: str) -> Iterator
         yield from total_is_conserved(evidence, slot, {})
 
 
+def elastic_total_is_conserved(evidence: Evidence) -> Iterator[Violation]:
+    """Workers and their centre together, unless it went down with a server or, in step, a pull with a worker."""
+    servers = evidence.world.servers
+    if any(version.incarnation for version in evidence.simulation.versions) or (evidence.lost and not servers):
+        return
+    last = max(evidence.steps, key=lambda step: step.step).worker
+
+    def centre(bucket: int) -> Array:
+        if servers:
+            return evidence.slot(evidence.world.server_of(bucket), Buffer(PARAMS, bucket))
+        return evidence.slot(last, Buffer(CENTRE, bucket))
+
+    yield from total_is_conserved(evidence, PARAMS, {"answer": -1.0}, centre)
+
+
 def ground_is_kept(evidence: Evidence) -> Iterator[Violation]:
     """Weights of whatever is averaged add up to 1: the ground of every replica stays 1."""
     for sighting in evidence.sightings:
@@ -63,10 +84,8 @@ def ground_is_kept(evidence: Evidence) -> Iterator[Violation]:
 
 def _held(evidence: Evidence, slot: str, bucket: int) -> Array:
     total: Array = np.zeros(evidence.scenario.book.num_elements)
-    for node in evidence.simulation.nodes:
-        if node.program is not None:
-            assert isinstance(node.store, NumpyStore)
-            total += node.store.lend(Buffer(slot, bucket))
+    for worker in evidence.world.workers:
+        total += evidence.slot(worker, Buffer(slot, bucket))
     return total
 
 

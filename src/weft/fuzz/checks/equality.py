@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from weft.core.names import Buffer, NodeId
 from weft.fuzz.evidence import TOLERANCE, Evidence, Violation
 from weft.fuzz.witness import Sighting
 
@@ -21,6 +22,25 @@ def replicas_are_equal(evidence: Evidence, period: int = 1) -> Iterator[Violatio
                 4, f"workers {other.worker} and {sighting.worker} began step {sighting.step} with different parameters"
             )
             return
+
+
+def slot_is_alike(evidence: Evidence, slot: str) -> Iterator[Violation]:
+    """Workers whose scripts ended after the same number of steps hold the same in a slot."""
+    num_steps = {step.worker: step.step + 1 for step in evidence.steps}
+    first: dict[int, NodeId] = {}
+    for worker in evidence.world.workers:
+        if worker in evidence.lost:
+            continue
+        other = first.setdefault(num_steps[worker], worker)
+        for bucket in evidence.world.trainable:
+            mine, theirs = (evidence.slot(node, Buffer(slot, bucket)) for node in (worker, other))
+            if np.abs(mine - theirs).max() > TOLERANCE:
+                yield Violation(
+                    4,
+                    f"workers {other} and {worker} ended after {num_steps[worker]} steps with different values of "
+                    f"'{slot}' in bucket {bucket}",
+                )
+                return
 
 
 def copies_are_versions(evidence: Evidence, period: int = 1) -> Iterator[Violation]:
