@@ -1,0 +1,64 @@
+"""Nodes that may stand still or be gone: what comes due for one that stands still waits until it wakes."""
+
+from collections.abc import Callable
+from typing import Any
+
+from weft.core.events import Event, GradientReady
+from weft.core.names import GRADIENT, NodeId
+from weft.core.peer import Peer
+from weft.sim.letter import MortalNode
+from weft.sim.node import Node
+from weft.sim.program import Program, StepDone
+from weft.sim.simulation import Simulation
+from weft.store.store import Store
+
+
+class MortalSimulation(Simulation):
+    """A simulation of nodes each of which does what it does only while it can, by its own clock.
+
+    A gradient that is not finite is told with no samples, and so excluded everywhere by its weight.
+    """
+
+    nodes: list[MortalNode]  # type: ignore[assignment]
+
+    def _new_node(self, id: NodeId, peer: Peer, store: Store, program: Program | None) -> MortalNode:
+        process = id % self.world.num_workers
+        return MortalNode(id, peer, store, program, process, self.world.view)
+
+    def _is_able(self, node: Node, callback: Callable[..., None], *args: Any) -> bool:
+        assert isinstance(node, MortalNode)
+        if node.is_paused and not node.is_gone:
+            node.backlog.append((callback, args))
+        return not (node.is_gone or node.is_paused)
+
+    def _deliver_to(self, node: NodeId, event: Event) -> None:
+        if self._is_able(self.nodes[node], self._deliver_to, node, event):
+            self._deliver(self.nodes[node], event)
+
+    def _fire(self, node: Node, name: str, generation: int) -> None:
+        if self._is_able(node, self._fire, node, name, generation):
+            super()._fire(node, name, generation)
+
+    def _fill(self, node: Node, event: GradientReady, is_last: bool) -> None:
+        if self._is_able(node, self._fill, node, event, is_last):
+            super()._fill(node, event, is_last)
+
+    def _schedule_gradients(self, node: Node, samples: float) -> None:
+        assert isinstance(node, MortalNode)
+        if not node.store.is_finite(GRADIENT):
+            node.is_excluded = True
+        super()._schedule_gradients(node, 0.0 if node.is_excluded else samples)
+
+    def _finish_step(self, node: Node, request: StepDone) -> None:
+        if self._is_able(node, self._finish_step, node, request):
+            assert isinstance(node, MortalNode)
+            excluded, node.is_excluded = node.is_excluded, False
+            super()._finish_step(node, StepDone(0.0, None) if excluded else request)
+
+    def _due_ns(self, node: Node, at_s: float) -> int:
+        assert isinstance(node, MortalNode)
+        return node.due_ns(at_s)
+
+    def _is_stuck(self, node: Node) -> bool:
+        assert isinstance(node, MortalNode)
+        return not node.is_gone and super()._is_stuck(node)

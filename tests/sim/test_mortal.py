@@ -1,0 +1,42 @@
+"""Nodes do what they do only while they can, by their own clocks."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from faulty_worlds import LATER, events, peer, quiet, run, say_step
+from puppets import Puppet
+
+from weft.core.actions import Compute, Note, SetTimer
+from weft.core.events import Event, Received, Started, StepFinished, TimerFired
+from weft.core.recorder import Recording
+from weft.sim.faults import Pause, Skew
+
+
+def test_a_paused_process_goes_on_where_it_stood_and_hears_what_it_missed() -> None:
+    ran = run(say_step(1), *LATER, Pause(1, 0.15, 0.3))
+    assert peer(ran, 1).times(Received)[1:4] == [pytest.approx(0.45)] * 3
+    assert ran.nodes[1].step == 10
+
+
+def test_a_gradient_that_is_not_finite_is_told_with_no_samples() -> None:
+    def gradient(worker: int, step: int, w: Any) -> Any:
+        return np.full_like(w, np.inf) if (worker, step) == (1, 2) else w
+
+    ran = run(quiet, gradient=gradient)
+    samples = [event.samples for event in events(ran, 1, StepFinished)]  # type: ignore[union-attr]
+    assert samples == [1.0, 1.0, 0.0, *[1.0] * 7]
+
+
+def test_clocks_of_nodes_differ_and_timers_go_by_them() -> None:
+    def answer(peer: Puppet, event: Event) -> list[Any] | None:
+        if isinstance(event, Started):
+            return [SetTimer("tea", peer.now + 0.25), Compute(0)]
+        return [Note("tea", peer.now)] if isinstance(event, TimerFired) else None
+
+    ran = run(answer, Skew(1, offset_s=5.0, rate=0.5))
+    assert peer(ran, 0).times(TimerFired) == [pytest.approx(0.25)]
+    assert peer(ran, 1).times(TimerFired) == [pytest.approx(5.25)]
+    assert isinstance(ran.recorder, Recording)
+    fired = {node: now_ns for now_ns, node, event, _ in ran.recorder.entries if isinstance(event, TimerFired)}
+    assert fired[1] == pytest.approx(0.5e9)
