@@ -38,9 +38,10 @@ def run(
     num_steps: int = 10,
     gradient: Callable[[int, int, Any], Any] | None = None,
     news_s: float = 0.001,
+    in_step: bool = False,
 ) -> FaultySimulation:
     """A run of puppets whose steps take 0.1 s and whose messages take 0.01 s."""
-    strategy = Puppets(answer, num_servers)
+    strategy = Puppets(answer, num_servers, in_step=in_step)
     roles = strategy.roles(num_workers)
     hosts = tuple(range(sum(roles)))
     replicas = [ArrayReplica({"w": np.ones(1)}, weft.SGD(lr=0.1), None) for _ in hosts]

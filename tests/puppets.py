@@ -24,6 +24,11 @@ class Puppets(Strategy):
     num_servers: int = 0
     slot_names: tuple[str, ...] = ()
     named_rules: tuple[tuple[str, Rule], ...] = ()
+    in_step: bool = True
+
+    @property
+    def keeps_step(self) -> bool:
+        return self.in_step
 
     def roles(self, num_workers: int) -> Roles:
         return Roles(num_workers, self.num_servers)

@@ -27,6 +27,13 @@ def test_a_worker_that_has_ended_stays_for_a_while_and_leaves_unless_all_have_en
     assert [event.clock for event in events(ran, 1, Received)] == list(range(10))  # type: ignore[union-attr]
 
 
+def test_where_workers_keep_step_one_that_has_ended_stays_until_the_others_have_made_its_last_step() -> None:
+    ran = run(say_step(1), *LATER, num_workers=2, num_steps=10, in_step=True)
+    last_steps = [now for now, event in peer(ran, 1)._seen if event == StepFinished(9, 1.0, None)]
+    assert last_steps[0] > 1.0 + LINGER_S + LATENCY_S
+    assert all(view.since_ns >= round(last_steps[0] * 1e9) for view in ran.arbiter.views[1:])
+
+
 def test_a_partition_holds_messages_and_news_up_until_it_heals() -> None:
     ran = run(say_step(1), *LATER, Partition((1,), 0.15, 0.3))
     clocks = [event.clock for event in events(ran, 1, Received)]  # type: ignore[union-attr]

@@ -7,6 +7,7 @@ from puppets import Puppets
 from weft.core.events import Received, Returned, Started
 from weft.core.names import Bucket
 from weft.sim.letter import OPEN, Letter, MortalNode
+from weft.sim.node import ENDED, IN_STEP, RUNNING
 from weft.store.ghost import GhostStore
 
 
@@ -26,3 +27,13 @@ def test_a_node_lives_by_its_own_clock() -> None:
     wrong.handle(Started(3), 1.5)
     assert wrong.peer.now == 13.0
     assert wrong.due_ns(13.0) == pytest.approx(1.5e9)
+
+
+def test_a_node_has_begun_a_step_when_its_script_was_let_go_or_has_ended() -> None:
+    worker = node()
+    worker.step, worker.user = 4, IN_STEP
+    assert [worker.has_begun(step) for step in (3, 4)] == [True, False]
+    worker.user = RUNNING
+    assert [worker.has_begun(step) for step in (4, 5)] == [True, False]
+    worker.user = ENDED
+    assert worker.has_begun(9)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from weft.core.actions import Reduce
+from weft.core.actions import Compute, Reduce
 from weft.core.events import MembersChanged, Started
 from weft.core.names import NodeId
 from weft.core.recorder import TraceHash, node_rng
@@ -46,6 +46,8 @@ class FaultySimulation(DeliverySimulation):
         super().__init__(strategy, world, stores, programs, network, compute, reports, faults.news_s, seed, recorder)
         self.faults = faults
         self._strategy = strategy
+        self._ahead: list[MortalNode] = []
+        """Workers that have ended, but stay until the others have made their last step."""
         self._new_store = new_store
         self._seed = seed
         self._dead: set[NodeId] = set()
@@ -191,6 +193,7 @@ class FaultySimulation(DeliverySimulation):
         view = self._decide(leaving, reason)
         for node in moved:
             self._move(node.id, process, view)
+        self._let_leave()
 
     def _move(self, id: NodeId, process: NodeId, view: View) -> None:
         world = replace(self.world, view=view.number)
@@ -212,6 +215,19 @@ class FaultySimulation(DeliverySimulation):
         self.kernel.at(self.kernel.now_ns + to_ns(self.faults.linger_s), self._take_leave, (node,))
 
     def _take_leave(self, node: MortalNode) -> None:
-        if any(other.user is not ENDED for other in self.nodes if other.program is not None and not other.is_gone):
+        """Others go on: it leaves, unless they may need what only it has, its last step being ahead of theirs."""
+        others = [self.nodes[id] for id in self.arbiter.view.members if id < self.world.num_workers]
+        if self._strategy.keeps_step and not all(other.has_begun(node.step) for other in others):
+            self._ahead.append(node)
+        elif any(other.user is not ENDED for other in others):
             node.is_leaving = True
             self._leave_if_done(node)
+
+    def _start_compute(self, node: Node, action: Compute) -> None:
+        super()._start_compute(node, action)
+        self._let_leave()
+
+    def _let_leave(self) -> None:
+        ahead, self._ahead = self._ahead, []
+        for node in ahead:
+            self.kernel.at(self.kernel.now_ns, self._take_leave, (node,))

@@ -7,7 +7,7 @@ from weft.core.events import Event, Received, Returned
 from weft.core.names import NodeId
 from weft.core.peer import Peer
 from weft.sim.kernel import to_ns
-from weft.sim.node import Node
+from weft.sim.node import ENDED, IN_STEP, Node
 from weft.sim.program import Program
 from weft.store.store import Payload, Store
 
@@ -91,6 +91,10 @@ class MortalNode(Node):
 
     def _handle_by_own_clock(self, event: Event, now_s: float) -> Any:
         return self.peer.handle(event, self.offset_s + self.rate * now_s)
+
+    def has_begun(self, step: int) -> bool:
+        """The peer has let the script begin this step, or the script has ended."""
+        return self.user is ENDED or self.step + (self.user is not IN_STEP) > step
 
     def due_ns(self, at_s: float) -> int:
         """A time of its own clock in that of the simulator."""

@@ -12,6 +12,7 @@ from weft.fuzz.run import run
 from weft.fuzz.scenario import draw
 from weft.fuzz.witness import Sighting, Version
 from weft.sim.faults import Faults, Finish
+from weft.sim.node import RUNNING
 
 
 @pytest.fixture
@@ -33,6 +34,17 @@ def test_workers_that_begin_a_step_with_different_parameters_are_named(evidence:
     see(evidence, 1, 3, 2.0)
     assert list(replicas_are_equal(evidence, period=2)) == []
     assert [v.what for v in replicas_are_equal(evidence)] == ["workers 0 and 1 began step 3 with different parameters"]
+
+
+def test_what_a_lost_worker_began_last_over_a_lowered_reduction_is_its_own(evidence: Evidence) -> None:
+    for worker, step, value in ((0, 2, 1.0), (1, 2, 1.0), (0, 3, 1.0), (1, 3, 2.0)):
+        see(evidence, worker, step, value)
+    evidence.simulation.nodes[1].user = RUNNING
+    assert len(list(replicas_are_equal(evidence))) == 1
+    over_a_ring = replace(evidence, scenario=replace(evidence.scenario, collective="ring"))
+    assert list(replicas_are_equal(over_a_ring)) == []
+    see(over_a_ring, 1, 4, 2.0)
+    assert len(list(replicas_are_equal(over_a_ring))) == 1
 
 
 def test_a_copy_that_no_server_ever_had_is_found(evidence: Evidence) -> None:

@@ -10,10 +10,16 @@ from weft.fuzz.witness import Sighting
 
 
 def replicas_are_equal(evidence: Evidence, period: int = 1) -> Iterator[Violation]:
-    """Members that begin the same step, every `period` of them, hold the same."""
+    """Members that begin the same step, every `period` of them, hold the same.
+
+    A lost worker may have been the only one in whom a lowered reduction had ended: what it began last is its own.
+    """
     first: dict[int, Sighting] = {}
-    for sighting in evidence.sightings:
-        if sighting.step % period or evidence.is_out(sighting.worker, sighting.at_ns):
+    seen = [sighting for sighting in evidence.sightings if sighting.step % period == 0]
+    is_lowered = evidence.scenario.collective is not None
+    last = {sighting.worker: sighting for sighting in seen if is_lowered and sighting.worker in evidence.lost}
+    for sighting in seen:
+        if last.get(sighting.worker) is sighting or evidence.is_out(sighting.worker, sighting.at_ns):
             continue
         other = first.setdefault(sighting.step, sighting)
         pairs = [(sighting.params[bucket], other.params[bucket]) for bucket in evidence.world.trainable]
