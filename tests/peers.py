@@ -9,7 +9,7 @@ import pytest
 
 from weft.core.actions import Action
 from weft.core.errors import UnexpectedMessage
-from weft.core.events import Data, Event, Received, Returned
+from weft.core.events import Data, Event, MembersChanged, Received, Returned
 from weft.core.names import GRADIENT, INBOX, PARAMS, Bucket, Buffer
 from weft.core.strategy import Strategy
 from weft.core.world import World
@@ -47,8 +47,18 @@ def bodiless(source: int, kind: str, clock: int = 0, bucket: int = 0) -> Receive
     return Received(source, kind, clock, bucket, None, 1.0, None)
 
 
-def returned(target: int, kind: str, clock: int = 0, bucket: int = 0, weight: float = 1.0) -> Returned:
-    return Returned(target, kind, clock, bucket, Buffer(INBOX, bucket), weight)
+def word(source: int, kind: str, clock: int, **data: object) -> Received:
+    """A message that only says something."""
+    return Received(source, kind, clock, 0, None, 1.0, data or None)
+
+
+def returned(target: int, kind: str, clock: int = 0, bucket: int = 0, weight: float = 1.0, view: int = 0) -> Returned:
+    return Returned(target, kind, clock, bucket, Buffer(INBOX, bucket), weight, None, view)
+
+
+def members(*workers: int, view: int = 1) -> MembersChanged:
+    """Only these are left."""
+    return MembersChanged(view, workers, "lost")
 
 
 def refusal(peer: Any, event: Event) -> str:

@@ -63,7 +63,7 @@ def fits(topology: Topology, num_workers: int) -> bool:
 
 
 @st.composite
-def places(draw: st.DrawFn) -> tuple[Topology, int]:
-    """A topology and a number of workers, 1 to 16, that fit each other."""
-    num_workers = draw(st.integers(1, 16))
+def places(draw: st.DrawFn, most: int = 16) -> tuple[Topology, int]:
+    """A topology and a number of workers, 1 to `most`, that fit each other."""
+    num_workers = draw(st.integers(1, most))
     return draw(st.sampled_from([topology for topology in TOPOLOGIES if fits(topology, num_workers)])), num_workers

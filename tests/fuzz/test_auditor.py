@@ -8,7 +8,7 @@ from weft.fuzz.evidence import Violation
 from weft.fuzz.run import run
 from weft.fuzz.scenario import draw
 
-CLEAN = ("async_gossip",)
+CLEAN = ("async_gossip", "gossip", "gossip_grad", "neighbours", "push_sum")
 
 
 def test_every_promise_is_of_a_registered_strategy() -> None:
@@ -21,7 +21,7 @@ def test_a_clean_strategy_is_found_clean(name: str) -> None:
 
 
 def test_after_an_error_the_promises_of_the_strategy_are_not_judged() -> None:
-    evidence = run(draw(0, CLEAN))
+    evidence = run(draw(0, CLEAN[:1]))
     evidence.error = KeyError("oops")
     evidence.sightings[1].params[0][:] = 7.0
     assert audit(evidence) == [Violation(1, "KeyError: 'oops'")]

@@ -19,6 +19,11 @@ def test_every_step_of_every_worker_has_a_place_of_its_own() -> None:
     assert [BOOK.contribution(BOOK.place(*step)) for step in steps] == steps
 
 
+def test_a_place_has_a_name() -> None:
+    book = Book(num_workers=3, num_steps=4)
+    assert [book.name(place) for place in (GROUND, book.place(2, 1))] == ["the ground", "step 1 of worker 2"]
+
+
 def test_a_gradient_is_the_unit_vector_of_its_step_in_every_trained_bucket() -> None:
     replica = LedgerReplica(BOOK)
     script = program(1, replica)

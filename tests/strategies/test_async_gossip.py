@@ -1,13 +1,31 @@
 """Asynchronous decentralized SGD: facts to commands."""
 
-from peers import G0, G1, IN0, IN1, ONE, P0, P1, TWO, bodiless, is_plain, peer_of, received, refusal, returned, tell
+import pytest
+from peers import (
+    G0,
+    G1,
+    IN0,
+    IN1,
+    ONE,
+    P0,
+    P1,
+    TWO,
+    bodiless,
+    is_plain,
+    members,
+    peer_of,
+    received,
+    refusal,
+    returned,
+    tell,
+)
 
 from weft.core.actions import Apply, Combine, Compute, Note, Send
 from weft.core.events import Started, StepFinished
 from weft.core.names import Buffer, Carries, Result, Role, Slot
 from weft.core.world import World
 from weft.strategies import AsyncGossip
-from weft.topologies import Ring
+from weft.topologies import Complete, Ring
 
 PAIR = AsyncGossip(Ring())
 D0 = Buffer("async_gossip.delta", 0)
@@ -75,10 +93,44 @@ def test_a_lost_offer_changes_nothing_and_the_next_may_be_made() -> None:
     assert Send(1, "offer", 2, 0, P0) in tell(peer, StepFinished(1, 1.0, None))
 
 
-def test_a_lost_answer_is_taken_back() -> None:
+def test_an_answer_whose_channel_broke_is_sent_again() -> None:
     peer = peer_of(PAIR, me=1, num_workers=2)
     tell(peer, received(0, "offer", 1))
+    assert tell(peer, returned(0, "answer", 1)) == [Send(0, "answer", 1, 0, IN0)]
+
+
+def test_an_answer_that_a_change_of_members_overtook_is_taken_back() -> None:
+    peer = peer_of(PAIR, me=1, num_workers=3)
+    tell(peer, received(0, "offer", 1), members(0, 1))
     assert tell(peer, returned(0, "answer", 1)) == [Combine(P0, 1.0, IN0, -1.0)]
+
+
+@pytest.mark.parametrize("gone", [1, 2])
+def test_a_change_of_members_ends_an_open_offer(gone: int) -> None:
+    """Either the partner has left, or it was not asked, or its answer went back to it."""
+    peer = peer_of(AsyncGossip(Complete()), num_workers=3, buckets=TWO)
+    partner = tell(peer, StepFinished(0, 1.0, None))[2].to
+    assert tell(peer, members(0, 3 - gone)) == []
+    assert tell(peer, returned(partner, "offer", 1)) == []
+    assert peer.unanswered == 0
+    assert Send(3 - gone, "offer", 2, 0, P0) in tell(peer, StepFinished(1, 1.0, None))
+
+
+def test_partners_are_drawn_among_those_who_are_left() -> None:
+    peer = peer_of(PAIR, me=2, num_workers=5)
+    tell(peer, members(0, 2, 3, 4), members(0, 2, 4, view=2))
+    partners = set()
+    for step in range(20):
+        offer = tell(peer, StepFinished(step, 1.0, None))[1]
+        partners.add(offer.to)
+        tell(peer, received(offer.to, "answer", offer.clock))
+    assert partners == {0, 4}
+
+
+def test_the_last_worker_goes_on_alone() -> None:
+    peer = peer_of(PAIR, num_workers=2)
+    tell(peer, StepFinished(0, 1.0, None), members(0))
+    assert tell(peer, StepFinished(1, 1.0, None)) == [Apply(G0, P0), Compute(2)]
 
 
 def test_one_worker_alone_has_nobody_to_offer_to() -> None:

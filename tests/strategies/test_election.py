@@ -1,15 +1,17 @@
 """Election of the best replica, as one worker of FAST sees it."""
 
 import pytest
-from peers import IN0, IN1, P0, P1, TWO, is_plain, peer_of, received, refusal, tell
+from peers import IN0, IN1, P0, P1, TWO, is_plain, members, peer_of, received, refusal, tell
 
 from weft.core.actions import Combine, Compute, Note, Send
 from weft.core.errors import ConfigError
-from weft.core.events import EpochFinished, Received, StepFinished
+from weft.core.events import EpochFinished, Received, Returned, StepFinished
+from weft.core.names import Buffer
 from weft.strategies import Neighbours
 
 INFINITE = float("inf")
 ELECTED = Note("elected", 1.0)
+BEST = Buffer("election.best", 0)
 
 
 def voter(me: int = 0, elect: int = 1, score: str = "loss", num_workers: int = 3) -> object:
@@ -83,9 +85,14 @@ def test_the_others_restart_from_the_winners_parameters() -> None:
     peer = voter()
     assert tell(peer, EpochFinished(0, {}), score(1, 1.0), score(2, 2.0)) == []
     assert peer.waiting_for() == "the best replica of epoch 0 (2 buckets to go)"
-    assert tell(peer, received(1, "best", 0)) == [Combine(P0, 0.0, IN0)]
+    assert tell(peer, received(1, "best", 0)) == [Combine(BEST, 0.0, IN0)]
     assert peer.holds_user
-    assert tell(peer, received(1, "best", 0, bucket=1)) == [Combine(P1, 0.0, IN1), ELECTED, Compute(4)]
+    assert tell(peer, received(1, "best", 0, bucket=1)) == [
+        Combine(P0, 0.0, BEST),
+        Combine(P1, 0.0, IN1),
+        ELECTED,
+        Compute(4),
+    ]
     assert not peer.holds_user
 
 
@@ -106,7 +113,7 @@ def test_the_winners_parameters_may_overtake_another_workers_score() -> None:
     tell(peer, EpochFinished(0, {}), score(1, 1.0), received(1, "best", 0))
     assert peer.waiting_for() == "the best replica of epoch 0 (1 buckets to go)"
     assert tell(peer, score(2, 2.0)) == []
-    assert tell(peer, received(1, "best", 0, bucket=1)) == [Combine(P1, 0.0, IN1), ELECTED, Compute(4)]
+    assert tell(peer, received(1, "best", 0, bucket=1))[-2:] == [ELECTED, Compute(4)]
 
 
 def test_a_score_that_comes_after_the_election_is_ignored() -> None:
@@ -135,13 +142,92 @@ def test_a_best_replica_that_nobody_awaits_is_refused() -> None:
     assert refusal(peer, received(1, "best", 0)) == expected.format(0, 0, 0)
 
 
+def test_a_best_replica_that_comes_again_is_ignored() -> None:
+    peer = voter()
+    whole = [received(1, "best", 0), received(1, "best", 0, bucket=1)]
+    tell(peer, EpochFinished(0, {}), score(1, 1.0), *whole)
+    assert tell(peer, received(2, "best", 0)) == []
+
+
+def test_those_who_stay_decide_without_the_score_of_one_who_has_left() -> None:
+    peer = voter()
+    assert tell(peer, EpochFinished(0, {}), score(1, 2.0)) == []
+    assert tell(peer, members(0, 1)) == [
+        Send(1, "best", 0, 0, P0),
+        Send(1, "best", 0, 1, P1),
+        ELECTED,
+        Compute(4),
+    ]
+
+
+def test_if_the_winner_leaves_the_best_of_the_others_is_asked_for_what_it_holds() -> None:
+    peer = voter()
+    tell(peer, EpochFinished(0, {}), score(1, 1.25), score(2, 1.0), received(2, "best", 0))
+    assert tell(peer, members(0, 1)) == [Send(1, "want", 0, 0)]
+    assert peer.waiting_for() == "the best replica of epoch 0 (2 buckets to go)"
+    tell(peer, received(1, "best", 0))
+    assert tell(peer, received(1, "best", 0, bucket=1))[-2:] == [ELECTED, Compute(4)]
+
+
+def test_half_of_a_replica_whose_sender_has_left_is_never_taken() -> None:
+    peer = voter()
+    tell(peer, EpochFinished(0, {}), score(1, 2.0), score(2, 1.0))
+    assert tell(peer, received(2, "best", 0)) == [Combine(BEST, 0.0, IN0)]
+    assert tell(peer, members(0, 1))[0] == Send(1, "best", 0, 0, P0)
+
+
+def test_a_score_that_comes_after_the_change_decides_and_asks_as_well() -> None:
+    peer = voter()
+    assert tell(peer, EpochFinished(0, {}), members(0, 1)) == []
+    assert peer.waiting_for() == "the score of epoch 0 from worker 1"
+    assert tell(peer, score(1, 1.0)) == [Send(1, "want", 0, 0)]
+
+
+def test_who_has_ended_the_election_sends_what_it_holds_to_who_asks() -> None:
+    peer = voter()
+    whole = [received(2, "best", 0), received(2, "best", 0, bucket=1)]
+    tell(peer, EpochFinished(0, {}), score(1, 2.0), score(2, 1.0), *whole, members(0, 1))
+    asked = Received(1, "want", 0, 0, None, 1.0, None)
+    assert tell(peer, asked) == [Send(1, "best", 0, 0, P0), Send(1, "best", 0, 1, P1)]
+
+
+def test_who_is_asked_before_it_has_decided_sends_to_all_when_it_has() -> None:
+    peer = voter(num_workers=4)
+    tell(peer, EpochFinished(0, {}), score(1, 2.0), members(0, 1, 2))
+    assert tell(peer, Received(1, "want", 0, 0, None, 1.0, None)) == []
+    assert tell(peer, score(2, 2.0))[:4] == [Send(to, "best", 0, b, p) for to in (1, 2) for b, p in ((0, P0), (1, P1))]
+
+
+def test_a_winner_who_stays_is_still_awaited_after_a_change() -> None:
+    peer = voter()
+    tell(peer, EpochFinished(0, {}), score(1, 1.0), score(2, 2.0), received(1, "best", 0))
+    assert tell(peer, members(0, 1)) == []
+    assert tell(peer, received(1, "best", 0, bucket=1))[-2:] == [ELECTED, Compute(4)]
+
+
+def test_scores_that_did_not_arrive_before_a_change_are_told_again_to_those_who_stay() -> None:
+    peer = voter()
+    tell(peer, EpochFinished(0, {}), members(0, 1))
+    data = {"badness": 1.5}
+    assert tell(peer, Returned(1, "score", 0, 0, None, 1.0, data, 0)) == [Send(1, "score", 0, 0, data=data)]
+    assert tell(peer, Returned(2, "score", 0, 0, None, 1.0, data, 0)) == []
+
+
+def test_the_last_worker_elects_itself() -> None:
+    peer = voter()
+    tell(peer, EpochFinished(0, {}))
+    assert tell(peer, members(0)) == [ELECTED, Compute(4)]
+
+
 def test_the_snapshot_is_plain() -> None:
     peer = voter()
     tell(peer, EpochFinished(0, {}), score(1, 1.0), received(1, "best", 0))
     assert peer.snapshot()["election"] == {
         "losses": [],
         "scores": {"0": {"0": 1.5, "1": 1.0}},
+        "winner": 1,
         "missing": [1],
+        "asks": False,
         "clock": 0,
         "closed": -1,
     }

@@ -1,7 +1,26 @@
 """Decentralized parallel SGD: facts to commands."""
 
 import pytest
-from peers import G0, G1, IN0, IN1, ONE, P0, P1, TWO, WITH_STATE, bodiless, is_plain, peer_of, received, refusal, tell
+from peers import (
+    G0,
+    G1,
+    IN0,
+    IN1,
+    ONE,
+    P0,
+    P1,
+    TWO,
+    WITH_STATE,
+    bodiless,
+    is_plain,
+    members,
+    peer_of,
+    received,
+    refusal,
+    returned,
+    tell,
+    word,
+)
 
 from weft.core.actions import Apply, Combine, Compute, Send
 from weft.core.errors import ConfigError
@@ -9,7 +28,8 @@ from weft.core.events import Started, StepFinished
 from weft.core.names import Buffer, Carries, Result, Role, Slot
 from weft.core.world import World
 from weft.strategies import Gossip
-from weft.topologies import Complete, Exponential, Ring, Star
+from weft.strategies.rounds import CROSSING
+from weft.topologies import Complete, Exponential, Ring, Star, Torus
 
 RING = Gossip(Ring())
 STEP_FIRST = Gossip(Ring(), order="step_first")
@@ -130,6 +150,103 @@ def test_only_trained_buckets_are_mixed() -> None:
     assert actions == [Combine(mix(0), 0.0, P0, 0.5), Send(1, "mix", 0, 0, P0, 1.0), Compute(0)]
 
 
+def test_a_round_that_lacks_only_the_departed_is_mixed_when_they_leave() -> None:
+    peer = peer_of(RING, num_workers=4)
+    tell(peer, Started(0), received(1, "mix", 0), StepFinished(0, 1.0, None))
+    assert tell(peer, members(0, 1, 2)) == [
+        Combine(mix(0), 1.0, P0, THIRD),
+        Combine(P0, 0.0, mix(0)),
+        Apply(G0, P0),
+        Compute(1),
+    ]
+
+
+def test_parameters_of_the_departed_that_came_in_time_are_mixed() -> None:
+    peer = peer_of(RING, num_workers=4)
+    tell(peer, Started(0), received(1, "mix", 0), received(3, "mix", 0), members(0, 1, 2))
+    assert tell(peer, StepFinished(0, 1.0, None))[0] == Combine(P0, 0.0, mix(0))
+
+
+def test_parameters_that_did_not_arrive_before_a_change_are_sent_again_to_those_who_stay() -> None:
+    peer = peer_of(RING, num_workers=4)
+    tell(peer, Started(0), members(0, 1, 2))
+    assert tell(peer, returned(1, "mix", 0)) == [Send(1, "mix", 0, 0, IN0)]
+    assert tell(peer, returned(3, "mix", 0)) == []
+    assert tell(peer, returned(1, "mix", 0, view=1)) == [Send(1, "mix", 0, 0, IN0)]
+
+
+def test_the_next_round_waits_for_its_graph_while_its_gradient_is_computed() -> None:
+    peer = peer_of(RING, num_workers=4)
+    tell(peer, Started(0), received(1, "mix", 0), received(3, "mix", 0))
+    assert tell(peer, members(0, 2, 3)) == []
+    assert tell(peer, StepFinished(0, 1.0, None))[-2:] == [Apply(G0, P0), Compute(1)]
+    for source in (2, 3):
+        tell(peer, word(source, "clock", 1, view=0))
+    assert tell(peer, StepFinished(1, 1.0, None)) == []
+    assert peer.waiting_for() == "word from worker 2, 3 that the rounds before 1, over the old graph, are over"
+    tell(peer, bodiless(2, "ready", 1))
+    assert tell(peer, bodiless(3, "ready", 1)) == [
+        Send(2, "go", 1, 0),
+        Send(3, "go", 1, 0),
+        Combine(mix(1), 0.0, P0, pytest.approx(THIRD)),
+        Send(2, "mix", 1, 0, P0, 1.0),
+        Send(3, "mix", 1, 0, P0, 1.0),
+    ]
+    assert peer.waiting_for() == "the parameters of step 1 from worker 2, 3"
+
+
+def test_step_first_offers_over_the_new_graph_as_soon_as_it_holds() -> None:
+    peer = peer_of(STEP_FIRST, me=1, num_workers=4)
+    tell(peer, Started(0), members(0, 1, 3), word(0, "until", 0, view=0))
+    assert tell(peer, StepFinished(0, 8.0, None)) == [Apply(G0, P0)]
+    assert tell(peer, bodiless(0, "go", 0)) == [
+        Combine(mix(0), 0.0, P0, pytest.approx(THIRD)),
+        Send(0, "mix", 0, 0, P0, 8.0),
+        Send(3, "mix", 0, 0, P0, 8.0),
+    ]
+
+
+def test_what_the_departed_sent_for_a_round_of_the_new_graph_is_forgotten() -> None:
+    peer = peer_of(RING, me=1, num_workers=4)
+    tell(peer, Started(0), *(received(source, "mix", 0) for source in (0, 2)), received(2, "mix", 1))
+    tell(peer, members(0, 1, 3), StepFinished(0, 1.0, None), word(0, "until", 1, view=0))
+    assert tell(peer, bodiless(0, "go", 1))[0] == Combine(mix(1), 0.0, P0, pytest.approx(THIRD))
+    assert tell(peer, received(3, "mix", 1)) == [Combine(mix(1), 1.0, IN0, THIRD)]
+
+
+def test_an_early_round_of_the_new_graph_may_come_before_the_word_that_it_holds() -> None:
+    peer = peer_of(STEP_FIRST, me=1, num_workers=4)
+    tell(peer, Started(0), members(0, 1, 3), word(0, "until", 0, view=0))
+    assert tell(peer, received(3, "mix", 0)) == [Combine(mix(0), 0.0, IN0, THIRD)]
+
+
+def test_by_samples_the_mean_is_over_those_who_are_left() -> None:
+    peer = peer_of(COMPLETE, num_workers=3)
+    tell(peer, StepFinished(0, 6.0, None), received(1, "mix", 0, weight=2.0))
+    assert tell(peer, members(0, 1)) == [Combine(P0, 0.0, mix(0), 1 / 8), Compute(1)]
+
+
+def test_weights_that_do_not_fit_a_graph_with_closed_holes_give_way_to_others() -> None:
+    peer = peer_of(Gossip(Torus(2, 4), weights="uniform"), num_workers=8)
+    tell(peer, members(*range(7)), *(word(source, "clock", 0, view=0) for source in range(1, 7)))
+    tell(peer, *(bodiless(source, "ready", 0) for source in range(1, 7)))
+    row = peer._row(1, 0)
+    assert sum(row.values()) == pytest.approx(1.0)
+    assert len(set(row.values())) > 1
+
+
+def test_the_last_worker_goes_on_alone() -> None:
+    peer = peer_of(RING, num_workers=2)
+    tell(peer, Started(0), StepFinished(0, 1.0, None))
+    assert tell(peer, members(0)) == [
+        Combine(mix(0), 1.0, P0, 0.5),
+        Combine(P0, 0.0, mix(0)),
+        Apply(G0, P0),
+        Combine(mix(1), 0.0, P0, 1.0),
+        Compute(1),
+    ]
+
+
 def test_other_messages_are_refused() -> None:
     expected = "worker 0 received '{}' (clock 0, bucket 0) from worker 1, which GossipPeer does not expect now."
     assert refusal(peer_of(RING), received(1, "news")) == expected.format("news")
@@ -160,5 +277,5 @@ def test_weights_that_bias_the_mean_are_refused_before_anything_starts() -> None
 def test_it_declares_one_sum_for_each_step_that_may_be_under_way() -> None:
     world = World(RING.roles(4), ONE, RING.graph(4))
     assert RING.slots(Role.WORKER, world) == (Slot("mix.0"), Slot("mix.1"))
-    assert RING.kinds() == {"mix": Carries.STATE}
+    assert RING.kinds() == {"mix": Carries.STATE, **CROSSING}
     assert RING.result is Result.MEAN

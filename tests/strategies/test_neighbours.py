@@ -1,7 +1,25 @@
 """FAST's exchange of gradients with neighbours: facts to commands."""
 
 import pytest
-from peers import G0, IN0, IN1, ONE, P0, P1, TWO, WITH_STATE, bodiless, is_plain, peer_of, received, refusal, tell
+from peers import (
+    G0,
+    IN0,
+    IN1,
+    ONE,
+    P0,
+    P1,
+    TWO,
+    WITH_STATE,
+    bodiless,
+    is_plain,
+    members,
+    peer_of,
+    received,
+    refusal,
+    returned,
+    tell,
+    word,
+)
 
 from weft.core.actions import Apply, Combine, Compute, Note, Send
 from weft.core.errors import ConfigError
@@ -9,6 +27,7 @@ from weft.core.events import EpochFinished, Started, StepFinished
 from weft.core.names import Buffer, Carries, Result, Role, Slot
 from weft.core.world import World
 from weft.strategies import Neighbours
+from weft.strategies.rounds import CROSSING
 from weft.topologies import Complete, Exponential, Ring, Torus
 
 ALL = Neighbours(Ring())
@@ -36,7 +55,7 @@ def test_wait_all_sends_its_gradient_to_its_neighbours_and_waits_for_theirs() ->
         Send(3, "gradient", 0, 0, G0, 6.0),
         Combine(sum_of(0), 0.0, G0, 6.0),
     ]
-    assert peer.waiting_for() == "the gradients of step 0 from its neighbours (workers 1, 3)"
+    assert peer.waiting_for() == "the gradients of step 0 from worker 1, 3"
 
 
 def test_wait_all_applies_the_mean_by_samples_when_all_are_in() -> None:
@@ -123,6 +142,51 @@ def test_wait_any_counts_the_gradients_of_one_step_of_a_dynamic_graph() -> None:
     assert tell(peer, news(7, 0, 4.0))[-1] == Apply(IN0, P0, scale=1 / 2)
 
 
+def test_wait_all_applies_without_those_who_have_left() -> None:
+    peer = peer_of(Neighbours(Ring(), scale="sum"), num_workers=3)
+    tell(peer, StepFinished(0, 6.0, None), news(1, 0, 2.0))
+    assert tell(peer, members(0, 1)) == [Combine(sum_of(0), 1 / 8), Apply(sum_of(0), P0, scale=2.0), Compute(1)]
+
+
+def test_wait_all_counts_a_gradient_of_the_departed_that_came_in_time() -> None:
+    peer = peer_of(ALL, num_workers=3)
+    tell(peer, StepFinished(0, 6.0, None), news(2, 0, 2.0), members(0, 1))
+    assert peer.waiting_for() == "the gradients of step 0 from worker 1"
+    assert tell(peer, news(1, 0, 2.0))[1:] == [Combine(sum_of(0), 1 / 10), Apply(sum_of(0), P0), Compute(1)]
+
+
+def test_wait_all_tells_over_the_new_graph_as_soon_as_it_holds() -> None:
+    peer = peer_of(ALL, me=1, num_workers=4)
+    tell(peer, members(0, 1, 3), word(0, "until", 0, view=0))
+    assert tell(peer, StepFinished(0, 6.0, None)) == []
+    assert peer.waiting_for() == "word from worker 0 that the rounds before 0, over the old graph, are over"
+    assert tell(peer, word(0, "go", 0)) == [
+        Send(0, "gradient", 0, 0, G0, 6.0),
+        Send(3, "gradient", 0, 0, G0, 6.0),
+        Combine(sum_of(0), 0.0, G0, 6.0),
+    ]
+
+
+def test_wait_any_goes_on_with_those_who_are_left() -> None:
+    peer = peer_of(Neighbours(Complete(), wait="any"), num_workers=3)
+    tell(peer, StepFinished(0, 6.0, None), news(2, 0, 2.0))
+    assert tell(peer, members(0, 1)) == []
+    assert tell(peer, StepFinished(1, 6.0, None)) == [
+        Send(1, "gradient", 1, 0, G0, 6.0),
+        Apply(G0, P0, scale=1 / 2),
+        Compute(2),
+    ]
+
+
+@pytest.mark.parametrize("recipe", [ALL, ANY])
+def test_a_gradient_that_did_not_arrive_before_a_change_is_sent_again_to_those_who_stay(recipe: Neighbours) -> None:
+    peer = peer_of(recipe, num_workers=3)
+    tell(peer, StepFinished(0, 6.0, None), members(0, 1))
+    assert tell(peer, returned(1, "gradient", 0, weight=6.0)) == [Send(1, "gradient", 0, 0, IN0, 6.0)]
+    assert tell(peer, returned(2, "gradient", 0, weight=6.0)) == []
+    assert tell(peer, returned(1, "clock", 0)) == []
+
+
 def test_state_is_the_workers_own() -> None:
     peer = peer_of(ANY, num_workers=2, buckets=WITH_STATE)
     assert tell(peer, StepFinished(0, 1.0, None)) == [
@@ -187,15 +251,18 @@ def test_what_it_does_not_know_is_refused(given: dict[str, object], message: str
     assert str(caught.value) == message
 
 
-def test_only_waiting_for_all_needs_memory() -> None:
+def test_waiting_for_all_and_elections_need_memory() -> None:
     world = World(ALL.roles(4), ONE, ALL.graph(4))
-    assert ALL.slots(Role.WORKER, world) == (Slot("neighbours.sum.0"), Slot("neighbours.sum.1"))
-    assert ANY.slots(Role.WORKER, world) == ()
+    sums, best = (Slot("neighbours.sum.0"), Slot("neighbours.sum.1")), (Slot("election.best"),)
+    assert ALL.slots(Role.WORKER, world) == (*sums, *best)
+    assert ANY.slots(Role.WORKER, world) == best
+    assert Neighbours(Ring(), elect=None).slots(Role.WORKER, world) == sums
 
 
 def test_scores_are_wanted_only_for_elections() -> None:
     assert Neighbours().topology == Torus()
     assert Neighbours().scored
     assert not Neighbours(elect=None).scored
-    assert Neighbours().kinds() == {"gradient": Carries.GRADIENT, "score": Carries.NOTHING, "best": Carries.STATE}
+    kinds = {"gradient": Carries.GRADIENT, "score": Carries.NOTHING, "best": Carries.STATE, "want": Carries.NOTHING}
+    assert Neighbours().kinds() == {**kinds, **CROSSING}
     assert Neighbours().result is Result.MEAN

@@ -1,13 +1,31 @@
 """Stochastic gradient push: facts to commands."""
 
-from peers import G0, IN0, IN1, ONE, P0, P1, TWO, WITH_STATE, bodiless, is_plain, peer_of, received, refusal, tell
-from peers import returned as returned_message
+from peers import (
+    G0,
+    IN0,
+    IN1,
+    ONE,
+    P0,
+    P1,
+    TWO,
+    WITH_STATE,
+    bodiless,
+    is_plain,
+    members,
+    peer_of,
+    received,
+    refusal,
+    returned,
+    tell,
+    word,
+)
 
 from weft.core.actions import Apply, Combine, Compute, Send
 from weft.core.events import Started, StepFinished
 from weft.core.names import Buffer, Carries, Result, Role, Slot
 from weft.core.world import World
 from weft.strategies import PushSum
+from weft.strategies.rounds import CROSSING
 from weft.topologies import Complete, Exponential
 
 ONE_PEER = PushSum()
@@ -71,11 +89,58 @@ def test_weights_are_kept_bucket_by_bucket() -> None:
     ]
 
 
-def test_the_mass_of_a_share_that_never_arrived_goes_back() -> None:
+def test_the_mass_of_a_share_for_one_who_has_left_goes_back() -> None:
     peer = peer_of(ONE_PEER, num_workers=2, buckets=TWO)
     tell(peer, Started(0), StepFinished(0, 1.0, None))
-    assert tell(peer, returned_message(1, "share", 0, bucket=1, weight=0.5)) == [Combine(M1, 1.0, IN1)]
+    tell(peer, members(0))
+    assert tell(peer, returned(1, "share", 0, bucket=1, weight=0.5)) == [Combine(M1, 1.0, IN1)]
     assert peer.weight == {0: 0.5, 1: 1.0}
+
+
+def test_a_share_for_one_who_stays_is_sent_again() -> None:
+    peer = peer_of(ONE_PEER, num_workers=3)
+    tell(peer, Started(0), StepFinished(0, 1.0, None))
+    share = Send(1, "share", 0, 0, IN0, 0.5)
+    assert tell(peer, returned(1, "share", 0, weight=0.5)) == [share]
+    tell(peer, members(0, 1))
+    assert tell(peer, returned(1, "share", 0, weight=0.5)) == [share]
+    assert peer.weight == {0: 0.5}
+
+
+def test_shares_of_the_departed_are_not_waited_for() -> None:
+    peer = peer_of(PushSum(Complete()), num_workers=3)
+    tell(peer, Started(0), StepFinished(0, 1.0, None), received(1, "share", 0, weight=0.5))
+    assert tell(peer, members(0, 1)) == [Combine(P0, 0.0, M0, 1 / (1 / 3 + 0.5)), Compute(1)]
+
+
+def test_a_share_of_the_departed_that_came_in_time_is_kept() -> None:
+    peer = peer_of(PushSum(Complete()), num_workers=3)
+    tell(peer, Started(0), received(2, "share", 0, weight=0.5), received(2, "share", 1, weight=0.25), members(0, 1))
+    assert peer.weight == {0: 1.75}
+
+
+def test_a_round_under_way_is_pushed_to_those_who_are_left_of_the_old_graph() -> None:
+    peer = peer_of(PushSum(Complete()), me=1, num_workers=3)
+    tell(peer, Started(0), members(0, 1))
+    assert tell(peer, StepFinished(0, 1.0, None))[-1] == Combine(M0, 1.0, P0)
+    assert peer.waiting_for() == "word from worker 0 before which round the graph of view 1 holds"
+    assert tell(peer, word(0, "until", 1, view=0)) == [Combine(M0, 0.5), Send(0, "share", 0, 0, M0, 0.5)]
+    assert tell(peer, received(0, "share", 0, weight=0.5))[-2:] == [Send(0, "ready", 1, 0), Compute(1)]
+
+
+def test_the_next_round_waits_for_the_new_graph() -> None:
+    peer = peer_of(ONE_PEER, me=1, num_workers=4)
+    tell(peer, Started(0), members(1, 2, 3))
+    tell(peer, word(2, "clock", 0, view=0), word(3, "clock", 0, view=0), word(2, "ready", 0))
+    tell(peer, StepFinished(0, 1.0, None))
+    assert peer.waiting_for() == "word from worker 3 that the rounds before 0, over the old graph, are over"
+    assert tell(peer, word(3, "ready", 0)) == [
+        Send(2, "go", 0, 0),
+        Send(3, "go", 0, 0),
+        Combine(M0, 0.5),
+        Send(2, "share", 0, 0, M0, 0.5),
+    ]
+    assert peer.waiting_for() == "the shares of step 0 from worker 3"
 
 
 def test_one_worker_alone_keeps_all_its_mass() -> None:
@@ -100,7 +165,9 @@ def test_other_messages_are_refused() -> None:
 def test_the_snapshot_is_plain() -> None:
     peer = peer_of(ONE_PEER, num_workers=4)
     tell(peer, Started(0), received(2, "share", 1, weight=0.5))
-    assert peer.snapshot() == {"step": 0, "weight": {"0": 1.5}, "arrived": {"1": [2]}, "mixing": False}
+    snapshot = peer.snapshot()
+    assert snapshot.pop("rounds")["next"] == 0
+    assert snapshot == {"step": 0, "weight": {"0": 1.5}, "arrived": {"1": [2]}, "mixing": False}
     assert is_plain(peer)
 
 
@@ -108,5 +175,5 @@ def test_it_declares_memory_for_the_mass_and_takes_one_peer_at_a_time() -> None:
     world = World(ONE_PEER.roles(3), ONE, ONE_PEER.graph(3))
     assert ONE_PEER.topology == Exponential(one_peer=True)
     assert ONE_PEER.slots(Role.WORKER, world) == (Slot("push_sum.mass"),)
-    assert ONE_PEER.kinds() == {"share": Carries.STATE}
+    assert ONE_PEER.kinds() == {"share": Carries.STATE, **CROSSING}
     assert ONE_PEER.result is Result.MEAN

@@ -40,3 +40,7 @@ def test_no_hosts_are_refused() -> None:
     )
     with pytest.raises(ConfigError, match=f"^{re.escape(message)}$"):
         Hierarchy(0)
+
+
+def test_it_is_never_made_anew_for_those_who_are_left_because_hosts_would_change() -> None:
+    assert Hierarchy(2).remade(7) is None

@@ -208,6 +208,13 @@ def test_a_graph_with_places_of_no_return_is_refused_and_says_what_to_add() -> N
         OneWay(step=1).graph(4)
 
 
+def test_a_recipe_is_followed_again_for_those_who_are_left_where_it_fits() -> None:
+    remade = Exponential(one_peer=True).remade(5)
+    assert remade is not None
+    assert remade.rounds == Exponential(one_peer=True).graph(5).rounds
+    assert Hypercube().remade(5) is None
+
+
 def test_messages_name_a_few_places_and_count_the_rest() -> None:
     assert named([3]) == "place 3"
     assert named([3, 4]) == "places 3, 4"

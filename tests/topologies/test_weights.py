@@ -8,7 +8,7 @@ import pytest
 from weft.core.errors import ConfigError
 from weft.core.graph import Graph
 from weft.topologies import Complete, Exponential, Hypercube, Mesh, Ring, Star, Topology, Torus
-from weft.topologies.weights import is_doubly_stochastic, mixing, push_share
+from weft.topologies.weights import is_doubly_stochastic, mixing
 
 ONE_WAY_AND_IRREGULAR = Graph([[[1, 2], [2], [0]]])
 UNEVEN_INTO = Graph([[[1], [2], [1]]])
@@ -133,13 +133,6 @@ def test_one_place_keeps_all_of_its_own() -> None:
 def test_weights_that_would_not_keep_the_mean_are_refused(graph: Graph, weights: str, message: str) -> None:
     with pytest.raises(ConfigError, match=f"^{re.escape(message)}$"):
         mixing(graph, weights)
-
-
-def test_what_push_sum_keeps_and_sends_adds_up_to_one_on_any_graph() -> None:
-    assert push_share(ONE_WAY_AND_IRREGULAR, 0) == pytest.approx(1 / 3)
-    assert push_share(ONE_WAY_AND_IRREGULAR, 1) == 0.5
-    assert push_share(Exponential(one_peer=True).graph(8), 3, clock=5) == 0.5
-    assert push_share(Ring().graph(1), 0) == 1.0
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from weft.core.names import CENTRE
-from weft.fuzz.checks import conservation, equality, fencing, liveness, once, staleness
+from weft.fuzz.checks import conservation, equality, fencing, liveness, mixing, once, staleness
 from weft.fuzz.evidence import Evidence, Violation
 
 Check = Callable[[Evidence], Iterator[Violation]]
@@ -37,10 +37,28 @@ def _of_downpour(recipe: Any) -> list[Check]:
 
 
 def _of_gossip(recipe: Any) -> list[Check]:
-    """By samples on the complete graph, parameters are not conserved but equal."""
-    by_samples = recipe.order == "step_first" and str(recipe.topology) == "complete"
-    conserved = partial(conservation.total_is_conserved_without_losses, slot="params")
-    return [conservation.ground_is_kept, *([] if by_samples else [conserved])]
+    """By samples, where all hear all, parameters are not conserved but equal."""
+    is_applied_first = recipe.order == "step_first"
+
+    def conserves(evidence: Evidence) -> Iterator[Violation]:
+        graph, num_workers = evidence.world.graph, evidence.world.num_workers
+        assert graph is not None
+        if is_applied_first and graph.edges_per_step == num_workers * (num_workers - 1):
+            return
+        yield from mixing.moves_by_what_left(evidence, is_applied_first)
+        yield from mixing.rounds_are_balanced(evidence)
+        if graph.is_undirected:
+            yield from mixing.pairs_take_alike(evidence)
+
+    return [conservation.ground_is_kept, conserves]
+
+
+def _of_gossip_grad(recipe: Any) -> list[Check]:
+    return [
+        conservation.ground_is_kept,
+        partial(mixing.moves_by_what_left, is_applied_first=True),
+        mixing.rounds_are_balanced,
+    ]
 
 
 def _of_averages(recipe: Any) -> list[Check]:
@@ -72,10 +90,8 @@ OF_STRATEGIES: dict[str, Callable[[Any], list[Check]]] = {
         conservation.ground_is_kept,
         partial(conservation.total_is_conserved, slot="push_sum.mass", in_flight={"share": 1.0}),
     ],
-    "gossip_grad": lambda recipe: [
-        conservation.ground_is_kept,
-        partial(conservation.total_is_conserved_without_losses, slot="params"),
-    ],
+    "gossip_grad": _of_gossip_grad,
+    "neighbours": lambda recipe: [once.workers_apply_once] if recipe.elect is None else [],
     "local_sgd": _of_averages,
     "diloco": _of_averages,
     "bmuf": _of_averages,

@@ -44,6 +44,10 @@ class Book:
         """The (worker, step) of a place after the ground."""
         return divmod(place - 1, self.num_steps)
 
+    def name(self, place: int) -> str:
+        """What stands at a place."""
+        return "the ground" if place == GROUND else "step {1} of worker {0}".format(*self.contribution(place))
+
     @property
     def buckets(self) -> tuple[Bucket, ...]:
         trained = (Bucket(self.num_elements, 8),) * self.num_trained

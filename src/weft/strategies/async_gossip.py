@@ -5,13 +5,14 @@ from dataclasses import dataclass, field
 from random import Random
 
 from weft.core.actions import Combine, Compute, Note, Send, add
-from weft.core.events import Received, Returned, StepFinished
+from weft.core.events import MembersChanged, Received, Returned, StepFinished
 from weft.core.graph import Graph
 from weft.core.names import Buffer, Carries, NodeId, Result, Role, Slot
 from weft.core.peer import Actions, Peer
 from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.strategies.allreduce import apply_gradient
+from weft.strategies.knitting import knit, reknit
 from weft.topologies import Exponential, Topology
 
 OFFER = "offer"
@@ -26,6 +27,9 @@ class AsyncGossip(Strategy):
     A worker offers w to one random neighbour; the passive side computes d = (w_offer - w) / 2, adds d
     and answers d; the active side subtracts d from whatever it holds by then. At most one own offer is
     open; a step never waits.
+
+    A change of members ends every offer that is open: either it was not received, and changed nothing, or its
+    answer comes back to the passive side, which takes d back. Those who stay then hold what they held before.
 
     Assumes: every Send ends in one Received there or one Returned here.
     """
@@ -50,16 +54,18 @@ class AsyncGossip(Strategy):
         return {OFFER: Carries.STATE, ANSWER: Carries.DELTA}
 
     def peer(self, me: NodeId, world: World, rng: Random) -> Peer:
-        return AsyncGossipPeer(me, world, rng)
+        return AsyncGossipPeer(self.topology, me, world, rng)
 
 
 class AsyncGossipPeer(Peer):
     """Keeps one offer open at a time and answers those of others."""
 
-    def __init__(self, me: NodeId, world: World, rng: Random) -> None:
+    def __init__(self, topology: Topology, me: NodeId, world: World, rng: Random) -> None:
         super().__init__(me, world, rng)
         assert world.graph is not None
-        self._neighbours = world.graph.everyone(me)
+        self._topology = topology
+        self._knit = knit(world.graph, world.workers)
+        self._neighbours = self._knit.everyone(me)
         self.unanswered = 0
         """Buckets of the own offer that are still open."""
 
@@ -91,11 +97,19 @@ class AsyncGossipPeer(Peer):
             return [add(mine, event.body, -1.0)]
         raise self.unexpected(event)
 
+    def on_members_changed(self, event: MembersChanged) -> Actions:
+        self._knit = reknit(self._knit, self.workers, self._topology)
+        self._neighbours = self._knit.everyone(self.me)
+        self.unanswered = 0
+        return []
+
     def on_returned(self, event: Returned) -> Actions:
-        """A lost offer changed nothing; a lost answer is taken back, for its partner never subtracts it."""
+        """A lost offer changed nothing; an answer is sent again, or taken back if its offer is open no more."""
         if event.kind == OFFER:
-            self.unanswered -= 1
+            self.unanswered -= event.view == self.view
             return []
+        if event.view == self.view:
+            return super().on_returned(event)
         assert event.body is not None
         return [add(self.world.params[event.bucket], event.body, -1.0)]
 

@@ -3,12 +3,16 @@
 from weft.core.actions import Compute, Note, Send, copy
 from weft.core.errors import ConfigError, UnexpectedMessage, did_you_mean
 from weft.core.events import EpochFinished, Received
-from weft.core.names import NodeId
+from weft.core.names import Buffer, Carries, NodeId
 from weft.core.peer import Actions
 from weft.core.world import World
 
 SCORE = "score"
 BEST = "best"
+WANT = "want"
+ELECTION = {SCORE: Carries.NOTHING, BEST: Carries.STATE, WANT: Carries.NOTHING}
+BEST_SLOT = "election.best"
+"""Where the winner's parameters wait until all have come: it may leave before."""
 WORST = float("inf")
 SMALLER_IS_BETTER = ("loss", "error", "perplexity")
 
@@ -19,18 +23,26 @@ class Election:
     The user's `report` does not return while `is_open`, so that the next iteration reads the winner's
     parameters; Compute is emitted again when the election ends. Ties go to the lowest rank. A worker
     that has no score stands last. The winner's parameters may overtake another worker's score.
+
+    When members leave, the best of those who stay wins. It may have ended the election already, with the
+    replica of a winner that has left since; so who decides after a change asks the winner for what it holds (`want`).
     """
 
     def __init__(self, me: NodeId, world: World, period: int | None, score: str) -> None:
         self._me = me
         self._world = world
+        self._workers = world.workers
         self._period = period
         self._score = score
         self._sign = 1.0 if any(word in score for word in SMALLER_IS_BETTER) else -1.0
         self.losses: list[float] = []
         self.scores: dict[int, dict[NodeId, float]] = {}
+        self.winner: NodeId | None = None
+        """Whose parameters are awaited, once it is known."""
         self.missing: set[int] = set()
         """Buckets of the winner that have not come yet."""
+        self.asks = False
+        """Members changed during this election: the winner may not know that it has to send anything."""
         self.clock: int | None = None
         """The epoch of the election under way here."""
         self.closed = -1
@@ -60,54 +72,80 @@ class Election:
         badness = WORST if score is None or score != score else self._sign * score
         self.clock = event.epoch
         self.scores.setdefault(event.epoch, {})[self._me] = badness
-        others = [worker for worker in self._world.workers if worker != self._me]
-        actions: Actions = [Send(to, SCORE, event.epoch, 0, data={"badness": badness}) for to in others]
+        actions: Actions = [Send(to, SCORE, event.epoch, 0, data={"badness": badness}) for to in self._others()]
         return actions + self._decide(step)
 
+    def _others(self) -> list[NodeId]:
+        return [worker for worker in self._workers if worker != self._me]
+
     def on_received(self, event: Received, step: int) -> Actions:
+        if event.kind == WANT:
+            return self._best(event.clock, [event.source]) if event.clock <= self.closed else []
         if event.kind == SCORE:
-            assert event.data is not None
-            badness = event.data["badness"]
-            assert isinstance(badness, float)
-            if event.clock <= self.closed:
-                return []
-            self.scores.setdefault(event.clock, {})[event.source] = badness
-            return self._decide(step) if self.clock == event.clock else []
-        if event.clock == self.clock and not self.missing:
-            self.missing = set(range(len(self._world.buckets)))
-        if event.clock != self.clock or event.body is None or event.bucket not in self.missing:
+            return self._hear(event, step)
+        if event.clock <= self.closed:
+            return []
+        if event.clock == self.clock and self.winner is None:
+            self._await(event.source)
+        if event.source != self.winner or event.body is None or event.bucket not in self.missing:
             raise UnexpectedMessage(
                 f"worker {self._me} received the best replica of epoch {event.clock} (bucket {event.bucket}) "
                 f"from worker {event.source}, but awaits that of epoch {self.clock}."
             )
         self.missing.discard(event.bucket)
-        actions: Actions = [copy(self._world.params[event.bucket], event.body)]
-        return actions if self.missing else [*actions, *self._close(step)]
+        if self.missing:
+            return [copy(Buffer(BEST_SLOT, event.bucket), event.body)]
+        params = self._world.params
+        whole = [copy(params[b], Buffer(BEST_SLOT, b)) for b in range(len(params)) if b != event.bucket]
+        return [*whole, copy(params[event.bucket], event.body), *self._close(step)]
+
+    def _hear(self, event: Received, step: int) -> Actions:
+        assert event.data is not None
+        badness = event.data["badness"]
+        assert isinstance(badness, float)
+        if event.clock <= self.closed:
+            return []
+        self.scores.setdefault(event.clock, {})[event.source] = badness
+        return self._decide(step) if self.clock == event.clock else []
+
+    def on_members_changed(self, workers: tuple[NodeId, ...], step: int) -> Actions:
+        """Those who have left neither win nor are waited for."""
+        self._workers = workers
+        for scores in self.scores.values():
+            for worker in [worker for worker in scores if worker not in workers]:
+                del scores[worker]
+        if self.winner not in workers:
+            self.winner, self.missing = None, set()
+        if self.clock is None or self.winner is not None:
+            return []
+        self.asks = True
+        return self._decide(step)
 
     def _decide(self, step: int) -> Actions:
         """Once all scores are in: the winner sends its parameters, the others await them."""
         assert self.clock is not None
         scores = self.scores[self.clock]
-        if len(scores) < self._world.num_workers:
+        if len(scores) < len(self._workers) or self.winner is not None:
             return []
         winner = min(scores, key=lambda worker: (scores[worker], worker))
-        buckets = range(len(self._world.buckets))
-        if winner != self._me:
-            self.missing = self.missing or set(buckets)
-            return []
-        actions: Actions = [
-            Send(to, BEST, self.clock, b, self._world.params[b])
-            for to in self._world.workers
-            if to != self._me
-            for b in buckets
-        ]
-        return [*actions, *self._close(step)]
+        if winner == self._me:
+            return [*self._best(self.clock, self._others()), *self._close(step)]
+        self._await(winner)
+        return [Send(winner, WANT, self.clock, 0)] if self.asks else []
+
+    def _await(self, winner: NodeId) -> None:
+        self.winner, self.missing = winner, set(range(len(self._world.buckets)))
+
+    def _best(self, clock: int, targets: list[NodeId]) -> Actions:
+        params = self._world.params
+        return [Send(to, BEST, clock, b, params[b]) for to in targets for b in range(len(params))]
 
     def _close(self, step: int) -> Actions:
         assert self.clock is not None
         del self.scores[self.clock]
         self.closed = self.clock
-        self.clock = None
+        self.clock = self.winner = None
+        self.asks = False
         return [Note("elected", 1.0), Compute(step)]
 
     def waiting_for(self) -> str | None:
@@ -115,5 +153,5 @@ class Election:
             return None
         if self.missing:
             return f"the best replica of epoch {self.clock} ({len(self.missing)} buckets to go)"
-        silent = [w for w in self._world.workers if w not in self.scores[self.clock]]
+        silent = [w for w in self._workers if w not in self.scores[self.clock]]
         return f"the score of epoch {self.clock} from worker {', '.join(map(str, silent))}"

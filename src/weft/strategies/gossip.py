@@ -6,15 +6,17 @@ from random import Random
 
 from weft.core.actions import Combine, Compute, Send, copy
 from weft.core.errors import ConfigError
-from weft.core.events import Received, Started, StepFinished
+from weft.core.events import MembersChanged, Received, Returned, Started, StepFinished
 from weft.core.graph import Graph
 from weft.core.names import Buffer, Carries, NodeId, Result, Role, Slot
 from weft.core.peer import Actions, Peer
 from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.strategies.allreduce import apply_gradient
+from weft.strategies.gathering import Gathering
+from weft.strategies.rounds import CROSSING, Rounds, again
 from weft.topologies import Exponential, Topology
-from weft.topologies.weights import Mixing, mixing
+from weft.topologies.weights import AUTO, Mixing, mixing
 
 MIX = "mix"
 OVERLAP = "overlap"
@@ -31,6 +33,9 @@ class Gossip(Strategy):
     which makes it equal `allreduce` (for momentum while each worker's share of the samples stays the
     same); elsewhere weighing would bias the mean, so W stands alone.
     Only trained buckets are mixed: BatchNorm's means stay the worker's own.
+
+    When a worker leaves, its neighbours finish the rounds under way without it (its weight goes to their own
+    parameters), then all go over to a graph of those who are left. So the mean moves by what left with it, and no more.
 
     Assumes: channels are FIFO; a source is at most `graph.lead_max` steps ahead of its target.
     """
@@ -60,86 +65,85 @@ class Gossip(Strategy):
         return tuple(Slot(f"{MIX}.{i}") for i in range(world.graph.lead_max + 1))
 
     def kinds(self) -> Mapping[str, Carries]:
-        return {MIX: Carries.STATE}
+        return {MIX: Carries.STATE, **CROSSING}
 
     def peer(self, me: NodeId, world: World, rng: Random) -> Peer:
         assert world.graph is not None
         is_complete = world.graph.edges_per_step == world.num_workers * (world.num_workers - 1)
         by_samples = self.order == STEP_FIRST and is_complete
-        return GossipPeer(mixing(world.graph, self.weights), me, world, rng, order=self.order, by_samples=by_samples)
-
-
-class Gathering:
-    """The parameters of one clock that are in its sums, and how many bodies are missing.
-
-    `row` holds the mixing weights, or is None where samples are the weights.
-    """
-
-    def __init__(self, sums: Mapping[int, Buffer], num_sources: int, row: Mapping[NodeId, float] | None) -> None:
-        self._sums = sums
-        self._row = row
-        self.missing = num_sources * len(sums)
-        self.weight = 0.0
-        """The samples in the sums, over all buckets, where samples are the weights."""
-        self.arrived: dict[int, list[NodeId]] = {}
-        """Whose parameters are in the sum of each bucket."""
-
-    def add(self, source: NodeId, bucket: int, body: Buffer, samples: float) -> Combine:
-        self.missing -= 1
-        if self._row is None:
-            weight = samples
-            self.weight += samples
-        else:
-            weight = self._row[source]
-        arrived = self.arrived.get(bucket)
-        if arrived is None:
-            self.arrived[bucket] = [source]
-            return Combine(self._sums[bucket], 0.0, body, weight)
-        arrived.append(source)
-        return Combine(self._sums[bucket], 1.0, body, weight)
+        return GossipPeer(self.topology, self.weights, me, world, rng, order=self.order, by_samples=by_samples)
 
 
 class GossipPeer(Peer):
     """Adds up weighted parameters, one sum for each step that may be under way."""
 
     def __init__(
-        self, weights: Mixing, me: NodeId, world: World, rng: Random, *, order: str, by_samples: bool = False
+        self,
+        topology: Topology,
+        weights: str,
+        me: NodeId,
+        world: World,
+        rng: Random,
+        *,
+        order: str,
+        by_samples: bool = False,
     ) -> None:
         super().__init__(me, world, rng)
-        self._graph = weights.graph
+        assert world.graph is not None
+        self._weights = weights
         self._step_first = order == STEP_FIRST
         self._by_samples = by_samples
-        self._sums = [{b: Buffer(f"{MIX}.{i}", b) for b in world.trainable} for i in range(self._graph.lead_max + 1)]
+        self._sums = [{b: Buffer(f"{MIX}.{i}", b) for b in world.trainable} for i in range(world.graph.lead_max + 1)]
         self._update = apply_gradient(world)
-        rounds = range(self._graph.num_rounds)
-        self._rows = [{me: weights.keep(me, clock), **weights.row(me, clock)} for clock in rounds]
-        self._sources = {source for row in self._rows for source in row}
+        self._rows: dict[tuple[int, int], dict[NodeId, float]] = {}
+        self.rounds = Rounds(me, world, topology)
         self.gathered: dict[int, Gathering] = {}
-        """What has come of each clock that is not mixed yet."""
+        """What has come of each round that is not mixed yet."""
         self.is_mixing = False
         """The step is finished here, and its neighbours' parameters are awaited."""
         self.samples = 0.0
         """Those of the step that is finished."""
 
     def on_started(self, event: Started) -> Actions:
-        return [Compute(0)] if self._step_first else [*self._offer(0, 1.0), Compute(0)]
+        self.rounds.is_due = not self._step_first
+        return [*self._offer_if_due(), Compute(0)]
 
-    def _offer(self, clock: int, samples: float) -> Actions:
-        """Put the own parameters into the sum and send them to all targets of this clock."""
+    def _offer_if_due(self) -> Actions:
+        """Put the own parameters into the sum and send them to all targets of the round."""
+        if not self.rounds.begin():
+            return []
         actions: Actions = []
-        targets = self._graph.targets(self.me, clock)
-        gathering = self.gathered.get(clock) or self._begin(clock)
+        clock = self.rounds.next - 1
+        samples = self.samples if self._step_first else 1.0
+        targets = self.rounds.targets(clock)
+        gathering = self._gathering(clock)
         for bucket in self.world.trainable:
             body = self.world.params[bucket]
             actions.append(gathering.add(self.me, bucket, body, samples))
             actions += [Send(to, MIX, clock, bucket, body, samples) for to in targets]
         return actions
 
-    def _begin(self, clock: int) -> Gathering:
-        row = self._rows[clock % len(self._rows)]
-        sums = self._sums[clock % len(self._sums)]
-        self.gathered[clock] = gathering = Gathering(sums, len(row), None if self._by_samples else row)
+    def _gathering(self, clock: int) -> Gathering:
+        """That of a round; what came over a graph that never held for it came from the departed, and is forgotten."""
+        gathering = self.gathered.get(clock)
+        view = self.rounds.view_of(clock)
+        if gathering is None or gathering.view != view:
+            sums = self._sums[clock % len(self._sums)]
+            gathering = Gathering(self.me, self.world, view, sums, self._row(view, clock), self._by_samples)
+            gathering.forget(self.rounds.departed)
+            self.gathered[clock] = gathering
         return gathering
+
+    def _row(self, view: int, clock: int) -> dict[NodeId, float]:
+        """The mixing weights of the own and all sources' parameters."""
+        knit = self.rounds.knit_of(clock)
+        key = view, clock % knit.graph.num_rounds
+        if key not in self._rows:
+            place, weights = knit.place(self.me), mixing_of(knit.graph, self._weights)
+            others = weights.row(place, clock)
+            self._rows[key] = {self.me: weights.keep(place, clock)}
+            self._rows[key] |= dict(zip(knit.named(tuple(others)), others.values(), strict=True))
+        return self._rows[key]
 
     def on_step_finished(self, event: StepFinished) -> Actions:
         self.step = event.step + 1
@@ -147,43 +151,67 @@ class GossipPeer(Peer):
         self.samples = event.samples
         actions: Actions = []
         if self._step_first:
-            actions = [*(self._update if event.samples else ()), *self._offer(event.step, event.samples)]
+            self.rounds.is_due = True
+            actions = [*(self._update if event.samples else ()), *self._offer_if_due()]
         return actions + self._mix_if_complete()
 
     def on_received(self, event: Received) -> Actions:
-        if event.kind != MIX or event.body is None or event.source not in self._sources:
+        if event.kind in CROSSING:
+            return [*self.rounds.on_received(event), *self._offer_if_due(), *self._mix_if_complete()]
+        if event.kind != MIX or event.body is None:
             raise self.unexpected(event)
-        gathering = self.gathered.get(event.clock) or self._begin(event.clock)
+        gathering = self._gathering(event.clock)
+        if not gathering.expects(event.source):
+            raise self.unexpected(event)
         actions: Actions = [gathering.add(event.source, event.bucket, event.body, event.weight)]
         if self.is_mixing and not gathering.missing:
             actions += self._mix_if_complete()
         return actions
 
+    def on_members_changed(self, event: MembersChanged) -> Actions:
+        actions = self.rounds.on_members_changed(event.view, self.workers)
+        for gathering in self.gathered.values():
+            actions += gathering.forget(self.rounds.departed)
+        return [*actions, *self._offer_if_due(), *self._mix_if_complete()]
+
+    def on_returned(self, event: Returned) -> Actions:
+        """Parameters that did not arrive before a change of members are those of their round still."""
+        if event.kind == MIX and event.target in self.members:
+            return [again(event)]
+        return super().on_returned(event)
+
     def _mix_if_complete(self) -> Actions:
         clock = self.step - 1
-        gathering = self.gathered[clock]
-        if gathering.missing:
+        if not self.is_mixing or self.rounds.next < self.step or self.gathered[clock].missing:
             return []
         self.is_mixing = False
-        del self.gathered[clock]
-        weight = gathering.weight / len(self.world.trainable)
+        gathering = self.gathered.pop(clock)
         actions: Actions = []
         for bucket, total in self._sums[clock % len(self._sums)].items():
             if not self._by_samples:
                 actions.append(copy(self.world.params[bucket], total))
-            elif weight:
-                actions.append(Combine(self.world.params[bucket], 0.0, total, 1.0 / weight))
-        if self._step_first:
-            return [*actions, Compute(self.step)]
-        if self.samples:
-            actions += self._update
-        return [*actions, *self._offer(self.step, 1.0), Compute(self.step)]
+            elif gathering.weight[bucket]:
+                actions.append(Combine(self.world.params[bucket], 0.0, total, 1.0 / gathering.weight[bucket]))
+        actions += self.rounds.end()
+        if not self._step_first:
+            if self.samples:
+                actions += self._update
+            self.rounds.is_due = True
+            actions += self._offer_if_due()
+        return [*actions, Compute(self.step)]
 
     def waiting_for(self) -> str:
         if not self.is_mixing:
             return super().waiting_for()
-        clock = self.step - 1
-        sources = set(self._rows[clock % len(self._rows)])
-        arrived = self.gathered[clock].arrived
-        late = {source for bucket in self.world.trainable for source in sources.difference(arrived.get(bucket, ()))}
-        return f"the parameters of step {clock} from worker {', '.join(map(str, sorted(late)))}"
+        if self.rounds.is_due:
+            return self.rounds.waiting_for()
+        late = ", ".join(map(str, self.gathered[self.step - 1].late()))
+        return f"the parameters of step {self.step - 1} from worker {late}"
+
+
+def mixing_of(graph: Graph, weights: str) -> Mixing:
+    """The weights that were asked for, or others where they would not keep the mean of a graph with closed holes."""
+    try:
+        return mixing(graph, weights)
+    except ConfigError:
+        return mixing(graph, AUTO)

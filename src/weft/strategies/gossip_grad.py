@@ -11,8 +11,9 @@ from weft.core.peer import Peer
 from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.strategies.gossip import MIX, STEP_FIRST, GossipPeer
+from weft.strategies.rounds import CROSSING
 from weft.topologies import Topology
-from weft.topologies.weights import mixing
+from weft.topologies.weights import AUTO
 
 DISSEMINATION = "dissemination"
 HYPERCUBE = "hypercube"
@@ -48,19 +49,22 @@ class GossipGrad(Strategy):
                 "  Use 'gossip_grad(schedule=dissemination)', which fits any number of workers."
             )
 
+    @property
+    def _rotation(self) -> "Rotation":
+        return Rotation(self.schedule, self.seed)
+
     def graph(self, num_workers: int) -> Graph:
-        return Rotation(self.schedule, self.seed).graph(num_workers)
+        return self._rotation.graph(num_workers)
 
     def slots(self, role: Role, world: World) -> tuple[Slot, ...]:
         assert world.graph is not None
         return tuple(Slot(f"{MIX}.{i}") for i in range(world.graph.lead_max + 1))
 
     def kinds(self) -> Mapping[str, Carries]:
-        return {MIX: Carries.STATE}
+        return {MIX: Carries.STATE, **CROSSING}
 
     def peer(self, me: NodeId, world: World, rng: Random) -> Peer:
-        assert world.graph is not None
-        return GossipPeer(mixing(world.graph), me, world, rng, order=STEP_FIRST)
+        return GossipPeer(self._rotation, AUTO, me, world, rng, order=STEP_FIRST)
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,11 @@ class Rotation(Topology):
                 rounds.append([targets[place] for place in range(num_places)])
             _shuffle(order, rng)
         return Graph(rounds)
+
+    def remade(self, num_places: int) -> Graph:
+        """A hypercube that has lost a corner disseminates."""
+        schedule = self.schedule if num_places.bit_count() == 1 else DISSEMINATION
+        return Rotation(schedule, self.seed).graph(num_places)
 
     def _partner(self, number: int, distance: int, num_places: int) -> int:
         return number ^ distance if self.schedule == HYPERCUBE else (number + distance) % num_places

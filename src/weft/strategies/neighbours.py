@@ -6,13 +6,15 @@ from random import Random
 
 from weft.core.actions import Apply, Combine, Compute, Note, Send, rescale
 from weft.core.errors import ConfigError
-from weft.core.events import EpochFinished, Received, StepFinished
+from weft.core.events import EpochFinished, MembersChanged, Received, Returned, StepFinished
 from weft.core.graph import Graph
 from weft.core.names import Buffer, Carries, NodeId, Result, Role, Slot
 from weft.core.peer import Actions, Peer
 from weft.core.strategy import Strategy
 from weft.core.world import World
-from weft.strategies.election import BEST, SCORE, Election
+from weft.strategies.election import BEST_SLOT, ELECTION, Election
+from weft.strategies.knitting import Knit, Nodes, knit, reknit
+from weft.strategies.rounds import CROSSING, Rounds, again
 from weft.topologies import Topology, Torus
 
 NEWS = "gradient"
@@ -30,6 +32,7 @@ class Neighbours(Strategy):
     or applies each in full (wait='any').
     Every `elect` epochs all restart from the replica with the best `score` (the epoch's mean training
     loss unless the script reports a number of that name).
+    Gradients of workers that have left are not waited for, and the best of those who stay is elected.
 
     Assumes: channels are FIFO; with wait='all' a source is at most `graph.lead_max` steps ahead.
     """
@@ -65,13 +68,14 @@ class Neighbours(Strategy):
         return self.topology.graph(num_workers)
 
     def slots(self, role: Role, world: World) -> tuple[Slot, ...]:
+        best = () if self.elect is None else (Slot(BEST_SLOT),)
         if self.wait == "any":
-            return ()
+            return best
         assert world.graph is not None
-        return tuple(Slot(f"{SUM}.{i}") for i in range(world.graph.lead_max + 1))
+        return (*(Slot(f"{SUM}.{i}") for i in range(world.graph.lead_max + 1)), *best)
 
     def kinds(self) -> Mapping[str, Carries]:
-        return {NEWS: Carries.GRADIENT, SCORE: Carries.NOTHING, BEST: Carries.STATE}
+        return {NEWS: Carries.GRADIENT, **ELECTION, **CROSSING}
 
     def peer(self, me: NodeId, world: World, rng: Random) -> Peer:
         return (WaitAll if self.wait == "all" else WaitAny)(self, me, world, rng)
@@ -82,8 +86,6 @@ class NeighboursPeer(Peer):
 
     def __init__(self, recipe: Neighbours, me: NodeId, world: World, rng: Random) -> None:
         super().__init__(me, world, rng)
-        assert world.graph is not None
-        self._graph = world.graph
         self._is_sum = recipe.scale == "sum"
         self.election = Election(me, world, recipe.elect, recipe.score)
 
@@ -91,21 +93,19 @@ class NeighboursPeer(Peer):
     def holds_user(self) -> bool:
         return self.election.is_open or super().holds_user
 
-    def tell(self, event: StepFinished) -> Actions:
-        """Send the own gradient of this step to all neighbours."""
-        self.step = event.step + 1
-        self.election.remember(event.loss)
+    def tell(self, clock: int, samples: float, targets: Nodes) -> Actions:
+        """Send the own gradient of a step to all neighbours."""
         return [
-            Send(target, NEWS, event.step, b, self.world.gradient[b], event.samples)
+            Send(target, NEWS, clock, b, self.world.gradient[b], samples)
             for b in self.world.trainable
-            for target in self._graph.targets(self.me, event.step)
+            for target in targets
         ]
 
     def on_epoch_finished(self, event: EpochFinished) -> Actions:
         return self.election.on_epoch_finished(event, self.step)
 
     def on_received(self, event: Received) -> Actions:
-        if event.kind in (SCORE, BEST):
+        if event.kind in ELECTION:
             return self.election.on_received(event, self.step)
         if event.kind != NEWS or event.body is None:
             raise self.unexpected(event)
@@ -113,6 +113,15 @@ class NeighboursPeer(Peer):
 
     def on_news(self, event: Received, body: Buffer) -> Actions:
         raise NotImplementedError
+
+    def on_members_changed(self, event: MembersChanged) -> Actions:
+        return self.election.on_members_changed(self.workers, self.step)
+
+    def on_returned(self, event: Returned) -> Actions:
+        """What a change of members overtook is sent again to those who stay."""
+        if event.kind not in CROSSING and event.target in self.members:
+            return [again(event)]
+        return super().on_returned(event)
 
     def waiting_for(self) -> str:
         return self.election.waiting_for() or super().waiting_for()
@@ -123,47 +132,75 @@ class WaitAll(NeighboursPeer):
 
     def __init__(self, recipe: Neighbours, me: NodeId, world: World, rng: Random) -> None:
         super().__init__(recipe, me, world, rng)
-        self._num_sums = self._graph.lead_max + 1
-        self.arrived: dict[int, dict[int, list[float]]] = {}
-        """The samples of the gradients in the sums, by clock and bucket."""
+        assert world.graph is not None
+        self._num_sums = world.graph.lead_max + 1
+        self.rounds = Rounds(me, world, recipe.topology)
+        self.arrived: dict[int, dict[int, dict[NodeId, float]]] = {}
+        """The samples of the gradients in the sums, by clock, bucket and worker."""
         self.waiting = False
+        self.samples = 0.0
+        """Those of the step that is finished."""
 
     def on_step_finished(self, event: StepFinished) -> Actions:
-        actions = self.tell(event)
+        self.step = event.step + 1
+        self.election.remember(event.loss)
+        self.waiting = self.rounds.is_due = True
+        self.samples = event.samples
+        return [*self._tell_if_due(), *self._apply_if_complete()]
+
+    def _tell_if_due(self) -> Actions:
+        if not self.rounds.begin():
+            return []
+        clock = self.rounds.next - 1
+        actions = self.tell(clock, self.samples, self.rounds.targets(clock))
         for b in self.world.trainable:
-            actions.append(self._add(event.step, b, self.world.gradient[b], event.samples))
-        self.waiting = True
-        return actions + self._apply_if_complete()
+            actions.append(self._add(clock, b, self.world.gradient[b], self.me, self.samples))
+        return actions
+
+    def on_received(self, event: Received) -> Actions:
+        if event.kind in CROSSING:
+            return [*self.rounds.on_received(event), *self._tell_if_due(), *self._apply_if_complete()]
+        return super().on_received(event)
 
     def on_news(self, event: Received, body: Buffer) -> Actions:
-        actions: Actions = [self._add(event.clock, event.bucket, body, event.weight)]
+        actions: Actions = [self._add(event.clock, event.bucket, body, event.source, event.weight)]
         return actions + self._apply_if_complete() if self.waiting else actions
 
-    def _add(self, clock: int, bucket: int, body: Buffer, samples: float) -> Combine:
-        arrived = self.arrived.setdefault(clock, {}).setdefault(bucket, [])
+    def on_members_changed(self, event: MembersChanged) -> Actions:
+        crossing = self.rounds.on_members_changed(event.view, self.workers)
+        election = super().on_members_changed(event)
+        return [*crossing, *self._tell_if_due(), *self._apply_if_complete(), *election]
+
+    def _add(self, clock: int, bucket: int, body: Buffer, source: NodeId, samples: float) -> Combine:
+        arrived = self.arrived.setdefault(clock, {}).setdefault(bucket, {})
         keep = 1.0 if arrived else 0.0
-        arrived.append(samples)
+        arrived[source] = samples
         return Combine(Buffer(f"{SUM}.{clock % self._num_sums}", bucket), keep, body, samples)
 
     def _apply_if_complete(self) -> Actions:
         clock = self.step - 1
-        arrived = self.arrived[clock]
-        expected = 1 + len(self._graph.sources(self.me, clock))
-        if any(len(arrived.get(b, ())) < expected for b in self.world.trainable):
+        if not self.waiting or self.rounds.is_due or self._late():
             return []
         self.waiting = False
-        del self.arrived[clock]
-        sums = [(b, Buffer(f"{SUM}.{clock % self._num_sums}", b), sum(arrived[b])) for b in self.world.trainable]
-        scale = float(expected) if self._is_sum else 1.0
-        actions: Actions = [rescale(total, 1.0 / samples) for _, total, samples in sums if samples]
-        actions += [Apply(total, self.world.params[b], scale=scale) for b, total, samples in sums if samples]
-        return [*actions, Compute(self.step)]
+        arrived = self.arrived.pop(clock)
+        sums = [(b, Buffer(f"{SUM}.{clock % self._num_sums}", b), arrived[b]) for b in self.world.trainable]
+        sums = [(b, total, samples) for b, total, samples in sums if sum(samples.values())]
+        actions: Actions = [rescale(total, 1.0 / sum(samples.values())) for _, total, samples in sums]
+        for b, total, samples in sums:
+            actions.append(Apply(total, self.world.params[b], scale=float(len(samples)) if self._is_sum else 1.0))
+        return [*actions, *self.rounds.end(), Compute(self.step)]
+
+    def _late(self) -> list[NodeId]:
+        """Whose gradients of the round under way are missing."""
+        arrived, buckets = self.arrived[self.step - 1], self.world.trainable
+        return [node for node in self.rounds.sources(self.step - 1) if any(node not in arrived[b] for b in buckets)]
 
     def waiting_for(self) -> str:
-        if self.waiting:
-            sources = ", ".join(map(str, self._graph.sources(self.me, self.step - 1)))
-            return f"the gradients of step {self.step - 1} from its neighbours (workers {sources})"
-        return super().waiting_for()
+        if not self.waiting:
+            return super().waiting_for()
+        if self.rounds.is_due:
+            return self.rounds.waiting_for()
+        return f"the gradients of step {self.step - 1} from worker {', '.join(map(str, self._late()))}"
 
 
 class WaitAny(NeighboursPeer):
@@ -171,14 +208,17 @@ class WaitAny(NeighboursPeer):
 
     def __init__(self, recipe: Neighbours, me: NodeId, world: World, rng: Random) -> None:
         super().__init__(recipe, me, world, rng)
-        rounds = range(self._graph.num_rounds)
-        self._num_gradients = 1 + sum(len(self._graph.sources(me, clock)) for clock in rounds) / len(rounds)
-        """The own gradient and those that come for each step, as a mean over the rounds."""
+        assert world.graph is not None
+        self._topology = recipe.topology
+        self._knit = knit(world.graph, world.workers)
+        self._num_gradients = num_gradients(self._knit, me)
         self.samples: dict[NodeId, float] = {}
         """The samples of the latest gradient of each worker heard of."""
 
     def on_step_finished(self, event: StepFinished) -> Actions:
-        actions = self.tell(event)
+        self.step = event.step + 1
+        self.election.remember(event.loss)
+        actions = self.tell(event.step, event.samples, self._knit.targets(self.me, event.step))
         scale = self._scale(self.me, event.samples)
         actions += [Apply(self.world.gradient[b], self.world.params[b], scale=scale) for b in self.world.trainable]
         return [*actions, Compute(self.step)]
@@ -190,6 +230,12 @@ class WaitAny(NeighboursPeer):
             Apply(body, self.world.params[event.bucket], scale=scale),
         ]
 
+    def on_members_changed(self, event: MembersChanged) -> Actions:
+        self._knit = reknit(self._knit, self.workers, self._topology)
+        self._num_gradients = num_gradients(self._knit, self.me)
+        self.samples = {worker: samples for worker, samples in self.samples.items() if worker in self.workers}
+        return super().on_members_changed(event)
+
     def _scale(self, source: NodeId, samples: float) -> float:
         """The sender's share of the samples of a step, by the latest that each neighbour sent."""
         self.samples[source] = samples
@@ -197,3 +243,9 @@ class WaitAny(NeighboursPeer):
             return 1.0 if samples else 0.0
         mean = sum(self.samples.values()) / len(self.samples)
         return samples / (mean * self._num_gradients) if mean else 0.0
+
+
+def num_gradients(knit: Knit, me: NodeId) -> float:
+    """The own gradient and those that come for each step, as a mean over the rounds."""
+    rounds = range(knit.graph.num_rounds)
+    return 1 + sum(len(knit.sources(me, clock)) for clock in rounds) / len(rounds)

@@ -5,15 +5,15 @@ from dataclasses import dataclass, field
 from random import Random
 
 from weft.core.actions import Combine, Compute, Send, add, copy, rescale
-from weft.core.events import Received, Returned, Started, StepFinished
+from weft.core.events import MembersChanged, Received, Returned, Started, StepFinished
 from weft.core.graph import Graph
 from weft.core.names import Buffer, Carries, NodeId, Result, Role, Slot
 from weft.core.peer import Actions, Peer
 from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.strategies.allreduce import apply_gradient
+from weft.strategies.rounds import CROSSING, Rounds, again
 from weft.topologies import Exponential, Topology
-from weft.topologies.weights import push_share
 
 SHARE = "share"
 MASS = "push_sum.mass"
@@ -29,6 +29,9 @@ class PushSum(Strategy):
 
     A share that comes early is added at once: sums do not mind the order, and the total mass (live
     and in flight) stays N under any delay. BatchNorm's means stay the worker's own.
+
+    A worker that leaves takes its mass with it, and what it had sent and nobody received. A share that did not reach
+    it goes back to its sender; one that did not reach a worker who stays is sent again.
     """
 
     topology: Topology = field(default_factory=lambda: Exponential(one_peer=True))
@@ -44,19 +47,18 @@ class PushSum(Strategy):
         return (Slot(MASS),)
 
     def kinds(self) -> Mapping[str, Carries]:
-        return {SHARE: Carries.STATE}
+        return {SHARE: Carries.STATE, **CROSSING}
 
     def peer(self, me: NodeId, world: World, rng: Random) -> Peer:
-        return PushSumPeer(me, world, rng)
+        return PushSumPeer(self.topology, me, world, rng)
 
 
 class PushSumPeer(Peer):
     """Holds mass and weight for each bucket; waits for the shares of its step."""
 
-    def __init__(self, me: NodeId, world: World, rng: Random) -> None:
+    def __init__(self, topology: Topology, me: NodeId, world: World, rng: Random) -> None:
         super().__init__(me, world, rng)
-        assert world.graph is not None
-        self._graph = world.graph
+        self.rounds = Rounds(me, world, topology)
         self.weight = dict.fromkeys(world.trainable, 1.0)
         self.arrived: dict[int, list[NodeId]] = {}
         """Who sent the shares of each clock that have come, once for each bucket."""
@@ -68,28 +70,46 @@ class PushSumPeer(Peer):
     def on_step_finished(self, event: StepFinished) -> Actions:
         self.step = event.step + 1
         self.mixing = True
+        self.rounds.is_due = True
         actions: Actions = [add(Buffer(MASS, b), self.world.params[b], -1.0) for b in self.weight]
         actions += apply_gradient(self.world, event.samples)
-        share = push_share(self._graph, self.me, event.step)
+        actions += [add(Buffer(MASS, b), self.world.params[b]) for b in self.weight]
+        return [*actions, *self._push_if_due(), *self._go_on_if_complete()]
+
+    def _push_if_due(self) -> Actions:
+        """Divide mass and weight among the targets of the round and oneself."""
+        if not self.rounds.begin():
+            return []
+        actions: Actions = []
+        clock = self.rounds.next - 1
+        targets = self.rounds.targets(clock)
+        share = 1.0 / (len(targets) + 1)
         for b in self.weight:
             mass = Buffer(MASS, b)
             self.weight[b] *= share
-            actions += [add(mass, self.world.params[b]), rescale(mass, share)]
-            actions += [
-                Send(target, SHARE, event.step, b, mass, self.weight[b])
-                for target in self._graph.targets(self.me, event.step)
-            ]
-        return actions + self._go_on_if_complete()
+            actions.append(rescale(mass, share))
+            actions += [Send(target, SHARE, clock, b, mass, self.weight[b]) for target in targets]
+        return actions
 
     def on_received(self, event: Received) -> Actions:
+        if event.kind in CROSSING:
+            return [*self.rounds.on_received(event), *self._push_if_due(), *self._go_on_if_complete()]
         if event.kind != SHARE or event.body is None:
             raise self.unexpected(event)
         self.arrived.setdefault(event.clock, []).append(event.source)
         actions = self._take(event.bucket, event.body, event.weight)
         return actions + self._go_on_if_complete() if self.mixing else actions
 
+    def on_members_changed(self, event: MembersChanged) -> Actions:
+        crossing = self.rounds.on_members_changed(event.view, self.workers)
+        return [*crossing, *self._push_if_due(), *self._go_on_if_complete()]
+
     def on_returned(self, event: Returned) -> Actions:
-        """The mass of a share that never arrived goes back to its sender."""
+        """A share for one who has left goes back to the own mass; one for a worker who stays is on its way again."""
+        if event.kind != SHARE:
+            return super().on_returned(event)
+        if event.target in self.members:
+            return [again(event)]
         assert event.body is not None
         return self._take(event.bucket, event.body, event.weight)
 
@@ -99,18 +119,21 @@ class PushSumPeer(Peer):
 
     def _go_on_if_complete(self) -> Actions:
         clock = self.step - 1
-        expected = len(self._graph.sources(self.me, clock)) * len(self.weight)
-        if len(self.arrived.get(clock, ())) < expected:
+        if not self.mixing or self.rounds.is_due or self._late():
             return []
         self.mixing = False
         self.arrived.pop(clock, None)
         debiased = [Combine(self.world.params[b], 0.0, Buffer(MASS, b), 1.0 / w) for b, w in self.weight.items()]
-        return [*debiased, Compute(self.step)]
+        return [*debiased, *self.rounds.end(), Compute(self.step)]
+
+    def _late(self) -> list[NodeId]:
+        """Whose shares of the round under way are missing."""
+        arrived = self.arrived.get(self.step - 1, [])
+        return [node for node in self.rounds.sources(self.step - 1) if arrived.count(node) < len(self.weight)]
 
     def waiting_for(self) -> str:
         if not self.mixing:
             return super().waiting_for()
-        clock = self.step - 1
-        arrived = self.arrived.get(clock, [])
-        missing = [node for node in self._graph.sources(self.me, clock) if arrived.count(node) < len(self.weight)]
-        return f"the shares of step {clock} from worker {', '.join(map(str, missing))}"
+        if self.rounds.is_due:
+            return self.rounds.waiting_for()
+        return f"the shares of step {self.step - 1} from worker {', '.join(map(str, self._late()))}"

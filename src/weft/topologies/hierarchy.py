@@ -36,3 +36,7 @@ class Hierarchy(Topology):
         edges = [edge for start, end in pairwise(firsts) for edge in combinations(range(start, end), 2)]
         edges += zip(firsts[:-1], [*firsts[1:-1], 0], strict=True)
         return Graph.undirected(num_places, edges)
+
+    def remade(self, num_places: int) -> Graph | None:
+        """Never: who shares a host would move to another."""
+        return None

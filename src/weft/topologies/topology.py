@@ -36,6 +36,13 @@ class Topology:
         """The graph of two or more places; `graph` checks that it is connected."""
         raise NotImplementedError
 
+    def remade(self, num_places: int) -> Graph | None:
+        """The graph for those who are left of a run; None where its holes are rather closed (Graph.without)."""
+        try:
+            return self.graph(num_places)
+        except ConfigError:
+            return None
+
     def __str__(self) -> str:
         """As the command line writes it: only what differs from the defaults."""
         values = [(field, getattr(self, field.name)) for field in fields(self)]

@@ -2,7 +2,7 @@
 
 Gossip keeps the mean of all replicas only if W is doubly stochastic: what every place takes adds up
 to 1, and so does what every place gives. The rules here promise it, or refuse the graph. Push-sum
-needs only the second half (`push_share`) and corrects the rest by its own weights.
+needs only the second half, which equal shares give, and corrects the rest by its own weights.
 """
 
 from collections.abc import Sequence
@@ -87,11 +87,6 @@ def mixing(graph: Graph, weights: str = AUTO) -> Mixing:
             f"  {did_you_mean(weights, known)}"
         )
     return Mixing(graph, weights)
-
-
-def push_share(graph: Graph, place: int, clock: int = 0) -> float:
-    """What share of its mass `place` keeps and sends to each target in push-sum: columns add up to 1."""
-    return 1.0 / (len(graph.targets(place, clock)) + 1)
 
 
 def is_doubly_stochastic(matrix: Sequence[Sequence[float]], tolerance: float = 1e-12) -> bool:

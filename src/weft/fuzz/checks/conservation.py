@@ -28,30 +28,23 @@ def total_is_conserved(
     """
     applied = _applied(evidence)
     for bucket in evidence.world.trainable:
-        held = _held(evidence, slot, bucket)
+        total = held(evidence, slot, bucket)
         if centre is not None:
-            held += centre(bucket)
-            held[GROUND] -= 1.0
+            total += centre(bucket)
+            total[GROUND] -= 1.0
         for letter in evidence.simulation.letters:
             if letter.event.bucket == bucket and letter.fate in (OPEN, CLOSED) and letter.event.kind in in_flight:
-                held += in_flight[letter.event.kind] * letter.payload
-        wrong = np.abs(held - applied)
+                total += in_flight[letter.event.kind] * letter.payload
+        wrong = np.abs(total - applied)
         if wrong.max() > ROUNDING:
             place = int(wrong.argmax())
-            contribution = evidence.scenario.book.contribution(place)
-            what = "the ground" if place == GROUND else "step {1} of worker {0}".format(*contribution)
+            what = evidence.scenario.book.name(place)
             yield Violation(
                 5,
-                f"all workers together hold {held[place]:.9g} of {what} in bucket {bucket} of '{slot}', "
+                f"all workers together hold {total[place]:.9g} of {what} in bucket {bucket} of '{slot}', "
                 f"but {applied[place]:.9g} was put in",
             )
             return
-
-
-def total_is_conserved_without_losses(evidence: Evidence, slot: str) -> Iterator[Violation]:
-    """The same where what goes down with a worker cannot be told from the messages alone."""
-    if not evidence.lost:
-        yield from total_is_conserved(evidence, slot, {})
 
 
 def elastic_total_is_conserved(evidence: Evidence) -> Iterator[Violation]:
@@ -82,7 +75,8 @@ def ground_is_kept(evidence: Evidence) -> Iterator[Violation]:
                 return
 
 
-def _held(evidence: Evidence, slot: str, bucket: int) -> Array:
+def held(evidence: Evidence, slot: str, bucket: int) -> Array:
+    """What all workers together hold, or held when they died."""
     total: Array = np.zeros(evidence.scenario.book.num_elements)
     for worker in evidence.world.workers:
         total += evidence.slot(worker, Buffer(slot, bucket))

@@ -1,0 +1,63 @@
+"""The graph of the living: who talks to whom, by node, and how it is knit again when somebody leaves."""
+
+from functools import lru_cache
+
+from weft.core.graph import Graph
+from weft.core.names import NodeId
+from weft.topologies import Topology
+
+Nodes = tuple[NodeId, ...]
+
+NUM_KNITS_KEPT = 64
+"""Workers of one process share the graphs of a view: each would need as much memory as all of them."""
+
+
+class Knit:
+    """A graph whose places are taken by `nodes`, in their order."""
+
+    def __init__(self, graph: Graph, nodes: Nodes) -> None:
+        self.graph = graph
+        self.nodes = nodes
+        self._places = {node: place for place, node in enumerate(nodes)}
+
+    def place(self, node: NodeId) -> int:
+        return self._places[node]
+
+    def targets(self, node: NodeId, clock: int = 0) -> Nodes:
+        """To whom `node` sends in the round of `clock`."""
+        return self.named(self.graph.targets(self._places[node], clock))
+
+    def sources(self, node: NodeId, clock: int = 0) -> Nodes:
+        """From whom `node` receives in the round of `clock`."""
+        return self.named(self.graph.sources(self._places[node], clock))
+
+    def everyone(self, node: NodeId) -> Nodes:
+        """All to whom `node` sends, in any round."""
+        return self.named(self.graph.everyone(self._places[node]))
+
+    def named(self, places: tuple[int, ...]) -> Nodes:
+        return tuple(self.nodes[place] for place in places)
+
+
+@lru_cache(maxsize=NUM_KNITS_KEPT)
+def knit(graph: Graph, nodes: Nodes) -> Knit:
+    """The graph with which a run begins."""
+    return Knit(graph, nodes)
+
+
+@lru_cache(maxsize=NUM_KNITS_KEPT)
+def reknit(before: Knit, living: Nodes, topology: Topology, lead_max: int | None = None) -> Knit:
+    """The graph of those who are left: made anew by its recipe, or else its holes are closed.
+
+    All who were told of the same changes get the same graph, and it is connected. A recipe is not followed
+    where its graph would let a source lead by more than `lead_max`, for which there is no memory; closed holes
+    leave undirected edges, over which the lead is 1.
+    """
+    remade = topology.remade(len(living))
+    if remade is not None and (lead_max is None or remade.lead_max <= lead_max):
+        return Knit(remade, living)
+    graph, staying = before.graph, set(living)
+    for place in reversed(range(len(before.nodes))):
+        if before.nodes[place] not in staying:
+            graph = graph.without(place)
+    return Knit(graph, living)

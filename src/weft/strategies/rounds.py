@@ -1,0 +1,171 @@
+"""Which graph a round goes over: all workers change to the graph of a new view before the same round."""
+
+from weft.core.actions import Send
+from weft.core.events import Received, Returned
+from weft.core.names import Carries, NodeId
+from weft.core.peer import Actions
+from weft.core.world import World
+from weft.strategies.knitting import Knit, Nodes, knit, reknit
+from weft.topologies import Topology
+
+CLOCK = "clock"
+UNTIL = "until"
+READY = "ready"
+GO = "go"
+CROSSING = {CLOCK: Carries.NOTHING, UNTIL: Carries.NOTHING, READY: Carries.NOTHING, GO: Carries.NOTHING}
+"""What workers say to each other when they change graphs."""
+
+
+class Rounds:
+    """One worker's rounds: what it begins next, and with whom each is exchanged.
+
+    When members change, workers may be several rounds apart. They then agree in two steps, which the first of
+    the living leads: each tells the round that it begins next (`clock`), and hears the latest of all (`until`);
+    rounds before that one still go over the old graph. Who has ended them says so (`ready`), and when all have,
+    the new graph holds (`go`). So all who live have the same neighbours in the same round, no round of the new graph
+    is under way with one of the old, and a change costs nothing while members stay. Another change of members
+    meanwhile begins the agreement again; whoever missed a `go` that others had heard learns of it with `until`.
+    """
+
+    def __init__(self, me: NodeId, world: World, topology: Topology) -> None:
+        assert world.graph is not None
+        self._me = me
+        self._topology = topology
+        self._lead_max = world.graph.lead_max
+        self._knits: dict[int, Knit] = {world.view: knit(world.graph, world.workers)}
+        self._workers = world.workers
+        self.departed: set[NodeId] = set()
+        """Who has left."""
+        self.view = world.view
+        """The latest view, whose graph may not hold yet."""
+        self.crossed = world.view
+        """The view whose graph holds."""
+        self.eras: list[tuple[int, int]] = [(0, world.view)]
+        """From which round on the graph of which view is meant."""
+        self.until: int | None = None
+        """The first round of the new graph, while it does not hold yet."""
+        self.next = 0
+        """The round to begin next."""
+        self.is_due = False
+        """What it takes is there, though perhaps not its graph."""
+        self.is_under_way = False
+        """The round before is not over."""
+        self.is_ready = False
+        self.clocks: dict[NodeId, tuple[int, int]] = {}
+        """Who leads keeps the next round of each worker, and the view of its graph."""
+        self.ready: set[NodeId] = set()
+        """Who leads keeps who is ready."""
+
+    @property
+    def is_crossing(self) -> bool:
+        return self.crossed != self.view
+
+    def view_of(self, clock: int) -> int:
+        """The view whose graph a round goes over."""
+        if len(self.eras) == 1:
+            return self.eras[0][1]
+        return next(view for first, view in reversed(self.eras) if first <= clock)
+
+    def knit_of(self, clock: int) -> Knit:
+        return self._knits[self.view_of(clock)]
+
+    def targets(self, clock: int) -> Nodes:
+        """To whom this worker sends in a round; those who have left are not among them."""
+        return self._living(self.knit_of(clock).targets(self._me, clock))
+
+    def sources(self, clock: int) -> Nodes:
+        """From whom it still expects something in a round."""
+        return self._living(self.knit_of(clock).sources(self._me, clock))
+
+    def _living(self, nodes: Nodes) -> Nodes:
+        return tuple(node for node in nodes if node not in self.departed) if self.departed else nodes
+
+    def begin(self) -> bool:
+        """Begin the round that is due, if there is one and its graph is agreed."""
+        if not self.is_due or (self.is_crossing and (self.until is None or self.next >= self.until)):
+            return False
+        self.is_due = False
+        self.is_under_way = True
+        self.next += 1
+        return True
+
+    def end(self) -> Actions:
+        """The round under way is over."""
+        self.is_under_way = False
+        return self._tell_if_ready() if self.is_crossing else []
+
+    def on_members_changed(self, view: int, workers: Nodes) -> Actions:
+        before = self._knits[self.view]
+        self.departed.update(node for node in self._workers if node not in workers)
+        self._workers, self.view, self.until = workers, view, None
+        self._knits[view] = reknit(before, workers, self._topology, self._lead_max)
+        self.is_ready = False
+        self.clocks, self.ready = {}, set()
+        if workers[0] == self._me:
+            return self._hear_clock(self._me, self.next, self.crossed)
+        return [Send(workers[0], CLOCK, self.next, 0, data={"view": self.crossed})]
+
+    def on_received(self, event: Received) -> Actions:
+        """Something of the crossing; a round that is due may begin then."""
+        if event.kind == READY:
+            return self._hear_ready(event.source)
+        if event.kind == GO:
+            return self._go()
+        assert event.data is not None
+        view = event.data["view"]
+        assert isinstance(view, int)
+        if event.kind == CLOCK:
+            return self._hear_clock(event.source, event.clock, view)
+        return self._agree(event.clock, view)
+
+    def _hear_clock(self, source: NodeId, clock: int, crossed: int) -> Actions:
+        self.clocks[source] = (clock, crossed)
+        if len(self.clocks) < len(self._workers):
+            return []
+        until = max(clock for clock, _ in self.clocks.values())
+        crossed = max(crossed for _, crossed in self.clocks.values())
+        return [*self._to_others(UNTIL, until, {"view": crossed}), *self._agree(until, crossed)]
+
+    def _agree(self, until: int, crossed: int) -> Actions:
+        """Rounds before `until` go over the old graph: that of `crossed`, which the furthest worker has reached."""
+        self.until = until
+        self.eras = [era for era in self.eras if era[1] <= crossed] + [(until, self.view)]
+        return self._tell_if_ready()
+
+    def _tell_if_ready(self) -> Actions:
+        if self.is_ready or self.is_under_way or self.next != self.until:
+            return []
+        self.is_ready = True
+        if self._workers[0] == self._me:
+            return self._hear_ready(self._me)
+        return [Send(self._workers[0], READY, self.next, 0)]
+
+    def _hear_ready(self, source: NodeId) -> Actions:
+        self.ready.add(source)
+        if len(self.ready) < len(self._workers):
+            return []
+        return [*self._to_others(GO, self.next, None), *self._go()]
+
+    def _go(self) -> Actions:
+        self.crossed = self.view
+        self.eras = self.eras[-1:]
+        self._knits = {self.view: self._knits[self.view]}
+        self.until = None
+        return []
+
+    def _to_others(self, kind: str, clock: int, data: dict[str, object] | None) -> Actions:
+        return [Send(to, kind, clock, 0, data=data) for to in self._workers if to != self._me]
+
+    def waiting_for(self) -> str:
+        """What the round that is due lacks: how far the others are in the change of graphs."""
+        leads = self._workers[0] == self._me
+        told = self.clocks if self.until is None else self.ready
+        others = ", ".join(str(worker) for worker in self._workers if worker not in told) if leads else self._workers[0]
+        if self.until is None:
+            return f"word from worker {others} before which round the graph of view {self.view} holds"
+        return f"word from worker {others} that the rounds before {self.until}, over the old graph, are over"
+
+
+def again(event: Returned) -> Send:
+    """Send what was returned, as it was."""
+    return Send(event.target, event.kind, event.clock, event.bucket, event.body, event.weight, event.data)
