@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from weft.core.events import Received, Started
+from weft.core.events import MembersChanged, Received, Started
 from weft.fuzz.checks.fencing import hears_members_only, takes_nothing_from_the_fenced
 from weft.fuzz.evidence import Evidence
 from weft.fuzz.run import run
@@ -50,6 +50,17 @@ def test_what_a_zombie_computed_is_found_in_a_replica(evidence: Evidence) -> Non
     assert [v.what for v in takes_nothing_from_the_fenced(evidence)] == [
         "worker 2 holds a gradient of a worker that was already out"
     ]
+
+
+def test_who_has_not_heard_yet_that_a_worker_is_out_may_take_from_it(evidence: Evidence) -> None:
+    late = next(step for step in evidence.steps if evidence.is_out(step.worker, step.at_ns))
+    views = evidence.simulation.arbiter.views
+    del views[2:]
+    store = evidence.simulation.nodes[2].store
+    store.replica.params[0][evidence.scenario.book.place(late.worker, late.step)] = 0.1  # type: ignore[attr-defined]
+    news = MembersChanged(views[1].number, views[1].members, "fenced worker 1")
+    evidence.recording.entries.append((10**12, 2, news, ()))
+    assert list(takes_nothing_from_the_fenced(evidence)) == []
 
 
 def test_a_moved_server_starts_with_everybody_as_members(evidence: Evidence) -> None:

@@ -1,6 +1,7 @@
 """7. Fencing: one committing membership for each view; a zombie with an old view can never write."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 
@@ -30,8 +31,14 @@ def hears_members_only(evidence: Evidence) -> Iterator[Violation]:
 
 
 def takes_nothing_from_the_fenced(evidence: Evidence) -> Iterator[Violation]:
-    """What a worker computed after it was out is in no member's replica."""
-    late = [step for step in evidence.steps if evidence.is_out(step.worker, step.at_ns)]
+    """What a worker computed after all members had heard that it was out is in no member's replica."""
+    heard_ns = {event.view: now for now, _, event, _ in evidence.recording.entries if isinstance(event, MembersChanged)}
+    known_ns = {
+        worker: heard_ns.get(after.number, after.since_ns)
+        for before, after in pairwise(evidence.simulation.arbiter.views)
+        for worker in set(before.members) - set(after.members)
+    }
+    late = [step for step in evidence.steps if known_ns.get(step.worker, step.at_ns) < step.at_ns]
     places = [evidence.scenario.book.place(step.worker, step.step) for step in late]
     for node in evidence.simulation.arbiter.view.members:
         for bucket in evidence.world.trainable:
