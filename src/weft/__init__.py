@@ -20,6 +20,8 @@ from weft.core.rules import SGD, AdaGrad, Adam, Momentum
 from weft.strategies import (
     AllReduce,
     AsyncGossip,
+    AsyncSGD,
+    DelayCompensated,
     Downpour,
     Ensemble,
     Gossip,
@@ -28,6 +30,7 @@ from weft.strategies import (
     Neighbours,
     ParameterServer,
     PushSum,
+    Quorum,
     StaleSync,
 )
 
@@ -39,10 +42,12 @@ __all__ = [
     "Adam",
     "AllReduce",
     "AsyncGossip",
+    "AsyncSGD",
     "CheckpointError",
     "CodecError",
     "ConfigError",
     "Deadlock",
+    "DelayCompensated",
     "Downpour",
     "Ensemble",
     "Gossip",
@@ -55,6 +60,7 @@ __all__ = [
     "ParameterServer",
     "ProtocolError",
     "PushSum",
+    "Quorum",
     "StaleSync",
     "TransportError",
     "UnexpectedMessage",

@@ -60,9 +60,9 @@ def test_any_strategy_runs_over_any_collective() -> None:
         ("ssp(stalenes=1)", "strategy 'ssp' has no parameter 'stalenes'.\n  Did you mean 'staleness'?"),
         ("allreduce(period=1)", "strategy 'allreduce' has no parameter 'period'.\n  It has none."),
         (
-            "ssp(1, 2, 3)",
+            "ssp(1, 2, apply, 3, 0.1, 6)",
             "strategy 'ssp' cannot take these arguments: too many positional arguments.\n"
-            "  Its parameters are: staleness, servers.",
+            "  Its parameters are: staleness, servers, late, max_age, compensation.",
         ),
         (
             "gossip(topology=ring(3))",

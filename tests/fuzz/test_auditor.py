@@ -8,7 +8,8 @@ from weft.fuzz.evidence import Violation
 from weft.fuzz.run import run
 from weft.fuzz.scenario import draw
 
-CLEAN = ("async_gossip", "gossip", "gossip_grad", "neighbours", "push_sum")
+SERVED = ("ps", "ssp", "asgd", "dc_asgd", "quorum", "downpour")
+CLEAN = ("async_gossip", "gossip", "gossip_grad", "neighbours", "push_sum", *SERVED)
 
 
 def test_every_promise_is_of_a_registered_strategy() -> None:

@@ -25,6 +25,13 @@ def test_who_was_lost_and_who_only_left(evidence: Evidence) -> None:
     assert not evidence.is_out(1, int(0.05e9))
 
 
+def test_servers_that_were_started_anew(evidence: Evidence) -> None:
+    assert evidence.moved == set()
+    faults = Faults((Crash(0, 0.05),), notice_s=0.01, fence_s=0.5)
+    served = run(replace(draw(0, ("ps(servers=2)",)), faults=faults))
+    assert served.moved == {served.world.servers[0]}
+
+
 def test_members_are_those_of_the_last_view(evidence: Evidence) -> None:
     assert 1 in evidence.members_at(int(0.059e9))
     assert 1 not in evidence.members_at(int(0.061e9))

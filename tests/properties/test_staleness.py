@@ -11,11 +11,10 @@ from problems import nothing
 from weather import MODERATE, SEEDS, storm
 from worlds import simulate_arrays
 
-from weft.core.names import NodeId, Role
+from weft.core.names import NodeId
 from weft.core.peer import Peer
 from weft.core.world import World
 from weft.strategies import StaleSync
-from weft.strategies.ssp import StaleSyncServer
 
 STEPS = 9
 WORLDS = {
@@ -31,10 +30,8 @@ class OffByOne(StaleSync):
     """Its servers answer a pull one step too early."""
 
     def peer(self, me: NodeId, world: World, rng: Random) -> Peer:
-        if world.role(me) is Role.WORKER:
-            return super().peer(me, world, rng)
         assert self.staleness is not None
-        return StaleSyncServer(StaleSync(self.staleness + 1, self.servers), me, world, rng)
+        return StaleSync(self.staleness + 1, self.servers).peer(me, world, rng)
 
 
 def check_lead(strategy: StaleSync, num_workers: int, seed: int) -> None:

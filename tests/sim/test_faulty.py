@@ -78,6 +78,20 @@ def test_a_server_that_died_is_started_anew_elsewhere_with_a_fresh_peer() -> Non
     assert ran.nodes[3].process == 1
 
 
+def test_a_server_that_was_cut_off_never_hears_of_the_view_in_which_it_is_another() -> None:
+    heard: list[tuple[int, int]] = []
+
+    def answer(peer: Puppet, event: Event) -> None:
+        if isinstance(event, MembersChanged) and peer.me == 3:
+            heard.append((peer.world.view, event.view))
+
+    ran = run(answer, Partition((0,), 0.15, 0.7), num_servers=1, num_steps=12)
+    assert [view.reason for view in ran.arbiter.views[1:2]] == [
+        "fenced worker 0, server 0; moved server 0 to the process of worker 1"
+    ]
+    assert {incarnation for incarnation, _ in heard} == {1}
+
+
 def test_a_reduction_across_a_partition_waits_for_its_end() -> None:
     ran = run(reducing, Partition((1,), 0.15, 0.3))
     times = peer(ran, 0).times(Reduced)

@@ -5,19 +5,20 @@ from peers import G0, G1, IN0, IN1, ONE, P0, P1, TWO, bodiless, is_plain, peer_o
 
 from weft.core.actions import Apply, Combine, Compute, Note, Send
 from weft.core.errors import ConfigError
-from weft.core.events import Started, StepFinished
+from weft.core.events import MembersChanged, Returned, Started, StepFinished
 from weft.core.names import Buffer, Carries, Result, Role, Roles, Slot
 from weft.core.rules import AdaGrad
 from weft.core.world import World
 from weft.strategies import Downpour
 
 A0, A1 = Buffer("downpour.accrued", 0), Buffer("downpour.accrued", 1)
+F0, F1 = Buffer("downpour.fetched", 0), Buffer("downpour.fetched", 1)
 SERVER = 3
 WORLD = World(Roles(3, 1), ONE)
 
 
 def test_a_worker_computes_at_once_and_a_server_waits() -> None:
-    assert tell(peer_of(Downpour()), Started(0)) == [Compute(0)]
+    assert tell(peer_of(Downpour()), Started(0)) == [Combine(F0, 0.0, P0), Compute(0)]
     assert tell(peer_of(Downpour(), SERVER), Started(0)) == []
 
 
@@ -54,14 +55,15 @@ def test_a_fetch_follows_the_push_of_its_step_and_is_waited_for() -> None:
         Send(4, "fetch", 1, 1),
     ]
     assert peer.waiting_for() == "the parameters it fetched before step 1 (2 buckets to go)"
-    assert tell(peer, received(4, "params", 1, bucket=1)) == [Combine(P1, 0.0, IN1)]
-    assert tell(peer, received(3, "params", 1)) == [Combine(P0, 0.0, IN0), Compute(1)]
+    assert tell(peer, received(4, "params", 1, bucket=1)) == [Combine(P1, 0.0, IN1), Combine(F1, 0.0, IN1)]
+    assert tell(peer, received(3, "params", 1)) == [Combine(P0, 0.0, IN0), Combine(F0, 0.0, IN0), Compute(1)]
     assert peer.waiting_for() == "the user's iteration"
 
 
 def test_a_server_answers_a_fetch_at_once() -> None:
     server = peer_of(Downpour(), SERVER)
-    assert tell(server, bodiless(2, "fetch", 7)) == [Send(2, "params", 7, 0, P0)]
+    tell(server, received(1, "push"))
+    assert tell(server, bodiless(2, "fetch", 7)) == [Send(2, "params", 1, 0, P0)]
     assert server.waiting_for() == "pushes and fetches"
 
 
@@ -82,6 +84,48 @@ def test_scale_sum_does_not_divide_by_the_number_of_workers() -> None:
 def test_samples_of_nobody_have_no_share() -> None:
     server = peer_of(Downpour(), SERVER)
     assert tell(server, received(0, "push", weight=0.0))[1] == Apply(IN0, P0, scale=0.0)
+
+
+def changed(*members: int) -> MembersChanged:
+    return MembersChanged(1, members, "somebody else")
+
+
+def test_a_worker_fetches_again_what_did_not_come_before_members_changed() -> None:
+    peer = peer_of(Downpour(), buckets=TWO)
+    assert tell(peer, changed(0, 1, SERVER)) == []
+    tell(peer, StepFinished(0, 1.0, None), received(SERVER, "params", 1, bucket=1))
+    assert tell(peer, changed(0, 1, SERVER)) == [Send(SERVER, "fetch", 1, 0)]
+
+
+def test_a_push_that_did_not_arrive_before_members_changed_is_sent_again() -> None:
+    peer = peer_of(Downpour(fetch=9))
+    tell(peer, StepFinished(0, 5.0, None), changed(0, 1, SERVER))
+    back = Returned(SERVER, "push", 0, 0, IN0, 5.0, None, 0)
+    assert tell(peer, back) == [Send(SERVER, "push", 0, 0, IN0, 5.0)]
+    assert tell(peer, Returned(SERVER, "fetch", 1, 0, None, 1.0, None, 0)) == []
+    assert tell(peer, Returned(SERVER, "fetch", 1, 0, None, 1.0, None, 1)) == [Send(SERVER, "fetch", 1, 0)]
+
+
+def test_a_share_is_of_those_who_are_left() -> None:
+    server = peer_of(Downpour(), SERVER)
+    tell(server, received(0, "push", weight=6.0), received(1, "push", weight=2.0), changed(1, 2, SERVER))
+    assert tell(server, received(1, "push", 1, weight=2.0))[1] == Apply(IN0, P0, scale=2 / 4)
+
+
+def test_a_moved_server_gets_what_was_fetched_last_and_not_the_workers_own_steps() -> None:
+    peer = peer_of(Downpour(fetch=2))
+    tell(peer, StepFinished(0, 1.0, None))
+    assert tell(peer, bodiless(SERVER, "ask")) == [Send(SERVER, "copy", 0, 0, F0)]
+
+
+def test_a_moved_server_answers_fetches_when_it_has_the_copies_and_cannot_take_pushes_before() -> None:
+    server = peer_of(Downpour(), SERVER)
+    assert tell(server, Started(1), changed(0, 1, SERVER)) == [Send(0, "ask", 0, 0), Send(1, "ask", 0, 0)]
+    assert tell(server, bodiless(1, "fetch", 3)) == []
+    assert tell(server, received(0, "push", 3)) == [Note("lost_updates", 1.0)]
+    assert tell(server, received(0, "copy", 8)) == [Combine(P0, 0.0, IN0)]
+    assert tell(server, received(1, "copy", 6)) == [Send(1, "params", 8, 0, P0)]
+    assert tell(server, received(0, "push", 4))[0] == Note("staleness", 0)
 
 
 def test_a_rule_of_the_servers_own_is_named() -> None:
@@ -113,8 +157,9 @@ def test_snapshots_are_plain() -> None:
     server, worker = peer_of(Downpour(), SERVER), peer_of(Downpour(push=2))
     tell(server, received(1, "push", weight=4.0), bodiless(2, "fetch"))
     tell(worker, StepFinished(0, 3.0, None))
-    assert server.snapshot() == {"step": 0, "version": {"0": 1}, "fetched": {"0": [0, 0, 1]}, "samples": {"1": 4.0}}
-    assert worker.snapshot() == {"step": 1, "samples": 3.0, "missing": 1}
+    snapshot = server.snapshot()
+    assert (snapshot["versions"], snapshot["fetched"]) == ({"0": 1}, {"0": [0, 0, 1]})
+    assert worker.snapshot() == {"step": 1, "samples": 3.0, "missing": [0], "versions": {"0": 0}}
     assert is_plain(server)
     assert is_plain(worker)
 
@@ -142,8 +187,9 @@ def test_at_least_one_server_is_needed() -> None:
 
 def test_workers_need_memory_for_what_accrues() -> None:
     world = World(Roles(2, 1), ONE)
-    assert Downpour().slots(Role.WORKER, world) == (Slot("downpour.accrued"),)
+    assert Downpour().slots(Role.WORKER, world) == (Slot("downpour.accrued"), Slot("downpour.fetched"))
     assert Downpour().slots(Role.SERVER, world) == ()
     assert Downpour(servers=2).roles(4) == Roles(4, 2)
-    assert Downpour().kinds() == {"push": Carries.GRADIENT, "fetch": Carries.NOTHING, "params": Carries.STATE}
+    told = Downpour().kinds()
+    assert (told["push"], told["fetch"], told["params"]) == (Carries.GRADIENT, Carries.NOTHING, Carries.STATE)
     assert Downpour().result is Result.SERVERS

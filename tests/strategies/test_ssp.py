@@ -5,12 +5,12 @@ from peers import G0, G1, IN0, IN1, ONE, P0, P1, TWO, WITH_STATE, bodiless, is_p
 
 from weft.core.actions import Action, Apply, Combine, Compute, Note, Send
 from weft.core.errors import ConfigError
-from weft.core.events import Started, StepFinished
+from weft.core.events import MembersChanged, Received, Started, StepFinished
 from weft.core.names import Buffer, Carries, Result, Role, Roles, Slot
 from weft.core.world import World
 from weft.strategies import ParameterServer, StaleSync
 
-SUM0 = Buffer("ssp.sum", 0)
+SUM0 = Buffer("closing.sum", 0)
 SERVER = 3
 
 
@@ -18,8 +18,8 @@ def push(worker: int, step: int, samples: float = 1.0) -> object:
     return received(worker, "push", step, weight=samples)
 
 
-def answer(worker: int, step: int) -> Action:
-    return Send(worker, "params", step, 0, P0)
+def answer(worker: int, version: int) -> Action:
+    return Send(worker, "params", version, 0, P0)
 
 
 def test_a_worker_computes_at_once_and_a_server_waits() -> None:
@@ -59,13 +59,13 @@ def test_server_parks_a_pull_until_every_worker_has_pushed_the_needed_step() -> 
     server = peer_of(StaleSync(staleness=1), SERVER, num_workers=3)
     assert tell(server, push(0, 0)) == [Note("staleness", 0), Apply(IN0, P0, scale=1 / 3), answer(0, 1)]
     assert tell(server, push(0, 1)) == [Note("staleness", 1), Apply(IN0, P0, scale=1 / 3)]
-    assert tell(server, push(1, 0)) == [Note("staleness", 0), Apply(IN0, P0, scale=1 / 3), answer(1, 1)]
+    assert tell(server, push(1, 0)) == [Note("staleness", 0), Apply(IN0, P0, scale=1 / 3), answer(1, 3)]
     assert server.waiting_for() == "worker 2 to push step 0 of bucket 0; 1 pulls are parked"
     assert tell(server, push(2, 0)) == [
         Note("staleness", 0),
         Apply(IN0, P0, scale=1 / 3),
-        answer(0, 2),
-        answer(2, 1),
+        answer(0, 4),
+        answer(2, 4),
     ]
     assert server.waiting_for() == "pushes"
 
@@ -88,18 +88,94 @@ def test_a_push_is_scaled_by_its_share_of_the_samples_of_the_last_full_step() ->
     assert tell(server, push(1, 1, 6.0))[1] == Apply(IN0, P0, scale=6 / 10)
 
 
+def test_a_lost_worker_is_no_longer_waited_for() -> None:
+    server = peer_of(StaleSync(staleness=1), SERVER)
+    tell(server, push(0, 0), push(0, 1), push(1, 0))
+    assert tell(server, MembersChanged(1, (0, 1, SERVER), "lost worker 2")) == []
+    assert tell(server, push(0, 1)) == [answer(0, 3)]
+    assert tell(server, push(1, 1))[:2] == [Note("staleness", 0), Apply(IN0, P0, scale=1 / 2)]
+
+
+def test_a_repeated_pull_waits_like_the_first() -> None:
+    server = peer_of(StaleSync(staleness=1), SERVER)
+    tell(server, push(0, 0), push(0, 1), push(1, 0), MembersChanged(1, (0, 1, 2, SERVER), "moved server 7"))
+    assert tell(server, push(0, 1)) == []
+    assert tell(server, push(2, 0))[2:] == [answer(0, 4), answer(2, 4)]
+
+
+def test_the_share_of_a_push_is_of_those_who_are_left() -> None:
+    server = peer_of(StaleSync(), SERVER)
+    tell(server, push(0, 0, 6.0), push(1, 0, 2.0), MembersChanged(1, (0, 1, SERVER), "finished worker 2"))
+    assert tell(server, push(1, 1, 2.0))[1] == Apply(IN0, P0, scale=2 / 8)
+
+
+def test_when_the_last_worker_has_left_nobody_is_waited_for() -> None:
+    server = peer_of(StaleSync(), SERVER)
+    assert tell(server, MembersChanged(1, (SERVER,), "finished worker 2")) == []
+    assert server.waiting_for() == "pushes"
+
+
+def test_a_rejected_push_is_answered_and_counts_for_the_bound() -> None:
+    server = peer_of(StaleSync(staleness=2, late="reject", max_age=0), SERVER)
+    tell(server, push(0, 0), push(1, 0))
+    assert tell(server, push(2, 0)) == [
+        Note("staleness", 0),
+        Note("age", 1),
+        Note("rejected", 1.0),
+        answer(2, 1),
+    ]
+    assert server.shards[0].slowest == 1
+
+
+def test_the_age_of_a_push_is_the_number_of_updates_since_the_answer() -> None:
+    server = peer_of(StaleSync(late="damp"), SERVER)
+    ages = [tell(server, push(worker, step))[1] for worker, step in ((0, 0), (0, 1), (1, 0), (0, 2), (0, 3), (1, 1))]
+    assert ages == [Note("age", age) for age in (0, 0, 2, 1, 0, 2)]
+
+
+def test_to_compensate_a_server_keeps_what_it_told_each_worker() -> None:
+    server = peer_of(StaleSync(late="compensate"), 2, num_workers=2)
+    then0, then1 = Buffer("then.0", 0), Buffer("then.1", 0)
+    assert tell(server, Started(0)) == [Combine(then0, 0.0, P0), Combine(then1, 0.0, P0)]
+    assert tell(server, push(0, 0))[1:] == [
+        Note("age", 0),
+        Apply(IN0, P0, scale=1 / 2),
+        Combine(then0, 0.0, P0),
+        answer(0, 1),
+    ]
+
+
+def test_a_moved_server_learns_what_each_worker_computes_on() -> None:
+    server = peer_of(StaleSync(late="compensate"), 2, num_workers=2)
+    assert tell(server, Started(1)) == []
+    tell(server, MembersChanged(1, (0, 1, 2), "moved server 0"))
+    told = {"pushed": 3, "unanswered": False}
+    assert tell(server, Received(0, "copy", 7, 0, IN0, 1.0, told)) == [
+        Combine(P0, 0.0, IN0),
+        Combine(Buffer("then.0", 0), 0.0, IN0),
+    ]
+    assert tell(server, Received(1, "copy", 5, 0, IN0, 1.0, told)) == [Combine(Buffer("then.1", 0), 0.0, IN0)]
+    assert tell(server, push(1, 3))[:2] == [Note("staleness", 0), Note("age", 2)]
+
+
+def test_late_rules_that_contradict_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"^late is 'damp', but with a staleness of 0 no gradient is ever late"):
+        ParameterServer(late="damp")
+
+
 def test_samples_of_nobody_have_no_share() -> None:
     server = peer_of(StaleSync(), 1, num_workers=1)
-    assert tell(server, push(0, 0, 0.0)) == [Note("staleness", 0), Apply(IN0, P0, scale=0.0), answer(0, 1)]
+    assert tell(server, push(0, 0, 0.0)) == [Note("staleness", 0), Apply(IN0, P0, scale=0.0), answer(0, 0)]
 
 
 def test_bulk_synchronous_sums_the_weighted_pushes_and_applies_once() -> None:
     server = peer_of(ParameterServer(), 2, num_workers=2)
     for step in (0, 1):
-        assert tell(server, push(1, step, 6.0)) == [Note("staleness", 0), Combine(SUM0, 0.0, IN0, 6.0)]
+        assert tell(server, push(1, step, 6.0)) == [Combine(SUM0, 0.0, IN0, 6.0)]
         assert tell(server, push(0, step, 2.0)) == [
-            Note("staleness", 0),
             Combine(SUM0, 1.0, IN0, 2.0),
+            Note("staleness", 0),
+            Note("staleness", 0),
             Combine(SUM0, 1 / 8),
             Apply(SUM0, P0),
             answer(1, step + 1),
@@ -109,7 +185,7 @@ def test_bulk_synchronous_sums_the_weighted_pushes_and_applies_once() -> None:
 
 def test_bulk_synchronous_applies_nothing_when_nobody_had_samples() -> None:
     server = peer_of(ParameterServer(), 1, num_workers=1)
-    assert tell(server, push(0, 0, 0.0)) == [Note("staleness", 0), Combine(SUM0, 0.0, IN0, 0.0), answer(0, 1)]
+    assert tell(server, push(0, 0, 0.0)) == [Combine(SUM0, 0.0, IN0, 0.0), Note("staleness", 0), answer(0, 1)]
 
 
 def test_a_server_keeps_its_own_buckets_only() -> None:
@@ -120,13 +196,13 @@ def test_a_server_keeps_its_own_buckets_only() -> None:
 
 
 def test_a_worker_refuses_what_it_did_not_ask_for() -> None:
-    expected = "worker 0 received '{}' (clock {}, bucket 0) from server 0, which StaleSyncWorker does not expect now."
+    expected = "worker 0 received '{}' (clock {}, bucket 0) from server 0, which ShardWorker does not expect now."
     peer = peer_of(StaleSync())
     assert refusal(peer, received(SERVER, "params", 0)) == expected.format("params", 0)
-    tell(peer, StepFinished(0, 1.0, None))
-    assert refusal(peer, received(SERVER, "push", 1)) == expected.format("push", 1)
+    tell(peer, StepFinished(0, 1.0, None), received(SERVER, "params", 3), StepFinished(1, 1.0, None))
+    assert refusal(peer, received(SERVER, "push", 3)) == expected.format("push", 3)
     assert refusal(peer, received(SERVER, "params", 2)) == expected.format("params", 2)
-    assert refusal(peer, bodiless(SERVER, "params", 1)) == expected.format("params", 1)
+    assert refusal(peer, bodiless(SERVER, "params", 4)) == expected.format("params", 4)
 
 
 def test_a_server_refuses_steps_out_of_order_and_buckets_of_others() -> None:
@@ -143,8 +219,8 @@ def test_snapshots_are_plain() -> None:
     tell(server, push(0, 0, 2.0), push(0, 1, 2.0))
     tell(worker, StepFinished(0, 1.0, None))
     shard = server.snapshot()["shards"]["0"]
-    assert (shard["pushed"], shard["parked"]) == ([2, 0, 0], [[0, 2]])
-    assert worker.snapshot() == {"step": 1, "missing": 1}
+    assert (shard["pushed"], shard["parked"]) == ({"0": 2, "1": 0, "2": 0}, [[0, 2]])
+    assert (worker.snapshot()["step"], worker.snapshot()["missing"]) == (1, [0])
     assert is_plain(server)
     assert is_plain(worker)
 
@@ -173,7 +249,9 @@ def test_ps_is_ssp_with_staleness_0() -> None:
 def test_it_needs_servers_and_memory_for_a_sum_only_when_bulk_synchronous() -> None:
     assert StaleSync(servers=2).roles(5) == Roles(5, 2)
     world = World(Roles(2, 1), ONE)
-    assert ParameterServer().slots(Role.SERVER, world) == (Slot("ssp.sum"),)
+    assert ParameterServer().slots(Role.SERVER, world) == (Slot("closing.sum"),)
     assert ParameterServer().slots(Role.WORKER, world) == StaleSync().slots(Role.SERVER, world) == ()
-    assert StaleSync().kinds() == {"push": Carries.GRADIENT, "params": Carries.STATE}
+    carrying = {kind: carries for kind, carries in StaleSync().kinds().items() if carries is not Carries.NOTHING}
+    assert carrying == {"push": Carries.GRADIENT, "params": Carries.STATE, "copy": Carries.STATE}
+    assert set(StaleSync().kinds()) < set(ParameterServer().kinds())
     assert StaleSync().result is Result.SERVERS

@@ -24,7 +24,7 @@ def _of_servers(recipe: Any) -> list[Check]:
     if recipe.staleness is not None:
         checks.append(partial(staleness.stays_within, bound=recipe.staleness))
     if recipe.staleness == 0:
-        checks += [once.servers_apply_means, equality.replicas_are_equal]
+        checks += [once.servers_apply_means, once.servers_count_alike, equality.replicas_are_equal]
     return checks
 
 
@@ -80,6 +80,14 @@ OF_STRATEGIES: dict[str, Callable[[Any], list[Check]]] = {
     ],
     "ps": _of_servers,
     "ssp": _of_servers,
+    "asgd": _of_servers,
+    "dc_asgd": _of_servers,
+    "quorum": lambda recipe: [
+        once.servers_apply_once,
+        once.servers_apply_means,
+        once.servers_count_alike,
+        equality.copies_are_versions,
+    ],
     "downpour": _of_downpour,
     "gossip": _of_gossip,
     "async_gossip": lambda recipe: [

@@ -6,7 +6,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
-from weft.core.events import StepFinished
+from weft.core.events import Started, StepFinished
 from weft.core.names import Buffer, NodeId
 from weft.core.strategy import Strategy
 from weft.core.world import World
@@ -83,6 +83,12 @@ class Evidence:
     def lost(self) -> set[NodeId]:
         """Workers that were out before their script had ended, or died unnoticed."""
         return {node.id for node in self.simulation.nodes if node.user not in (ENDED, NO_USER)}
+
+    @cached_property
+    def moved(self) -> set[NodeId]:
+        """Servers that were started anew."""
+        entries = self.recording.entries
+        return {node for _, node, event, _ in entries if isinstance(event, Started) and event.view > self.world.view}
 
     def is_out(self, worker: NodeId, at_ns: int) -> bool:
         """A worker was no longer a member at some time."""

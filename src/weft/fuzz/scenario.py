@@ -153,7 +153,16 @@ def _topology(rng: Random) -> str:
 
 VARIANTS: dict[str, Callable[[Random], str]] = {
     "ps": lambda rng: f"ps(servers={rng.randint(1, 3)})",
-    "ssp": lambda rng: f"ssp(staleness={rng.randint(1, 4)}, servers={rng.randint(1, 3)})",
+    "ssp": lambda rng: (
+        f"ssp(staleness={rng.randint(1, 4)}, servers={rng.randint(1, 3)}, "
+        f"{rng.choice(['late=apply', 'late=damp', 'late=reject, max_age=3', 'late=compensate'])})"
+    ),
+    "asgd": lambda rng: f"asgd(servers={rng.randint(1, 3)})",
+    "dc_asgd": lambda rng: f"dc_asgd(servers={rng.randint(1, 2)})",
+    "quorum": lambda rng: (
+        f"quorum({rng.choice(['fraction=0.5', 'fraction=0.75', 'backups=1'])}, "
+        f"late={rng.choice(['drop', 'carry'])}, servers={rng.randint(1, 3)})"
+    ),
     "downpour": lambda rng: (
         f"downpour(push={rng.randint(1, 3)}, fetch={rng.randint(1, 3)}, servers={rng.randint(1, 2)})"
     ),

@@ -144,7 +144,12 @@ class DeliverySimulation(MortalSimulation):
         return view
 
     def _tell(self, node: MortalNode, view: View) -> None:
-        """A member hears of a view; what it sent before and nobody has received is returned."""
+        """A member hears of a view; what it sent before and nobody has received is returned.
+
+        A server that was started anew is a member, what it was before is not.
+        """
+        if self.nodes[node.id] is not node:
+            return
         if self._is_out_of_reach(node.process, self._tell, node, view):
             return
         if node.view >= view.number or not self._is_able(node, self._tell, node, view):

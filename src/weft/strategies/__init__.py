@@ -1,8 +1,10 @@
 """Strategies: one published method per file, each a pure protocol."""
 
 from weft.strategies.allreduce import AllReduce
+from weft.strategies.asgd import AsyncSGD
 from weft.strategies.async_gossip import AsyncGossip
 from weft.strategies.bmuf import BMUF
+from weft.strategies.dc_asgd import DelayCompensated
 from weft.strategies.diloco import DiLoCo
 from weft.strategies.downpour import Downpour
 from weft.strategies.easgd import EASGD
@@ -12,6 +14,7 @@ from weft.strategies.gossip_grad import GossipGrad
 from weft.strategies.local_sgd import LocalSGD
 from weft.strategies.neighbours import Neighbours
 from weft.strategies.push_sum import PushSum
+from weft.strategies.quorum import Quorum
 from weft.strategies.slowmo import SlowMo
 from weft.strategies.ssp import ParameterServer, StaleSync
 
@@ -20,6 +23,8 @@ __all__ = [
     "EASGD",
     "AllReduce",
     "AsyncGossip",
+    "AsyncSGD",
+    "DelayCompensated",
     "DiLoCo",
     "Downpour",
     "Ensemble",
@@ -29,6 +34,7 @@ __all__ = [
     "Neighbours",
     "ParameterServer",
     "PushSum",
+    "Quorum",
     "SlowMo",
     "StaleSync",
 ]

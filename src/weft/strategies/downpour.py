@@ -6,19 +6,27 @@ from random import Random
 
 from weft.core.actions import INNER, Apply, Compute, Note, Send, add, copy, rescale
 from weft.core.errors import ConfigError
-from weft.core.events import Received, Started, StepFinished
+from weft.core.events import Data, MembersChanged, Received, Returned, Started, StepFinished
 from weft.core.names import Buffer, Carries, NodeId, Result, Role, Roles, Slot
 from weft.core.peer import Actions, Peer
 from weft.core.rules import Rule
 from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.strategies.allreduce import apply_gradient
-from weft.strategies.shards import check_servers
+from weft.strategies.shards import (
+    ANSWER,
+    ASK,
+    COPY,
+    KINDS,
+    PUSH,
+    ShardServer,
+    check_servers,
+    lost_updates,
+)
 
-PUSH = "push"
 FETCH = "fetch"
-PARAMETERS = "params"
 ACCRUED = "downpour.accrued"
+FETCHED = "downpour.fetched"
 SERVER_RULE = "server"
 
 
@@ -62,10 +70,10 @@ class Downpour(Strategy):
         return Roles(num_workers, self.servers)
 
     def slots(self, role: Role, world: World) -> tuple[Slot, ...]:
-        return (Slot(ACCRUED),) if role is Role.WORKER else ()
+        return (Slot(ACCRUED), Slot(FETCHED)) if role is Role.WORKER else ()
 
     def kinds(self) -> Mapping[str, Carries]:
-        return {PUSH: Carries.GRADIENT, FETCH: Carries.NOTHING, PARAMETERS: Carries.STATE}
+        return {FETCH: Carries.NOTHING, **KINDS}
 
     def rules(self, world: World) -> Mapping[str, Rule]:
         return {} if self.server is None else {SERVER_RULE: self.server}
@@ -83,7 +91,13 @@ class DownpourWorker(Peer):
         super().__init__(me, world, rng)
         self._recipe = recipe
         self.samples = 0.0
-        self.missing = 0
+        self.missing: set[int] = set()
+        """The buckets that were fetched and have not come."""
+        self.versions = dict.fromkeys(world.trainable, 0)
+        """The version of each bucket that it last fetched."""
+
+    def on_started(self, event: Started) -> Actions:
+        return [*(copy(Buffer(FETCHED, b), self.world.params[b]) for b in self.world.trainable), Compute(0)]
 
     def on_step_finished(self, event: StepFinished) -> Actions:
         self.step = event.step + 1
@@ -103,50 +117,74 @@ class DownpourWorker(Peer):
             self.samples = 0.0
         if self.step % self._recipe.fetch:
             return [*actions, Compute(self.step)]
-        self.missing = len(trained)
-        return actions + [Send(self.world.server_of(b), FETCH, self.step, b) for b in trained]
+        self.missing = set(trained)
+        return actions + self._fetch()
+
+    def _fetch(self) -> Actions:
+        return [Send(self.world.server_of(b), FETCH, self.step, b) for b in sorted(self.missing)]
 
     def on_received(self, event: Received) -> Actions:
-        if event.kind != PARAMETERS or event.body is None or not self.missing:
+        bucket = event.bucket
+        if event.kind == ASK:
+            return [
+                Send(event.source, COPY, self.versions[b], b, Buffer(FETCHED, b))
+                for b in self.world.buckets_of(event.source)
+            ]
+        if event.kind != ANSWER or event.body is None or bucket not in self.missing:
             raise self.unexpected(event)
-        self.missing -= 1
-        actions: Actions = [copy(self.world.params[event.bucket], event.body)]
+        self.missing.remove(bucket)
+        self.versions[bucket] = event.clock
+        actions: Actions = [
+            copy(self.world.params[bucket], event.body),
+            copy(Buffer(FETCHED, bucket), event.body),
+        ]
         return actions if self.missing else [*actions, Compute(self.step)]
+
+    def on_members_changed(self, event: MembersChanged) -> Actions:
+        return self._fetch()
+
+    def on_returned(self, event: Returned) -> Actions:
+        """A push that did not arrive is pushed again, in whatever view; a fetch is by then."""
+        if event.kind == PUSH and event.view != self.view:
+            return [Send(event.target, PUSH, event.clock, event.bucket, event.body, event.weight)]
+        return super().on_returned(event)
 
     def waiting_for(self) -> str:
         if self.missing:
-            return f"the parameters it fetched before step {self.step} ({self.missing} buckets to go)"
+            return f"the parameters it fetched before step {self.step} ({len(self.missing)} buckets to go)"
         return super().waiting_for()
 
 
-class DownpourServer(Peer):
+class DownpourServer(ShardServer):
     """Applies every push as it comes and answers every fetch at once."""
 
     def __init__(self, recipe: Downpour, me: NodeId, world: World, rng: Random) -> None:
         super().__init__(me, world, rng)
         self._rule = INNER if recipe.server is None else SERVER_RULE
         self._sum = recipe.scale == "sum"
-        mine = world.buckets_of(me)
-        self.version = dict.fromkeys(mine, 0)
-        """How many pushes each bucket has taken."""
-        self.fetched = {b: [0] * world.num_workers for b in mine}
+        self.fetched = {b: [0] * world.num_workers for b in self._mine}
         """The version that each worker last fetched."""
         self.samples: dict[NodeId, float] = {}
+        """What each worker pushed last."""
 
-    def on_started(self, event: Started) -> Actions:
-        return []
-
-    def on_received(self, event: Received) -> Actions:
+    def on_other(self, event: Received) -> Actions:
         bucket, worker = event.bucket, event.source
-        if bucket not in self.version:
+        if event.kind != FETCH or bucket not in self.versions:
             raise self.unexpected(event)
-        if event.kind == FETCH:
-            self.fetched[bucket][worker] = self.version[bucket]
-            return [Send(worker, PARAMETERS, event.clock, bucket, self.world.params[bucket])]
-        if event.kind != PUSH or event.body is None:
-            raise self.unexpected(event)
-        age = self.version[bucket] - self.fetched[bucket][worker]
-        self.version[bucket] += 1
+        if self.is_empty:
+            self.aside.add((worker, bucket))
+            return []
+        return self._answer(worker, bucket)
+
+    def _answer(self, worker: NodeId, bucket: int) -> Actions:
+        self.fetched[bucket][worker] = self.versions[bucket]
+        return [self.answer(worker, bucket)]
+
+    def on_push(self, event: Received) -> Actions:
+        assert event.body is not None
+        bucket, worker = event.bucket, event.source
+        age = self.versions[bucket] - self.fetched[bucket][worker]
+        self.versions[bucket] += 1
         self.samples[worker] = event.weight
         scale = self._share(event.weight)
         return [Note("staleness", age), Apply(event.body, self.world.params[bucket], self._rule, scale)]
@@ -156,7 +194,24 @@ class DownpourServer(Peer):
         mean = sum(self.samples.values()) / len(self.samples)
         if not mean:
             return 0.0
-        return weight / mean if self._sum else weight / (mean * self.world.num_workers)
+        return weight / mean if self._sum else weight / (mean * len(self.workers))
+
+    def regroup(self) -> Actions:
+        self.samples = {worker: samples for worker, samples in self.samples.items() if worker in self.workers}
+        return []
+
+    def put_aside(self, event: Received) -> Actions:
+        """A push that comes before the copies cannot be applied; nobody keeps it."""
+        return lost_updates(1.0)
+
+    def on_copy(self, worker: NodeId, bucket: int, version: int, data: Data) -> Actions:
+        self.fetched[bucket][worker] = version
+        return []
+
+    def ask_again(self) -> Actions:
+        """Answer the fetches that came before the copies."""
+        aside, self.aside = sorted(self.aside), set()
+        return [action for fetch in aside for action in self._answer(*fetch)]
 
     def waiting_for(self) -> str:
-        return "pushes and fetches"
+        return super().waiting_for() if self.is_empty else "pushes and fetches"

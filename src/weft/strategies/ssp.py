@@ -4,22 +4,20 @@ A push of step t is also the pull for step t + 1: the server answers it with its
 or when every worker has pushed what the staleness bound asks for.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from random import Random
 
-from weft.core.actions import Apply, Combine, Compute, Note, Send, copy, rescale
+from weft.core.actions import Note, copy
 from weft.core.errors import ConfigError
-from weft.core.events import Received, Started, StepFinished
-from weft.core.names import Buffer, Carries, NodeId, Result, Role, Roles, Slot
+from weft.core.events import Data, MembersChanged, Received, Started
+from weft.core.names import INBOX, Buffer, Carries, NodeId, Result, Role, Roles, Slot
 from weft.core.peer import Actions, Peer
 from weft.core.strategy import Strategy
 from weft.core.world import World
-from weft.strategies.shards import check_servers
-
-PUSH = "push"
-PULL = "params"
-SUM = "ssp.sum"
+from weft.strategies.closing import CLOSING_KINDS, SUM, ClosingServer, ClosingWorker
+from weft.strategies.late import APPLY, COMPENSATION, LateRule, remember, then
+from weft.strategies.shards import KINDS, ShardServer, ShardWorker, check_servers, lost_updates
 
 
 @dataclass(frozen=True)
@@ -31,11 +29,20 @@ class StaleSync(Strategy):
     staleness>0: each push is applied alone, its learning rate scaled by its share of the samples.
     staleness=None never waits. Buckets are dealt over `servers`; the optimizer runs there.
 
+    `late` says what happens to a gradient that is some versions old: 'apply' takes it as it is; 'reject' drops one
+    older than `max_age` versions and counts it; 'damp' divides its learning rate by its age (Zhang et al., IJCAI
+    2016); 'compensate' adds `compensation` · g⊙g⊙(w_now - w_then) to it (Zheng et al., ICML 2017).
+
+    A worker that is lost or has finished is no longer waited for.
+
     Assumes: channels are FIFO per (source, target).
     """
 
     staleness: int | None = 3
     servers: int = 1
+    late: str = APPLY
+    max_age: int | None = None
+    compensation: float = COMPENSATION
 
     @property
     def keeps_step(self) -> bool:
@@ -45,6 +52,11 @@ class StaleSync(Strategy):
     def result(self) -> Result:
         return Result.SERVERS
 
+    @property
+    def late_rule(self) -> LateRule:
+        """What happens to late gradients."""
+        return LateRule(self.late, self.max_age, self.compensation)
+
     def __post_init__(self) -> None:
         check_servers("ssp", self.servers)
         if self.staleness is not None and self.staleness < 0:
@@ -52,19 +64,24 @@ class StaleSync(Strategy):
                 f"staleness is {self.staleness}, but a worker cannot be less than 0 steps ahead.\n"
                 "  Use 'ssp(staleness=0)' to stay in step, or 'ssp(staleness=None)' never to wait."
             )
+        self.late_rule.check(self.staleness)
 
     def roles(self, num_workers: int) -> Roles:
         return Roles(num_workers, self.servers)
 
     def slots(self, role: Role, world: World) -> tuple[Slot, ...]:
-        return (Slot(SUM),) if role is Role.SERVER and self.staleness == 0 else ()
+        if role is Role.WORKER:
+            return ()
+        return (Slot(SUM),) if self.staleness == 0 else self.late_rule.slots(world)
 
     def kinds(self) -> Mapping[str, Carries]:
-        return {PUSH: Carries.GRADIENT, PULL: Carries.STATE}
+        return CLOSING_KINDS if self.staleness == 0 else KINDS
 
     def peer(self, me: NodeId, world: World, rng: Random) -> Peer:
         if world.role(me) is Role.WORKER:
-            return StaleSyncWorker(me, world, rng)
+            return (ClosingWorker if self.staleness == 0 else ShardWorker)(me, world, rng)
+        if self.staleness == 0:
+            return ClosingServer(me, world, rng)
         return StaleSyncServer(self, me, world, rng)
 
 
@@ -75,45 +92,17 @@ class ParameterServer(StaleSync):
     staleness: int | None = 0
 
 
-class StaleSyncWorker(Peer):
-    """Pushes its gradient, waits for the parameters of the next step."""
-
-    def __init__(self, me: NodeId, world: World, rng: Random) -> None:
-        super().__init__(me, world, rng)
-        self.missing = 0
-
-    def on_step_finished(self, event: StepFinished) -> Actions:
-        self.step = event.step + 1
-        self.missing = len(self.world.trainable)
-        return [
-            Send(self.world.server_of(b), PUSH, event.step, b, self.world.gradient[b], event.samples)
-            for b in self.world.trainable
-        ]
-
-    def on_received(self, event: Received) -> Actions:
-        if event.kind != PULL or event.body is None or event.clock != self.step or not self.missing:
-            raise self.unexpected(event)
-        self.missing -= 1
-        actions: Actions = [copy(self.world.params[event.bucket], event.body)]
-        if not self.missing:
-            actions.append(Compute(self.step))
-        return actions
-
-    def waiting_for(self) -> str:
-        if self.missing:
-            return f"the parameters of step {self.step} from the servers ({self.missing} buckets to go)"
-        return super().waiting_for()
-
-
 class Shard:
     """What a server knows of one of its buckets: who has pushed how much, and who waits."""
 
-    def __init__(self, num_workers: int) -> None:
-        self.pushed = [0] * num_workers
+    def __init__(self, workers: Iterable[NodeId]) -> None:
+        self.pushed = dict.fromkeys(workers, 0)
         """How many steps each worker has pushed."""
+        self.seen = dict(self.pushed)
+        """The version on which each worker computes."""
         self.slowest = 0
-        """The least of them: every worker has pushed all steps below it."""
-        self.num_slowest = num_workers
+        """The least number of steps pushed: every worker has pushed all steps below it."""
+        self.num_slowest = len(self.pushed)
         """How many workers have pushed no more than that."""
         self.parked: list[tuple[NodeId, int]] = []
         """(worker, step) of the pulls that wait for slower workers."""
@@ -131,10 +120,21 @@ class Shard:
         self.num_slowest -= 1
         if self.num_slowest:
             return False
-        self.slowest += 1
-        self.num_slowest = self.pushed.count(self.slowest)
-        self.full = self.samples.pop(step)
+        self._advance(self.slowest + 1)
         return True
+
+    def _advance(self, slowest: int) -> None:
+        self.slowest = slowest
+        self.num_slowest = sum(steps == slowest for steps in self.pushed.values())
+        for step in sorted(step for step in self.samples if step < slowest):
+            self.full = self.samples.pop(step)
+
+    def keep(self, workers: Iterable[NodeId]) -> None:
+        """Go on with these workers only; what they wait for they push again."""
+        self.parked.clear()
+        self.pushed = {worker: self.pushed.get(worker, 0) for worker in workers}
+        if self.pushed:
+            self._advance(min(self.pushed.values()))
 
     def share(self, samples: float) -> float:
         """A push's share of the samples of the last full step; an equal share before there is one."""
@@ -142,47 +142,88 @@ class Shard:
         return samples / full if full else 0.0
 
 
-class StaleSyncServer(Peer):
+class StaleSyncServer(ShardServer):
     """Keeps the parameters of its buckets; answers a push when the staleness bound allows."""
 
     def __init__(self, recipe: StaleSync, me: NodeId, world: World, rng: Random) -> None:
         super().__init__(me, world, rng)
         self._staleness = recipe.staleness
-        self.shards = {bucket: Shard(world.num_workers) for bucket in world.buckets_of(me)}
+        self._late = recipe.late_rule
+        self.shards = {bucket: Shard(world.workers) for bucket in self._mine}
+        self.num_unanswered = 0
+        """Pushes that the server before it may have taken, and that were not answered: they are not applied again."""
 
     def on_started(self, event: Started) -> Actions:
-        return []
+        actions = super().on_started(event)
+        if self._late.remembers and not self.is_empty:
+            actions += [remember(worker, bucket) for worker in self.world.workers for bucket in self._mine]
+        return actions
 
-    def on_received(self, event: Received) -> Actions:
+    def on_push(self, event: Received) -> Actions:
         bucket, worker, step = event.bucket, event.source, event.clock
-        shard = self.shards.get(bucket)
-        if event.kind != PUSH or event.body is None or shard is None or step != shard.pushed[worker]:
+        shard = self.shards[bucket]
+        actions: Actions = []
+        is_full = False
+        if step == shard.pushed[worker]:
+            actions.append(Note("staleness", step - shard.slowest))
+            is_full = shard.push(worker, step, event.weight)
+            actions += self._take(shard, event)
+        elif step != shard.pushed[worker] - 1:  # a push that is repeated is only answered
             raise self.unexpected(event)
-        actions: Actions = [Note("staleness", step - shard.slowest)]
-        first = step not in shard.samples
-        is_full = shard.push(worker, step, event.weight)
-        if self._staleness == 0:
-            total = Buffer(SUM, bucket)
-            actions.append(Combine(total, 0.0 if first else 1.0, event.body, event.weight))
-            if is_full and shard.full:
-                actions += [rescale(total, 1.0 / shard.full), Apply(total, self.world.params[bucket])]
-        else:
-            actions.append(Apply(event.body, self.world.params[bucket], scale=shard.share(event.weight)))
         newest = shard.slowest + self._staleness if self._staleness is not None else step + 1
         if is_full or step + 1 > newest:
             shard.parked.append((worker, step + 1))
-            ready = [pull for pull in shard.parked if pull[1] <= newest]
+            ready = [pull[0] for pull in shard.parked if pull[1] <= newest]
             shard.parked = [pull for pull in shard.parked if pull[1] > newest]
         else:
-            ready = [(worker, step + 1)]
-        return actions + [Send(to, PULL, clock, bucket, self.world.params[bucket]) for to, clock in ready]
+            ready = [worker]
+        return actions + self._answers(ready, bucket)
+
+    def _take(self, shard: Shard, event: Received) -> Actions:
+        """Apply a push by its share and its age."""
+        assert event.body is not None
+        bucket, worker = event.bucket, event.source
+        age, share = self.versions[bucket] - shard.seen[worker], shard.share(event.weight)
+        if share and not self._late.rejects(age):
+            self.versions[bucket] += 1
+        return self._late.update(worker, event.body, age, share)
+
+    def _answers(self, workers: Iterable[NodeId], bucket: int) -> Actions:
+        actions: Actions = []
+        for worker in workers:
+            self.shards[bucket].seen[worker] = self.versions[bucket]
+            if self._late.remembers:
+                actions.append(remember(worker, bucket))
+            actions.append(self.answer(worker, bucket))
+        return actions
+
+    def on_members_changed(self, event: MembersChanged) -> Actions:
+        self.num_unanswered = 0
+        return super().on_members_changed(event)
+
+    def regroup(self) -> Actions:
+        for shard in self.shards.values():
+            shard.keep(self.workers)
+        return []
+
+    def on_copy(self, worker: NodeId, bucket: int, version: int, data: Data) -> Actions:
+        shard = self.shards[bucket]
+        pushed = data["pushed"]
+        assert isinstance(pushed, int)
+        shard.pushed[worker] = pushed
+        shard.seen[worker] = version
+        self.num_unanswered += bool(data["unanswered"])
+        return [copy(then(worker, bucket), Buffer(INBOX, bucket))] if self._late.remembers else []
+
+    def recover(self) -> Actions:
+        return self.regroup() + lost_updates(self.num_unanswered)
 
     def waiting_for(self) -> str:
         for bucket, shard in self.shards.items():
             if shard.parked:
-                slow = shard.pushed.index(shard.slowest)
+                slow = min(shard.pushed, key=shard.pushed.__getitem__)
                 return (
                     f"worker {slow} to push step {shard.slowest} of bucket {bucket}; "
                     f"{len(shard.parked)} pulls are parked"
                 )
-        return "pushes"
+        return super().waiting_for()

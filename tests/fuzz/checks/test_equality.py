@@ -47,6 +47,15 @@ def test_what_a_lost_worker_began_last_over_a_lowered_reduction_is_its_own(evide
     assert len(list(replicas_are_equal(over_a_ring))) == 1
 
 
+def test_what_a_lost_worker_began_last_when_a_server_was_moved_is_its_own(evidence: Evidence) -> None:
+    for worker, step, value in ((0, 2, 1.0), (1, 2, 1.0), (0, 3, 1.0), (1, 3, 2.0)):
+        see(evidence, worker, step, value)
+    evidence.moved = {2}
+    assert len(list(replicas_are_equal(evidence))) == 1
+    evidence.lost = {1}
+    assert list(replicas_are_equal(evidence)) == []
+
+
 def test_a_copy_that_no_server_ever_had_is_found(evidence: Evidence) -> None:
     evidence.simulation.versions.append(Version(0, 2, 0, 0, np.full(3, 1.0)))
     see(evidence, 0, 0, 9.0)

@@ -74,6 +74,20 @@ def test_what_is_of_others_is_found_where_everybody_trains_alone(evidence: Evide
     assert [v.what for v in once.workers_apply_their_own(evidence)] == ["worker 0 holds steps of others at its step 1"]
 
 
+def test_contributions_that_count_on_one_server_only_are_found() -> None:
+    evidence = run(replace(draw(0, ("ps(servers=2)",)), num_trained=2, faults=Faults()))
+    assert list(once.servers_count_alike(evidence)) == []
+    second = evidence.world.servers[1]
+    held = evidence.simulation.nodes[second].store.replica.params[1]  # type: ignore[attr-defined]
+    held[evidence.scenario.book.place(1, 2)] = 9.0
+    whole = evidence.final(evidence.world.servers[0])[0][evidence.scenario.book.place(1, 2)]
+    assert [v.what for v in once.servers_count_alike(evidence)] == [
+        f"step 2 of worker 1 has weight 9 in bucket 1 and {whole:.6g} in bucket 0"
+    ]
+    evidence.moved = {second}
+    assert list(once.servers_count_alike(evidence)) == []
+
+
 def test_a_moved_server_is_judged_from_when_it_has_its_parameters(evidence: Evidence) -> None:
     evidence.world = replace(evidence.world, roles=evidence.world.roles._replace(num_servers=1))
     empty = np.zeros(evidence.scenario.book.num_elements)

@@ -12,12 +12,13 @@ from weft.fuzz.witness import Sighting
 def replicas_are_equal(evidence: Evidence, period: int = 1) -> Iterator[Violation]:
     """Members that begin the same step, every `period` of them, hold the same.
 
-    A lost worker may have been the only one in whom a lowered reduction had ended: what it began last is its own.
+    A lost worker may have been the only one in whom a lowered reduction had ended, or whom a server that was moved
+    had answered: what it began last is its own.
     """
     first: dict[int, Sighting] = {}
     seen = [sighting for sighting in evidence.sightings if sighting.step % period == 0]
-    is_lowered = evidence.scenario.collective is not None
-    last = {sighting.worker: sighting for sighting in seen if is_lowered and sighting.worker in evidence.lost}
+    may_differ = evidence.scenario.collective is not None or evidence.moved
+    last = {sighting.worker: sighting for sighting in seen if may_differ and sighting.worker in evidence.lost}
     for sighting in seen:
         if last.get(sighting.worker) is sighting or evidence.is_out(sighting.worker, sighting.at_ns):
             continue

@@ -67,6 +67,25 @@ def _named(evidence: Evidence, place: int) -> tuple[str, int]:
     return f"step {step}", worker
 
 
+def servers_count_alike(evidence: Evidence) -> Iterator[Violation]:
+    """A contribution counts on all servers with the same weight, or on none; a moved one may have lost some."""
+    if evidence.moved:
+        return
+    world = evidence.world
+    held = {bucket: evidence.final(world.server_of(bucket))[bucket] for bucket in world.trainable}
+    for bucket in world.trainable[1:]:
+        wrong = np.abs(held[bucket] - held[world.trainable[0]])
+        if wrong.max() > TOLERANCE:
+            place = int(wrong.argmax())
+            step, worker = _named(evidence, place)
+            yield Violation(
+                2,
+                f"{step} of worker {worker} has weight {held[bucket][place]:.6g} in bucket {bucket} and "
+                f"{held[world.trainable[0]][place]:.6g} in bucket {world.trainable[0]}",
+            )
+            return
+
+
 def servers_apply_means(evidence: Evidence) -> Iterator[Violation]:
     """Whatever a server applies at once are weights that add up to 1, in proportion to the samples."""
     for server, bucket, versions in evidence.histories():

@@ -1,0 +1,17 @@
+"""Asynchronous SGD on a parameter server: nobody waits for anybody."""
+
+from dataclasses import dataclass
+
+from weft.strategies.ssp import StaleSync
+
+
+@dataclass(frozen=True)
+class AsyncSGD(StaleSync):
+    """Asynchronous SGD on a parameter server (Agarwal & Duchi, NIPS 2011): `ssp` without a bound.
+
+    Every push is applied when it comes, however old the parameters are on which it was computed, and answered at
+    once. No worker waits for another; the price is that a gradient is about as many versions old as there are workers.
+    `late` can make up for that.
+    """
+
+    staleness: int | None = None

@@ -1,0 +1,17 @@
+"""Asynchronous SGD with delay compensation: old gradients are corrected before they are applied."""
+
+from dataclasses import dataclass
+
+from weft.strategies.asgd import AsyncSGD
+from weft.strategies.late import COMPENSATE
+
+
+@dataclass(frozen=True)
+class DelayCompensated(AsyncSGD):
+    """DC-ASGD (Zheng et al., arXiv 2016, ICML 2017): `asgd` that corrects old gradients to the first order.
+
+    The server applies g + λ g⊙g⊙(w_now - w_then): w_then is what it last gave to that worker, of which it keeps a
+    copy for each worker; g⊙g stands in for the second derivative; λ is `compensation`, and 0 is plain `asgd`.
+    """
+
+    late: str = COMPENSATE
