@@ -11,22 +11,24 @@ from weft.core.events import Event, StepFinished
 from weft.fuzz.run import run
 from weft.fuzz.scenario import draw
 
-SHOW_TRACES = """
-from weft.fuzz.run import run
-from weft.fuzz.scenario import draw
-print([run(draw(seed)).trace for seed in range(4)])
+NUM_SEEDS = 100
+
+SHOW_TRACES = f"""
+from weft.fuzz.campaign import judge
+from weft.config.registry import STRATEGIES
+print([judge(seed, tuple(STRATEGIES)).trace for seed in range({NUM_SEEDS})])
 """
 
 
 def test_the_same_seed_gives_the_same_trace_whatever_python_hashes_with() -> None:
-    outputs = set()
-    for hash_seed in ("1", "2"):
-        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
-        ended = subprocess.run(
-            [sys.executable, "-c", SHOW_TRACES], env=environment, capture_output=True, text=True, check=True
-        )
-        outputs.add(ended.stdout)
-    assert len(outputs) == 1
+    command = [sys.executable, "-c", SHOW_TRACES]
+    processes = [
+        subprocess.Popen(command, env={**os.environ, "PYTHONHASHSEED": seed}, stdout=subprocess.PIPE, text=True)
+        for seed in ("1", "2")
+    ]
+    first, second = (process.communicate()[0] for process in processes)
+    assert first == second
+    assert first.count("'") == 2 * NUM_SEEDS
 
 
 def test_a_run_without_an_end_is_an_error_that_says_who_waits() -> None:

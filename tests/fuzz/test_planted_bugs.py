@@ -1,0 +1,186 @@
+"""Bugs that were made on purpose are caught: each by the invariant that it breaks, within 200 seeds."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from weft.core.actions import Apply, Combine, Compute, add, rescale
+from weft.core.events import Received, Returned, StepFinished
+from weft.core.peer import Actions, Peer
+from weft.fuzz.campaign import judge
+from weft.sim.delivery import DeliverySimulation
+from weft.sim.letter import Letter
+from weft.sim.mortal import MortalSimulation
+from weft.sim.simulation import Simulation
+from weft.strategies.allreduce import AllReducePeer
+from weft.strategies.async_gossip import ANSWER, AsyncGossipPeer
+from weft.strategies.closing import ClosingServer
+from weft.strategies.downpour import DownpourWorker
+from weft.strategies.gathering import Gathering
+from weft.strategies.push_sum import PushSumPeer
+from weft.strategies.shards import ShardWorker
+from weft.strategies.ssp import Shard, StaleSyncServer
+
+SEEDS_MAX = 200
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def waits_for_the_departed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Shard, "keep", lambda self, workers: self.parked.clear())
+
+
+def never_asks_again(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(AllReducePeer, "on_members_changed", lambda self, event: [])
+
+
+def never_sends_again(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Peer, "on_returned", lambda self, event: [])
+
+
+def hears_second_comings(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(DeliverySimulation, "_is_second_coming", lambda self, node, letter: False)
+
+
+def applies_repeated_pushes(patch: pytest.MonkeyPatch) -> None:
+    right = StaleSyncServer.on_push
+
+    def wrong(self: StaleSyncServer, event: Received) -> Actions:
+        pushed = self.shards[event.bucket].pushed
+        pushed[event.source] = min(pushed[event.source], event.clock)
+        return right(self, event)
+
+    patch.setattr(StaleSyncServer, "on_push", wrong)
+
+
+def lets_what_is_not_a_number_in(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(MortalSimulation, "_schedule_gradients", Simulation._schedule_gradients)
+
+
+def divides_by_all_workers(patch: pytest.MonkeyPatch) -> None:
+    right = ClosingServer.mean
+
+    def wrong(self: ClosingServer, members: list[int]) -> Actions:
+        share = len(members) / self.world.num_workers
+        return [
+            rescale(action.into, action.keep * share) if isinstance(action, Combine) else action
+            for action in right(self, members)
+        ]
+
+    patch.setattr(ClosingServer, "mean", wrong)
+
+
+def lets_workers_lead_by_one_more(patch: pytest.MonkeyPatch) -> None:
+    right = StaleSyncServer.__init__
+
+    def wrong(self: StaleSyncServer, *args: Any) -> None:
+        right(self, *args)
+        assert self._staleness is not None
+        self._staleness += 1
+
+    patch.setattr(StaleSyncServer, "__init__", wrong)
+
+
+def misses_one_update(patch: pytest.MonkeyPatch) -> None:
+    right = AllReducePeer.on_step_finished
+
+    def wrong(self: AllReducePeer, event: StepFinished) -> Actions:
+        actions = right(self, event)
+        if (self.me, event.step) == (1, 7):
+            return [action for action in actions if not isinstance(action, Apply)]
+        return actions
+
+    patch.setattr(AllReducePeer, "on_step_finished", wrong)
+
+
+def adds_to_what_it_was_answered(patch: pytest.MonkeyPatch) -> None:
+    right = ShardWorker.on_received
+
+    def wrong(self: ShardWorker, event: Received) -> Actions:
+        *actions, last = right(self, event)
+        if not isinstance(last, Compute):
+            return [*actions, last]
+        return [*actions, add(self.world.params[0], self.world.gradient[0], 0.5), last]
+
+    patch.setattr(ShardWorker, "on_received", wrong)
+
+
+def subtracts_half_of_what_the_other_took(patch: pytest.MonkeyPatch) -> None:
+    right = AsyncGossipPeer.on_received
+
+    def wrong(self: AsyncGossipPeer, event: Received) -> Actions:
+        actions = right(self, event)
+        if event.kind == ANSWER and event.body is not None:
+            return [add(self.world.params[event.bucket], event.body, -0.5)]
+        return actions
+
+    patch.setattr(AsyncGossipPeer, "on_received", wrong)
+
+
+def loses_shares_of_the_departed(patch: pytest.MonkeyPatch) -> None:
+    right = PushSumPeer.on_returned
+
+    def wrong(self: PushSumPeer, event: Returned) -> Actions:
+        return right(self, event) if event.target in self.members else []
+
+    patch.setattr(PushSumPeer, "on_returned", wrong)
+
+
+def forgets_the_weight_of_the_departed(patch: pytest.MonkeyPatch) -> None:
+    right = Gathering.forget
+
+    def wrong(self: Gathering, departed: Any) -> Actions:
+        right(self, departed)
+        return []
+
+    patch.setattr(Gathering, "forget", wrong)
+
+
+def keeps_what_it_pushed(patch: pytest.MonkeyPatch) -> None:
+    right = DownpourWorker.on_step_finished
+
+    def wrong(self: DownpourWorker, event: StepFinished) -> Actions:
+        return [action for action in right(self, event) if not (isinstance(action, Combine) and action.keep == 0.0)]
+
+    patch.setattr(DownpourWorker, "on_step_finished", wrong)
+
+
+def hears_who_is_out(patch: pytest.MonkeyPatch) -> None:
+    right = DeliverySimulation._arrive
+
+    def wrong(self: DeliverySimulation, letter: Letter) -> None:
+        letter.view = max(letter.view, self.nodes[letter.target].view)
+        right(self, letter)
+
+    patch.setattr(DeliverySimulation, "_arrive", wrong)
+
+
+BUGS: list[tuple[int, str, Plant]] = [
+    (1, "ssp", waits_for_the_departed),
+    (1, "allreduce", never_asks_again),
+    (1, "ps", never_sends_again),
+    (2, "downpour", hears_second_comings),
+    (2, "ssp", applies_repeated_pushes),
+    (2, "allreduce", lets_what_is_not_a_number_in),
+    (2, "ps", divides_by_all_workers),
+    (3, "ssp", lets_workers_lead_by_one_more),
+    (4, "allreduce", misses_one_update),
+    (4, "ssp", adds_to_what_it_was_answered),
+    (5, "async_gossip", subtracts_half_of_what_the_other_took),
+    (5, "push_sum", loses_shares_of_the_departed),
+    (5, "gossip", forgets_the_weight_of_the_departed),
+    (6, "downpour", keeps_what_it_pushed),
+    (7, "async_gossip", hears_who_is_out),
+]
+
+
+@pytest.mark.parametrize(("invariant", "strategy", "plant"), BUGS, ids=lambda value: getattr(value, "__name__", None))
+def test_a_planted_bug_is_caught(invariant: int, strategy: str, plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch)
+    found: set[int] = set()
+    for seed in range(SEEDS_MAX):
+        found |= {violation.invariant for violation in judge(seed, (strategy,)).violations}
+        if invariant in found:
+            return
+    raise AssertionError(f"{SEEDS_MAX} seeds found {sorted(found)}, but not {invariant}")
