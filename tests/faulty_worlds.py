@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 from puppets import Answer, Puppet, Puppets
-from worlds import ArrayProgram, training
+from worlds import ArrayProgram, Script, training
 
 import weft
 from weft.adapters.arrays import ArrayReplica
@@ -37,6 +37,7 @@ def run(
     num_servers: int = 0,
     num_steps: int = 10,
     gradient: Callable[[int, int, Any], Any] | None = None,
+    script: Script | None = None,
     news_s: float = 0.001,
     in_step: bool = False,
 ) -> FaultySimulation:
@@ -46,7 +47,7 @@ def run(
     hosts = tuple(range(sum(roles)))
     replicas = [ArrayReplica({"w": np.ones(1)}, weft.SGD(lr=0.1), None) for _ in hosts]
     world = World(roles, replicas[0].buckets, None, hosts)
-    script = training(gradient or (lambda worker, step, w: w), num_steps)
+    script = script or training(gradient or (lambda worker, step, w: w), num_steps)
     programs = [ArrayProgram(script(rank, replicas[rank])) for rank in range(num_workers)]
 
     def store(node: int) -> Store:

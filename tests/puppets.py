@@ -63,7 +63,7 @@ class Puppet(Peer):
             return [Compute(0)] if self.world.role(self.me) is Role.WORKER else []
         return [Compute(event.step + 1)] if isinstance(event, StepFinished) else []
 
-    on_started = on_gradient_ready = on_step_finished = on_epoch_finished = _told
+    on_started = on_gradient_ready = on_step_finished = on_portion_asked = on_epoch_finished = _told
     on_received = on_returned = on_reduced = on_timer_fired = on_members_changed = _told
 
     def seen(self, kind: type) -> list[Event]:

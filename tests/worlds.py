@@ -20,7 +20,7 @@ from weft.cost.links import Link
 from weft.sim.compute import ComputeTime, PerSample
 from weft.sim.facts import Facts
 from weft.sim.network import HostLinks, Network
-from weft.sim.program import BackwardDone, ReportDone, Request, StepDone
+from weft.sim.program import BackwardDone, PortionWanted, ReportDone, Request, StepDone
 from weft.sim.reports import ModelReports
 from weft.sim.simulation import Simulation
 from weft.store.numpy import NumpyStore
@@ -102,6 +102,28 @@ def training(
             if epoch_steps and (step + 1) % epoch_steps == 0:
                 epoch = step // epoch_steps
                 yield ReportDone(epoch, {} if report is None else report(rank, epoch, told))
+
+    return script
+
+
+def taking(gradient: Callable[[int, Any], Any], portion_samples: Sequence[float], num_epochs: int) -> Script:
+    """A script whose shares take portions as they are handed out, `gradient(portion, parameters)` of each; it
+    reports after every share."""
+
+    def script(rank: int, replica: ArrayReplica) -> Generator[Request, None, None]:
+        views: Any = replica.views()
+        alone = set(views) == {"w"}
+        for epoch in range(num_epochs):
+            while True:
+                wanted = PortionWanted(epoch, len(portion_samples))
+                yield wanted
+                if wanted.portion is None:
+                    break
+                given = gradient(wanted.portion, views["w"] if alone else views)
+                replica.take({"w": given} if alone else given)
+                yield BackwardDone(portion_samples[wanted.portion])
+                yield StepDone(portion_samples[wanted.portion], None)
+            yield ReportDone(epoch, {})
 
     return script
 

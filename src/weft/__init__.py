@@ -31,6 +31,7 @@ from weft.strategies import (
     ParameterServer,
     PushSum,
     Quorum,
+    Sandblaster,
     StaleSync,
 )
 
@@ -61,6 +62,7 @@ __all__ = [
     "ProtocolError",
     "PushSum",
     "Quorum",
+    "Sandblaster",
     "StaleSync",
     "TransportError",
     "UnexpectedMessage",

@@ -30,5 +30,9 @@ def test_reports_are_printed_and_callables_are_run(capsys: pytest.CaptureFixture
     assert capsys.readouterr().out == "epoch   3  loss 0.2500  accuracy 1.0000\n"
 
 
+def test_nobody_deals_portions() -> None:
+    assert Alone().portions(4) is None
+
+
 def test_once_loads() -> None:
     assert Alone().once("key", lambda: 7) == 7

@@ -196,3 +196,46 @@ def test_alone_the_arrays_are_saved_as_they_are(tmp_path: Path) -> None:
     weft.join(arrays=MIXED, optimizer=weft.SGD(lr=0.1)).save(str(path))
     saved = load_file(path)
     assert {name: array.tolist() for name, array in saved.items()} == {n: a.tolist() for n, a in MIXED.items()}
+
+
+@pytest.mark.parametrize(
+    ("num_samples", "num_workers", "batch_size"), [(12, 1, 5), (12, 3, 2), (13, 3, 2), (5, 7, 4), (29, 4, 3)]
+)
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_portions_that_the_strategy_hands_out_are_batches_of_the_whole_order(
+    tmp_path: Path, num_samples: int, num_workers: int, batch_size: int, shuffle: bool
+) -> None:
+    text = f"""
+    for epoch in worker.epochs(2):
+        for rows in worker.share({num_samples}, batch_size={batch_size}, shuffle={shuffle}):
+            SEEN.append((epoch, rows.tolist()))
+            worker.step({{"w": w}})
+        worker.report(done=1)
+    """
+    outcome = simulated(write(tmp_path, ARRAYS, text), num_workers, "sandblaster(backups=False)")
+    taken = [sorted(rows for e, rows in SEEN if e == epoch) for epoch in (0, 1)]
+    for batches in taken:
+        assert sorted(row for rows in batches for row in rows) == list(range(num_samples))
+        assert sorted(map(len, batches))[1:] == [batch_size] * (len(batches) - 1)
+    assert (taken[0] == taken[1]) == (not shuffle)
+    assert sum(outcome.facts.steps) == len(SEEN)
+    assert len(outcome.facts.reports) == 2
+
+
+def test_a_portion_that_leads_to_no_step_is_not_counted_in_the_next(tmp_path: Path) -> None:
+    text = """
+    for epoch in worker.epochs(1):
+        for rows in worker.share(6, batch_size=2, shuffle=False):
+            if rows[0] != 2:
+                worker.step({"w": np.full(3, float(rows[0]))})
+    """
+    outcome = simulated(write(tmp_path, ARRAYS, text), 1, "sandblaster")
+    assert outcome.facts.samples == 4
+    assert outcome.arrays is not None
+    assert outcome.arrays[0] == pytest.approx([-1 / 3] * 3), "a gradient of (0 + 4) / 2, shortened to 1 / 6"
+
+
+def test_handing_out_no_samples_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as refused:
+        simulated(write(tmp_path, ARRAYS, "list(worker.share(0, batch_size=2))\n"), 2, "sandblaster")
+    assert str(refused.value) == "share() was given no samples, so there is nothing to hand out.\n  Give it some data."

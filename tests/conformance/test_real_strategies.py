@@ -34,7 +34,7 @@ for epoch in worker.epochs(3):
         used.append(rows)
         worker.step({"w": x[rows].T @ error / len(rows), "b": error.mean(keepdims=True)}, loss=float(error @ error))
     worker.report(loss=lambda: float(np.mean((x @ w + b - y) ** 2)), rank=worker.rank)
-np.save(f"{sys.argv[1]}/{worker.rank}.npy", np.concatenate(used))
+np.save(f"{sys.argv[1]}/{worker.rank}.npy", np.concatenate([np.zeros(0, int), *used]))
 worker.save(f"{sys.argv[1]}/model.safetensors")
 """
 
@@ -69,6 +69,7 @@ def ran(strategy: str, transport: str, collective: str | None = None) -> Ran:
 
 
 CASES = [(recipe, transport, None) for recipe in [*RECIPES.values(), *VARIANTS] for transport in TRANSPORTS]
+CASES += [("sandblaster(backups=False)", transport, None) for transport in TRANSPORTS]
 CASES += [("allreduce", transport, collective) for transport in TRANSPORTS for collective in COLLECTIVES]
 
 
@@ -79,8 +80,12 @@ def test_it_learns_from_each_sample_once_per_epoch_scores_what_it_saves_and_can_
     run = ran(strategy, transport, collective)
     assert len(run.losses) == NUM_EPOCHS
     assert run.losses[-1] < 0.2 * run.losses[0] or run.losses[-1] < 0.5
-    assert np.bincount(run.used, minlength=NUM_SAMPLES).tolist() == [NUM_EPOCHS] * NUM_SAMPLES
-    assert run.told["samples"] == NUM_EPOCHS * NUM_SAMPLES
+    uses = np.bincount(run.used, minlength=NUM_SAMPLES)
+    if strategy == "sandblaster":  # slow portions are computed twice, on purpose
+        assert min(uses) >= NUM_EPOCHS
+    else:
+        assert uses.tolist() == [NUM_EPOCHS] * NUM_SAMPLES
+    assert run.told["samples"] == sum(uses)
     assert run.ranks == [1.0] * NUM_EPOCHS
     assert loss_of(run.saved) == pytest.approx(run.losses[-1], rel=1e-12)
     assert run.replay == []

@@ -11,7 +11,7 @@ import pytest
 from problems import SIZES, LeastSquares
 from recipes import recipe
 from weather import storm
-from worlds import Ran, simulate_arrays
+from worlds import Ran, simulate_arrays, taking
 
 from weft.config.registry import STRATEGIES
 from weft.core.actions import Reduce, Send
@@ -103,7 +103,10 @@ def test_it_differs_from_every_other(name: str) -> None:
 
 def every_moment(name: str, num_workers: int) -> Iterator[Peer]:
     """Each peer after each of its events, on the way through the recorded run."""
-    ran = ran_once(name, num_workers)
+    return every_moment_of(name, ran_once(name, num_workers))
+
+
+def every_moment_of(name: str, ran: Ran) -> Iterator[Peer]:
     peers = [recipe(name).peer(node, ran.world, node_rng(5, node)) for node in range(ran.world.num_nodes)]
     for now_ns, node, event, _ in ran.recording.entries:
         peers[node].handle(event, now_ns / 1e9)
@@ -142,4 +145,40 @@ def test_a_gradient_of_no_samples_counts_for_nothing_even_if_it_is_not_a_number(
 
     ran = simulate_arrays(recipe(name), 3, gradient, num_steps=20, samples=[2.0, 2.0, 0.0], epoch_steps=10)
     assert all(np.isfinite(bucket).all() for params in ran.params for bucket in params)
-    assert 0.5 < sum(model[0][0] for model in ran.members) / len(ran.members) < 1.0
+    assert 0.5 < sum(model[0][0] for model in ran.members) / len(ran.members) <= 1.0
+
+
+DEALING = [name for name in STRATEGIES if recipe(name).deals_portions]
+PORTIONS, EPOCHS = np.split(np.arange(64), 16), 4
+
+
+def dealt(name: str, num_workers: int, seed: int = 5) -> Ran:
+    """Epochs of least squares whose portions are handed out, rather than batches of each worker's own."""
+    problem = LeastSquares([4])
+    script = taking(lambda portion, w: problem.mean_gradient(PORTIONS[portion], w), [4.0] * len(PORTIONS), EPOCHS)
+    starts = [problem.start] * num_workers
+    return simulate_arrays(
+        recipe(name), num_workers, starts=starts, script=script, rule=SGD(0.1), **storm(num_workers, seed)
+    )
+
+
+@pytest.mark.parametrize("name", DEALING)
+@every_size
+def test_portions_that_are_handed_out_are_all_computed_and_learnt_from(name: str, num_workers: int) -> None:
+    problem = LeastSquares([4])
+    ran = dealt(name, num_workers)
+    assert sum(ran.facts.steps) >= EPOCHS * len(PORTIONS)
+    assert len(ran.facts.reports) == EPOCHS
+    assert problem.loss(ran.result[0]) < 0.6 * problem.loss(problem.start)
+
+
+@pytest.mark.parametrize("name", DEALING)
+@every_size
+def test_handing_out_portions_repeats_replays_and_is_plain_at_every_moment(name: str, num_workers: int) -> None:
+    ran = dealt(name, num_workers)
+    assert dealt(name, num_workers).recording.hexdigest() == ran.recording.hexdigest()
+    assert replay(ran.recording, recipe(name), ran.world, seed=5) == []
+    for peer in every_moment_of(name, ran):
+        snapshot = peer.snapshot()
+        assert json.loads(json.dumps(snapshot)) == snapshot
+        assert re.fullmatch(r"[^\s].*[^\s,]", peer.waiting_for())

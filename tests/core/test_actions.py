@@ -35,6 +35,10 @@ def test_actions_with_the_same_values_are_equal() -> None:
     assert Compute(1) != Note("1", 1.0)
 
 
+def test_an_iteration_takes_no_portion_unless_one_is_named() -> None:
+    assert Compute(1) == Compute(1, None) != Compute(1, 0)
+
+
 def test_an_update_runs_the_users_optimizer_at_its_own_rate_unless_told_otherwise() -> None:
     assert Apply(A, B) == Apply(A, B, INNER, 1.0)
 

@@ -13,12 +13,13 @@ def test_events_with_the_same_values_are_equal() -> None:
     assert StepFinished(1, 8.0, None) != GradientReady(1, 8, None)  # type: ignore[arg-type]
 
 
-def test_there_are_nine_events_and_each_is_in_the_past_tense() -> None:
+def test_there_are_ten_events_and_each_is_in_the_past_tense() -> None:
     names = [event.__name__ for event in get_args(Event)]
     assert names == [
         "Started",
         "GradientReady",
         "StepFinished",
+        "PortionAsked",
         "EpochFinished",
         "Received",
         "Returned",

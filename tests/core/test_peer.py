@@ -14,6 +14,7 @@ from weft.core.events import (
     Event,
     GradientReady,
     MembersChanged,
+    PortionAsked,
     Received,
     Reduced,
     Returned,
@@ -33,6 +34,7 @@ ONE_OF_EACH: list[Event] = [
     Started(0),
     GradientReady(0, 0, 8.0),
     StepFinished(0, 8.0, None),
+    PortionAsked(0, 4),
     EpochFinished(0, {}),
     Received(1, "push", 0, 0, None, 1.0, None),
     Returned(1, "push", 0, 0, None, 1.0),
@@ -96,7 +98,12 @@ def test_a_peer_computes_when_it_starts_and_ignores_what_it_does_not_care_about(
 
 
 def _must_be_handled(event: Event) -> bool:
-    return isinstance(event, StepFinished | Received | Returned)
+    return isinstance(event, StepFinished | PortionAsked | Received | Returned)
+
+
+def test_a_peer_that_deals_no_portions_cannot_be_asked_for_one() -> None:
+    with pytest.raises(IllegalAction, match=r"^Quiet was told of PortionAsked\(.*\), but deals no portions\.\n"):
+        made(Quiet).handle(PortionAsked(0, 4), 0.0)
 
 
 def test_what_a_broken_channel_returned_is_sent_again_and_what_a_change_of_members_overtook_is_not() -> None:
@@ -152,7 +159,7 @@ def test_a_message_that_the_protocol_does_not_know_names_both_ends_and_tells_the
     assert str(caught.value).splitlines()[1:5] == [
         "  the last that worker 0 saw and did:",
         "    0.000000 s  Started(view=0)",
-        "        -> Compute(step=0)",
+        "        -> Compute(step=0, portion=None)",
         f"    1.500000 s  {Received(2, 'push', 7, 1, INBOX, 1.0, None)}",
     ]
 

@@ -18,6 +18,7 @@ from weft.core.events import (
     Event,
     GradientReady,
     MembersChanged,
+    PortionAsked,
     Received,
     Reduced,
     Returned,
@@ -42,6 +43,7 @@ EVENTS: list[Event] = [
     Reduced(0, Buffer("gradient", 0), 8.0),
     TimerFired("tea"),
     MembersChanged(0, (0, 1), "worker 2 was lost"),
+    PortionAsked(0, 8),
 ]
 CHANGED: list[Event] = [
     Started(1),
@@ -60,6 +62,8 @@ CHANGED: list[Event] = [
     TimerFired("coffee"),
     MembersChanged(1, (0, 1), "worker 2 was lost"),
     MembersChanged(0, (0,), "worker 2 was lost"),
+    PortionAsked(1, 8),
+    PortionAsked(0, 9),
 ]
 
 
@@ -166,7 +170,7 @@ def test_a_replay_says_where_an_altered_peer_answers_differently() -> None:
     changed_at = [e[1:3] for e in ran.recording.entries].index((1, StepFinished(1, 1.0, None)))
     assert replay(ran.recording, Puppets(altered), ran.world, seed=0) == [
         f"entry {changed_at}: worker 1 answered StepFinished(step=1, samples=1.0, loss=None) with "
-        "[Note(name='altered', value=1.0), Compute(step=2)], not [Compute(step=2)]"
+        "[Note(name='altered', value=1.0), Compute(step=2, portion=None)], not [Compute(step=2, portion=None)]"
     ]
 
 

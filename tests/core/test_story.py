@@ -16,7 +16,7 @@ def test_a_story_is_told_oldest_first_with_the_actions_below_their_event() -> No
     assert story.tell("worker 3") == (
         "  the last that worker 3 saw and did:\n"
         "    0.000000 s  Started(view=0)\n"
-        "        -> Compute(step=0)\n"
+        "        -> Compute(step=0, portion=None)\n"
         "    1.500000 s  GradientReady(step=0, bucket=0, samples=8.0)\n"
         "        -> Note(name='a', value=1.0)\n"
         "        -> Note(name='b', value=2.0)"

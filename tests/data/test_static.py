@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.core.errors import ConfigError
-from weft.data.static import Span, global_batches, portion
+from weft.data.static import Span, global_batches, share_of
 
 
 def sizes(spans: list[Span]) -> list[int]:
@@ -66,9 +66,9 @@ def test_each_sample_is_seen_once_and_every_worker_has_one_in_each_step(
     spans = global_batches(num_samples, num_workers, batch_size)
     seen: list[int] = []
     for span in spans:
-        portions = [portion(span, rank, num_workers) for rank in range(num_workers)]
-        counts = sizes(portions)
+        shares = [share_of(span, rank, num_workers) for rank in range(num_workers)]
+        counts = sizes(shares)
         assert min(counts) >= 1
         assert max(counts) - min(counts) <= 1
-        seen += [sample for start, stop in portions for sample in range(start, stop)]
+        seen += [sample for start, stop in shares for sample in range(start, stop)]
     assert seen == list(range(num_samples))

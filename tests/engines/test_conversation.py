@@ -140,6 +140,15 @@ def test_the_number_of_steps_is_known_as_soon_as_a_script_has_said_its_plan(
     assert talk.engine.steps_total == total
 
 
+def test_where_portions_are_handed_out_a_worker_makes_as_many_steps_as_its_part_of_them() -> None:
+    talk = Talk(strategy="sandblaster")
+    talk.join(*(joined() for _ in range(3)))
+    talk.hear(0, Planned(2, 31, 3, False))
+    assert talk.engine.steps_total == 2 * 4, "eleven portions for three workers"
+    talk.hear(0, Planned(2, 2, 3, False))
+    assert talk.engine.steps_total == 2, "fewer samples than workers are no error"
+
+
 def test_numbers_of_a_report_are_averaged_over_those_who_told_them() -> None:
     talk = Talk()
     for rank, numbers in [(2, {"loss": 4.0}), (0, {"loss": 1.0, "mine": 7.0}), (1, {"loss": 1.0})]:

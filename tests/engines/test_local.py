@@ -151,7 +151,13 @@ BUSY = """        until = time.thread_time() + 0.002
         worker.step"""
 
 
-@pytest.mark.parametrize("strategy", ["downpour", "async_gossip", "ssp(staleness=None)"])
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        *("downpour", "async_gossip", "ssp(staleness=None)"),
+        *("sandblaster", "sandblaster(backups=False)"),
+    ],
+)
 def test_nobody_waits_for_a_worker_far_behind_when_a_run_without_waiting_is_interrupted(
     strategy: str, tmp_path: Path
 ) -> None:

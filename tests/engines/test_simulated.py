@@ -298,3 +298,19 @@ def test_a_workers_iterations_take_the_same_times_whatever_the_strategy(tmp_path
     ran = [simulated(script, 4, strategy, cluster="edge").facts.compute_s for strategy in ("allreduce", "async_gossip")]
     assert ran[0] == pytest.approx(ran[1])
     assert len(set(ran[0])) == 4
+
+
+def test_a_dry_run_hands_out_portions_as_the_real_one_does(script: Path) -> None:
+    real, dry = (run(job(script, 3, strategy="sandblaster")) for run in (simulate, simulate_dry))
+    assert dry.trace == real.trace
+    assert dry.facts.steps == real.facts.steps
+    short = simulate_dry(job(script, 3, strategy="sandblaster", steps_max=2)).facts
+    assert short.steps == simulate(job(script, 3, strategy="sandblaster", steps_max=2)).facts.steps == [2, 2, 2]
+    totals: list[int] = []
+    simulate_dry(job(script, 3, strategy="sandblaster"), Watcher(on_plan=totals.append))
+    assert totals == [2 * 7], "two epochs of 13 samples in portions of 2"
+
+
+def test_a_dry_run_of_a_script_that_shares_nothing_brings_batches_of_its_own(tmp_path: Path) -> None:
+    path = write(tmp_path, ARRAYS, "worker.step({'w': w}, samples=4)\n")
+    assert simulate_dry(job(path, 2, strategy="sandblaster", steps_max=3)).facts.steps == [3, 3]

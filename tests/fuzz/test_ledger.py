@@ -4,7 +4,7 @@ import numpy as np
 
 from weft.core.names import GRADIENT
 from weft.fuzz.ledger import GROUND, Book, LedgerProgram, LedgerReplica
-from weft.sim.program import BackwardDone, ReportDone, StepDone
+from weft.sim.program import BackwardDone, PortionWanted, ReportDone, StepDone
 
 BOOK = Book(num_workers=3, num_steps=4, num_trained=2, has_state=True)
 
@@ -53,3 +53,18 @@ def test_a_step_that_is_not_finite_is_not_a_number_and_a_script_may_end_early() 
     assert np.isnan(replica.array(GRADIENT, 0)[BOOK.place(0, 0)])
     assert isinstance(script.resume(), StepDone)
     assert script.resume() is None
+
+
+def test_a_script_whose_portions_are_handed_out_ends_after_its_epochs_or_its_steps() -> None:
+    def kinds(num_steps: int, *portions: int | None) -> list[type]:
+        script = LedgerProgram(1, LedgerReplica(BOOK), BOOK, 2.0, 2, num_steps, frozenset(), seed=0, num_portions=2)
+        asked, handed = [], list(portions)
+        while (request := script.resume()) is not None:
+            asked.append(type(request))
+            if isinstance(request, PortionWanted):
+                request.portion = handed.pop(0)
+        return asked
+
+    step, over = [PortionWanted, BackwardDone, StepDone], [PortionWanted, ReportDone]
+    assert kinds(4, 1, None, None) == [*step, *over, *over], "four places hold two epochs of two portions"
+    assert kinds(1, 1) == step

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 from puppets import Puppet, Puppets
 
 from weft.core.errors import Deadlock
@@ -44,3 +45,13 @@ def test_whatever_a_peer_raises_is_an_error_of_the_run() -> None:
             raise KeyError("oops")
 
     assert isinstance(run(draw(0), Puppets(answer)).error, KeyError)
+
+
+def test_what_lbfgs_applies_is_added_up_so_that_a_ledger_can_be_read() -> None:
+    scenario = next(s for s in (draw(seed, ("sandblaster",)) for seed in range(99)) if not s.faults.schedule)
+    evidence = run(scenario)
+    assert evidence.error is None
+    ledger = evidence.final(evidence.world.servers[0])[0]
+    assert ledger[0] == 1.0
+    assert (ledger >= 0.0).all()
+    assert 0 < np.count_nonzero(ledger[1:]) <= len(evidence.steps)

@@ -56,3 +56,11 @@ def test_the_bound_leaves_time_for_all_faults_and_slow_steps() -> None:
     scenario = next(s for s in map(draw, SEEDS) if any(isinstance(f, Slow) for f in s.faults.schedule))
     slow = next(fault for fault in scenario.faults.schedule if isinstance(fault, Slow))
     assert scenario.bound_s > scenario.faults.over_s + scenario.num_steps * max(scenario.step_s) * slow.factor
+
+
+def test_portions_are_handed_out_in_most_scenarios_of_a_strategy_that_deals_them() -> None:
+    drawn = [draw(seed, ("sandblaster",)) for seed in range(60)]
+    dealt = [scenario for scenario in drawn if scenario.num_portions is not None]
+    assert 30 < len(dealt) < 60
+    assert all(scenario.num_portions == scenario.epoch_steps for scenario in dealt)
+    assert all(draw(seed, ("ps",)).num_portions is None for seed in range(20))

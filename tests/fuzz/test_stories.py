@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from weft.core.actions import SetTimer, Stop
-from weft.core.events import TimerFired
+from weft.core.actions import Compute, SetTimer, Stop
+from weft.core.events import PortionAsked, TimerFired
 from weft.fuzz import stories
 from weft.fuzz.run import run
 from weft.fuzz.scenario import draw
@@ -51,5 +51,6 @@ def test_one_node_and_a_time_can_be_asked_for() -> None:
 def test_rare_words_are_told_too() -> None:
     world = run(draw(0, ("async_gossip",))).world
     assert stories._said(TimerFired("tea"), world) == "timer 'tea' fired"
-    told = list(stories._answered([SetTimer("tea", 2.0), Stop("enough")], world))
-    assert told == ["set timer 'tea' for 2.000000 s", "stop: enough"]
+    assert stories._said(PortionAsked(2, 8), world) == "asked for one of the 8 portions of share 2"
+    told = list(stories._answered([SetTimer("tea", 2.0), Stop("enough"), Compute(3, 5)], world))
+    assert told == ["set timer 'tea' for 2.000000 s", "stop: enough", "compute step 3 on portion 5"]

@@ -1,14 +1,18 @@
-"""Dean et al. 2012, "Large Scale Distributed Deep Networks", section 4.1: Downpour SGD."""
+"""Dean et al. 2012, "Large Scale Distributed Deep Networks", sections 4.1, Downpour SGD, and 4.2, Sandblaster."""
+
+from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from problems import SIZES, LeastSquares, relative
+from scripts import simulated, write
 from weather import storm
-from worlds import simulate_arrays
+from worlds import Ran, simulate_arrays, taking
 
 from weft.core.rules import SGD, AdaGrad, Adam, Momentum, Rule
-from weft.sim.compute import Trace
-from weft.strategies import AllReduce, Downpour
+from weft.sim.compute import PerSample, Trace
+from weft.strategies import AllReduce, Downpour, Sandblaster
 
 
 @pytest.mark.parametrize("rule", [SGD(0.1), Momentum(0.05), Adam(0.05)], ids=repr)
@@ -95,3 +99,120 @@ def test_many_workers_converge_whatever_the_delays(server: Rule | None) -> None:
         **storm(6, 2),
     )
     assert problem.loss(ran.result[0]) < 0.05 * problem.loss(problem.start)
+
+
+PORTION_ROWS = np.split(np.arange(64), [3, 10, 12, 20, 31, 33, 40, 47, 55])
+"""Ten unequal portions of the 64 rows."""
+PASSES = 7
+ONE_IS_SLOW = PerSample([4e-2, 1e-2, 1e-2, 1e-2])
+
+
+def sandblasted(recipe: Sandblaster, num_workers: int = 4, **options: object) -> Ran:
+    """Full-batch least squares, handed out in portions."""
+    problem = LeastSquares([1])
+    script = taking(
+        lambda portion, w: problem.mean_gradient(PORTION_ROWS[portion], w),
+        [float(len(rows)) for rows in PORTION_ROWS],
+        PASSES,
+    )
+    return simulate_arrays(recipe, num_workers, starts=[problem.start] * num_workers, script=script, **options)  # type: ignore[arg-type]
+
+
+def lbfgs_by_hand(lr: float, history: int) -> np.ndarray:
+    """The same by one process, with the inverse of the curvature as a matrix."""
+    problem = LeastSquares([1])
+    w, pairs = problem.start.copy(), []
+    before: tuple[np.ndarray, np.ndarray] | None = None
+    for _ in range(PASSES):
+        g = problem.mean_gradient(np.arange(64), w)
+        length = lr if before is not None else lr * min(1.0, 1.0 / np.abs(g).sum())
+        if before is not None:
+            s, y = before[0], g - before[1]
+            if y @ s > 1e-10:
+                pairs = [*pairs, (s, y)][-history:]
+        inverse = np.eye(5)
+        if pairs:
+            s, y = pairs[-1]
+            inverse *= (y @ s) / (y @ y)
+        for s, y in pairs:
+            turn = np.eye(5) - np.outer(s, y) / (y @ s)
+            inverse = turn @ inverse @ turn.T + np.outer(s, s) / (y @ s)
+        step = -length * inverse @ g
+        w, before = w + step, (step, g)
+    return w
+
+
+@pytest.mark.parametrize(("lr", "history"), [(1.0, 10), (0.6, 3)])
+@pytest.mark.parametrize("backups", [True, False])
+def test_sandblaster_equals_lbfgs_of_one_process_whatever_the_delays(lr: float, history: int, backups: bool) -> None:
+    recipe = Sandblaster(lr, history, backups)
+    ran = sandblasted(recipe, num_workers=5, **storm(5, 1))
+    assert relative(ran.result[0], lbfgs_by_hand(lr, history)) < 1e-9
+    assert all(np.array_equal(params[0], ran.result[0]) for params in ran.params)
+
+
+def test_the_same_while_one_worker_is_four_times_slower_and_takes_fewer_portions() -> None:
+    ran = sandblasted(Sandblaster(), compute=ONE_IS_SLOW)
+    assert relative(ran.result[0], lbfgs_by_hand(1.0, 10)) < 1e-9
+    slow, *others = ran.facts.steps
+    assert slow < 0.6 * min(others)
+    assert sum(ran.facts.steps) >= PASSES * len(PORTION_ROWS)
+
+
+def test_a_worker_that_hardly_moves_does_not_hold_up_the_others_because_its_portion_is_given_twice() -> None:
+    asleep = PerSample([100.0, 1e-2, 1e-2, 1e-2])
+    with_copies = sandblasted(Sandblaster(), compute=asleep).facts
+    assert max(with_copies.finished_s[1:]) < 5.0
+    assert with_copies.steps[0] == 1
+    without = sandblasted(Sandblaster(backups=False), compute=asleep).facts
+    assert min(without.finished_s) > PASSES * 100.0
+    assert sum(without.steps) == PASSES * len(PORTION_ROWS), "each portion is computed once"
+
+
+def test_only_the_last_portions_of_a_pass_are_computed_twice() -> None:
+    facts = sandblasted(Sandblaster(), compute=ONE_IS_SLOW).facts
+    copies = sum(facts.steps) - PASSES * len(PORTION_ROWS)
+    assert 0 < copies < PASSES * 3
+
+
+SCRIPT = """
+import sys
+import torch
+import weft
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(0)
+x, y = torch.randn(26, 4, dtype=torch.float64), torch.randint(0, 3, (26,))
+hidden = torch.nn.Linear(4, 8, dtype=torch.float64)
+model = torch.nn.Sequential(hidden, torch.nn.Tanh(), torch.nn.Linear(8, 3, dtype=torch.float64))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+worker = weft.join(model, optimizer)
+for epoch in worker.epochs(15):
+    for inputs, labels in worker.share(DataLoader(TensorDataset(x, y), batch_size=3, shuffle=True)):
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(model(inputs), labels).backward()
+        optimizer.step()
+"""
+
+
+def test_a_torch_script_ends_with_the_parameters_of_torchs_own_lbfgs(tmp_path: Path) -> None:
+    outcome = simulated(write(tmp_path, SCRIPT), 4, "sandblaster(lr=0.8, history=5)", cluster="edge")
+    torch.manual_seed(0)
+    x, y = torch.randn(26, 4, dtype=torch.float64), torch.randint(0, 3, (26,))
+    hidden = torch.nn.Linear(4, 8, dtype=torch.float64)
+    model = torch.nn.Sequential(hidden, torch.nn.Tanh(), torch.nn.Linear(8, 3, dtype=torch.float64))
+    optimizer = torch.optim.LBFGS(model.parameters(), lr=0.8, max_iter=1, history_size=5)
+
+    def closure() -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        return loss
+
+    start = closure().item()
+    for _ in range(15):
+        optimizer.step(closure)
+    assert closure().item() < 0.5 * start
+    theirs = outcome.replicas[0].model
+    for expected, parameter in zip(model.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(parameter, expected, rtol=1e-6, atol=1e-6)

@@ -123,6 +123,7 @@ def test_a_timer_fires_once_when_due_and_setting_it_again_moves_it() -> None:
     ("actions", "message"),
     [
         ([Compute(0), Note("late", 1.0)], "must be the last action of its answer"),
+        ([Compute(0, 3)], "names a portion, but no share of worker 0 asked for one"),
         ([Send(1, "secret", 0, 0)], "is not of a declared kind"),
         ([Send(9, "word", 0, 0)], r"goes to a node that is not of the world \(0 to 1\)"),
         ([Apply(G0, P0)], "came before StepFinished"),

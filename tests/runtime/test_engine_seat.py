@@ -119,6 +119,14 @@ def test_the_end_of_a_script_that_never_joined_or_stepped_is_an_error(engine: En
         engine.joined().end()
 
 
+def test_a_script_whose_shares_were_handed_nothing_may_end_without_a_step(engine: Engine) -> None:
+    seat = engine.joined()
+    seat._num_shares = 1
+    engine.answers(Finish([], []), Finish([], []))
+    seat.end()
+    assert len(engine.heard(Ended)) == 1
+
+
 def test_who_is_told_to_halt_says_what_it_waits_for_and_ends(engine: Engine) -> None:
     with pytest.raises(Exited):
         engine.answers(Halt())._listen()
@@ -146,7 +154,13 @@ class NeverWaits(PlainSeat):
     _keeps_step = False  # type: ignore[assignment]
 
 
-@pytest.mark.parametrize(("kind", "leaves_at"), [(PlainSeat, 9), (NeverWaits, 1)])
+class WaitsInShare(NeverWaits):
+    """A worker that has no step under way."""
+
+    _last_step = 0  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(("kind", "leaves_at"), [(PlainSeat, 9), (NeverWaits, 1), (WaitsInShare, 0)])
 def test_a_worker_that_waits_for_nobody_need_not_catch_up_before_it_leaves(
     kind: type[PlainSeat], leaves_at: int, engine: Engine
 ) -> None:

@@ -91,3 +91,48 @@ def test_slow_workers_do_not_hold_up_those_that_never_wait(tmp_path: Path) -> No
     slow, *others = outcome.workers
     assert all(other.waiting_s < 0.5 * slow.time_s for other in others)
     assert slow.time_s > 10 * 0.001 * 20
+
+
+BUSY = """
+for epoch in worker.epochs(3):
+    for rows in worker.share(120, batch_size=2):
+        until = time.thread_time() + 0.002
+        while time.thread_time() < until:
+            pass
+        worker.step({"w": w - rows.mean()})
+    worker.report(epoch=epoch)
+print("epochs", epoch + 1)
+"""
+
+
+@pytest.mark.parametrize("transport", ["shm", "tcp"])
+def test_a_slow_worker_takes_fewer_portions_and_all_go_through_every_epoch(transport: str, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(HEAD + BUSY)
+    heard = Heard()
+    outcome = real(tmp_path / "train.py", NUM_WORKERS, "sandblaster", heard=heard, slow={0: 20.0}, transport=transport)
+    slow, *others = [status.step for status in outcome.workers]
+    assert slow < 0.5 * min(others)
+    assert slow + sum(others) >= 3 * 60
+    assert sorted(text for _, text, _ in heard.lines) == ["epochs 3"] * NUM_WORKERS
+    assert [numbers["epoch"] for _, numbers in heard.reports] == [0.0, 1.0, 2.0]
+
+
+def test_a_worker_that_is_never_handed_a_portion_ends_well(tmp_path: Path) -> None:
+    body = """
+for epoch in worker.epochs(2):
+    for rows in worker.share(2, batch_size=2):
+        worker.step({"w": w - rows.mean()})
+    worker.report(epoch=epoch)
+print("ended")
+"""
+    assert [text for _, text in lines(tmp_path, body, "sandblaster(backups=False)")] == ["ended"] * NUM_WORKERS
+
+
+def test_a_run_of_few_steps_ends_shares_whose_portions_are_handed_out(tmp_path: Path) -> None:
+    body = "for rows in worker.share(600, batch_size=2):\n    worker.step({'w': w})\nprint(worker.steps)\n"
+    assert lines(tmp_path, body, "sandblaster", steps_max=5) == [(rank, "5") for rank in range(NUM_WORKERS)]
+
+
+def test_batches_of_the_workers_own_are_brought_to_every_pass(tmp_path: Path) -> None:
+    body = "for step in range(4):\n    worker.step({'w': w - rank}, samples=1)\nprint(round(float(w[0]), 6))\n"
+    assert lines(tmp_path, body, "sandblaster") == [(rank, "1.0") for rank in range(NUM_WORKERS)]

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from faulty_worlds import LATER, events, peer, quiet, run, say_step
 from puppets import Puppet
+from worlds import taking
 
 from weft.core.actions import Compute, Note, SetTimer
-from weft.core.events import Event, Received, Started, StepFinished, TimerFired
+from weft.core.events import Event, PortionAsked, Received, Started, StepFinished, TimerFired
 from weft.core.recorder import Recording
 from weft.sim.faults import Pause, Skew
 
@@ -40,3 +41,13 @@ def test_clocks_of_nodes_differ_and_timers_go_by_them() -> None:
     assert isinstance(ran.recorder, Recording)
     fired = {node: now_ns for now_ns, node, event, _ in ran.recorder.entries if isinstance(event, TimerFired)}
     assert fired[1] == pytest.approx(0.5e9)
+
+
+def test_a_share_of_a_process_that_stands_still_asks_for_its_portion_when_it_wakes() -> None:
+    def answer(peer: Puppet, event: Event) -> list[Any] | None:
+        return [Compute(len(peer.seen(StepFinished)), None)] if isinstance(event, PortionAsked) else None
+
+    script = taking(lambda portion, w: w, [1.0], num_epochs=1)
+    ran = run(answer, Pause(1, 0.0, 0.3), script=script)
+    assert peer(ran, 0).times(PortionAsked) == [0.0]
+    assert peer(ran, 1).times(PortionAsked) == [pytest.approx(0.3)]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from weft.core.errors import ConfigError, NodeLost
-from weft.sim.program import BackwardDone, ReportDone, SaveAsked, StepDone
+from weft.sim.program import BackwardDone, PortionWanted, ReportDone, SaveAsked, StepDone
 from weft.sim.script import Joined, Plan, ScriptProgram, ScriptSeat
 from weft.sim.stage import PlainSwapper, Stage
 
@@ -251,3 +251,43 @@ def test_a_script_that_never_began_can_be_abandoned(world: World) -> None:
     program.abandon()
     assert program.resume() is None
     assert world.shown == []
+
+
+def dealt(program: ScriptProgram, *portions: int | None) -> list[Any]:
+    """All requests after joining, when the shares are handed these portions."""
+    asked, handed = [], list(portions)
+    while (request := program.resume()) is not None:
+        asked.append(request)
+        if isinstance(request, PortionWanted):
+            request.portion = handed.pop(0)
+    return asked
+
+
+def test_a_share_asks_for_each_portion_where_the_strategy_deals_them(world: World) -> None:
+    program = world.script(TRAINING, num_workers=2)
+    program.resume()
+    world.seats[0].deals_portions = True
+    assert dealt(program, 1, None, None) == [
+        PortionWanted(0, 2, 1),
+        BackwardDone(3.0),
+        StepDone(3.0, 0.25),
+        PortionWanted(0, 2, None),
+        ReportDone(0, {"loss": 1.5}),
+        PortionWanted(1, 2, None),
+        ReportDone(1, {"loss": 1.5}),
+        SaveAsked("model.safetensors", "result"),
+    ]
+
+
+def test_a_share_asks_for_no_portion_when_the_run_has_made_its_steps(world: World) -> None:
+    program = world.script(TRAINING, num_workers=2, steps_max=1)
+    program.resume()
+    world.seats[0].deals_portions = True
+    asked = dealt(program, 1)
+    assert [request for request in asked if isinstance(request, PortionWanted)] == [PortionWanted(0, 2, 1)]
+    assert asked[-2:] == [ReportDone(0, {"loss": 1.5}), SaveAsked("model.safetensors", "result")]
+
+
+def test_shares_are_dealt_beforehand_unless_the_strategy_deals_portions(world: World) -> None:
+    world.script(TRAINING)
+    assert world.seats[0].portions(3) is None

@@ -9,7 +9,7 @@ from weft.adapters.arrays import ArrayReplica
 from weft.core.actions import MAX, MEAN, SUM, Apply, Combine, add, copy, rescale
 from weft.core.errors import IllegalAction
 from weft.core.names import Buffer, Part
-from weft.core.rules import SGD, Momentum
+from weft.core.rules import LBFGS, SGD, Momentum
 from weft.store.numpy import NumpyStore, reduce_arrays
 
 P, G, INBOX, MINE, OTHER = (Buffer(slot, 0) for slot in ("params", "gradient", "inbox", "mine", "other"))
@@ -167,6 +167,35 @@ def test_a_declared_rule_acts_on_any_slot_and_remembers_each_bucket(store: Numpy
     store.apply([Apply(G, MINE, "slow"), Apply(G1, Buffer("mine", 1), "slow")])
     assert values(store, MINE) == pytest.approx([-0.1 * (2 + 3)] * 3)
     assert values(store, Buffer("mine", 1)) == pytest.approx([-0.1] * 4)
+
+
+class Flagged:
+    """A replica of two buckets, the last number of each of which is a flag."""
+
+    def __init__(self) -> None:
+        self._arrays = {"params": [np.array([3.0, 1.0, 0.0]), np.array([2.0, 0.0], np.float32)], "gradient": []}
+
+    def array(self, slot: str, bucket: int) -> np.ndarray:
+        return self._arrays[slot][bucket]
+
+    def flags(self, bucket: int) -> list[int]:
+        return [2 - bucket]
+
+
+def test_lbfgs_takes_all_buckets_of_an_answer_as_one_vector_without_their_flags() -> None:
+    replica = Flagged()
+    store = NumpyStore(replica, ["sum"], {"lbfgs": LBFGS(lr=0.5)})  # type: ignore[arg-type]
+    sums = [Buffer("sum", bucket) for bucket in range(2)]
+    store.write(sums[0], np.array([2.0, -1.0, 1.0]))
+    store.write(sums[1], np.array([5.0, 1.0]))
+    store.apply([Apply(sums[0], P, "lbfgs"), Apply(sums[1], P1, "lbfgs")])
+    assert replica.array("params", 0) == pytest.approx([3.0 - 0.5 * 2 / 8, 1.0 + 0.5 / 8, 0.0])
+    assert replica.array("params", 1) == pytest.approx([2.0 - 0.5 * 5 / 8, 0.0])
+    assert values(store, sums[0]) == [2.0, -1.0, 1.0]
+    store.write(sums[0], np.array([1.0, -1.0, 1.0]))
+    before = replica.array("params", 0).copy()
+    store.apply([Apply(sums[0], P, "lbfgs"), Apply(sums[1], P1, "lbfgs")])
+    assert replica.array("params", 0)[0] < before[0] - 0.5, "the first step has taught it how far to go"
 
 
 def test_an_undeclared_rule_is_illegal(store: NumpyStore) -> None:

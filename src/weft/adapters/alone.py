@@ -1,6 +1,6 @@
 """The seat of a script that nobody launched: one worker, no communication, a plain loop."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from weft.core.seat import Replica, Reported, saved_alone, step_alone
@@ -30,6 +30,9 @@ class Alone:
 
     def gradient_filled(self, bucket: int, samples: float) -> None:
         pass
+
+    def portions(self, num_portions: int) -> Iterator[int] | None:
+        return None
 
     def check_closures(self) -> None:
         pass

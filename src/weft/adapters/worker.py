@@ -1,7 +1,7 @@
 """What a worker offers its script whatever the framework: epochs, reports, saving."""
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -10,6 +10,7 @@ from weft.core.errors import CheckpointError, ConfigError, did_you_mean
 from weft.core.seat import MINE, MODELS, RESULT, Number, Seat
 
 Batch = TypeVar("Batch")
+Portion = TypeVar("Portion")
 
 
 class Worker:
@@ -23,6 +24,8 @@ class Worker:
         """Those shared since the last step."""
         self._num_gradients = 0
         self._has_shared = False
+        self._takes_portions = False
+        """The strategy hands out the batches of this worker's shares one by one."""
         self.steps = 0
         """Steps that this worker has finished."""
 
@@ -109,6 +112,22 @@ class Worker:
             yield batch
         if self._num_gradients == before:
             self._samples -= counted
+
+    def _dealt(self, portions: Sequence[Portion]) -> Iterator[Portion] | None:
+        """Those of an epoch's portions that this worker is handed, one by one; None if the strategy deals none."""
+        places = self._seat.portions(len(portions))
+        if places is None:
+            return None
+        if not portions:
+            raise ConfigError("share() was given no samples, so there is nothing to hand out.\n  Give it some data.")
+        self._takes_portions = True
+        return (portions[place] for place in self._each_for_itself(places))
+
+    def _each_for_itself(self, places: Iterator[int]) -> Iterator[int]:
+        """A portion that led to no step counts for nothing, rather than in the next step."""
+        for place in places:
+            self._samples = 0.0
+            yield place
 
     def _count_step(self) -> None:
         self.steps += 1

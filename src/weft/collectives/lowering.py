@@ -51,6 +51,10 @@ class Lowered(Strategy):
         return self.inner.keeps_step
 
     @property
+    def deals_portions(self) -> bool:
+        return self.inner.deals_portions
+
+    @property
     def speaks_reductions(self) -> bool:
         return True
 
@@ -183,7 +187,7 @@ class LoweredPeer(Peer):
                 actions.append(action)
         return actions
 
-    on_started = on_gradient_ready = on_step_finished = on_epoch_finished = _forward
+    on_started = on_gradient_ready = on_step_finished = on_portion_asked = on_epoch_finished = _forward
     on_reduced = on_timer_fired = _forward
 
     def on_members_changed(self, event: MembersChanged) -> Actions:

@@ -33,6 +33,7 @@ STRATEGIES: dict[str, type[Strategy]] = {
     "slowmo": strategies.SlowMo,
     "easgd": strategies.EASGD,
     "ensemble": strategies.Ensemble,
+    "sandblaster": strategies.Sandblaster,
 }
 
 TOPOLOGIES: dict[str, type[Topology]] = {

@@ -18,9 +18,14 @@ INNER = "inner"
 
 @record
 class Compute:
-    """Let the user's iteration run, reading `params` as of now (rule 13)."""
+    """Let the user's iteration run, reading `params` as of now (rule 13).
+
+    `portion` says which portion of its share the iteration takes, and is given in answer to PortionAsked only; None
+    then means that the share is over.
+    """
 
     step: int
+    portion: int | None = None
 
 
 @record

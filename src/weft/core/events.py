@@ -37,6 +37,17 @@ class StepFinished:
 
 
 @record
+class PortionAsked:
+    """The user's share, the n-th of its script, wants one more of its so many portions; Compute answers.
+
+    Told only where the strategy deals portions. A portion that led to no step until then counts for nothing.
+    """
+
+    share: int
+    num_portions: int
+
+
+@record
 class EpochFinished:
     """The user reported."""
 
@@ -102,5 +113,14 @@ class MembersChanged:
 
 
 Event = (
-    Started | GradientReady | StepFinished | EpochFinished | Received | Returned | Reduced | TimerFired | MembersChanged
+    Started
+    | GradientReady
+    | StepFinished
+    | PortionAsked
+    | EpochFinished
+    | Received
+    | Returned
+    | Reduced
+    | TimerFired
+    | MembersChanged
 )

@@ -20,6 +20,7 @@ from weft.core.events import (
     Event,
     GradientReady,
     MembersChanged,
+    PortionAsked,
     Received,
     Reduced,
     Returned,
@@ -37,6 +38,7 @@ HANDLERS: dict[type, str] = {
     Started: "on_started",
     GradientReady: "on_gradient_ready",
     StepFinished: "on_step_finished",
+    PortionAsked: "on_portion_asked",
     EpochFinished: "on_epoch_finished",
     Received: "on_received",
     Returned: "on_returned",
@@ -146,6 +148,9 @@ class Peer:
 
     def on_step_finished(self, event: StepFinished) -> Actions:
         raise IllegalAction(f"{type(self).__name__} was told of {event!r}, but has no iteration of its own.")
+
+    def on_portion_asked(self, event: PortionAsked) -> Actions:
+        raise IllegalAction(f"{type(self).__name__} was told of {event!r}, but deals no portions.")
 
     def on_epoch_finished(self, event: EpochFinished) -> Actions:
         return []

@@ -14,6 +14,7 @@ from weft.core.events import (
     Event,
     GradientReady,
     MembersChanged,
+    PortionAsked,
     Received,
     Reduced,
     Returned,
@@ -48,6 +49,7 @@ _INTEGERS: dict[type, Callable[[Any], Integers]] = {
     Reduced: lambda e: (7, e.clock, _number(e.buffer.slot) << 16 | e.buffer.bucket),
     TimerFired: lambda e: (8, 0, _number(e.name)),
     MembersChanged: lambda e: (9, e.view, len(e.members)),
+    PortionAsked: lambda e: (10, e.share, e.num_portions),
 }
 
 FLUSH_AT = 1 << 14

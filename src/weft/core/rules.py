@@ -43,3 +43,21 @@ class Adam(Rule):
     beta1: float = 0.9
     beta2: float = 0.999
     epsilon: float = 1e-8
+
+
+@dataclass
+class LBFGS(Rule):
+    """L-BFGS with a fixed step (Nocedal 1980): the direction from the last `history` changes of the gradient.
+
+    Looks at all the buckets that are updated together as one vector; it wants the gradient of the whole data set.
+    """
+
+    lr: float = 1.0
+    history: int = 10
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.history < 1:
+            raise ConfigError(
+                f"history is {self.history}, but L-BFGS remembers at least 1 step.\n  Write e.g. history=10."
+            )

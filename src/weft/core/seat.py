@@ -4,7 +4,7 @@ A face (`weft.join`) brings a Replica and talks to its Seat; the driver behind t
 script's calls return when the strategy allows. Neither knows the other's kind.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -92,6 +92,10 @@ class Replica(Protocol):
         """The optimizer's hyper-parameters now, as plain data."""
         ...
 
+    def flags(self, bucket: int) -> Sequence[int]:
+        """The places of a bucket that hold flags of its gradient rather than parameters."""
+        ...
+
     def twin(self) -> "Replica":
         """Another replica, settled, with equal parameters and an optimizer of its own, for a server."""
         ...
@@ -143,6 +147,13 @@ class Seat(Protocol):
 
     def step_finished(self, samples: float, loss: float | None) -> None:
         """The user called `optimizer.step()`; returns when the next iteration may run."""
+        ...
+
+    def portions(self, num_portions: int) -> Iterator[int] | None:
+        """The portions of one share that this worker is handed, each when it asks, until all are in.
+
+        None: the strategy deals none, and the worker takes its own part of every global batch.
+        """
         ...
 
     def check_closures(self) -> None:

@@ -40,6 +40,11 @@ class Strategy:
         return True
 
     @property
+    def deals_portions(self) -> bool:
+        """The strategy says which batch of its share a worker takes next; otherwise shares are dealt beforehand."""
+        return False
+
+    @property
     def speaks_reductions(self) -> bool:
         """Reductions are spoken in messages: the strategy runs over a lowered collective."""
         return False

@@ -33,7 +33,7 @@ def global_batches(
     return spans
 
 
-def portion(span: Span, rank: int, num_workers: int) -> Span:
-    """One worker's contiguous part of a global batch; parts differ by one sample at most."""
+def share_of(span: Span, rank: int, num_workers: int) -> Span:
+    """One worker's contiguous share of a global batch; shares differ by one sample at most."""
     start, size = span[0], span[1] - span[0]
     return start + size * rank // num_workers, start + size * (rank + 1) // num_workers

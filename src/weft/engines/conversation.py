@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from weft.config.registry import strategy as strategy_of
 from weft.core.errors import ConfigError
 from weft.core.score import WORST, best
+from weft.data.dealt import portions
 from weft.data.static import global_batches
 from weft.engines.memory import available_bytes, check_fits
 from weft.engines.seats import OWN
@@ -84,6 +85,7 @@ class Conversation:
         """What each worker told last of its score."""
         self._is_alike = num_workers == 1 or baseline is not None
         """All workers' models are equal at all times."""
+        self._deals_portions = False
         self._loading: dict[str, Loading] = {}
         self._once_stop = 0
         self.ended: dict[int, Ended] = {}
@@ -157,6 +159,7 @@ class Conversation:
             built = strategy_of(text)
             built.check(self._num_workers)
             self._is_alike = self._is_alike or built.keeps_replicas_equal
+            self._deals_portions = built.deals_portions
         self.label = self._baseline or text or "the script's own"
         named = f"{text} | {self._collective}" if self._collective else text
         ports = [self._joined[other].port for other in range(self._num_workers)]
@@ -164,11 +167,13 @@ class Conversation:
         self._to_all(Welcome(named, ports))
 
     def _plan(self, plan: Planned) -> None:
-        if plan.num_epochs is not None and self._steps_max is None:
-            spans = global_batches(
-                plan.num_samples, self._num_workers, plan.batch_size, plan.drop_last, self._global_batch
-            )
-            self.steps_total = plan.num_epochs * len(spans)
+        if plan.num_epochs is None or self._steps_max is not None:
+            return
+        about = (plan.num_samples, self._num_workers, plan.batch_size, plan.drop_last, self._global_batch)
+        if self._deals_portions:  # each worker makes as many steps as it can: on average, so many
+            self.steps_total = plan.num_epochs * -(-len(portions(*about)) // self._num_workers)
+        else:
+            self.steps_total = plan.num_epochs * len(global_batches(*about))
 
     def _report(self, rank: int, message: Reported) -> None:
         """Numbers are averaged over the workers; callables are run by the last one, on the result model."""

@@ -17,7 +17,8 @@ from weft.core.recorder import TraceHash
 from weft.core.seat import Replica
 from weft.core.strategy import Strategy
 from weft.core.world import World
-from weft.data.static import global_batches, portion
+from weft.data.dealt import portions
+from weft.data.static import global_batches, share_of
 from weft.engines.conversation import DEFAULT_STRATEGY, check_layouts
 from weft.engines.job import check_job
 from weft.engines.memory import available_bytes, check_fits, resident_bytes
@@ -25,7 +26,7 @@ from weft.engines.outcome import Outcome
 from weft.sim.compute import ComputeTime, PerSample, Trace
 from weft.sim.facts import Facts
 from weft.sim.network import HostLinks
-from weft.sim.program import BackwardDone, GhostProgram, Program, ReportDone, SaveAsked
+from weft.sim.program import BackwardDone, GhostProgram, GhostTaker, Program, ReportDone, SaveAsked
 from weft.sim.reports import ModelReports, NoReports, Reports
 from weft.sim.script import Joined, Plan, ScriptProgram, ScriptSeat
 from weft.sim.simulation import Simulation
@@ -126,6 +127,7 @@ def simulate(job: Job, watcher: Watcher | None = None, recorder: TraceHash | Non
         strategy = job.resolved(joined[0].strategy)
         for seat in scripts.seats:
             seat.runs_closures = strategy.allows_closures
+            seat.deals_portions = strategy.deals_portions
         replicas: list[Replica] = [each.replica for each in joined]
         world, placement = _world(job, strategy, replicas[0].buckets)
         replicas += [replicas[0].twin() for _ in world.servers]
@@ -139,7 +141,7 @@ def simulate(job: Job, watcher: Watcher | None = None, recorder: TraceHash | Non
             for node, replica in enumerate(replicas)
         ]
         reports = ModelReports(scripts.programs, replicas, strategy, world, stores[0].lend)
-        watcher = _with_total(job, scripts.seats[0], watcher)
+        watcher = _with_total(job, strategy, scripts.seats[0], watcher)
         facts = _run(job, strategy, world, placement, stores, scripts.programs, reports, recorder, watcher)
         if not any(facts.steps):
             raise ConfigError(
@@ -172,21 +174,20 @@ def simulate_dry(job: Job, watcher: Watcher | None = None, recorder: TraceHash |
         raise ConfigError(
             f"script '{job.script}' joined but computed no gradient.\n  Call backward() in its training loop."
         )
-    step_samples, num_steps = _steps(job, plan, request.samples)
-    if watcher.on_plan is not None:
-        watcher.on_plan(num_steps * job.num_workers)
     strategy = job.resolved(joined.strategy)
+    num_steps, programs = _ghosts(job, strategy, plan, request.samples)
+    if watcher.on_plan is not None:
+        watcher.on_plan(num_steps)
     world, placement = _world(job, strategy, joined.replica.buckets)
     stores: list[Store] = [
         GhostStore(world.buckets, [slot.name for slot in strategy.slots(world.role(node), world)])
         for node in range(world.num_nodes)
     ]
-    programs = [GhostProgram([s[rank] for s in step_samples], num_steps) for rank in range(job.num_workers)]
     facts = _run(job, strategy, world, placement, stores, programs, NoReports(), recorder, watcher)
     return Outcome(job.label(joined.strategy), job.num_workers, job.seed, recorder.hexdigest(), facts)
 
 
-def _with_total(job: Job, seat: ScriptSeat, watcher: Watcher) -> Watcher:
+def _with_total(job: Job, strategy: Strategy, seat: ScriptSeat, watcher: Watcher) -> Watcher:
     """Let whoever looks on know the number of steps as soon as worker 0 has said how long it trains."""
     on_plan, on_step = watcher.on_plan, watcher.on_step
     if on_plan is None or on_step is None:
@@ -194,10 +195,22 @@ def _with_total(job: Job, seat: ScriptSeat, watcher: Watcher) -> Watcher:
 
     def first_step(facts: Facts, now_s: float) -> None:
         if facts.num_steps == 1 and seat.planned is not None and (seat.planned.num_epochs or job.steps_max):
-            on_plan(_steps(job, seat.planned, 0)[1] * job.num_workers)
+            on_plan(_ghosts(job, strategy, seat.planned, 0)[0])
         on_step(facts, now_s)
 
     return Watcher(watcher.show, first_step, on_plan)
+
+
+def _ghosts(job: Job, strategy: Strategy, plan: Plan | None, first: float) -> tuple[int, list[Program]]:
+    """The steps of all workers together, and scripts without maths that make them."""
+    workers = range(job.num_workers)
+    if strategy.deals_portions and plan is not None and plan.num_epochs is not None:
+        spans = portions(plan.num_samples, job.num_workers, plan.batch_size, plan.drop_last)
+        samples = [stop - start for start, stop in spans]
+        num_steps = job.steps_max * job.num_workers if job.steps_max else plan.num_epochs * len(spans)
+        return num_steps, [GhostTaker(samples, plan.num_epochs, job.steps_max) for _ in workers]
+    step_samples, each = _steps(job, plan, first)
+    return each * job.num_workers, [GhostProgram([s[rank] for s in step_samples], each) for rank in workers]
 
 
 def _steps(job: Job, plan: Plan | None, first: float) -> tuple[list[list[int]], int]:
@@ -210,7 +223,7 @@ def _steps(job: Job, plan: Plan | None, first: float) -> tuple[list[list[int]], 
             )
         return [[int(first)] * job.num_workers], job.steps_max
     spans = global_batches(plan.num_samples, job.num_workers, plan.batch_size, plan.drop_last)
-    parts = [[portion(span, rank, job.num_workers) for rank in range(job.num_workers)] for span in spans]
+    parts = [[share_of(span, rank, job.num_workers) for rank in range(job.num_workers)] for span in spans]
     step_samples = [[stop - start for start, stop in step] for step in parts]
     return step_samples, job.steps_max or plan.num_epochs * len(spans)
 

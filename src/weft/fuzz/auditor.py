@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from weft.core.names import CENTRE
-from weft.fuzz.checks import conservation, equality, fencing, liveness, mixing, once, staleness
+from weft.fuzz.checks import conservation, equality, fencing, liveness, mixing, once, portions, staleness
 from weft.fuzz.evidence import Evidence, Violation
 
 Check = Callable[[Evidence], Iterator[Violation]]
@@ -89,6 +89,12 @@ OF_STRATEGIES: dict[str, Callable[[Any], list[Check]]] = {
         equality.copies_are_versions,
     ],
     "downpour": _of_downpour,
+    "sandblaster": lambda recipe: [
+        once.servers_apply_once,
+        once.servers_apply_means,
+        equality.copies_are_versions,
+        portions.are_counted_once,
+    ],
     "gossip": _of_gossip,
     "async_gossip": lambda recipe: [
         conservation.ground_is_kept,

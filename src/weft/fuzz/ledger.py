@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.core.names import GRADIENT, PARAMS, Bucket, NodeId
-from weft.sim.program import BackwardDone, ReportDone, Request, StepDone
+from weft.sim.program import BackwardDone, PortionWanted, ReportDone, Request, StepDone
 
 Array = NDArray[np.float64]
 
@@ -84,7 +84,10 @@ class LedgerReplica:
 
 
 class LedgerProgram:
-    """A worker's script: writes its contribution down, step after step, and reports now and then."""
+    """A worker's script: writes its contribution down, step after step, and reports now and then.
+
+    With `num_portions` its steps are those of shares of so many portions, which are handed out.
+    """
 
     def __init__(
         self,
@@ -96,31 +99,46 @@ class LedgerProgram:
         num_steps: int,
         not_finite: frozenset[int],
         seed: int,
+        num_portions: int | None = None,
     ) -> None:
-        self._requests = self._run(worker, replica, book, samples, epoch_steps, num_steps, not_finite, seed)
+        self._worker, self._replica, self._book = worker, replica, book
+        self._samples, self._not_finite = samples, not_finite
+        self._rng = Random(f"losses/{seed}/{worker}")
+        if num_portions is None:
+            self._requests = self._run(epoch_steps, num_steps)
+        else:
+            self._requests = self._take(num_portions, num_steps)
 
     def resume(self) -> Request | None:
         return next(self._requests, None)
 
-    @staticmethod
-    def _run(
-        worker: NodeId,
-        replica: LedgerReplica,
-        book: Book,
-        samples: float,
-        epoch_steps: int,
-        num_steps: int,
-        not_finite: frozenset[int],
-        seed: int,
-    ) -> Generator[Request, None, None]:
-        rng = Random(f"losses/{seed}/{worker}")
-        trained = [bucket for bucket, kind in enumerate(replica.buckets) if kind.trainable]
-        for step in range(num_steps):
-            for bucket in trained:
+    def _step(self, step: int) -> Generator[Request, None, None]:
+        replica = self._replica
+        for bucket, kind in enumerate(replica.buckets):
+            if kind.trainable:
                 gradient = replica.array(GRADIENT, bucket)
                 gradient[:] = 0.0
-                gradient[book.place(worker, step)] = nan if step in not_finite else 1.0
-            yield BackwardDone(samples)
-            yield StepDone(samples, rng.random())
+                gradient[self._book.place(self._worker, step)] = nan if step in self._not_finite else 1.0
+        yield BackwardDone(self._samples)
+        yield StepDone(self._samples, self._rng.random())
+
+    def _run(self, epoch_steps: int, num_steps: int) -> Generator[Request, None, None]:
+        for step in range(num_steps):
+            yield from self._step(step)
             if (step + 1) % epoch_steps == 0:
-                yield ReportDone(step // epoch_steps, {"loss": rng.random()})
+                yield ReportDone(step // epoch_steps, {"loss": self._rng.random()})
+
+    def _take(self, num_portions: int, num_steps: int) -> Generator[Request, None, None]:
+        """As many shares as have so many portions in all; ends earlier after as many steps of its own."""
+        step = 0
+        for epoch in range(self._book.num_steps // num_portions):
+            while True:
+                wanted = PortionWanted(epoch, num_portions)
+                yield wanted
+                if wanted.portion is None:
+                    break
+                yield from self._step(step)
+                step += 1
+                if step == num_steps:
+                    return
+            yield ReportDone(epoch, {"loss": self._rng.random()})

@@ -1,11 +1,13 @@
 """Runs a scenario and keeps the evidence."""
 
+from collections.abc import Mapping
 from random import Random
 
 import numpy as np
 
 from weft.core.errors import Deadlock
 from weft.core.names import NodeId, Role
+from weft.core.rules import LBFGS, SGD, Rule
 from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.fuzz.evidence import Evidence
@@ -44,7 +46,7 @@ def run(scenario: Scenario, recipe: Strategy | None = None) -> Evidence:
     def store(node: NodeId, replica: LedgerReplica) -> Store:
         role = world.role(node)
         slots = [slot.name for slot in recipe.slots(role, world)]
-        return NumpyStore(replica, slots, recipe.rules(world), is_server=role is Role.SERVER)  # type: ignore[arg-type]
+        return NumpyStore(replica, slots, _linear(recipe.rules(world)), is_server=role is Role.SERVER)  # type: ignore[arg-type]
 
     recording = BoundedRecording()
     simulation = WitnessedSimulation(
@@ -75,6 +77,13 @@ def run(scenario: Scenario, recipe: Strategy | None = None) -> Evidence:
     return evidence
 
 
+def _linear(rules: Mapping[str, Rule]) -> dict[str, Rule]:
+    """L-BFGS turns gradients into something that a ledger cannot read; here they are added as they are."""
+    adds = SGD(0.0)
+    adds.lr = -1.0
+    return {name: adds if isinstance(rule, LBFGS) else rule for name, rule in rules.items()}
+
+
 def _program(scenario: Scenario, worker: NodeId, replica: LedgerReplica) -> LedgerProgram:
     schedule = scenario.faults.schedule
     ends = [fault.steps for fault in schedule if isinstance(fault, Finish) and fault.worker == worker]
@@ -88,4 +97,5 @@ def _program(scenario: Scenario, worker: NodeId, replica: LedgerReplica) -> Ledg
         min(ends, default=scenario.num_steps),
         bad,
         scenario.seed,
+        scenario.num_portions,
     )

@@ -56,6 +56,12 @@ class Scenario:
         return Book(self.num_workers, self.num_steps, self.num_trained, self.has_state)
 
     @property
+    def num_portions(self) -> int | None:
+        """Of a share whose portions are handed out; some scripts share nothing, and bring batches of their own."""
+        shares = Random(f"shares/{self.seed}").random() < 0.7
+        return self.epoch_steps if shares and self.recipe.deals_portions else None
+
+    @property
     def recipe(self) -> Strategy:
         return strategy_of(self.strategy, self.collective)
 
@@ -175,6 +181,7 @@ VARIANTS: dict[str, Callable[[Random], str]] = {
     "gossip_grad": lambda rng: (
         f"gossip_grad(schedule={rng.choice(['dissemination', 'hypercube'])}, seed={rng.randint(0, 9)})"
     ),
+    "sandblaster": lambda rng: f"sandblaster(backups={rng.random() < 0.7})",
     "local_sgd": lambda rng: f"local_sgd(period={rng.randint(1, 5)})",
     "diloco": lambda rng: f"diloco(period={rng.randint(1, 5)}, outer={rng.choice(['nesterov', 'momentum'])})",
     "bmuf": lambda rng: f"bmuf(period={rng.randint(1, 5)}, nesterov={rng.choice(['true', 'false'])})",

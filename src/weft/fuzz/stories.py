@@ -8,6 +8,7 @@ from weft.core.events import (
     Event,
     GradientReady,
     MembersChanged,
+    PortionAsked,
     Received,
     Reduced,
     Returned,
@@ -58,6 +59,8 @@ def _said(event: Event, world: World) -> str:
         return f"gradient[{event.bucket}] of step {event.step} is ready ({event.samples:g} samples)"
     if isinstance(event, StepFinished):
         return f"finished step {event.step} ({event.samples:g} samples)"
+    if isinstance(event, PortionAsked):
+        return f"asked for one of the {event.num_portions} portions of share {event.share}"
     if isinstance(event, EpochFinished):
         return f"reported epoch {event.epoch}: {dict(event.numbers)}"
     if isinstance(event, Received):
@@ -80,7 +83,8 @@ def _message(message: Received | Returned | Send) -> str:
 def _answered(actions: Sequence[Action], world: World) -> Iterator[str]:
     for action in actions:
         if isinstance(action, Compute):
-            yield f"compute step {action.step}"
+            portion = "" if action.portion is None else f" on portion {action.portion}"
+            yield f"compute step {action.step}{portion}"
         elif isinstance(action, Send):
             body = f" with {_buffer(action.body)}" if action.body is not None else ""
             yield f"send {_message(action)} to {world.name(action.to)}{body}"

@@ -48,6 +48,10 @@ class Node:
         self.store = store
         self.computes: int | None = None
         """The step that the peer has let the script begin."""
+        self.wants_portion = False
+        """The script's share has asked for a portion."""
+        self.portion: int | None = None
+        """The one that it was given last; None: the share is over."""
         self.has_stepped = False
         self.put_off: deque[Callable[[], None]] = deque()
         """Facts, and the rest of an answer, that may only go on when the script does not run."""
@@ -198,7 +202,9 @@ class Driver:
     def _compute(self, node: Node, action: Compute, *, is_last: bool) -> None:
         if not is_last:
             raise IllegalAction(f"{action} must be the last action of its answer; the user runs at once.")
-        node.computes = action.step
+        if action.portion is not None and not node.wants_portion:
+            raise IllegalAction(f"{action} names a portion, but no share of {self.world.name(node.id)} asked for one.")
+        node.computes, node.portion, node.wants_portion = action.step, action.portion, False
 
     def _perform_rare(self, node: Node, action: Action) -> None:
         if isinstance(action, Note):

@@ -70,6 +70,8 @@ class EngineSeat:
         self._replica: Replica
         self._welcome: Welcome | None = None
         self._step = 0
+        self._num_shares = 0
+        """Those whose portions were handed out: this worker may have had none."""
         self._num_reports = 0
         self._num_saves = 0
         self._num_once = 0
@@ -115,7 +117,7 @@ class EngineSeat:
             self._pauses_at_step = True
             self._channel.send(StepTold(self._step))
         elif isinstance(message, LeaveAt):
-            self.steps_max = message.step if self._keeps_step else min(message.step, self._step + 1)
+            self.steps_max = message.step if self._keeps_step else min(message.step, self._last_step)
             self._pauses_at_step = False
         else:
             self._inbox.append(message)
@@ -132,13 +134,22 @@ class EngineSeat:
         """This worker may only end after the same step as the others."""
         return True
 
+    @property
+    def _last_step(self) -> int:
+        """How many steps this worker will have made when the one under way has ended."""
+        return self._step + 1
+
+    @property
+    def _is_over(self) -> bool:
+        return self.steps_max is not None and self._step >= self.steps_max
+
     def waiting_for(self) -> str:
         """One sentence: what this worker needs to go on."""
         return "the other workers to join" if self._welcome is None else "the engine"
 
     def _check_over(self) -> None:
         """End a loop of the script's own, which no share has ended."""
-        if self._step == self.steps_max:
+        if self._is_over:
             raise SystemExit(0)
 
     def _stretch(self) -> None:
@@ -250,7 +261,7 @@ class EngineSeat:
                 f"script '{self.job.script}' ended without calling weft.join.\n"
                 "  Add worker = weft.join(model, optimizer) before its training loop."
             )
-        if not self._step:
+        if not self._step and not self._num_shares:
             raise ConfigError(
                 f"script '{self.job.script}' joined but never stepped.\n"
                 "  Call optimizer.step() (or worker.step() for arrays) in its training loop."

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from weft.core.errors import ConfigError
-from weft.core.events import EpochFinished, GradientReady, StepFinished
+from weft.core.events import EpochFinished, GradientReady, PortionAsked, StepFinished
 from weft.core.names import Result
 from weft.core.score import Score
 from weft.core.seat import RESULT, Replica, Reported
@@ -64,7 +64,13 @@ class LiveSeat(EngineSeat):
 
     @property
     def _keeps_step(self) -> bool:
-        return self._plant is None or self._plant.strategy.keeps_step
+        """Workers that are handed their portions make as many steps as they can."""
+        return not self._num_shares and (self._plant is None or self._plant.strategy.keeps_step)
+
+    @property
+    def _last_step(self) -> int:
+        waits_in_share = self._plant is not None and self._plant.worker.wants_portion
+        return self._step if waits_in_share else super()._last_step
 
     def check_closures(self) -> None:
         strategy, name = self._strategy()
@@ -73,6 +79,29 @@ class LiveSeat(EngineSeat):
                 f"this optimizer computes gradients again and again in its step, which '{name}' cannot share.\n"
                 "  Use the strategy allreduce or ensemble, or an optimizer such as SGD or Adam."
             )
+
+    def portions(self, num_portions: int) -> Iterator[int] | None:
+        return self._portions(num_portions) if self._strategy()[0].deals_portions else None
+
+    def _portions(self, num_portions: int) -> Iterator[int]:
+        share, self._num_shares = self._num_shares, self._num_shares + 1
+        while not self._is_over:
+            portion = self._next_portion(share, num_portions)
+            if portion is None:
+                return
+            yield portion
+
+    def _next_portion(self, share: int, num_portions: int) -> int | None:
+        self.settle()
+        with self._driving() as plant:
+            node = plant.worker
+            node.store.stop_user()
+            plant.driver.catch_up()
+            node.wants_portion = True
+            plant.driver.deliver(node, PortionAsked(share, num_portions))
+            self._wait(lambda: not node.wants_portion or self._is_over)
+            node.store.let_user_run()
+            return None if self._is_over else node.portion
 
     def settle(self) -> None:
         if self._plant is not None:

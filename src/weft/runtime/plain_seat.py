@@ -1,6 +1,7 @@
 """The seat of a script whose loop is left as it is: one worker alone, or one under a baseline of its own."""
 
 import time
+from collections.abc import Iterator
 
 from weft.core.seat import Replica, Reported, step_alone
 from weft.core.strategy import Strategy
@@ -26,6 +27,9 @@ class PlainSeat(EngineSeat):
 
     def gradient_filled(self, bucket: int, samples: float) -> None:
         pass
+
+    def portions(self, num_portions: int) -> Iterator[int] | None:
+        return None
 
     def check_closures(self) -> None:
         pass

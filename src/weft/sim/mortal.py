@@ -8,7 +8,7 @@ from weft.core.names import GRADIENT, NodeId
 from weft.core.peer import Peer
 from weft.sim.letter import MortalNode
 from weft.sim.node import Node
-from weft.sim.program import Program, StepDone
+from weft.sim.program import PortionWanted, Program, StepDone
 from weft.sim.simulation import Simulation
 from weft.store.store import Store
 
@@ -54,6 +54,10 @@ class MortalSimulation(Simulation):
             assert isinstance(node, MortalNode)
             excluded, node.is_excluded = node.is_excluded, False
             super()._finish_step(node, StepDone(0.0, None) if excluded else request)
+
+    def _ask_for_portion(self, node: Node, request: PortionWanted) -> None:
+        if self._is_able(node, self._ask_for_portion, node, request):
+            super()._ask_for_portion(node, request)
 
     def _due_ns(self, node: Node, at_s: float) -> int:
         assert isinstance(node, MortalNode)

@@ -2,12 +2,13 @@
 
 from weft.core.names import NodeId
 from weft.core.peer import Peer
-from weft.sim.program import Program, ReportDone
+from weft.sim.program import PortionWanted, Program, ReportDone
 from weft.store.store import Store
 
 RUNNING = "computes"
 IN_BACKWARD = "waits in backward()"
 IN_STEP = "waits in step()"
+IN_SHARE = "waits in share()"
 IN_REPORT = "waits in report()"
 ENDED = "has ended"
 NO_USER = "has no script"
@@ -30,6 +31,7 @@ class Node:
         "store",
         "timers",
         "user",
+        "wanted",
     )
 
     def __init__(self, id: NodeId, peer: Peer, store: Store, program: Program | None) -> None:
@@ -43,6 +45,8 @@ class Node:
         self.step = 0
         self.epoch = 0
         self.report: ReportDone | None = None
+        self.wanted: PortionWanted | None = None
+        """The portion that its share has asked for."""
         self.samples = 0.0
         """Samples of this step whose computation has been counted: backward may run several times."""
         self.timers: dict[str, int] = {}

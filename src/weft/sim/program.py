@@ -24,6 +24,15 @@ class StepDone:
 
 
 @dataclass(slots=True)
+class PortionWanted:
+    """A share wants one of its portions; go on when the driver has filled in which one, or None: it is over."""
+
+    share: int
+    num_portions: int
+    portion: int | None = None
+
+
+@dataclass(slots=True)
 class ReportDone:
     """The user reported; go on when the peer no longer holds the user."""
 
@@ -39,7 +48,7 @@ class SaveAsked:
     model: str
 
 
-Request = BackwardDone | StepDone | ReportDone | SaveAsked
+Request = BackwardDone | StepDone | PortionWanted | ReportDone | SaveAsked
 
 
 class Program(Protocol):
@@ -66,3 +75,29 @@ class GhostProgram:
             yield from requests[step_samples[step % per_epoch]]
             if (step + 1) % per_epoch == 0:
                 yield ReportDone(step // per_epoch, {})
+
+
+class GhostTaker:
+    """A script without maths whose shares take portions, of known numbers of samples, as they are handed out."""
+
+    resume: Callable[[], Request | None]
+
+    def __init__(self, portion_samples: Sequence[int], num_epochs: int, steps_max: int | None) -> None:
+        self.resume = partial(next, self._run(portion_samples, num_epochs, steps_max), None)
+
+    @staticmethod
+    def _run(portion_samples: Sequence[int], num_epochs: int, steps_max: int | None) -> Generator[Request, None, None]:
+        num_steps = 0
+        for epoch in range(num_epochs):
+            while num_steps != steps_max:
+                wanted = PortionWanted(epoch, len(portion_samples))
+                yield wanted
+                if wanted.portion is None:
+                    break
+                samples = portion_samples[wanted.portion]
+                yield BackwardDone(samples)
+                yield StepDone(samples, None)
+                num_steps += 1
+            yield ReportDone(epoch, {})
+            if num_steps == steps_max:
+                return

@@ -1,7 +1,7 @@
 """A user's unmodified script as a simulated worker: a greenlet that pauses where it would communicate."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.machinery import SourceFileLoader
 from types import ModuleType
@@ -12,7 +12,7 @@ from greenlet import GreenletExit, greenlet
 from weft.core.errors import ConfigError, NodeLost, WeftError
 from weft.core.seat import Replica, Reported
 from weft.core.strategy import Strategy
-from weft.sim.program import BackwardDone, ReportDone, Request, SaveAsked, StepDone
+from weft.sim.program import BackwardDone, PortionWanted, ReportDone, Request, SaveAsked, StepDone
 from weft.sim.stage import Stage
 
 
@@ -51,10 +51,12 @@ class ScriptSeat:
         self.face: object | None = None
         self.has_joined = False
         self.runs_closures = False
+        self.deals_portions = False
         self.planned: Plan | None = None
         self.kernel: greenlet | None = None
         self._shared = shared
         self._num_steps = 0
+        self._num_shares = 0
 
     def _ask(self, request: Request | Joined) -> None:
         assert self.kernel is not None
@@ -73,6 +75,18 @@ class ScriptSeat:
 
     def gradient_filled(self, bucket: int, samples: float) -> None:
         raise AssertionError("a simulated backward has no time of its own, so nothing is filled before it has ended")
+
+    def portions(self, num_portions: int) -> Iterator[int] | None:
+        return self._portions(num_portions) if self.deals_portions else None
+
+    def _portions(self, num_portions: int) -> Iterator[int]:
+        share, self._num_shares = self._num_shares, self._num_shares + 1
+        while self._num_steps != self.steps_max:
+            wanted = PortionWanted(share, num_portions)
+            self._ask(wanted)
+            if wanted.portion is None:
+                return
+            yield wanted.portion
 
     def check_closures(self) -> None:
         if not self.runs_closures:

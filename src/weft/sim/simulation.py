@@ -23,6 +23,7 @@ from weft.core.events import (
     EpochFinished,
     Event,
     GradientReady,
+    PortionAsked,
     Received,
     Started,
     StepFinished,
@@ -38,8 +39,8 @@ from weft.sim.facts import Facts
 from weft.sim.kernel import NS_PER_S, Kernel, to_ns
 from weft.sim.native import NativeReduce
 from weft.sim.network import Network
-from weft.sim.node import ENDED, IN_BACKWARD, IN_REPORT, IN_STEP, NO_USER, RUNNING, Node
-from weft.sim.program import BackwardDone, Program, ReportDone, SaveAsked, StepDone
+from weft.sim.node import ENDED, IN_BACKWARD, IN_REPORT, IN_SHARE, IN_STEP, NO_USER, RUNNING, Node
+from weft.sim.program import BackwardDone, PortionWanted, Program, ReportDone, SaveAsked, StepDone
 from weft.sim.reports import Reports
 from weft.store.store import Store
 
@@ -265,7 +266,12 @@ class Simulation:
             raise IllegalAction(
                 f"{action} was emitted, but the next step of {self.world.name(node.id)} is {node.step}."
             )
-        if node.user is IN_STEP:
+        if node.wanted is not None:
+            node.wanted.portion, node.wanted = action.portion, None
+            self._resume(node, is_free=False)
+        elif action.portion is not None:
+            raise IllegalAction(f"{action} names a portion, but no share of {self.world.name(node.id)} asked for one.")
+        elif node.user is IN_STEP:
             self._resume(node, is_free=False)
         elif node.user is not IN_REPORT:
             raise IllegalAction(f"{action} was emitted, but the user's iteration is under way ({node.user}).")
@@ -300,6 +306,10 @@ class Simulation:
                     self._finish_step(node, request)  # type: ignore[arg-type]
                 else:
                     self.kernel.at(self.kernel.now_ns, self._finish_step, (node, request))
+                return
+            if kind is PortionWanted:
+                self.kernel.at(self.kernel.now_ns, self._ask_for_portion, (node, request))
+                node.user = IN_SHARE
                 return
             if isinstance(request, SaveAsked):
                 self._reports.save(node.id, request)
@@ -337,6 +347,10 @@ class Simulation:
         step, node.step = node.step, node.step + 1
         node.samples = 0.0
         self._deliver(node, StepFinished(step, request.samples, request.loss))
+
+    def _ask_for_portion(self, node: Node, request: PortionWanted) -> None:
+        node.wanted, node.samples = request, 0.0
+        self._deliver(node, PortionAsked(request.share, request.num_portions))
 
     def _take_report(self, node: Node, request: ReportDone) -> bool:
         """Tell the peer of an epoch's first report; keep it, and True, when the peer lets the user go on."""

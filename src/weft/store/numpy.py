@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 from weft.core.actions import INNER, Apply, Combine
 from weft.core.errors import IllegalAction
 from weft.core.names import GRADIENT, INBOX, PARAMS, Buffer
-from weft.core.rules import Rule
+from weft.core.rules import LBFGS, Rule
 from weft.core.seat import Replica
+from weft.store.lbfgs import Curvature
 from weft.store.reduction import reduce_arrays
 from weft.store.rules import State, update
 from weft.store.store import undeclared
@@ -32,6 +33,7 @@ class NumpyStore:
         self._is_server = is_server
         self._rules = rules
         self._rule_state: dict[tuple[str, int], State] = {}
+        self._curvatures: dict[tuple[str, tuple[int, ...]], Curvature] = {}
         self._declared: dict[str, dict[int, Array]] = {name: {} for name in (PARAMS, GRADIENT, *slots)}
         self._captured: dict[tuple[str, int], dict[Buffer, Array]] = {}
         self._inbox: Array | None = None
@@ -137,6 +139,9 @@ class NumpyStore:
         rule = self._rules.get(first.rule)
         if rule is None:
             raise IllegalAction(f"rule '{first.rule}' was never declared. Return it from the strategy's rules().")
+        if isinstance(rule, LBFGS):
+            self._apply_together(rule, actions, gradients)
+            return
         for action in actions:
             state = self._rule_state.setdefault((first.rule, action.into.bucket), {})
             update(rule, self._array(action.into), gradients[action.into.bucket], first.scale, state)
@@ -144,6 +149,14 @@ class NumpyStore:
     def is_finite(self, slot: str) -> bool:
         trained = [bucket for bucket, kind in enumerate(self.replica.buckets) if kind.trainable]
         return all(bool(np.isfinite(self._whole(slot, bucket)).all()) for bucket in trained)
+
+    def _apply_together(self, rule: LBFGS, actions: Sequence[Apply], gradients: Mapping[int, Array]) -> None:
+        """One update that looks at all these buckets as one vector, without the flags among them."""
+        own = {bucket: gradient.copy() for bucket, gradient in gradients.items()}
+        for bucket, gradient in own.items():
+            gradient[list(self.replica.flags(bucket))] = 0
+        curvature = self._curvatures.setdefault((actions[0].rule, tuple(own)), Curvature())
+        curvature.update(rule, [self._array(action.into) for action in actions], list(own.values()), actions[0].scale)
 
     def hyper(self) -> Any:
         return self.replica.hyper()

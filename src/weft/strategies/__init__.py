@@ -15,6 +15,7 @@ from weft.strategies.local_sgd import LocalSGD
 from weft.strategies.neighbours import Neighbours
 from weft.strategies.push_sum import PushSum
 from weft.strategies.quorum import Quorum
+from weft.strategies.sandblaster import Sandblaster
 from weft.strategies.slowmo import SlowMo
 from weft.strategies.ssp import ParameterServer, StaleSync
 
@@ -35,6 +36,7 @@ __all__ = [
     "ParameterServer",
     "PushSum",
     "Quorum",
+    "Sandblaster",
     "SlowMo",
     "StaleSync",
 ]

@@ -104,7 +104,7 @@ def test_gradients_may_add_up_over_several_backwards(tmp_path: Path) -> None:
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_model_with_batchnorm_trains_under_every_strategy(tmp_path: Path, strategy: str) -> None:
     outcome = simulated(write(tmp_path, BATCHNORM, TORCH_JOIN, TORCH_TRAIN), 3, strategy)
-    assert outcome.facts.steps == [6, 6, 6]
+    assert sum(outcome.facts.steps) >= 3 * 6, "some may be made twice, on purpose"
     for replica in outcome.replicas:
         assert all(value.isfinite().all() for value in replica.model.state_dict().values())
     assert outcome.arrays is not None
@@ -318,3 +318,41 @@ def test_the_result_is_saved_as_safetensors_that_load(tmp_path: Path) -> None:
     for array, mean in zip(outcome.arrays, outcome.replicas[0]._arrays[PARAMS], strict=True):
         mean[:] = array
     assert all(torch.equal(saved[name], value) for name, value in model.state_dict().items())
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+@pytest.mark.parametrize(("num_samples", "num_workers", "batch_size"), [(12, 1, 5), (13, 3, 2), (3, 7, 4), (29, 4, 3)])
+def test_portions_that_the_strategy_hands_out_are_batches_of_the_loader(
+    tmp_path: Path, num_samples: int, num_workers: int, batch_size: int, drop_last: bool
+) -> None:
+    text = f"""
+    data = TensorDataset(torch.arange({num_samples}))
+    collate = lambda rows: torch.stack([row for (row,) in rows]) + 100
+    loader = DataLoader(data, {batch_size}, shuffle=True, drop_last={drop_last}, collate_fn=collate)
+    for epoch in worker.epochs(2):
+        for rows in worker.share(loader):
+            SEEN.append((epoch, (rows - 100).tolist()))
+            optimizer.zero_grad()
+            model(x[:1]).sum().backward()
+            optimizer.step()
+    """
+    simulated(write(tmp_path, TORCH, TORCH_JOIN, text), num_workers, "sandblaster(backups=False)")
+    orders = [[row for e, rows in SEEN if e == epoch for row in rows] for epoch in (0, 1)]
+    whole = num_samples // batch_size * batch_size
+    for order in orders:
+        assert len(set(order)) == len(order) == (whole or num_samples if drop_last else num_samples)
+        assert set(order) <= set(range(num_samples))
+
+
+def test_gradients_of_several_portions_cannot_be_added_up(tmp_path: Path) -> None:
+    text = """
+    for inputs, labels in worker.share(loader):
+        with worker.accumulate():
+            pass
+    """
+    with pytest.raises(ConfigError) as refused:
+        simulated(write(tmp_path, TORCH, TORCH_JOIN, text), 2, "sandblaster")
+    assert str(refused.value) == (
+        "this strategy counts each portion of the data for itself, so gradients of several cannot be added.\n"
+        "  Give the loader a larger batch_size instead of worker.accumulate()."
+    )

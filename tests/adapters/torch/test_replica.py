@@ -300,3 +300,14 @@ def test_an_optimizer_without_a_learning_rate_cannot_be_scaled() -> None:
         "this strategy scales the learning rate, which SGD has not.\n"
         "  Use an optimizer with an lr, or allreduce, which does not scale."
     )
+
+
+def test_flags_lie_behind_each_parameter_of_a_bucket() -> None:
+    replica = made()
+    flags = replica.flags(0)
+    assert len(flags) == 6
+    replica.model(torch.ones(4, 3)).sum().backward()
+    replica.give()
+    assert replica.array("given", 0)[flags].tolist() == [1.0] * 6
+    replica.array(PARAMS, 0)[flags] = 9.0
+    assert all((parameter != 9).all() for parameter in replica.model.parameters())

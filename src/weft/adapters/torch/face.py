@@ -20,7 +20,8 @@ from weft.adapters.worker import Worker
 from weft.core.errors import ConfigError
 from weft.core.seat import Seat, current
 from weft.core.strategy import Strategy
-from weft.data.static import global_batches, portion
+from weft.data.dealt import portions
+from weft.data.static import global_batches, share_of
 
 _plain_backward = torch.autograd.backward
 
@@ -206,6 +207,11 @@ class TorchWorker(Worker):
     @contextmanager
     def accumulate(self) -> Iterator[None]:
         """Add up gradients without sharing them; the next backward outside shares the sum."""
+        if self._takes_portions:
+            raise ConfigError(
+                "this strategy counts each portion of the data for itself, so gradients of several cannot be added.\n"
+                "  Give the loader a larger batch_size instead of worker.accumulate()."
+            )
         self._accumulates = True
         try:
             with getattr(self._seat, "no_sync", nullcontext)():
@@ -218,7 +224,8 @@ class TorchWorker(Worker):
         super().report(**told)
 
     def share(self, data: Any, batch_size: int | None = None, shuffle: bool = True) -> Iterator[Any]:
-        """This worker's part of each global batch of a DataLoader, or of a dataset with a batch_size.
+        """This worker's part of each global batch of a DataLoader, or of a dataset with a batch_size; or whole
+        batches, as the strategy hands them out.
 
         `batch_size` is per worker, as with DDP.
         """
@@ -236,27 +243,53 @@ class TorchWorker(Worker):
             raise ConfigError("the loader has no batch_size, so its batches cannot be shared.\n  Give it one.")
         num_samples = len(loader.sampler)  # type: ignore[arg-type]
         self._seat.plan(self._num_epochs, num_samples, loader.batch_size, loader.drop_last)
+        dealt = self._dealt_batches(loader, num_samples, loader.batch_size, epoch)
+        if dealt is not None:
+            yield from self._counted(dealt)
+            return
         if self.num_workers == 1 and self._seat.global_batch is None:
             mine, sizes = self._whole(loader), _sizes(num_samples, loader.batch_size)
         else:
             batches = self._my_batches(loader, loader.batch_size, epoch)
-            mine, sizes = self._of_batches(loader, batches), [len(batch) for batch in batches]
+            mine, sizes = self._of_batches(loader, batches, self._processes(loader)), [len(batch) for batch in batches]
         yield from self._counted(zip(mine, sizes))
 
     def _my_batches(self, loader: "DataLoader[Any]", batch_size: int, epoch: int) -> list[list[int]]:
         order = same_order(loader, self._seat.seed, epoch)
         spans = global_batches(len(order), self.num_workers, batch_size, loader.drop_last, self._seat.global_batch)
-        parts = [portion(span, self.rank, self.num_workers) for span in spans]
+        parts = [share_of(span, self.rank, self.num_workers) for span in spans]
         return [order[start:stop] for start, stop in parts]
 
-    def _of_batches(self, loader: "DataLoader[Any]", batches: list[list[int]]) -> "DataLoader[Any]":
+    def _dealt_batches(
+        self, loader: "DataLoader[Any]", num_samples: int, batch_size: int, epoch: int
+    ) -> Iterator[tuple[Any, int]] | None:
+        """The batches that this worker is handed, with their sizes; None if the strategy deals none.
+
+        Which one comes next is known only when it is wanted, so nothing is read ahead.
+        """
+        spans = self._dealt(
+            portions(num_samples, self.num_workers, batch_size, loader.drop_last, self._seat.global_batch)
+        )
+        if spans is None:
+            return None
+        order = same_order(loader, self._seat.seed, epoch)
+        return ((self._read(loader, order[start:stop]), stop - start) for start, stop in spans)
+
+    def _read(self, loader: "DataLoader[Any]", indices: list[int]) -> Any:
+        """One batch of a loader, read by this process."""
+        [batch] = self._of_batches(loader, [indices], {})
+        return batch
+
+    def _of_batches(
+        self, loader: "DataLoader[Any]", batches: list[list[int]], processes: dict[str, Any]
+    ) -> "DataLoader[Any]":
         generator = torch.Generator().manual_seed(self._seat.seed)
         return DataLoader(
             loader.dataset,
             batch_sampler=_Batches(batches),
             collate_fn=loader.collate_fn,
             generator=generator,
-            **self._processes(loader),
+            **processes,
         )
 
     def _whole(self, loader: "DataLoader[Any]") -> "DataLoader[Any]":

@@ -214,6 +214,9 @@ class TorchReplica:
             for group in self.optimizer.param_groups
         ]
 
+    def flags(self, bucket: int) -> Sequence[int]:
+        return self._flats[bucket].flags()
+
     def check_unfrozen(self) -> None:
         """Refuse parameters that were unfrozen after joining: they have no bucket, so they would not be shared."""
         for parameter in self._frozen:
