@@ -47,11 +47,6 @@ def bodiless(source: int, kind: str, clock: int = 0, bucket: int = 0) -> Receive
     return Received(source, kind, clock, bucket, None, 1.0, None)
 
 
-def word(source: int, kind: str, clock: int, **data: object) -> Received:
-    """A message that only says something."""
-    return Received(source, kind, clock, 0, None, 1.0, data or None)
-
-
 def returned(target: int, kind: str, clock: int = 0, bucket: int = 0, weight: float = 1.0, view: int = 0) -> Returned:
     return Returned(target, kind, clock, bucket, Buffer(INBOX, bucket), weight, None, view)
 

@@ -19,7 +19,6 @@ from peers import (
     refusal,
     returned,
     tell,
-    word,
 )
 
 from weft.core.actions import Apply, Combine, Compute, Send
@@ -181,7 +180,7 @@ def test_the_next_round_waits_for_its_graph_while_its_gradient_is_computed() -> 
     assert tell(peer, members(0, 2, 3)) == []
     assert tell(peer, StepFinished(0, 1.0, None))[-2:] == [Apply(G0, P0), Compute(1)]
     for source in (2, 3):
-        tell(peer, word(source, "clock", 1, view=0))
+        tell(peer, bodiless(source, "clock", 1))
     assert tell(peer, StepFinished(1, 1.0, None)) == []
     assert peer.waiting_for() == "word from worker 2, 3 that the rounds before 1, over the old graph, are over"
     tell(peer, bodiless(2, "ready", 1))
@@ -197,7 +196,7 @@ def test_the_next_round_waits_for_its_graph_while_its_gradient_is_computed() -> 
 
 def test_step_first_offers_over_the_new_graph_as_soon_as_it_holds() -> None:
     peer = peer_of(STEP_FIRST, me=1, num_workers=4)
-    tell(peer, Started(0), members(0, 1, 3), word(0, "until", 0, view=0))
+    tell(peer, Started(0), members(0, 1, 3), bodiless(0, "until", 0))
     assert tell(peer, StepFinished(0, 8.0, None)) == [Apply(G0, P0)]
     assert tell(peer, bodiless(0, "go", 0)) == [
         Combine(mix(0), 0.0, P0, pytest.approx(THIRD)),
@@ -209,14 +208,14 @@ def test_step_first_offers_over_the_new_graph_as_soon_as_it_holds() -> None:
 def test_what_the_departed_sent_for_a_round_of_the_new_graph_is_forgotten() -> None:
     peer = peer_of(RING, me=1, num_workers=4)
     tell(peer, Started(0), *(received(source, "mix", 0) for source in (0, 2)), received(2, "mix", 1))
-    tell(peer, members(0, 1, 3), StepFinished(0, 1.0, None), word(0, "until", 1, view=0))
+    tell(peer, members(0, 1, 3), StepFinished(0, 1.0, None), bodiless(0, "until", 1))
     assert tell(peer, bodiless(0, "go", 1))[0] == Combine(mix(1), 0.0, P0, pytest.approx(THIRD))
     assert tell(peer, received(3, "mix", 1)) == [Combine(mix(1), 1.0, IN0, THIRD)]
 
 
 def test_an_early_round_of_the_new_graph_may_come_before_the_word_that_it_holds() -> None:
     peer = peer_of(STEP_FIRST, me=1, num_workers=4)
-    tell(peer, Started(0), members(0, 1, 3), word(0, "until", 0, view=0))
+    tell(peer, Started(0), members(0, 1, 3), bodiless(0, "until", 0))
     assert tell(peer, received(3, "mix", 0)) == [Combine(mix(0), 0.0, IN0, THIRD)]
 
 
@@ -228,7 +227,7 @@ def test_by_samples_the_mean_is_over_those_who_are_left() -> None:
 
 def test_weights_that_do_not_fit_a_graph_with_closed_holes_give_way_to_others() -> None:
     peer = peer_of(Gossip(Torus(2, 4), weights="uniform"), num_workers=8)
-    tell(peer, members(*range(7)), *(word(source, "clock", 0, view=0) for source in range(1, 7)))
+    tell(peer, members(*range(7)), *(bodiless(source, "clock", 0) for source in range(1, 7)))
     tell(peer, *(bodiless(source, "ready", 0) for source in range(1, 7)))
     row = peer._row(1, 0)
     assert sum(row.values()) == pytest.approx(1.0)

@@ -18,7 +18,6 @@ from peers import (
     refusal,
     returned,
     tell,
-    word,
 )
 
 from weft.core.actions import Apply, Combine, Compute, Note, Send
@@ -157,10 +156,10 @@ def test_wait_all_counts_a_gradient_of_the_departed_that_came_in_time() -> None:
 
 def test_wait_all_tells_over_the_new_graph_as_soon_as_it_holds() -> None:
     peer = peer_of(ALL, me=1, num_workers=4)
-    tell(peer, members(0, 1, 3), word(0, "until", 0, view=0))
+    tell(peer, members(0, 1, 3), bodiless(0, "until", 0))
     assert tell(peer, StepFinished(0, 6.0, None)) == []
     assert peer.waiting_for() == "word from worker 0 that the rounds before 0, over the old graph, are over"
-    assert tell(peer, word(0, "go", 0)) == [
+    assert tell(peer, bodiless(0, "go", 0)) == [
         Send(0, "gradient", 0, 0, G0, 6.0),
         Send(3, "gradient", 0, 0, G0, 6.0),
         Combine(sum_of(0), 0.0, G0, 6.0),

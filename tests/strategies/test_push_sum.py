@@ -17,7 +17,6 @@ from peers import (
     refusal,
     returned,
     tell,
-    word,
 )
 
 from weft.core.actions import Apply, Combine, Compute, Send
@@ -124,17 +123,17 @@ def test_a_round_under_way_is_pushed_to_those_who_are_left_of_the_old_graph() ->
     tell(peer, Started(0), members(0, 1))
     assert tell(peer, StepFinished(0, 1.0, None))[-1] == Combine(M0, 1.0, P0)
     assert peer.waiting_for() == "word from worker 0 before which round the graph of view 1 holds"
-    assert tell(peer, word(0, "until", 1, view=0)) == [Combine(M0, 0.5), Send(0, "share", 0, 0, M0, 0.5)]
+    assert tell(peer, bodiless(0, "until", 1)) == [Combine(M0, 0.5), Send(0, "share", 0, 0, M0, 0.5)]
     assert tell(peer, received(0, "share", 0, weight=0.5))[-2:] == [Send(0, "ready", 1, 0), Compute(1)]
 
 
 def test_the_next_round_waits_for_the_new_graph() -> None:
     peer = peer_of(ONE_PEER, me=1, num_workers=4)
     tell(peer, Started(0), members(1, 2, 3))
-    tell(peer, word(2, "clock", 0, view=0), word(3, "clock", 0, view=0), word(2, "ready", 0))
+    tell(peer, bodiless(2, "clock", 0), bodiless(3, "clock", 0), bodiless(2, "ready", 0))
     tell(peer, StepFinished(0, 1.0, None))
     assert peer.waiting_for() == "word from worker 3 that the rounds before 0, over the old graph, are over"
-    assert tell(peer, word(3, "ready", 0)) == [
+    assert tell(peer, bodiless(3, "ready", 0)) == [
         Send(2, "go", 0, 0),
         Send(3, "go", 0, 0),
         Combine(M0, 0.5),

@@ -1,6 +1,7 @@
 """Rounds, and how all workers change to the graph of a new view before the same one."""
 
-from peers import ONE, word
+import pytest
+from peers import ONE, bodiless
 
 from weft.core.actions import Action, Send
 from weft.core.events import Returned
@@ -26,8 +27,8 @@ def begin(rounds: Rounds) -> bool:
     return rounds.begin()
 
 
-def told(to: int, kind: str, clock: int, view: int | None = None) -> Send:
-    return Send(to, kind, clock, 0, data=None if view is None else {"view": view})
+def told(to: int, kind: str, clock: int) -> Send:
+    return Send(to, kind, clock, 0)
 
 
 def test_a_round_begins_when_it_is_due() -> None:
@@ -47,22 +48,22 @@ def test_without_changes_nothing_is_said() -> None:
 
 
 def test_everybody_tells_the_first_of_the_living_which_round_it_begins_next() -> None:
-    assert rounds_of(2, next=5).on_members_changed(1, (0, 1, 2)) == [told(0, "clock", 5, view=0)]
-    assert rounds_of(2, next=5).on_members_changed(1, (1, 2)) == [told(1, "clock", 5, view=0)]
+    assert rounds_of(2, next=5).on_members_changed(1, (0, 1, 2)) == [told(0, "clock", 5)]
+    assert rounds_of(2, next=5).on_members_changed(1, (1, 2)) == [told(1, "clock", 5)]
 
 
 def test_the_first_answers_with_the_latest_of_all() -> None:
     rounds = rounds_of(0, next=3)
     assert rounds.on_members_changed(1, (0, 1, 2)) == []
-    assert rounds.on_received(word(1, "clock", 5, view=0)) == []
-    assert rounds.on_received(word(2, "clock", 4, view=0)) == [told(1, "until", 5, 0), told(2, "until", 5, 0)]
+    assert rounds.on_received(bodiless(1, "clock", 5)) == []
+    assert rounds.on_received(bodiless(2, "clock", 4)) == [told(1, "until", 5), told(2, "until", 5)]
 
 
 def test_no_round_begins_before_it_is_agreed_over_which_graph() -> None:
     rounds = rounds_of(1, next=3)
     rounds.on_members_changed(1, (0, 1, 2))
     assert not begin(rounds)
-    rounds.on_received(word(0, "until", 4, view=0))
+    rounds.on_received(bodiless(0, "until", 4))
     assert rounds.begin()
     assert rounds.targets(3) == (0, 2)
 
@@ -70,7 +71,7 @@ def test_no_round_begins_before_it_is_agreed_over_which_graph() -> None:
 def test_rounds_before_the_agreed_one_go_over_the_old_graph_without_the_departed() -> None:
     rounds = rounds_of(1, num_workers=5, next=3, topology=Exponential(one_peer=True))
     rounds.on_members_changed(1, (0, 1, 3, 4))
-    rounds.on_received(word(0, "until", 6, view=0))
+    rounds.on_received(bodiless(0, "until", 6))
     assert [rounds.targets(clock) for clock in (3, 4, 5, 6, 7)] == [(), (3,), (0,), (3,), (4,)]
     assert [rounds.sources(clock) for clock in (3, 4, 5, 6, 7)] == [(0,), (4,), (), (0,), (4,)]
     assert [rounds.view_of(clock) for clock in (3, 4, 5, 6, 7)] == [0, 0, 0, 1, 1]
@@ -79,11 +80,11 @@ def test_rounds_before_the_agreed_one_go_over_the_old_graph_without_the_departed
 def test_who_has_ended_the_old_rounds_is_ready_and_waits_for_all() -> None:
     rounds = rounds_of(1, next=3)
     rounds.on_members_changed(1, (0, 1, 2))
-    assert rounds.on_received(word(0, "until", 4, view=0)) == []
+    assert rounds.on_received(bodiless(0, "until", 4)) == []
     begin(rounds)
     assert rounds.end() == [told(0, "ready", 4)]
     assert not begin(rounds)
-    assert rounds.on_received(word(0, "go", 4)) == []
+    assert rounds.on_received(bodiless(0, "go", 4)) == []
     assert rounds.begin()
     assert not rounds.is_crossing
 
@@ -91,21 +92,21 @@ def test_who_has_ended_the_old_rounds_is_ready_and_waits_for_all() -> None:
 def test_who_is_there_already_is_ready_at_once_unless_its_last_round_is_under_way() -> None:
     rounds = rounds_of(1, next=4)
     rounds.on_members_changed(1, (0, 1, 2))
-    assert rounds.on_received(word(0, "until", 4, view=0)) == [told(0, "ready", 4)]
+    assert rounds.on_received(bodiless(0, "until", 4)) == [told(0, "ready", 4)]
     rounds = rounds_of(1, next=3)
     begin(rounds)
     rounds.on_members_changed(1, (0, 1, 2))
-    assert rounds.on_received(word(0, "until", 4, view=0)) == []
+    assert rounds.on_received(bodiless(0, "until", 4)) == []
     assert rounds.end() == [told(0, "ready", 4)]
 
 
 def test_the_first_says_go_when_all_are_ready() -> None:
     rounds = rounds_of(0, next=5)
     rounds.on_members_changed(1, (0, 1, 2))
-    rounds.on_received(word(1, "clock", 5, view=0))
-    rounds.on_received(word(2, "clock", 4, view=0))
-    assert rounds.on_received(word(1, "ready", 5)) == []
-    assert rounds.on_received(word(2, "ready", 5)) == [told(1, "go", 5), told(2, "go", 5)]
+    rounds.on_received(bodiless(1, "clock", 5))
+    rounds.on_received(bodiless(2, "clock", 4))
+    assert rounds.on_received(bodiless(1, "ready", 5)) == []
+    assert rounds.on_received(bodiless(2, "ready", 5)) == [told(1, "go", 5), told(2, "go", 5)]
     assert not rounds.is_crossing
 
 
@@ -119,57 +120,56 @@ def test_the_last_worker_agrees_with_itself() -> None:
 def test_another_change_begins_the_agreement_again() -> None:
     rounds = rounds_of(1, next=4)
     rounds.on_members_changed(1, (0, 1, 2))
-    rounds.on_received(word(0, "until", 4, view=0))
+    rounds.on_received(bodiless(0, "until", 4))
     assert rounds.on_members_changed(2, (1, 2)) == []
-    assert rounds.on_received(word(2, "clock", 4, view=0)) == [told(2, "until", 4, 0)]
-    assert rounds.on_received(word(2, "ready", 4)) == [told(2, "go", 4)]
+    assert rounds.on_received(bodiless(2, "clock", 4)) == [told(2, "until", 4)]
+    assert rounds.on_received(bodiless(2, "ready", 4)) == [told(2, "go", 4)]
     assert rounds.targets(4) == (2,)
 
 
-def test_who_missed_a_go_that_another_had_heard_learns_of_it() -> None:
-    """Worker 2 has crossed to view 1 and is in round 5 of its graph; worker 1 was ready and is at round 4."""
+def test_who_missed_a_go_that_another_had_heard_goes_over_that_graph_too() -> None:
+    """Worker 2 has begun round 4 over the graph of view 1; worker 1 was ready for it."""
     rounds = rounds_of(1, num_workers=6, next=4)
     rounds.on_members_changed(1, (0, 1, 2, 4, 5))
-    assert rounds.on_received(word(0, "until", 4, view=0)) == [told(0, "ready", 4)]
+    assert rounds.on_received(bodiless(0, "until", 4)) == [told(0, "ready", 4)]
     rounds.on_members_changed(2, (1, 2, 4, 5))
-    for source, clock, view in ((4, 4, 0), (5, 4, 0)):
-        assert rounds.on_received(word(source, "clock", clock, view=view)) == []
-    until = [told(to, "until", 5, 1) for to in (2, 4, 5)]
-    assert rounds.on_received(word(2, "clock", 5, view=1)) == until
-    assert [rounds.view_of(clock) for clock in (4, 5)] == [1, 2]
+    assert rounds.on_received(bodiless(4, "clock", 4)) == rounds.on_received(bodiless(5, "clock", 4)) == []
+    assert rounds.on_received(bodiless(2, "clock", 5)) == [told(to, "until", 5) for to in (2, 4, 5)]
+    assert [rounds.view_of(clock) for clock in (3, 4, 5)] == [0, 1, 2]
     assert begin(rounds)
-    assert rounds.targets(4) == (2,), "0 has left since"
+    assert rounds.targets(4) == (2,), "worker 0 has left since"
 
 
 def test_a_round_over_a_graph_that_another_has_reached_is_known_before_the_word_comes() -> None:
     rounds = rounds_of(1, next=4)
     rounds.on_members_changed(1, (0, 1, 2))
-    rounds.on_received(word(0, "until", 4, view=0))
+    rounds.on_received(bodiless(0, "until", 4))
     rounds.on_members_changed(2, (0, 1))
     assert [rounds.view_of(clock) for clock in (3, 4)] == [0, 1]
 
 
-def test_a_graph_that_nobody_who_is_left_has_reached_is_forgotten() -> None:
-    rounds = rounds_of(1, next=4)
+@pytest.mark.parametrize("until", [3, 4])
+def test_a_graph_that_nobody_who_is_left_has_reached_is_never_used(until: int) -> None:
+    rounds = rounds_of(1, next=3)
     rounds.on_members_changed(1, (0, 1, 2))
-    rounds.on_received(word(0, "until", 4, view=0))
+    rounds.on_received(bodiless(0, "until", 4))
     rounds.on_members_changed(2, (0, 1))
-    rounds.on_received(word(0, "until", 4, view=0))
-    assert [rounds.view_of(clock) for clock in (3, 4)] == [0, 2]
+    rounds.on_received(bodiless(0, "until", until))
+    assert [rounds.view_of(clock) for clock in (2, until, 4, 5)] == [0, 2, 2, 2]
 
 
 def test_it_says_whose_word_is_missing() -> None:
     first = rounds_of(0, next=3)
     first.on_members_changed(1, (0, 1, 2))
     assert first.waiting_for() == "word from worker 1, 2 before which round the graph of view 1 holds"
-    first.on_received(word(1, "clock", 3, view=0))
-    first.on_received(word(2, "clock", 3, view=0))
-    first.on_received(word(1, "ready", 3))
+    first.on_received(bodiless(1, "clock", 3))
+    first.on_received(bodiless(2, "clock", 3))
+    first.on_received(bodiless(1, "ready", 3))
     assert first.waiting_for() == "word from worker 2 that the rounds before 3, over the old graph, are over"
     other = rounds_of(2, next=3)
     other.on_members_changed(1, (0, 1, 2))
     assert other.waiting_for() == "word from worker 0 before which round the graph of view 1 holds"
-    other.on_received(word(0, "until", 3, view=0))
+    other.on_received(bodiless(0, "until", 3))
     assert other.waiting_for() == "word from worker 0 that the rounds before 3, over the old graph, are over"
 
 

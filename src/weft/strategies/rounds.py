@@ -23,8 +23,10 @@ class Rounds:
     the living leads: each tells the round that it begins next (`clock`), and hears the latest of all (`until`);
     rounds before that one still go over the old graph. Who has ended them says so (`ready`), and when all have,
     the new graph holds (`go`). So all who live have the same neighbours in the same round, no round of the new graph
-    is under way with one of the old, and a change costs nothing while members stay. Another change of members
-    meanwhile begins the agreement again; whoever missed a `go` that others had heard learns of it with `until`.
+    is under way with one of the old, and nothing is said while members stay.
+
+    Another change of members meanwhile begins the agreement again. Who missed a `go` that others have heard knows of
+    its round all the same, having been ready for it; and if nobody who is left has heard it, nobody has begun it.
     """
 
     def __init__(self, me: NodeId, world: World, topology: Topology) -> None:
@@ -38,10 +40,10 @@ class Rounds:
         """Who has left."""
         self.view = world.view
         """The latest view, whose graph may not hold yet."""
-        self.crossed = world.view
-        """The view whose graph holds."""
+        self.is_crossing = False
+        """Members changed, and their graph does not hold yet."""
         self.eras: list[tuple[int, int]] = [(0, world.view)]
-        """From which round on the graph of which view is meant."""
+        """From which round on the graph of which view is meant; later ones count before earlier ones."""
         self.until: int | None = None
         """The first round of the new graph, while it does not hold yet."""
         self.next = 0
@@ -51,14 +53,10 @@ class Rounds:
         self.is_under_way = False
         """The round before is not over."""
         self.is_ready = False
-        self.clocks: dict[NodeId, tuple[int, int]] = {}
-        """Who leads keeps the next round of each worker, and the view of its graph."""
+        self.clocks: dict[NodeId, int] = {}
+        """Who leads keeps the next round of each worker."""
         self.ready: set[NodeId] = set()
         """Who leads keeps who is ready."""
-
-    @property
-    def is_crossing(self) -> bool:
-        return self.crossed != self.view
 
     def view_of(self, clock: int) -> int:
         """The view whose graph a round goes over."""
@@ -99,37 +97,30 @@ class Rounds:
         self.departed.update(node for node in self._workers if node not in workers)
         self._workers, self.view, self.until = workers, view, None
         self._knits[view] = reknit(before, workers, self._topology, self._lead_max)
-        self.is_ready = False
+        self.is_crossing, self.is_ready = True, False
         self.clocks, self.ready = {}, set()
         if workers[0] == self._me:
-            return self._hear_clock(self._me, self.next, self.crossed)
-        return [Send(workers[0], CLOCK, self.next, 0, data={"view": self.crossed})]
+            return self._hear_clock(self._me, self.next)
+        return [Send(workers[0], CLOCK, self.next, 0)]
 
     def on_received(self, event: Received) -> Actions:
         """Something of the crossing; a round that is due may begin then."""
-        if event.kind == READY:
-            return self._hear_ready(event.source)
-        if event.kind == GO:
-            return self._go()
-        assert event.data is not None
-        view = event.data["view"]
-        assert isinstance(view, int)
         if event.kind == CLOCK:
-            return self._hear_clock(event.source, event.clock, view)
-        return self._agree(event.clock, view)
+            return self._hear_clock(event.source, event.clock)
+        if event.kind == UNTIL:
+            return self._agree(event.clock)
+        return self._hear_ready(event.source) if event.kind == READY else self._go()
 
-    def _hear_clock(self, source: NodeId, clock: int, crossed: int) -> Actions:
-        self.clocks[source] = (clock, crossed)
+    def _hear_clock(self, source: NodeId, clock: int) -> Actions:
+        self.clocks[source] = clock
         if len(self.clocks) < len(self._workers):
             return []
-        until = max(clock for clock, _ in self.clocks.values())
-        crossed = max(crossed for _, crossed in self.clocks.values())
-        return [*self._to_others(UNTIL, until, {"view": crossed}), *self._agree(until, crossed)]
+        until = max(self.clocks.values())
+        return [*self._to_others(UNTIL, until), *self._agree(until)]
 
-    def _agree(self, until: int, crossed: int) -> Actions:
-        """Rounds before `until` go over the old graph: that of `crossed`, which the furthest worker has reached."""
+    def _agree(self, until: int) -> Actions:
         self.until = until
-        self.eras = [era for era in self.eras if era[1] <= crossed] + [(until, self.view)]
+        self.eras.append((until, self.view))
         return self._tell_if_ready()
 
     def _tell_if_ready(self) -> Actions:
@@ -144,17 +135,17 @@ class Rounds:
         self.ready.add(source)
         if len(self.ready) < len(self._workers):
             return []
-        return [*self._to_others(GO, self.next, None), *self._go()]
+        return [*self._to_others(GO, self.next), *self._go()]
 
     def _go(self) -> Actions:
-        self.crossed = self.view
+        self.is_crossing = False
         self.eras = self.eras[-1:]
         self._knits = {self.view: self._knits[self.view]}
         self.until = None
         return []
 
-    def _to_others(self, kind: str, clock: int, data: dict[str, object] | None) -> Actions:
-        return [Send(to, kind, clock, 0, data=data) for to in self._workers if to != self._me]
+    def _to_others(self, kind: str, clock: int) -> Actions:
+        return [Send(to, kind, clock, 0) for to in self._workers if to != self._me]
 
     def waiting_for(self) -> str:
         """What the round that is due lacks: how far the others are in the change of graphs."""
