@@ -19,6 +19,7 @@ class Knit:
         self.graph = graph
         self.nodes = nodes
         self._places = {node: place for place, node in enumerate(nodes)}
+        self._named: dict[tuple[int, ...], Nodes] = {}
 
     def place(self, node: NodeId) -> int:
         return self._places[node]
@@ -36,7 +37,10 @@ class Knit:
         return self.named(self.graph.everyone(self._places[node]))
 
     def named(self, places: tuple[int, ...]) -> Nodes:
-        return tuple(self.nodes[place] for place in places)
+        """Who sits there; remembered, because the same few are asked for in every round."""
+        if places not in self._named:
+            self._named[places] = tuple(self.nodes[place] for place in places)
+        return self._named[places]
 
 
 @lru_cache(maxsize=NUM_KNITS_KEPT)

@@ -164,7 +164,9 @@ class WaitAll(NeighboursPeer):
 
     def on_news(self, event: Received, body: Buffer) -> Actions:
         actions: Actions = [self._add(event.clock, event.bucket, body, event.source, event.weight)]
-        return actions + self._apply_if_complete() if self.waiting else actions
+        if self.waiting and not self.rounds.is_due:
+            actions += self._apply_if_complete()
+        return actions
 
     def on_members_changed(self, event: MembersChanged) -> Actions:
         crossing = self.rounds.on_members_changed(event.view, self.workers)
@@ -179,10 +181,16 @@ class WaitAll(NeighboursPeer):
 
     def _apply_if_complete(self) -> Actions:
         clock = self.step - 1
-        if not self.waiting or self.rounds.is_due or self._late():
+        if not self.waiting or self.rounds.is_due:
+            return []
+        arrived, num_sources = self.arrived[clock], len(self.rounds.sources(clock))
+        for senders in arrived.values():
+            if len(senders) <= num_sources:  # the own gradient is one of them
+                return []
+        if self.rounds.departed and self._late():
             return []
         self.waiting = False
-        arrived = self.arrived.pop(clock)
+        del self.arrived[clock]
         sums = [(b, Buffer(f"{SUM}.{clock % self._num_sums}", b), arrived[b]) for b in self.world.trainable]
         sums = [(b, total, samples) for b, total, samples in sums if sum(samples.values())]
         actions: Actions = [rescale(total, 1.0 / sum(samples.values())) for _, total, samples in sums]

@@ -128,8 +128,8 @@ class PushSumPeer(Peer):
 
     def _late(self) -> list[NodeId]:
         """Whose shares of the round under way are missing."""
-        arrived = self.arrived.get(self.step - 1, [])
-        return [node for node in self.rounds.sources(self.step - 1) if arrived.count(node) < len(self.weight)]
+        arrived, num_buckets = self.arrived.get(self.step - 1, []), len(self.weight)
+        return [node for node in self.rounds.sources(self.step - 1) if arrived.count(node) < num_buckets]
 
     def waiting_for(self) -> str:
         if not self.mixing:
