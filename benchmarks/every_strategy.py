@@ -15,11 +15,9 @@ from weft.runtime.wires import TRANSPORTS
 NAMES = {
     **{name: name for name in STRATEGIES},
     "neighbours": "neighbours(topology=complete)",
-    "diloco": "diloco(period=30)",
     "easgd, asynchronous": "easgd(mode=async)",
 }
-"""On a sparse graph the replicas of `neighbours` drift apart between elections: 0.91 on a torus of 4. DiLoCo's own
-period is a ninth of these 900 steps, in which its momentum hardly settles: 0.9556."""
+"""On a sparse graph the replicas of `neighbours` drift apart between elections: 0.91 on a torus of 4."""
 ARGUMENTS = {"sandblaster": ("--epochs", "40", "--batch-size", "64")}
 """What the script is told; an epoch of Sandblaster is a single step, however small its portions are."""
 SCRIPT = Path(__file__).resolve().parents[1] / "examples/digits_cnn.py"

@@ -31,7 +31,7 @@ def test_the_outer_gradient_is_the_mean_change_and_the_outer_optimizer_is_nester
         velocity = 0.9 * velocity + gradient
         return start - 0.7 * (gradient + 0.9 * velocity)
 
-    ran = run(DiLoCo(PERIOD), num_workers)
+    ran = run(DiLoCo(PERIOD, momentum=0.9), num_workers)
     expected = by_hand(num_workers, outer)
     assert all(relative(params[0], expected) < 1e-12 for params in ran.params)
 

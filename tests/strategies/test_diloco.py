@@ -12,8 +12,8 @@ from weft.strategies import DiLoCo
 WORLD = World(Roles(3), ONE)
 
 
-def test_the_outer_rule_is_nesterovs_with_the_papers_numbers_unless_told_otherwise() -> None:
-    assert DiLoCo().rules(WORLD) == {"outer": Momentum(0.7, 0.9, nesterov=True)}
+def test_the_outer_rule_is_nesterovs_unless_told_otherwise() -> None:
+    assert DiLoCo().rules(WORLD) == {"outer": Momentum(0.7, 0.8, nesterov=True)}
     assert DiLoCo(outer="momentum", lr=0.5, momentum=0.8).rules(WORLD) == {"outer": Momentum(0.5, 0.8)}
 
 
