@@ -28,6 +28,7 @@ def probabilities(x, w):
 x, y, x_test, y_test = weft.once(load)
 w = np.zeros((65, 10))
 worker = weft.join(arrays={"w": w}, optimizer=weft.SGD(lr=0.5))
+worker.tune(lr=(0.05, 5.0))  # for --strategy population
 
 
 def accuracy():

@@ -13,7 +13,11 @@ WITHIN_A_FEW_STEPS = {
 
 RECIPES = {name: WITHIN_A_FEW_STEPS.get(name, name) for name in STRATEGIES}
 
-VARIANTS = ("easgd(period=4, mode=async)",)
+VARIANTS = (
+    "easgd(period=4, mode=async)",
+    "population(method=evolution)",
+    "population(method=pso)",
+)
 """Recipes whose peers are others than those of the name's own recipe."""
 
 

@@ -97,11 +97,11 @@ def training(
             lost = None if loss is None else float(loss(rank, step, told))
             given = gradient(rank, step, told)
             replica.take({"w": given} if alone else given)
-            yield BackwardDone(mine)
-            yield StepDone(mine, lost)
+            yield from tuned(replica, BackwardDone(mine))
+            yield from tuned(replica, StepDone(mine, lost))
             if epoch_steps and (step + 1) % epoch_steps == 0:
                 epoch = step // epoch_steps
-                yield ReportDone(epoch, {} if report is None else report(rank, epoch, told))
+                yield from tuned(replica, ReportDone(epoch, {} if report is None else report(rank, epoch, told)))
 
     return script
 
@@ -128,6 +128,15 @@ def taking(gradient: Callable[[int, Any], Any], portion_samples: Sequence[float]
     return script
 
 
+def tuned(replica: ArrayReplica, request: Request) -> Generator[Request, None, None]:
+    """A request, around which hyper-parameters are exchanged as a worker does."""
+    if replica.tuning is not None:
+        replica.tuning.give()
+    yield request
+    if replica.tuning is not None:
+        replica.tuning.take()
+
+
 def simulate_arrays(
     strategy: Strategy,
     num_workers: int,
@@ -143,12 +152,14 @@ def simulate_arrays(
     hosts: Sequence[int] | None = None,
     seed: int = 0,
     recorder: Recording | None = None,
+    tunes: Mapping[str, tuple[float, float]] | None = None,
     **training_options: Any,
 ) -> Ran:
     """Run `num_steps` of every worker, each on a host of its own; a worker starts from its own of `starts`.
 
     The usual gradient draws worker i to i; `samples` and `rule` are one, or one for each worker. Servers
-    start from worker 0's parameters. `script` stands in for the usual loop; `training_options` are those of `training`.
+    start from worker 0's parameters. A strategy that tunes may change the learning rate, or what `tunes` says.
+    `script` stands in for the usual loop; `training_options` are those of `training`.
     """
     script = script or training(gradient or pull(*range(num_workers)), num_steps, samples, **training_options)
     given = [np.zeros(1)] * num_workers if starts is None else starts
@@ -156,6 +167,9 @@ def simulate_arrays(
     rule = weft.SGD(lr=0.1) if rule is None else rule
     rules = rule if isinstance(rule, Sequence) else [rule] * num_workers
     replicas = [ArrayReplica(arrays, copy(mine), None) for arrays, mine in zip(named, rules, strict=True)]
+    for replica in replicas if strategy.tunes else ():
+        replica.tune({"lr": (1e-3, 1.0)} if tunes is None else tunes)
+        replica.share_tuned()
     roles = strategy.roles(num_workers)
     hosts = tuple(i % num_workers for i in range(sum(roles))) if hosts is None else tuple(hosts)
     world = World(roles, replicas[0].buckets, strategy.graph(num_workers), hosts)

@@ -67,7 +67,31 @@ def test_figures_are_written_with_the_documented_names(script: Path) -> None:
 def test_several_strategies_give_one_list_and_all_gives_every_one(script: Path) -> None:
     told = rows(script, "-n", 2, "--strategy", "ssp( staleness=1)", "--strategy", "gossip(topology=ring)")
     assert [row["strategy"] for row in told] == ["ssp( staleness=1)", "gossip(topology=ring)"]
-    assert len(rows(script, "-n", 2, "--strategy", "all")) == len(STRATEGIES)
+    tuning = write(script.parent, ARRAYS, "worker.tune(lr=(0.01, 1.0))\n", ARRAYS_TRAIN)
+    assert [row["strategy"] for row in rows(tuning, "-n", 2, "--strategy", "all")] == list(STRATEGIES)
+
+
+REFUSAL = (
+    "a population needs hyper-parameters to change, but the script declares none.\n"
+    "  Write e.g. worker.tune(lr=(1e-4, 1e-1)) after weft.join."
+)
+
+
+def test_of_all_those_are_left_out_that_the_script_is_not_for(script: Path) -> None:
+    ended = weft_command("simulate", script, "-n", 2, "--strategy", "all", "--json", "figures.json")
+    assert ended.code == 0
+    assert f"population is left out: {REFUSAL}" in ended.err
+    told = [row["strategy"] for row in json.loads(Path("figures.json").read_text())]
+    assert told == [name for name in STRATEGIES if name != "population"]
+
+
+@pytest.mark.parametrize("strategies", [["population"], ["allreduce", "population"], ["all", "population"]])
+@pytest.mark.parametrize("dry", [[], ["--dry"]])
+def test_a_strategy_that_is_asked_for_is_not_left_out(script: Path, strategies: list[str], dry: list[str]) -> None:
+    options = [option for name in strategies for option in ("--strategy", name)]
+    ended = weft_command("simulate", script, "-n", 2, "--steps", 2, *options, *dry)
+    assert ended.code == 2
+    assert ended.err.endswith(f"ConfigError: {REFUSAL}\n")
 
 
 def test_without_a_number_the_workers_are_those_of_the_cluster(script: Path) -> None:

@@ -27,6 +27,7 @@ wanted = rng.normal(size=6)
 y = x @ wanted + 3.0
 w, b = rng.normal(size=6), np.zeros(1)
 worker = weft.join(arrays={"w": w, "b": b}, optimizer=weft.SGD(lr=0.15))
+worker.tune(lr=(0.05, 0.3))
 used = []
 for epoch in worker.epochs(3):
     for rows in worker.share(50, batch_size=2):

@@ -15,6 +15,7 @@ from worlds import Ran, simulate_arrays, taking
 
 from weft.config.registry import STRATEGIES
 from weft.core.actions import Reduce, Send
+from weft.core.errors import ConfigError
 from weft.core.peer import Peer
 from weft.core.recorder import node_rng, replay
 from weft.core.rules import SGD
@@ -22,6 +23,8 @@ from weft.core.strategy import Strategy
 
 NUM_WORKERS = (1, 2, 3, 5, 7)
 STEPS = 12
+OF_SEVERAL = ("population",)
+"""Strategies that one worker alone cannot follow."""
 
 
 def run(strategy: Strategy, num_workers: int, seed: int) -> Ran:
@@ -47,11 +50,18 @@ def ran_once(name: str, num_workers: int) -> Ran:
 
 
 every_strategy = pytest.mark.parametrize("name", STRATEGIES)
-every_size = pytest.mark.parametrize("num_workers", NUM_WORKERS)
+every_case = pytest.mark.parametrize(
+    ("name", "num_workers"), [(name, n) for name in STRATEGIES for n in NUM_WORKERS if n > 1 or name not in OF_SEVERAL]
+)
 
 
-@every_strategy
-@every_size
+@pytest.mark.parametrize("name", OF_SEVERAL)
+def test_one_worker_alone_is_refused_where_it_makes_no_sense(name: str) -> None:
+    with pytest.raises(ConfigError, match="of 1 worker"):
+        recipe(name).check(1)
+
+
+@every_case
 def test_it_runs_to_the_end(name: str, num_workers: int) -> None:
     facts = ran_once(name, num_workers).facts
     assert facts.steps == [STEPS] * num_workers
@@ -59,16 +69,14 @@ def test_it_runs_to_the_end(name: str, num_workers: int) -> None:
     assert len(facts.reports) == 3
 
 
-@every_strategy
-@every_size
+@every_case
 def test_it_learns(name: str, num_workers: int) -> None:
     problem = LeastSquares(SIZES[:num_workers])
     losses = [problem.loss(model[0]) for model in ran_once(name, num_workers).members]
     assert sum(losses) / len(losses) < 0.6 * problem.loss(problem.start)
 
 
-@every_strategy
-@every_size
+@every_case
 def test_the_same_seed_gives_the_same_trace_and_parameters(name: str, num_workers: int) -> None:
     once, again = ran_once(name, num_workers), run(recipe(name), num_workers, seed=5)
     assert again.recording.hexdigest() == once.recording.hexdigest()
@@ -81,8 +89,7 @@ def test_another_seed_gives_another_trace(name: str) -> None:
     assert other.recording.hexdigest() != ran_once(name, 3).recording.hexdigest()
 
 
-@every_strategy
-@every_size
+@every_case
 def test_recorded_events_replay(name: str, num_workers: int) -> None:
     ran = ran_once(name, num_workers)
     assert replay(ran.recording, recipe(name), ran.world, seed=5) == []
@@ -113,23 +120,20 @@ def every_moment_of(name: str, ran: Ran) -> Iterator[Peer]:
         yield peers[node]
 
 
-@every_strategy
-@every_size
+@every_case
 def test_snapshots_are_plain_at_every_moment(name: str, num_workers: int) -> None:
     snapshots = [peer.snapshot() for peer in every_moment(name, num_workers)]
     assert json.loads(json.dumps(snapshots)) == snapshots
 
 
-@every_strategy
-@every_size
+@every_case
 def test_it_says_at_every_moment_what_it_waits_for(name: str, num_workers: int) -> None:
     sentences = {peer.waiting_for() for peer in every_moment(name, num_workers)}
     assert sentences
     assert [text for text in sentences if not re.fullmatch(r"[^\s].*[^\s,]", text)] == []
 
 
-@every_strategy
-@every_size
+@every_case
 def test_every_kind_that_it_sends_or_reduces_is_declared(name: str, num_workers: int) -> None:
     entries = ran_once(name, num_workers).recording.entries
     spoken = {action.kind for _, _, _, actions in entries for action in actions if isinstance(action, Send | Reduce)}

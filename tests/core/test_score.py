@@ -4,7 +4,8 @@ from math import inf, nan
 
 import pytest
 
-from weft.core.score import Score, best
+from weft.core.errors import ConfigError
+from weft.core.score import Score, best, check_reported
 
 
 def score(name: str = "loss", *losses: float | None) -> Score:
@@ -57,6 +58,17 @@ def test_what_is_not_a_number_stands_last() -> None:
     assert mine.badness == inf
     mine.report({"loss": nan})
     assert mine.badness == inf
+
+
+def test_a_script_that_reports_other_numbers_than_the_score_is_refused() -> None:
+    check_reported("election", "accuracy", {"accuracy": 0.5, "loss": 1.0})
+    check_reported("election", "accuracy", {})
+    check_reported("election", "loss", {"accuracy": 0.5})
+    with pytest.raises(ConfigError) as refused:
+        check_reported("population", "acuracy", {"accuracy": 0.5})
+    assert str(refused.value) == (
+        "the population goes by 'acuracy', which the script does not report.\n  Did you mean 'accuracy'?"
+    )
 
 
 def test_the_best_has_the_smallest_badness_and_ties_go_to_the_lowest_rank() -> None:

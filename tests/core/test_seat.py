@@ -1,12 +1,14 @@
 """Where a worker's script meets whoever drives it."""
 
 import numpy as np
+import pytest
 
 from weft.adapters.alone import Alone
 from weft.adapters.arrays import ArrayReplica
+from weft.core.errors import ConfigError
 from weft.core.names import GRADIENT, Bucket
 from weft.core.rules import SGD
-from weft.core.seat import current, saved_alone, sit, step_alone
+from weft.core.seat import check_tuned, current, saved_alone, sit, step_alone
 
 
 def test_nobody_sits_until_a_driver_prepares_a_seat() -> None:
@@ -28,6 +30,15 @@ def test_a_step_alone_is_the_users_optimizer_on_all_that_is_trained() -> None:
     replica.take({"a": np.array([2.0, 4.0]), "b": np.array([2.0])})
     step_alone(replica)
     assert {name: view.tolist() for name, view in replica.views().items()} == {"a": [0, 0], "b": [2]}
+
+
+def test_workers_that_tune_differently_are_refused() -> None:
+    check_tuned(1, ["lr from 0.1 to 1"], ["lr from 0.1 to 1"])
+    with pytest.raises(ConfigError) as refused:
+        check_tuned(2, ["lr from 0.1 to 1"], [])
+    assert str(refused.value) == (
+        "worker 2 tunes nothing, worker 0 tunes lr from 0.1 to 1.\n  Call worker.tune(...) alike on every worker."
+    )
 
 
 def test_where_all_models_are_equal_one_stands_for_the_mean_the_best_and_every_member() -> None:

@@ -32,6 +32,7 @@ def test_a_strategy_wants_workers_only_and_no_memory_graph_or_rule_unless_it_say
     assert strategy.score == "loss"
     assert not strategy.allows_closures
     assert not strategy.deals_portions
+    assert not strategy.tunes
 
 
 def test_a_strategy_is_for_a_number_of_workers_when_its_roles_and_its_graph_are() -> None:

@@ -26,6 +26,13 @@ def test_buckets_that_are_not_trained_are_left_out_of_the_trainable_ones() -> No
     assert world(1, buckets=(TRAINED, STATE, TRAINED)).trainable == (0, 2)
 
 
+def test_the_bucket_of_tuned_values_is_known_where_there_is_one() -> None:
+    tuned = Bucket(2, 8, trainable=False, tuned=True)
+    assert world(1, buckets=(TRAINED, STATE)).tuned is None
+    assert world(1, buckets=(TRAINED, STATE, tuned)).tuned == 2
+    assert world(1, buckets=(TRAINED, STATE, tuned)).trainable == (0,)
+
+
 def test_buckets_are_dealt_to_the_servers_in_turn() -> None:
     here = world(2, 2, (TRAINED, TRAINED, TRAINED))
     assert [here.server_of(bucket) for bucket in range(3)] == [2, 3, 2]

@@ -37,6 +37,16 @@ def test_a_gradient_is_the_unit_vector_of_its_step_in_every_trained_bucket() -> 
     assert isinstance(script.resume(), ReportDone)
 
 
+def test_values_to_tune_are_a_last_bucket_that_is_all_ones() -> None:
+    book = Book(2, 3, num_trained=1, has_state=True, has_tuned=True)
+    assert [(bucket.trainable, bucket.tuned) for bucket in book.buckets] == [
+        (True, False),
+        (False, False),
+        (False, True),
+    ]
+    assert LedgerReplica(book).params[2].tolist() == [1.0, 1.0]
+
+
 def test_applying_gradients_writes_their_weights_down() -> None:
     replica = LedgerReplica(BOOK)
     program(1, replica).resume()

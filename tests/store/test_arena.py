@@ -34,7 +34,7 @@ def test_what_one_worker_writes_all_read(arenas: list[Arena]) -> None:
             arenas[place % 3].array(region, bucket)[:] = 10 * place + bucket
     for arena in arenas:
         for place, region in enumerate(REGIONS):
-            for bucket, (num_elements, itemsize, _) in enumerate(BUCKETS):
+            for bucket, (num_elements, itemsize, *_) in enumerate(BUCKETS):
                 array = arena.array(region, bucket)
                 assert (array.size, array.itemsize) == (num_elements, itemsize)
                 assert (array == 10 * place + bucket).all(), f"{region} shares memory with another region"
@@ -59,7 +59,7 @@ def test_spans_cover_a_bucket_once_and_begin_on_cache_lines(num_workers: int) ->
     fd = os.memfd_create("arena")
     arena = Arena(fd, 0, num_workers, BUCKETS)
     os.close(fd)
-    for bucket, (num_elements, _, _) in enumerate(BUCKETS):
+    for bucket, (num_elements, *_) in enumerate(BUCKETS):
         spans = [arena.span(bucket, worker) for worker in range(num_workers)]
         assert (spans[0][0], spans[-1][1]) == (0, num_elements)
         assert all(before[1] == after[0] for before, after in itertools.pairwise(spans))

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.adapters.seeding import vary_by_rank
+from weft.adapters.tuning import Tuning
 from weft.adapters.worker import Worker
 from weft.core.errors import ConfigError
 from weft.core.names import GRADIENT, PARAMS, Bucket
@@ -46,6 +47,7 @@ class ArrayReplica:
         }
         self._flat[GIVEN] = self._flat[GRADIENT]
         self.is_settled = False
+        self.tuning: Tuning | None = None
         self._states: list[State] = [{} for _ in sizes]
         for bucket, flat in enumerate(self._flat[PARAMS]):
             for name, piece in self._split(bucket, flat):
@@ -138,6 +140,20 @@ class ArrayReplica:
                 self._arrays[name] = piece
         self._flat = {PARAMS: list(places.params), GRADIENT: list(places.seen), GIVEN: list(places.given)}
 
+    def tune(self, ranges: Mapping[str, tuple[float, float]]) -> Tuning:
+        """Let others change numbers of the optimizer, each within its range."""
+        self.tuning = Tuning([] if self._optimizer is None else [vars(self._optimizer)], ranges)
+        return self.tuning
+
+    def tuned(self) -> Sequence[str]:
+        return [] if self.tuning is None else self.tuning.lines()
+
+    def share_tuned(self) -> None:
+        if self.tuning is not None:
+            bucket, values = self.tuning.share()
+            self.buckets += (bucket,)
+            self._flat[PARAMS].append(values)
+
     def twin(self) -> "ArrayReplica":
         if self._optimizer is None:
             raise ConfigError(
@@ -208,10 +224,15 @@ class ArrayWorker(Worker):
         told = self._count_samples(samples)
         self._seat.settle()
         self._replica.take(gradients)
-        self._seat.backward_finished(told)
-        self._seat.step_finished(told, None if loss is None else float(loss))
+        with self._tuned():
+            self._seat.backward_finished(told)
+        with self._tuned():
+            self._seat.step_finished(told, None if loss is None else float(loss))
         self._count_step()
         self._refresh()
+
+    def _tune(self, ranges: Mapping[str, tuple[float, float]]) -> Tuning:
+        return self._replica.tune(ranges)
 
     def report(self, **numbers: Any) -> None:
         def refreshed(function: Callable[[], float]) -> Callable[[], float]:

@@ -1,11 +1,13 @@
 """What a worker offers its script whatever the framework: epochs, reports, saving."""
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from weft.adapters.tuning import Tuning
 from weft.core.errors import CheckpointError, ConfigError, did_you_mean
 from weft.core.seat import MINE, MODELS, RESULT, Number, Seat
 
@@ -26,6 +28,9 @@ class Worker:
         self._has_shared = False
         self._takes_portions = False
         """The strategy hands out the batches of this worker's shares one by one."""
+        self._has_told = False
+        """The script has reported or saved."""
+        self._tuning: Tuning | None = None
         self.steps = 0
         """Steps that this worker has finished."""
 
@@ -64,7 +69,40 @@ class Worker:
         A number is this worker's. A callable is run once, on the run's result model.
         """
         told = {name: value if callable(value) else float(value) for name, value in numbers.items()}
-        self._seat.report(max(self._epoch, 0), told)
+        self._has_told = True
+        with self._tuned():
+            self._seat.report(max(self._epoch, 0), told)
+
+    def tune(self, **ranges: tuple[float, float]) -> None:
+        """Let a population change numbers of the optimizer, each within its range: tune(lr=(1e-4, 1e-1)).
+
+        Call it once, before the first gradient. Every group of the optimizer that has such a number has its own.
+        What the script itself changes later, by a scheduler for instance, counts for this worker until a population
+        changes it again. Strategies other than population leave all to the script.
+        """
+        if self._tuning is not None:
+            raise ConfigError(
+                "worker.tune was called twice.\n  Name all in one call: worker.tune(lr=..., momentum=...)."
+            )
+        if self._num_gradients or self._has_told:
+            raise ConfigError(
+                "worker.tune was called after the first gradient or report.\n  Call it directly after weft.join."
+            )
+        self._tuning = self._tune(ranges)
+
+    def _tune(self, ranges: Mapping[str, tuple[float, float]]) -> Tuning:
+        """Tell the replica what is tuned."""
+        raise NotImplementedError
+
+    @contextmanager
+    def _tuned(self) -> Iterator[None]:
+        """While drivers have their say they see the script's hyper-parameters; afterwards the script sees theirs."""
+        if self._tuning is None:
+            yield
+            return
+        self._tuning.give()
+        yield
+        self._tuning.take()
 
     def save(self, path: str, model: str = RESULT) -> None:
         """Write a model as safetensors, once for all workers.
@@ -80,6 +118,7 @@ class Worker:
             raise CheckpointError(
                 f"'{path}' cannot be saved: there is no folder '{Path(path).parent}'.\n  Make it first."
             )
+        self._has_told = True
         if model == MINE:
             path = str(Path(path).with_suffix(f".{self.rank}{Path(path).suffix}"))
         self._seat.save(path, model)

@@ -27,7 +27,7 @@ from weft.cli.run_options import (
 from weft.cli.runs import show_runs
 from weft.cli.screen import errors
 from weft.config.options import set_options, with_parameters
-from weft.config.registry import expanded
+from weft.config.registry import expanded, is_only_of_all
 from weft.config.settings import Settings
 from weft.core.errors import ConfigError, WeftError
 from weft.engines.birth import Nursery
@@ -74,9 +74,11 @@ def run(
         options=options,
         checks_replay=check_replay,
     )
-    texts = expanded(settings.strategy if settings.strategy or not parameters else (DEFAULT_STRATEGY,))
+    asked = settings.strategy if settings.strategy or not parameters else (DEFAULT_STRATEGY,)
+    texts = expanded(asked, job.num_workers)
     jobs = [job.with_strategy(text and with_parameters(text, parameters)) for text in texts]
-    outcomes = _run_all(jobs if baseline is None else [*jobs, job.under(baseline)])
+    dispensable = [is_only_of_all(text, asked) for text in texts]
+    outcomes = _run_all(jobs if baseline is None else [*jobs, job.under(baseline)], [*dispensable, False])
     _show(outcomes, json_file)
     if check_replay:
         _show_replays(outcomes)
@@ -91,14 +93,17 @@ def _show(outcomes: list[LocalOutcome], json_file: Path | None) -> None:
         json_file.write_text(json.dumps(rows, indent=1) + "\n")
 
 
-def _run_all(jobs: list[LocalJob]) -> list[LocalOutcome]:
-    """Run one job after another, until somebody has had enough."""
+def _run_all(jobs: list[LocalJob], dispensable: list[bool]) -> list[LocalOutcome]:
+    """Run one job after another, until somebody has had enough; those that are dispensable may not fit the script."""
     outcomes: list[LocalOutcome] = []
     with nursery_of(jobs[0]) as nursery:
         for number, job in enumerate(jobs, 1):
             try:
                 outcomes.append(_run(job, number, len(jobs), nursery))
-            except WeftError:
+            except WeftError as error:
+                if outcomes and isinstance(error, ConfigError) and dispensable[number - 1]:
+                    errors.print(f"{job.label} is left out: {error}", markup=False)
+                    continue
                 if outcomes:  # what has been run is not lost because the next one fails
                     show_runs([outcome.to_json() for outcome in outcomes])
                 raise

@@ -13,8 +13,9 @@ from weft.cli.outcomes import show_outcomes
 from weft.cli.plot import check_plot, plot_curves
 from weft.cli.screen import errors, human_seconds, screen
 from weft.config.cluster import load_cluster
-from weft.config.registry import expanded
+from weft.config.registry import expanded, is_only_of_all
 from weft.config.settings import Settings
+from weft.core.errors import ConfigError
 from weft.engines.environment import settings_of
 from weft.engines.outcome import Outcome
 from weft.engines.simulated import Job, Watcher
@@ -55,30 +56,42 @@ def simulate(
     if plot is not None:
         check_plot(plot, dry)
     place = load_cluster(settings.cluster or "rack")
+    num_workers = place.num_workers if settings.workers is None else settings.workers
     jobs = [
         Job(
             script,
             tuple(arguments or ()),
             place,
-            place.num_workers if settings.workers is None else settings.workers,
+            num_workers,
             text,
             settings.collective,
             settings.seed or 0,
             settings.steps,
         )
-        for text in expanded(settings.strategy)
+        for text in expanded(settings.strategy, num_workers)
     ]
-    outcomes = []
-    for number, job in enumerate(jobs, 1):
-        if len(jobs) > 1 and not errors.is_terminal:
-            errors.print(f"{job.label(None)} ({number} of {len(jobs)})", markup=False)
-        outcomes.append(_run(job, dry))
+    outcomes = _run_all(jobs, settings.strategy, dry)
     show_outcomes(outcomes)
     if json_file is not None:
         json_file.write_text(json.dumps([outcome.to_json() for outcome in outcomes], indent=1) + "\n")
     if plot is not None:
         plot_curves(outcomes, plot)
         screen.print(f"picture: {plot}")
+
+
+def _run_all(jobs: list[Job], strategies: tuple[str, ...] | None, dry: bool) -> list[Outcome]:
+    """Run one job after another; one that only 'all' asked for may turn out not to fit the script."""
+    outcomes: list[Outcome] = []
+    for number, job in enumerate(jobs, 1):
+        if len(jobs) > 1 and not errors.is_terminal:
+            errors.print(f"{job.label(None)} ({number} of {len(jobs)})", markup=False)
+        try:
+            outcomes.append(_run(job, dry))
+        except ConfigError as error:
+            if not outcomes or not is_only_of_all(job.label(None), strategies):
+                raise
+            errors.print(f"{job.label(None)} is left out: {error}", markup=False)
+    return outcomes
 
 
 def _run(job: Job, dry: bool) -> Outcome:

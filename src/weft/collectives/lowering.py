@@ -66,6 +66,10 @@ class Lowered(Strategy):
     def score(self) -> str:
         return self.inner.score
 
+    @property
+    def tunes(self) -> bool:
+        return self.inner.tunes
+
     def roles(self, num_workers: int) -> Roles:
         return self.inner.roles(num_workers)
 

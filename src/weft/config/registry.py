@@ -34,6 +34,7 @@ STRATEGIES: dict[str, type[Strategy]] = {
     "easgd": strategies.EASGD,
     "ensemble": strategies.Ensemble,
     "sandblaster": strategies.Sandblaster,
+    "population": strategies.Population,
 }
 
 TOPOLOGIES: dict[str, type[Topology]] = {
@@ -81,11 +82,25 @@ def lowered(strategy: Strategy, collective: str) -> Strategy:
     return collectives.Lowered(strategy, collective, COLLECTIVES[collective])
 
 
-def expanded(strategies: tuple[str, ...] | None) -> tuple[str | None, ...]:
-    """'all' stands for every strategy by its name; nothing leaves the choice to the script."""
+def expanded(strategies: tuple[str, ...] | None, num_workers: int) -> tuple[str | None, ...]:
+    """'all' stands for every strategy for so many workers, by its name; nothing leaves the choice to the script."""
     if strategies is None:
         return (None,)
-    return tuple(name for text in strategies for name in (STRATEGIES if text == "all" else (text,)))
+    fitting = [name for name, cls in STRATEGIES.items() if _fits(cls(), num_workers)]
+    return tuple(name for text in strategies for name in (fitting if text == "all" else (text,)))
+
+
+def _fits(strategy: Strategy, num_workers: int) -> bool:
+    try:
+        strategy.check(num_workers)
+    except ConfigError:
+        return False
+    return True
+
+
+def is_only_of_all(text: str | None, strategies: tuple[str, ...] | None) -> bool:
+    """Nobody asked for it by its name: it may be left out if the script is not for it."""
+    return strategies is not None and text not in strategies
 
 
 def topology(text: str) -> Topology:

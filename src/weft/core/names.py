@@ -83,11 +83,15 @@ class Buffer(NamedTuple):
 
 
 class Bucket(NamedTuple):
-    """A contiguous piece of the model; `trainable` is False for state such as BatchNorm's means."""
+    """A contiguous piece of the model; `trainable` is False for state such as BatchNorm's means.
+
+    `tuned`: not of the model itself, but hyper-parameters that the script lets a population change.
+    """
 
     num_elements: int
     itemsize: int = 4
     trainable: bool = True
+    tuned: bool = False
 
     @property
     def num_bytes(self) -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from weft.core.errors import ConfigError, did_you_mean
 from weft.core.names import NodeId
 
 WORST = float("inf")
@@ -50,6 +51,14 @@ class Score:
         """The same for all names: smaller is better, and infinite is what is not known or not a number."""
         known = self._mean() if self.reported is None else self.reported
         return WORST if known is None or known != known else known
+
+
+def check_reported(who: str, name: str, numbers: Mapping[str, float]) -> None:
+    """Refuse a script that reports numbers, but not the one that a strategy goes by."""
+    if name not in numbers and name != "loss" and numbers:
+        raise ConfigError(
+            f"the {who} goes by '{name}', which the script does not report.\n  {did_you_mean(name, numbers)}"
+        )
 
 
 def best(badness: Mapping[NodeId, float]) -> NodeId:

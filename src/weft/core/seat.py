@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from weft.core.errors import ConfigError
 from weft.core.names import GRADIENT, PARAMS, Bucket, Result, member
 from weft.core.strategy import Strategy
 
@@ -96,6 +97,14 @@ class Replica(Protocol):
         """The places of a bucket that hold flags of its gradient rather than parameters."""
         ...
 
+    def tuned(self) -> Sequence[str]:
+        """A line for each hyper-parameter that the script lets others change, to compare between workers."""
+        ...
+
+    def share_tuned(self) -> None:
+        """Make the tuned hyper-parameters, if there are any, a last bucket of `params`, for a strategy that tunes."""
+        ...
+
     def twin(self) -> "Replica":
         """Another replica, settled, with equal parameters and an optimizer of its own, for a server."""
         ...
@@ -181,6 +190,15 @@ def step_alone(replica: Replica) -> None:
     """One step of a replica that shares nothing with anybody."""
     trained = [bucket for bucket, kind in enumerate(replica.buckets) if kind.trainable]
     replica.apply({bucket: replica.array(GRADIENT, bucket) for bucket in trained}, 1.0, None)
+
+
+def check_tuned(rank: int, first: Sequence[str], mine: Sequence[str]) -> None:
+    """Refuse workers that do not let others change the same hyper-parameters."""
+    if list(first) != list(mine):
+        raise ConfigError(
+            f"worker {rank} tunes {', '.join(mine) or 'nothing'}, worker 0 tunes {', '.join(first) or 'nothing'}.\n"
+            "  Call worker.tune(...) alike on every worker."
+        )
 
 
 def saved_alone(replica: Replica, model: str, num_workers: int = 1) -> dict[str, list[Any]]:

@@ -59,6 +59,11 @@ class Strategy:
         """The name of the reported number by which the best worker is found."""
         return "loss"
 
+    @property
+    def tunes(self) -> bool:
+        """It changes the hyper-parameters that the script declares: `world.tuned` is their bucket."""
+        return False
+
     def roles(self, num_workers: int) -> Roles:
         """How many workers and servers take part; raises ConfigError when the recipe is not for that many."""
         return Roles(num_workers)

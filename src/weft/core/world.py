@@ -22,6 +22,8 @@ class World:
     workers: tuple[NodeId, ...] = field(init=False)
     servers: tuple[NodeId, ...] = field(init=False)
     trainable: tuple[int, ...] = field(init=False)
+    tuned: int | None = field(init=False)
+    """The bucket of hyper-parameters, for a strategy that tunes them and a script that lets it."""
     params: tuple[Buffer, ...] = field(init=False, repr=False)
     gradient: tuple[Buffer, ...] = field(init=False, repr=False)
 
@@ -30,6 +32,7 @@ class World:
         object.__setattr__(self, "workers", tuple(range(num_workers)))
         object.__setattr__(self, "servers", tuple(range(num_workers, num_workers + num_servers)))
         object.__setattr__(self, "trainable", tuple(i for i, b in enumerate(self.buckets) if b.trainable))
+        object.__setattr__(self, "tuned", next((i for i, b in enumerate(self.buckets) if b.tuned), None))
         for slot in (PARAMS, GRADIENT):
             object.__setattr__(self, slot, tuple(Buffer(slot, i) for i in range(len(self.buckets))))
 

@@ -14,7 +14,7 @@ from weft.config.registry import strategy as strategy_of
 from weft.core.errors import ConfigError, NodeLost, WeftError
 from weft.core.names import Bucket, Role, Roles
 from weft.core.recorder import TraceHash
-from weft.core.seat import Replica
+from weft.core.seat import Replica, check_tuned
 from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.data.dealt import portions
@@ -93,12 +93,20 @@ class _Scripts:
 
     def resume(self, rank: int, when: str) -> Any:
         """Run one worker's script to its next request; `when` says how far it is, for errors."""
+        return self._told(when, rank, self.programs[rank].resume)
+
+    @staticmethod
+    def _told(when: str, rank: int, run: Callable[[], Any]) -> Any:
         try:
-            return self.programs[rank].resume()
+            return run()
         except WeftError:
             raise
         except Exception as error:
             raise NodeLost(f"worker {rank} raised {type(error).__name__} {when}: {error}") from error
+
+    def begin(self, rank: int) -> None:
+        """Run one worker's script on, until it has said all that its world depends on: what it tunes."""
+        self._told("at step 0", rank, self.programs[rank].begin)
 
     def join(self, rank: int) -> Joined:
         """Run one worker's script until it joins."""
@@ -129,6 +137,11 @@ def simulate(job: Job, watcher: Watcher | None = None, recorder: TraceHash | Non
             seat.runs_closures = strategy.allows_closures
             seat.deals_portions = strategy.deals_portions
         replicas: list[Replica] = [each.replica for each in joined]
+        for rank, replica in enumerate(replicas):
+            scripts.begin(rank)
+            check_tuned(rank, replicas[0].tuned(), replica.tuned())
+            if strategy.tunes:
+                replica.share_tuned()
         world, placement = _world(job, strategy, replicas[0].buckets)
         replicas += [replicas[0].twin() for _ in world.servers]
         stores = [
@@ -178,6 +191,8 @@ def simulate_dry(job: Job, watcher: Watcher | None = None, recorder: TraceHash |
     num_steps, programs = _ghosts(job, strategy, plan, request.samples)
     if watcher.on_plan is not None:
         watcher.on_plan(num_steps)
+    if strategy.tunes:
+        joined.replica.share_tuned()
     world, placement = _world(job, strategy, joined.replica.buckets)
     stores: list[Store] = [
         GhostStore(world.buckets, [slot.name for slot in strategy.slots(world.role(node), world)])

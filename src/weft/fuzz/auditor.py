@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from weft.core.names import CENTRE
-from weft.fuzz.checks import conservation, equality, fencing, liveness, mixing, once, portions, staleness
+from weft.fuzz.checks import conservation, equality, fencing, lineage, liveness, mixing, once, portions, staleness
 from weft.fuzz.evidence import Evidence, Violation
 
 Check = Callable[[Evidence], Iterator[Violation]]
@@ -112,6 +112,10 @@ OF_STRATEGIES: dict[str, Callable[[Any], list[Check]]] = {
     "slowmo": _of_averages,
     "easgd": _of_easgd,
     "ensemble": lambda recipe: [once.workers_apply_once, once.workers_apply_their_own],
+    "population": lambda recipe: [
+        *([once.workers_apply_once, once.workers_apply_their_own] if recipe.method == "pso" else [lineage.is_whole]),
+        partial(lineage.asks_only_the_better, by="best" if recipe.method == "pso" else "badness"),
+    ],
 }
 """What a strategy promises besides what all do, by its name."""
 

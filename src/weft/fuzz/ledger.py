@@ -22,6 +22,8 @@ Array = NDArray[np.float64]
 GROUND = 0
 STATE_ELEMENTS = 3
 """The size of a bucket that is not trained."""
+TUNED_ELEMENTS = 2
+"""How many hyper-parameters a strategy that tunes may change."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,7 @@ class Book:
     num_steps: int
     num_trained: int = 1
     has_state: bool = False
+    has_tuned: bool = False
 
     @property
     def num_elements(self) -> int:
@@ -50,8 +53,9 @@ class Book:
 
     @property
     def buckets(self) -> tuple[Bucket, ...]:
-        trained = (Bucket(self.num_elements, 8),) * self.num_trained
-        return trained + ((Bucket(STATE_ELEMENTS, 8, trainable=False),) if self.has_state else ())
+        state = (Bucket(STATE_ELEMENTS, 8, trainable=False),) * self.has_state
+        tuned = (Bucket(TUNED_ELEMENTS, 8, trainable=False, tuned=True),) * self.has_tuned
+        return (Bucket(self.num_elements, 8),) * self.num_trained + state + tuned
 
 
 class LedgerReplica:
@@ -64,8 +68,8 @@ class LedgerReplica:
             GRADIENT: [np.zeros(kind.num_elements) for kind in self.buckets],
         }
         if params is None and not is_empty:
-            for array in self._arrays[PARAMS]:
-                array[GROUND] = 1.0
+            for kind, array in zip(self.buckets, self._arrays[PARAMS], strict=True):
+                array[: kind.num_elements if kind.tuned else GROUND + 1] = 1.0
 
     def array(self, slot: str, bucket: int) -> Array:
         return self._arrays[slot][bucket]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import exp, log
 from random import Random
 
@@ -51,9 +52,9 @@ class Scenario:
     step_s: tuple[float, ...]
     faults: Faults
 
-    @property
+    @cached_property
     def book(self) -> Book:
-        return Book(self.num_workers, self.num_steps, self.num_trained, self.has_state)
+        return Book(self.num_workers, self.num_steps, self.num_trained, self.has_state, self.recipe.tunes)
 
     @property
     def num_portions(self) -> int | None:
@@ -182,6 +183,9 @@ VARIANTS: dict[str, Callable[[Random], str]] = {
         f"gossip_grad(schedule={rng.choice(['dissemination', 'hypercube'])}, seed={rng.randint(0, 9)})"
     ),
     "sandblaster": lambda rng: f"sandblaster(backups={rng.random() < 0.7})",
+    "population": lambda rng: (
+        f"population(method={rng.choice(['pbt', 'evolution', 'pso'])}, period={rng.randint(1, 2)}, fraction=0.5)"
+    ),
     "local_sgd": lambda rng: f"local_sgd(period={rng.randint(1, 5)})",
     "diloco": lambda rng: f"diloco(period={rng.randint(1, 5)}, outer={rng.choice(['nesterov', 'momentum'])})",
     "bmuf": lambda rng: f"bmuf(period={rng.randint(1, 5)}, nesterov={rng.choice(['true', 'false'])})",

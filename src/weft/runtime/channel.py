@@ -81,9 +81,10 @@ class Welcome(Struct, frozen=True, tag=True):
 
 
 class Order(Struct, frozen=True, tag=True):
-    """Worker 0's order of the parameters, to the engine and from there to all."""
+    """Worker 0's order of the parameters and what it tunes, to the engine and from there to all."""
 
     order: list[int]
+    tuned: list[str] = []
 
 
 class Planned(Struct, frozen=True, tag=True):

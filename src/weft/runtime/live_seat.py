@@ -11,7 +11,7 @@ from weft.core.errors import ConfigError
 from weft.core.events import EpochFinished, GradientReady, PortionAsked, StepFinished
 from weft.core.names import Result
 from weft.core.score import Score
-from weft.core.seat import RESULT, Replica, Reported
+from weft.core.seat import RESULT, Replica, Reported, check_tuned
 from weft.core.strategy import Strategy
 from weft.runtime.attendant import Attendant
 from weft.runtime.channel import Channel, Concluded, Job, Joined, Order, Welcome
@@ -108,11 +108,12 @@ class LiveSeat(EngineSeat):
             return
         assert self._welcome is not None
         if self.rank == 0:
-            self._channel.send(Order(list(self._replica.order())))
-        order = self._expect(Order).order
+            self._channel.send(Order(list(self._replica.order()), list(self._replica.tuned())))
+        told = self._expect(Order)
+        check_tuned(self.rank, told.tuned, self._replica.tuned())
         strategy, _ = self._strategy()
         ports = self._welcome.ports
-        plant = self._plant = build(self.job, strategy, self._replica, order, self._wires, ports, self._wait_words)
+        plant = self._plant = build(self.job, strategy, self._replica, told.order, self._wires, ports, self._wait_words)
         descriptors = [self._channel.fileno(), *plant.descriptors]
         self._waiting = Waiting(descriptors, plant.bells, owns_core=self.job.owns_core, spin_s=self.job.spin_s)
         plant.driver.start()

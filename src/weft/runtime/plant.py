@@ -148,6 +148,8 @@ def build(
         replica.settle(order, place, job.bucket_bytes_max)
     else:
         replica.settle(order, None, job.bucket_bytes_max)
+        if strategy.tunes:
+            replica.share_tuned()
         arenas.append(Arena(job.descriptors.arena, job.rank, job.num_workers, replica.buckets))
     arena = arenas[0]
     lines = [arena.sleeping_line(worker) for worker in range(job.num_workers)]

@@ -134,6 +134,7 @@ class ScriptProgram:
         self._seat = seat
         self._stage = stage
         self._greenlet = greenlet(self._run)
+        self._first: Any = None
 
     def _run(self) -> None:
         loader = FreshLoader("__main__", self._path)
@@ -147,8 +148,15 @@ class ScriptProgram:
                 error = RuntimeError(f"the script called sys.exit({stop.code!r})")
                 raise error.with_traceback(stop.__traceback__) from stop
 
+    def begin(self) -> None:
+        """Let the script run to its first request, by which it has said all that its world depends on."""
+        self._first = self.resume()
+
     def resume(self) -> Any:
         """Let the script go on; its next request, or None when it has ended."""
+        if self._first is not None:
+            first, self._first = self._first, None
+            return first
         self._seat.kernel = greenlet.getcurrent()
         request = self._stage.enter(self._seat.rank, self._seat, self._greenlet.switch)
         return None if self._greenlet.dead else request

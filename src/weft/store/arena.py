@@ -82,7 +82,7 @@ class Arena:
         return array
 
     def _flat(self, memory: mmap.mmap, offset: int, bucket: int) -> Array:
-        num_elements, itemsize, _ = self.buckets[bucket]
+        num_elements, itemsize, *_ = self.buckets[bucket]
         return np.frombuffer(memory, f"f{itemsize}", num_elements, offset)
 
     def span(self, bucket: int, worker: int) -> tuple[int, int]:

@@ -21,7 +21,7 @@ class GhostStore:
         size = self._sizes.get(buffer)
         if size is None:
             self._check(buffer)
-            num_elements, itemsize, _ = self._buckets[buffer.bucket]
+            num_elements, itemsize, *_ = self._buckets[buffer.bucket]
             if buffer.part is not None:
                 start, stop = buffer.part.bounds(num_elements)
                 num_elements = stop - start

@@ -13,6 +13,7 @@ from weft.strategies.gossip import Gossip
 from weft.strategies.gossip_grad import GossipGrad
 from weft.strategies.local_sgd import LocalSGD
 from weft.strategies.neighbours import Neighbours
+from weft.strategies.population import Population
 from weft.strategies.push_sum import PushSum
 from weft.strategies.quorum import Quorum
 from weft.strategies.sandblaster import Sandblaster
@@ -34,6 +35,7 @@ __all__ = [
     "LocalSGD",
     "Neighbours",
     "ParameterServer",
+    "Population",
     "PushSum",
     "Quorum",
     "Sandblaster",

@@ -1,10 +1,11 @@
 """Election of the best replica: all tell their scores, all restart from the winner's parameters."""
 
 from weft.core.actions import Compute, Note, Send, copy
-from weft.core.errors import ConfigError, UnexpectedMessage, did_you_mean
+from weft.core.errors import UnexpectedMessage
 from weft.core.events import EpochFinished, Received
 from weft.core.names import Buffer, Carries, NodeId
 from weft.core.peer import Actions
+from weft.core.score import WORST, check_reported, sign
 from weft.core.world import World
 
 SCORE = "score"
@@ -13,8 +14,6 @@ WANT = "want"
 ELECTION = {SCORE: Carries.NOTHING, BEST: Carries.STATE, WANT: Carries.NOTHING}
 BEST_SLOT = "election.best"
 """Where the winner's parameters wait until all have come: it may leave before."""
-WORST = float("inf")
-SMALLER_IS_BETTER = ("loss", "error", "perplexity")
 
 
 class Election:
@@ -34,7 +33,7 @@ class Election:
         self._workers = world.workers
         self._period = period
         self._score = score
-        self._sign = 1.0 if any(word in score for word in SMALLER_IS_BETTER) else -1.0
+        self._sign = sign(score)
         self.losses: list[float] = []
         self.scores: dict[int, dict[NodeId, float]] = {}
         self.winner: NodeId | None = None
@@ -62,11 +61,7 @@ class Election:
             return []
         losses, self.losses = self.losses, []
         score = event.numbers.get(self._score)
-        if score is None and self._score != "loss" and event.numbers:
-            raise ConfigError(
-                f"the election goes by '{self._score}', which the script does not report.\n"
-                f"  {did_you_mean(self._score, event.numbers)}"
-            )
+        check_reported("election", self._score, event.numbers)
         if score is None and self._score == "loss" and losses:
             score = sum(losses) / len(losses)
         badness = WORST if score is None or score != score else self._sign * score

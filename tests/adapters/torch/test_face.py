@@ -103,7 +103,8 @@ def test_gradients_may_add_up_over_several_backwards(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_model_with_batchnorm_trains_under_every_strategy(tmp_path: Path, strategy: str) -> None:
-    outcome = simulated(write(tmp_path, BATCHNORM, TORCH_JOIN, TORCH_TRAIN), 3, strategy)
+    tune = "worker.tune(lr=(0.01, 1.0))\n"
+    outcome = simulated(write(tmp_path, BATCHNORM, TORCH_JOIN, tune, TORCH_TRAIN), 3, strategy)
     assert sum(outcome.facts.steps) >= 3 * 6, "some may be made twice, on purpose"
     for replica in outcome.replicas:
         assert all(value.isfinite().all() for value in replica.model.state_dict().values())

@@ -16,6 +16,7 @@ from weft.adapters.alone import Alone
 from weft.adapters.seeding import vary_by_rank
 from weft.adapters.torch.order import same_order
 from weft.adapters.torch.replica import TorchReplica, Trained, cloned, layout, save_tensors
+from weft.adapters.tuning import Tuning
 from weft.adapters.worker import Worker
 from weft.core.errors import ConfigError
 from weft.core.seat import Seat, current
@@ -48,9 +49,10 @@ def _watched_backward(tensors: Any, *args: Any, **kwargs: Any) -> None:
 class TorchWorker(Worker):
     """The worker of `weft.join(model, optimizer)`. Alone it changes nothing about the user's loop."""
 
-    def __init__(self, seat: Seat, replica: TorchReplica | None) -> None:
+    def __init__(self, seat: Seat, replica: TorchReplica | None, optimizer: Optimizer) -> None:
         super().__init__(seat)
         self._replica = replica
+        self._optimizer = optimizer
         self._depth = 0
         self._accumulates = False
         self._has_gradient = False
@@ -144,7 +146,8 @@ class TorchWorker(Worker):
         self._filled.clear()
         self._unfilled = []
         self._weight = self._count_samples()
-        self._seat.backward_finished(self._weight)
+        with self._tuned():
+            self._seat.backward_finished(self._weight)
         replica.expose()
         self._has_gradient = True
 
@@ -196,8 +199,15 @@ class TorchWorker(Worker):
         self._replica.keep()
         loss = None if self._loss is None else float(self._loss)
         self._loss = None
-        self._seat.step_finished(samples, loss)
+        with self._tuned():
+            self._seat.step_finished(samples, loss)
         self._count_step()
+
+    def _tune(self, ranges: Mapping[str, tuple[float, float]]) -> Tuning:
+        tuning = Tuning(self._optimizer.param_groups, ranges)
+        if self._replica is not None:
+            self._replica.tuning = tuning
+        return tuning
 
     def _finish_plain_step(self) -> None:
         self._num_gradients += 1
@@ -345,12 +355,12 @@ def join_torch(seat: Seat, model: nn.Module, optimizer: Optimizer, strategy: Str
             "but wants a torch model and its optimizer.\n  Use weft.join(model, optimizer)."
         )
     if seat.is_plain:
-        worker = TorchWorker(seat, None)
+        worker = TorchWorker(seat, None, optimizer)
         optimizer.register_step_post_hook(lambda *_: worker._finish_plain_step())
         seat.join(PlainModel(model), strategy)  # type: ignore[arg-type]
         return worker
     replica = TorchReplica(model, optimizer)
-    worker = TorchWorker(seat, replica)
+    worker = TorchWorker(seat, replica, optimizer)
     worker._watch()
     seat.join(replica, strategy)
     if replica.needs_closure:

@@ -14,6 +14,7 @@ from torch.optim import Optimizer
 from weft.adapters.torch.flat import BUCKET_BYTES_MAX, Flat, bucketed, by_type
 from weft.adapters.torch.sliced import SlicedUpdate, works_element_by_element
 from weft.adapters.torch.together import predicting_together
+from weft.adapters.tuning import Tuning
 from weft.core.errors import ConfigError
 from weft.core.names import GRADIENT, PARAMS, Bucket
 from weft.core.seat import Number, Places
@@ -91,6 +92,7 @@ class TorchReplica:
         self._flats: list[Flat] = []
         self._arrays: dict[str, Sequence[Any]] = {}
         self._sliced: SlicedUpdate | None = None
+        self.tuning: Tuning | None = None
 
     @property
     def shares_update(self) -> bool:
@@ -231,6 +233,15 @@ class TorchReplica:
         return [
             (t.view(torch.int16) if t.dtype == torch.bfloat16 else t).numpy() for t in (t.detach() for t in tensors)
         ]
+
+    def tuned(self) -> Sequence[str]:
+        return [] if self.tuning is None else self.tuning.lines()
+
+    def share_tuned(self) -> None:
+        if self.tuning is not None:
+            bucket, values = self.tuning.share()
+            self.buckets += (bucket,)
+            self._arrays[PARAMS] = [*self._arrays[PARAMS], values]
 
     def twin(self) -> "TorchReplica":
         memo: dict[int, Any] = {}

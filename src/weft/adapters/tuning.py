@@ -1,0 +1,112 @@
+"""Hyper-parameters that a script lets a population change, each within its range."""
+
+from collections.abc import Mapping, MutableMapping, Sequence
+from math import inf
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.core.errors import ConfigError, did_you_mean
+from weft.core.names import Bucket
+
+Group = MutableMapping[str, Any]
+"""Hyper-parameters by name: a group of a torch optimizer, or the fields of a rule."""
+
+
+class Tuned(NamedTuple):
+    """One hyper-parameter of one group, and its range."""
+
+    group: Group
+    name: str
+    low: float
+    high: float
+
+    @property
+    def value(self) -> float:
+        return float(self.group[self.name])
+
+    def set(self, value: float) -> None:
+        """Tensors, which some optimizers want for a learning rate, keep their place."""
+        before = self.group[self.name]
+        if hasattr(before, "fill_"):
+            before.fill_(value)
+        else:
+            self.group[self.name] = value
+
+    def within(self, value: float) -> float:
+        """The nearest number of the range; what is not a number changes nothing."""
+        return min(max(value, self.low), self.high) if value == value else self.value
+
+
+class Tuning:
+    """What `worker.tune` declared: one number for each name in each group that has it.
+
+    `values` are those numbers where protocols read and change them, once a strategy wants that. The script gives
+    what it has changed itself, a scheduler's steps included, before protocols may look, and takes what they have
+    changed when it goes on. Whoever was last is right.
+    """
+
+    def __init__(self, groups: Sequence[Group], ranges: Mapping[str, tuple[float, float]]) -> None:
+        if not ranges:
+            raise ConfigError("worker.tune() was given nothing to tune.\n  Write e.g. worker.tune(lr=(1e-4, 1e-1)).")
+        known = {name for group in groups for name, value in group.items() if _is_number(value)}
+        for name, limits in ranges.items():
+            if name not in known:
+                raise ConfigError(
+                    f"worker.tune({name}=...) names no number of the optimizer.\n  {did_you_mean(name, known)}"
+                )
+            _check_range(name, limits)
+        self._tuned = [
+            Tuned(group, name, float(low), float(high))
+            for name, (low, high) in ranges.items()
+            for group in groups
+            if name in group
+        ]
+        self.values: NDArray[np.float64] | None = None
+        self._known: list[float] = []
+        """The numbers on which script and protocols agree."""
+
+    def lines(self) -> list[str]:
+        """A line for each number, to compare between workers."""
+        return [f"{tuned.name} from {tuned.low:g} to {tuned.high:g}" for tuned in self._tuned]
+
+    def share(self) -> tuple[Bucket, NDArray[np.float64]]:
+        """Let protocols read and change the numbers from now on: their bucket and its memory."""
+        self._known = [tuned.value for tuned in self._tuned]
+        self.values = np.array([tuned.within(tuned.value) for tuned in self._tuned])
+        return Bucket(len(self.values), self.values.itemsize, trainable=False, tuned=True), self.values
+
+    def give(self) -> None:
+        """Let protocols have what the script has changed."""
+        if self.values is None:
+            return
+        for place, tuned in enumerate(self._tuned):
+            if tuned.value != self._known[place]:
+                self.values[place] = self._known[place] = tuned.value
+
+    def take(self) -> None:
+        """Let the script have what protocols have changed, within its range."""
+        if self.values is None:
+            return
+        for place, tuned in enumerate(self._tuned):
+            if self.values[place] != self._known[place]:
+                self.values[place] = self._known[place] = tuned.within(float(self.values[place]))
+                tuned.set(self._known[place])
+
+
+def _is_number(value: Any) -> bool:
+    return (isinstance(value, int | float) and not isinstance(value, bool)) or getattr(value, "shape", None) == ()
+
+
+def _check_range(name: str, limits: Any) -> None:
+    if not isinstance(limits, tuple | list) or len(limits) != 2 or not all(isinstance(n, int | float) for n in limits):
+        raise ConfigError(
+            f"worker.tune({name}={limits!r}) wants a range of two numbers.\n  Write e.g. worker.tune({name}=(0.01, 1))."
+        )
+    low, high = limits
+    if not 0 < low < high < inf:
+        raise ConfigError(
+            f"worker.tune({name}=({low:g}, {high:g})) is no range of numbers above 0, the smaller one first.\n"
+            f"  Write e.g. worker.tune({name}=(0.01, 1)); a population multiplies by factors, which leave 0 as it is."
+        )

@@ -1,0 +1,37 @@
+"""4. A replica is one that somebody really trained: whole, and copied only from one that was better."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from weft.core.names import NodeId
+from weft.fuzz.evidence import TOLERANCE, Evidence, Violation
+
+
+def is_whole(evidence: Evidence) -> Iterator[Violation]:
+    """All buckets of a replica are of the same steps, each of them in full: nobody goes on from half a copy."""
+    for sighting in evidence.sightings:
+        buckets = [sighting.params[bucket] for bucket in evidence.world.trainable]
+        halves = np.abs(buckets[0] * (buckets[0] - 1.0)).max() > TOLERANCE
+        if halves or any(np.abs(other - buckets[0]).max() > TOLERANCE for other in buckets[1:]):
+            yield Violation(
+                4, f"worker {sighting.worker} began step {sighting.step} with parts of different replicas in one"
+            )
+            return
+
+
+def asks_only_the_better(evidence: Evidence, by: str) -> Iterator[Violation]:
+    """Who is asked for what it has told a better score (a smaller number) for that epoch."""
+    told: dict[tuple[NodeId, int], float] = {}
+    for letter in evidence.simulation.letters:
+        event = letter.event
+        if event.kind == "score":
+            assert event.data is not None
+            told[event.source, event.clock] = float(event.data[by])  # type: ignore[arg-type]
+        elif event.kind == "ask" and not told[letter.target, event.clock] < told[event.source, event.clock]:
+            yield Violation(
+                4,
+                f"worker {event.source} asked worker {letter.target} after epoch {event.clock}, which had told "
+                f"{told[letter.target, event.clock]:g}, no better than {told[event.source, event.clock]:g}",
+            )
+            return

@@ -1,0 +1,151 @@
+"""Contests: after every few epochs all workers tell their scores, and one that wants what a better one has asks it."""
+
+from collections.abc import Mapping
+from random import Random
+
+from weft.core.actions import Compute, Send
+from weft.core.events import EpochFinished, MembersChanged, Received, Returned, StepFinished
+from weft.core.names import Buffer, NodeId
+from weft.core.peer import Actions, Peer
+from weft.core.score import Score, check_reported
+from weft.core.world import World
+from weft.strategies.allreduce import apply_gradient
+
+SCORE = "score"
+ASK = "ask"
+
+Told = dict[str, float]
+"""What a worker tells of itself; `badness` is its score, smaller is better."""
+
+
+class ContestPeer(Peer):
+    """A worker that trains alone between contests.
+
+    The user's `report` does not return before the contest of its epoch is over here: everybody's score is known, and
+    whoever was asked has answered. Answers are given at once, with what was kept when the score was told, so nobody
+    waits in a circle. Who leaves is out of the contest; those who asked it choose again.
+    """
+
+    def __init__(self, period: int, score: str, me: NodeId, world: World, rng: Random) -> None:
+        super().__init__(me, world, rng)
+        self._period = period
+        self._by = score
+        self.score = Score(score)
+        self.told: dict[int, dict[NodeId, Told]] = {}
+        """By epoch and worker."""
+        self.clock: int | None = None
+        """The epoch of the contest under way here."""
+        self.closed = -1
+        """The epoch of the last contest that ended here."""
+        self.source: NodeId | None = None
+        """Whose answer is awaited."""
+        self.missing: set[int] = set()
+        """The buckets of it that have not come yet."""
+
+    # What a method makes of contests.
+
+    def enter(self, clock: int) -> tuple[Actions, Told]:
+        """A contest begins for this worker: what to keep for those who ask, and what to tell besides the score."""
+        return [], {}
+
+    def choose(self, told: Mapping[NodeId, Told]) -> NodeId | None:
+        """Whom to ask, by what all members have told: one that is better, or nobody."""
+        raise NotImplementedError
+
+    def go_on_alone(self) -> Actions:
+        """Nobody was chosen."""
+        return []
+
+    def wanted(self) -> set[int]:
+        """The buckets of an answer."""
+        raise NotImplementedError
+
+    def answer(self, to: NodeId, clock: int) -> Actions:
+        """Send these buckets to a worker that asked."""
+        raise NotImplementedError
+
+    def take(self, bucket: int, body: Buffer) -> Actions:
+        """Take one of them; the worker's own stay as they are until all have come."""
+        raise NotImplementedError
+
+    def make_use(self, source: NodeId) -> Actions:
+        """All have come."""
+        raise NotImplementedError
+
+    # How a contest goes.
+
+    @property
+    def holds_user(self) -> bool:
+        return self.clock is not None or super().holds_user
+
+    def on_step_finished(self, event: StepFinished) -> Actions:
+        self.step = event.step + 1
+        self.score.remember(event.loss)
+        return [*apply_gradient(self.world, event.samples), Compute(self.step)]
+
+    def on_epoch_finished(self, event: EpochFinished) -> Actions:
+        check_reported("population", self._by, event.numbers)
+        self.score.report(event.numbers)
+        if (event.epoch + 1) % self._period:
+            return []
+        self.clock = event.epoch
+        actions, traits = self.enter(event.epoch)
+        told = {"badness": self.score.badness, **traits}
+        self.told.setdefault(event.epoch, {})[self.me] = told
+        actions += [Send(to, SCORE, event.epoch, 0, data=told) for to in self.workers if to != self.me]
+        return actions + self._decide()
+
+    def on_received(self, event: Received) -> Actions:
+        if event.kind == SCORE:
+            assert event.data is not None
+            if event.clock <= self.closed:
+                return []
+            told = {name: value for name, value in event.data.items() if isinstance(value, float)}
+            self.told.setdefault(event.clock, {})[event.source] = told
+            return self._decide() if event.clock == self.clock else []
+        if event.kind == ASK:
+            return self.answer(event.source, event.clock)
+        is_awaited = (event.source, event.clock) == (self.source, self.clock) and event.bucket in self.missing
+        if not is_awaited or event.body is None:
+            raise self.unexpected(event)
+        self.missing.discard(event.bucket)
+        actions = self.take(event.bucket, event.body)
+        return actions if self.missing else actions + self.make_use(event.source) + self._close()
+
+    def _decide(self) -> Actions:
+        """Once all members have told: ask whoever is chosen, or go on."""
+        assert self.clock is not None
+        told = self.told[self.clock]
+        if any(worker not in told for worker in self.workers):
+            return []
+        self.source = self.choose({worker: told[worker] for worker in self.workers})
+        self.missing = set() if self.source is None else self.wanted()
+        if self.source is None:
+            return self.go_on_alone() + self._close()
+        return [Send(self.source, ASK, self.clock, 0)]
+
+    def _close(self) -> Actions:
+        assert self.clock is not None
+        del self.told[self.clock]
+        self.closed, self.clock, self.source = self.clock, None, None
+        return [Compute(self.step)]
+
+    # When things go wrong.
+
+    def on_members_changed(self, event: MembersChanged) -> Actions:
+        """What was asked is asked again: neither question nor answer outlives the view."""
+        return [] if self.clock is None else self._decide()
+
+    def on_returned(self, event: Returned) -> Actions:
+        """A score is still wanted in the new view."""
+        if event.kind == SCORE and event.target in self.workers:
+            return [Send(event.target, SCORE, event.clock, event.bucket, data=event.data)]
+        return super().on_returned(event)
+
+    def waiting_for(self) -> str:
+        if self.clock is None:
+            return super().waiting_for()
+        if self.source is not None:
+            return f"what it asked of worker {self.source} after epoch {self.clock}"
+        silent = [worker for worker in self.workers if worker not in self.told[self.clock]]
+        return f"the score of epoch {self.clock} from worker {', '.join(map(str, silent))}"
