@@ -167,7 +167,7 @@ def dealt(name: str, num_workers: int, seed: int = 5) -> Ran:
 
 
 @pytest.mark.parametrize("name", DEALING)
-@every_size
+@pytest.mark.parametrize("num_workers", NUM_WORKERS)
 def test_portions_that_are_handed_out_are_all_computed_and_learnt_from(name: str, num_workers: int) -> None:
     problem = LeastSquares([4])
     ran = dealt(name, num_workers)
@@ -177,7 +177,7 @@ def test_portions_that_are_handed_out_are_all_computed_and_learnt_from(name: str
 
 
 @pytest.mark.parametrize("name", DEALING)
-@every_size
+@pytest.mark.parametrize("num_workers", NUM_WORKERS)
 def test_handing_out_portions_repeats_replays_and_is_plain_at_every_moment(name: str, num_workers: int) -> None:
     ran = dealt(name, num_workers)
     assert dealt(name, num_workers).recording.hexdigest() == ran.recording.hexdigest()
