@@ -113,6 +113,8 @@ def test_without_a_terminal_lines_and_reports_come_at_once_and_a_status_every_fe
     with LiveView(11, clock=clock) as view:
         view.tell("starting 11 workers")
         assert written() == ("", "starting 11 workers\n")
+        view.show("How this will run:\n  [x] as it is")
+        assert written() == ("How this will run:\n  [x] as it is\n", "")
         view.line(2, "a [bold]line[/] :x: " + "and so on " * 30, is_error=False)
         assert written() == ("worker  2 | a [bold]line[/] :x: " + "and so on " * 30 + "\n", "")
         view.line(10, "a warning", is_error=True)

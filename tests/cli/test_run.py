@@ -89,6 +89,18 @@ def test_a_run_ends_with_a_table_and_writes_all_figures(tmp_path: Path) -> None:
     assert {"wall_s", "copies", "refused", "curve", "final"} <= told.keys()
 
 
+def test_a_run_explains_itself_before_it_begins_if_asked(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SHORT)
+    ended = weft_command("run", "train.py", "-n", 2, "--transport", "tcp", "--explain", "--steps", 2)
+    assert ended.code == 0
+    explained, _, rest = ended.out.partition("  result ")
+    assert explained.startswith("How this will run:\n  strategy    allreduce: Synchronous SGD")
+    assert "  all-reduce  butterfly: whole buckets swapped" in explained
+    assert "ring " in explained
+    assert "2 workers over tcp" in rest
+    assert "How this will run" not in weft_command("run", "train.py", "-n", 2, "--steps", 2).out
+
+
 def test_several_strategies_are_compared_and_steps_end_every_run(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SHORT)
     options = ("--strategy", "ssp", "--strategy", "gossip", "--set", "strategy.topology=ring", "--steps", 4)

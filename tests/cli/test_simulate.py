@@ -45,6 +45,13 @@ def rows(*arguments: object) -> list[dict[str, object]]:
     return json.loads(path.read_text())
 
 
+def test_a_simulation_explains_itself_if_asked(script: Path) -> None:
+    ended = weft_command("simulate", script, "-n", 4, "--cluster", "edge", "--collective", "auto", "--explain")
+    assert ended.code == 0
+    assert "4, simulated on 4 hosts like those of cluster 'edge'; they keep step" in ended.out
+    assert "the cheapest by formula, with 30.0 ms a message and 2.5 MB/s:" in ended.out
+
+
 def test_a_table_and_a_trace_are_shown(script: Path) -> None:
     ended = weft_command("simulate", script, "-n", 2)
     assert ended.code == 0

@@ -7,6 +7,7 @@ import pytest
 
 from weft.config.cluster import PACKAGED, Cluster, Host, Placement, Straggler, load_cluster, read_cluster
 from weft.core.errors import ConfigError
+from weft.cost.choice import Ground
 from weft.cost.links import Link
 
 BETWEEN = {"between": {"latency": "1ms", "bandwidth": "1Gbit/s"}}
@@ -29,6 +30,13 @@ def test_the_packaged_clusters_have_the_links_of_their_description(name: str, li
     assert cluster.name == name
     assert cluster.between == pytest.approx(link, rel=1e-12)
     assert cluster.num_workers >= 4
+
+
+def test_those_who_choose_by_cost_learn_how_many_workers_share_a_host_and_the_links() -> None:
+    links = {"between": {"latency": "1ms", "bandwidth": "1Gbit/s"}, "within": {"latency": "1us", "bandwidth": "1GB/s"}}
+    cluster = read_cluster({"hosts": [{"workers": 3}, {"workers": 2}], "links": links}, "lab.toml")
+    assert cluster.ground(4) == Ground((3, 1), cluster.within, cluster.between)
+    assert cluster.ground(8).sizes == (3, 2, 3)
 
 
 def test_edge_has_unequal_speeds_and_one_straggler_and_the_others_have_neither() -> None:

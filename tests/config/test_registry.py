@@ -10,6 +10,7 @@ from weft.config.registry import (
     STRATEGIES,
     TOPOLOGIES,
     default_text,
+    in_words,
     lowered,
     parameters,
     spelled,
@@ -18,7 +19,7 @@ from weft.config.registry import (
 )
 from weft.core.errors import ConfigError
 from weft.core.rules import AdaGrad
-from weft.strategies import Downpour, Gossip, StaleSync
+from weft.strategies import AllReduce, Downpour, Gossip, StaleSync
 from weft.topologies import Exponential, Ring, Torus
 
 
@@ -100,6 +101,13 @@ def test_what_cannot_be_built_is_refused_with_what_could(text: str, message: str
     with pytest.raises(ConfigError) as refused:
         strategy(text)
     assert str(refused.value) == message
+
+
+def test_auto_leaves_the_collective_open_and_every_collective_has_its_words() -> None:
+    assert strategy("allreduce", "auto") == AllReduce()
+    assert in_words("ring") == "parts travel around, first gathering their sum, then spreading it."
+    assert in_words("hierarchical") == "within hosts, between the hosts' leaders, and back."
+    assert all(in_words(name).endswith(".") for name in COLLECTIVES)
 
 
 def test_an_unknown_collective_gets_the_nearest_one() -> None:

@@ -52,6 +52,11 @@ def test_some_strategies_reduce() -> None:
     assert {"allreduce", "local_sgd", "diloco", "bmuf", "slowmo"} <= set(REDUCING) < set(STRATEGIES)
 
 
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_a_strategy_says_of_itself_whether_it_reduces(name: str) -> None:
+    assert recipe(name).reduces == (name in REDUCING)
+
+
 @every_collective
 @every_size
 @pytest.mark.parametrize("name", REDUCING)

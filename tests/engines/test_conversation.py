@@ -7,6 +7,7 @@ import pytest
 from weft.core.errors import ConfigError
 from weft.engines import conversation as module
 from weft.engines.conversation import Conversation, check_layouts
+from weft.engines.explanation import Explanation
 from weft.observe.status import Status
 from weft.runtime.channel import (
     Concluded,
@@ -25,6 +26,7 @@ from weft.runtime.channel import (
     Saves,
     Welcome,
 )
+from weft.runtime.wires import LINKS
 
 STATUS = Status(0, 1.0, 5, 10.0, None, 0.0, 0.0, 0.0, 0, 0, 0, None, "ended")
 LAYOUT = ["w (3,) float64"]
@@ -78,8 +80,12 @@ def test_all_are_welcome_when_the_last_has_joined_and_learn_where_the_others_lis
         ("ssp(staleness=2)", "gossip", {}, "ssp(staleness=2)", "ssp(staleness=2)"),
         (None, "", {}, "", "the script's own"),
         ("allreduce", "", {"collective": "tree"}, "allreduce | tree", "allreduce"),
-        (None, "", {"transport": "tcp"}, " | ring", "the script's own"),
-        (None, None, {"transport": "tcp"}, "allreduce | ring", "allreduce"),
+        (None, "", {"transport": "tcp"}, " | butterfly", "the script's own"),
+        (None, None, {"transport": "tcp"}, "allreduce | butterfly", "allreduce"),
+        (None, None, {"transport": "tcp", "collective": "ring"}, "allreduce | ring", "allreduce"),
+        (None, None, {"transport": "tcp", "collective": "auto"}, "allreduce | butterfly", "allreduce"),
+        (None, None, {"collective": "auto"}, "allreduce", "allreduce"),
+        (None, "gossip", {"transport": "tcp"}, "gossip", "gossip"),
         (None, None, {"baseline": "ddp"}, "allreduce", "ddp"),
     ],
 )
@@ -89,6 +95,29 @@ def test_the_runs_strategy_comes_before_the_scripts_and_sockets_speak_reductions
     talk = Talk(2, runs, **options)
     assert talk.join(joined(scripts), joined(scripts)) == to_all(Welcome(named, [0, 0]), 2)
     assert talk.engine.label == label
+
+
+@pytest.mark.parametrize(("num_bytes", "collective"), [(100_000, "butterfly"), (100_000_000, "halving_doubling")])
+def test_over_sockets_the_cheapest_collective_for_the_model_is_taken_and_explained(
+    num_bytes: int, collective: str
+) -> None:
+    talk = Talk(4, transport="tcp", bucket_bytes_max=4 << 20)
+    told: list[Explanation] = []
+    talk.engine.on_explain = told.append
+    answers = talk.join(*[joined(num_bytes=num_bytes)] * 4)
+    assert answers[0] == (0, Welcome(f"allreduce | {collective}", [0] * 4))
+    assert [explanation.collective for explanation in told] == [collective]
+    assert told[0].place == "processes of this machine over sockets (tcp)"
+    assert told[0].link == LINKS["tcp"]
+
+
+def test_neither_a_baseline_nor_a_scripts_own_object_is_explained() -> None:
+    for options, scripts in (({"baseline": "ddp"}, None), ({}, "")):
+        talk = Talk(2, **options)
+        told: list[Explanation] = []
+        talk.engine.on_explain = told.append
+        talk.join(joined(scripts), joined(scripts))
+        assert told == []
 
 
 def test_a_topology_that_does_not_fit_is_refused_before_anybody_begins() -> None:

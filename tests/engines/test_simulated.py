@@ -15,6 +15,7 @@ from weft.config.cluster import load_cluster
 from weft.core.errors import ConfigError, Deadlock, NodeLost
 from weft.core.world import World
 from weft.engines import simulated as engine
+from weft.engines.explanation import Explanation
 from weft.engines.simulated import Job, Watcher, simulate, simulate_dry
 from weft.sim.facts import Facts
 
@@ -50,6 +51,20 @@ def test_a_job_that_cannot_run_is_refused_before_the_script_is_touched(
     with pytest.raises(ConfigError) as refused:
         job(write(tmp_path, "1 / 0\n"), **options)
     assert str(refused.value) == message
+
+
+def test_the_cheapest_collective_is_taken_when_asked_for_and_told_with_the_rest(script: Path) -> None:
+    told: list[Explanation] = []
+    watcher = Watcher(lambda line: None, on_explain=told.append)
+    outcomes = {
+        name: simulate(job(script, 8, collective=name), watcher) for name in (None, "auto", "butterfly", "ring")
+    }
+    assert [explanation.collective for explanation in told] == [None, "butterfly", "butterfly", "ring"]
+    assert told[0].native == "done natively, at the price of the cheapest formula on the slowest link"
+    assert told[1].place == "simulated on 8 hosts like those of cluster 'rack'"
+    assert outcomes["auto"].trace == outcomes["butterfly"].trace != outcomes["ring"].trace
+    simulate_dry(job(script, 8, strategy="gossip", collective="auto"), watcher)
+    assert (told[-1].strategy, told[-1].collective) == ("gossip", None)
 
 
 def test_a_missing_script_is_refused(tmp_path: Path) -> None:

@@ -111,6 +111,11 @@ class LiveView:
         self._print(Text(text, style="bold"), errors)
         self.tick()
 
+    def show(self, text: str) -> None:
+        """Something that is part of the run's output."""
+        self._print(Text(text), screen)
+        self.tick()
+
     def tick(self) -> None:
         """Draw again, or print a status line, if it is time to."""
         interval_s = PLAIN_S if self._live is None else self._refresh_s

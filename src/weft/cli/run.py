@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+from weft.cli.explanation import explanation_lines
 from weft.cli.files import check_writable
 from weft.cli.live import LiveView
 from weft.cli.run_options import (
@@ -10,6 +11,7 @@ from weft.cli.run_options import (
     Baseline,
     CheckReplay,
     Collective,
+    Explain,
     GlobalBatch,
     Hiccups,
     Json,
@@ -33,6 +35,7 @@ from weft.core.errors import ConfigError, WeftError
 from weft.engines.birth import Nursery
 from weft.engines.conversation import DEFAULT_STRATEGY
 from weft.engines.environment import settings_of
+from weft.engines.explanation import Explanation
 from weft.engines.local import Watcher, nursery_of, run_local
 from weft.engines.local_job import LocalJob
 from weft.engines.local_outcome import LocalOutcome
@@ -53,6 +56,7 @@ def run(
     seed: Seed = None,
     steps: Steps = None,
     set_: Set = None,
+    explain: Explain = False,
     check_replay: CheckReplay = False,
     json_file: Json = None,
 ) -> None:
@@ -78,7 +82,7 @@ def run(
     texts = expanded(asked, job.num_workers)
     jobs = [job.with_strategy(text and with_parameters(text, parameters)) for text in texts]
     dispensable = [is_only_of_all(text, asked) for text in texts]
-    outcomes = _run_all(jobs if baseline is None else [*jobs, job.under(baseline)], [*dispensable, False])
+    outcomes = _run_all(jobs if baseline is None else [*jobs, job.under(baseline)], [*dispensable, False], explain)
     _show(outcomes, json_file)
     if check_replay:
         _show_replays(outcomes)
@@ -93,13 +97,13 @@ def _show(outcomes: list[LocalOutcome], json_file: Path | None) -> None:
         json_file.write_text(json.dumps(rows, indent=1) + "\n")
 
 
-def _run_all(jobs: list[LocalJob], dispensable: list[bool]) -> list[LocalOutcome]:
+def _run_all(jobs: list[LocalJob], dispensable: list[bool], explain: bool) -> list[LocalOutcome]:
     """Run one job after another, until somebody has had enough; those that are dispensable may not fit the script."""
     outcomes: list[LocalOutcome] = []
     with nursery_of(jobs[0]) as nursery:
         for number, job in enumerate(jobs, 1):
             try:
-                outcomes.append(_run(job, number, len(jobs), nursery))
+                outcomes.append(_run(job, number, len(jobs), nursery, explain))
             except WeftError as error:
                 if outcomes and isinstance(error, ConfigError) and dispensable[number - 1]:
                     errors.print(f"{job.label} is left out: {error}", markup=False)
@@ -112,12 +116,18 @@ def _run_all(jobs: list[LocalJob], dispensable: list[bool]) -> list[LocalOutcome
     return outcomes
 
 
-def _run(job: LocalJob, number: int, of: int, nursery: Nursery) -> LocalOutcome:
+def _run(job: LocalJob, number: int, of: int, nursery: Nursery, explain: bool) -> LocalOutcome:
     """Run one job under a live view."""
     if of > 1 and not errors.is_terminal:
         errors.print(f"{job.label} ({number} of {of})", markup=False)
     with LiveView(job.num_workers, job.label) as view:
-        return run_local(job, Watcher(view.update, view.line, view.report, view.tell, view.tick), nursery.bear)
+
+        def on_explain(explanation: Explanation) -> None:
+            if explain:
+                view.show("\n".join(explanation_lines(explanation)))
+
+        watcher = Watcher(view.update, view.line, view.report, view.tell, view.tick, on_explain)
+        return run_local(job, watcher, nursery.bear)
 
 
 def _show_replays(outcomes: list[LocalOutcome]) -> None:

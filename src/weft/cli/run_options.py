@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from weft.config.registry import COLLECTIVES
 from weft.core.errors import ConfigError
 
 Script = Annotated[Path, typer.Argument(help="A training script, unchanged.", show_default=False)]
@@ -17,8 +18,9 @@ Strategies = Annotated[
 ]
 Transport = Annotated[str, typer.Option(help="shm (shared memory) or tcp.")]
 Collective = Annotated[
-    str | None, typer.Option(help="Say all-reduce in messages: ring, tree, butterfly, halving_doubling.")
+    str | None, typer.Option(help=f"Say all-reduce in messages: {', '.join(COLLECTIVES)}; auto takes the cheapest.")
 ]
+Explain = Annotated[bool, typer.Option("--explain", help="Say how the run is done, and what else it could cost.")]
 Slow = Annotated[list[str] | None, typer.Option(help="WORKER:FACTOR stretches a worker's iterations, e.g. 0:4.")]
 Hiccups = Annotated[
     str | None, typer.Option(help="SHARE:FACTOR: a share of all iterations, at random, takes longer, e.g. 0.1:8.")

@@ -8,15 +8,17 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from weft.cli.explanation import explanation_lines
 from weft.cli.files import check_writable
 from weft.cli.outcomes import show_outcomes
 from weft.cli.plot import check_plot, plot_curves
 from weft.cli.screen import errors, human_seconds, screen
 from weft.config.cluster import load_cluster
-from weft.config.registry import expanded, is_only_of_all
+from weft.config.registry import COLLECTIVES, expanded, is_only_of_all
 from weft.config.settings import Settings
 from weft.core.errors import ConfigError
 from weft.engines.environment import settings_of
+from weft.engines.explanation import Explanation
 from weft.engines.outcome import Outcome
 from weft.engines.simulated import Job, Watcher
 from weft.engines.simulated import simulate as run_simulation
@@ -40,10 +42,13 @@ def simulate(
         str | None, typer.Option(help="rack, cloud, edge, or a file ending in .toml.", show_default="rack")
     ] = None,
     collective: Annotated[
-        str | None, typer.Option(help="Say all-reduce in messages: ring, tree, butterfly, halving_doubling.")
+        str | None, typer.Option(help=f"Say all-reduce in messages: {', '.join(COLLECTIVES)}; auto takes the cheapest.")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="The same seed repeats the same run.", show_default="0")] = None,
     steps: Annotated[int | None, typer.Option(help="End every worker after so many steps.")] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say how it is done, and what else it could cost.")
+    ] = False,
     dry: Annotated[bool, typer.Option("--dry", help="Without tensors: times and messages only.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw loss against virtual time into this .png.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write all figures to this file.")] = None,
@@ -70,7 +75,7 @@ def simulate(
         )
         for text in expanded(settings.strategy, num_workers)
     ]
-    outcomes = _run_all(jobs, settings.strategy, dry)
+    outcomes = _run_all(jobs, settings.strategy, dry, explain)
     show_outcomes(outcomes)
     if json_file is not None:
         json_file.write_text(json.dumps([outcome.to_json() for outcome in outcomes], indent=1) + "\n")
@@ -79,14 +84,14 @@ def simulate(
         screen.print(f"picture: {plot}")
 
 
-def _run_all(jobs: list[Job], strategies: tuple[str, ...] | None, dry: bool) -> list[Outcome]:
+def _run_all(jobs: list[Job], strategies: tuple[str, ...] | None, dry: bool, explain: bool) -> list[Outcome]:
     """Run one job after another; one that only 'all' asked for may turn out not to fit the script."""
     outcomes: list[Outcome] = []
     for number, job in enumerate(jobs, 1):
         if len(jobs) > 1 and not errors.is_terminal:
             errors.print(f"{job.label(None)} ({number} of {len(jobs)})", markup=False)
         try:
-            outcomes.append(_run(job, dry))
+            outcomes.append(_run(job, dry, explain))
         except ConfigError as error:
             if not outcomes or not is_only_of_all(job.label(None), strategies):
                 raise
@@ -94,7 +99,7 @@ def _run_all(jobs: list[Job], strategies: tuple[str, ...] | None, dry: bool) -> 
     return outcomes
 
 
-def _run(job: Job, dry: bool) -> Outcome:
+def _run(job: Job, dry: bool, explain: bool) -> Outcome:
     """Run one job under a progress bar."""
     console = errors if errors.is_terminal else Console(quiet=True)
     label = job.label(None)
@@ -113,6 +118,11 @@ def _run(job: Job, dry: bool) -> Outcome:
         def show_line(line: str) -> None:
             errors.print(f"worker 0: {line}", markup=False)
 
-        outcome = (run_dry if dry else run_simulation)(job, Watcher(show_line, on_step, on_plan))
+        def on_explain(explanation: Explanation) -> None:
+            if explain:
+                screen.print("\n".join(explanation_lines(explanation)), markup=False)
+
+        watcher = Watcher(show_line, on_step, on_plan, on_explain)
+        outcome = (run_dry if dry else run_simulation)(job, watcher)
     outcome.replicas.clear()  # the next strategy needs their memory
     return outcome

@@ -55,6 +55,10 @@ class Lowered(Strategy):
         return self.inner.deals_portions
 
     @property
+    def reduces(self) -> bool:
+        return self.inner.reduces
+
+    @property
     def speaks_reductions(self) -> bool:
         return True
 

@@ -1,5 +1,6 @@
 """Cluster files: which hosts there are, how fast they are, how they are linked, who straggles."""
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from math import inf
@@ -9,6 +10,7 @@ from typing import Any
 from weft.config.toml import load_toml, read_toml
 from weft.config.units import bytes_per_s, seconds
 from weft.core.errors import ConfigError, did_you_mean
+from weft.cost.choice import Ground
 from weft.cost.links import Link
 
 PACKAGED = ("rack", "cloud", "edge")
@@ -68,6 +70,11 @@ class Cluster:
             if straggler.worker < num_workers:
                 per_sample[straggler.worker] *= straggler.factor
         return Placement(tuple(hosts), tuple(per_sample))
+
+    def ground(self, num_workers: int) -> Ground:
+        """How many workers sit on each host, and their links, for those who choose by cost."""
+        sizes = Counter(self.place(num_workers).hosts)
+        return Ground(tuple(sizes.values()), self.within, self.between)
 
     def with_seconds_per_sample(self, value: float) -> "Cluster":
         """The cluster with a measured compute time in place of recorded ones, for hosts that have none of their own."""

@@ -67,19 +67,30 @@ COLLECTIVES: dict[str, Scheduler] = {
     "partitioned_linear": Flat(collectives.partitioned_linear),
 }
 
+AUTO = "auto"
+"""Stands for the cheapest collective, which is known when the model is."""
+
 
 def strategy(text: str, collective: str | None = None) -> Strategy:
     """The strategy that a string names, over a lowered collective if one is named."""
     built = _build("strategy", parse(text), STRATEGIES)
     assert isinstance(built, Strategy)
-    return built if collective is None else lowered(built, collective)
+    return built if collective in (None, AUTO) else lowered(built, collective)
 
 
 def lowered(strategy: Strategy, collective: str) -> Strategy:
     """`strategy`, with every Reduce spoken in the messages of the named collective."""
     if collective not in COLLECTIVES:
-        raise ConfigError(f"collective '{collective}' is not known.\n  {did_you_mean(collective, COLLECTIVES)}")
+        hint = did_you_mean(collective, [*COLLECTIVES, AUTO])
+        raise ConfigError(f"collective '{collective}' is not known.\n  {hint}")
     return collectives.Lowered(strategy, collective, COLLECTIVES[collective])
+
+
+def in_words(collective: str) -> str:
+    """What a collective does: the sentence with which its file opens."""
+    scheduler = COLLECTIVES[collective]
+    module = inspect.getmodule(scheduler.schedule if isinstance(scheduler, Flat) else scheduler)
+    return (inspect.getdoc(module) or collective).splitlines()[0].partition(": ")[2]
 
 
 def expanded(strategies: tuple[str, ...] | None, num_workers: int) -> tuple[str | None, ...]:

@@ -45,6 +45,11 @@ class Strategy:
         return False
 
     @property
+    def reduces(self) -> bool:
+        """It emits Reduce: where nobody else does reductions, it needs a collective that is lowered to messages."""
+        return False
+
+    @property
     def speaks_reductions(self) -> bool:
         """Reductions are spoken in messages: the strategy runs over a lowered collective."""
         return False

@@ -9,18 +9,19 @@ from collections.abc import Callable, Sequence
 from weft.cost.links import Link
 
 
-def _rounds(size: int) -> int:
+def num_rounds(size: int) -> int:
+    """log2 P, rounded up."""
     return (size - 1).bit_length()
 
 
 def tree_s(size: int, num_bytes: float, link: Link) -> float:
     """2 L log2 P + 2 m G log2 P."""
-    return 2 * _rounds(size) * link.seconds(num_bytes)
+    return 2 * num_rounds(size) * link.seconds(num_bytes)
 
 
 def butterfly_s(size: int, num_bytes: float, link: Link) -> float:
     """L log2 P + m G log2 P."""
-    return _rounds(size) * link.seconds(num_bytes)
+    return num_rounds(size) * link.seconds(num_bytes)
 
 
 def ring_s(size: int, num_bytes: float, link: Link) -> float:
@@ -30,12 +31,12 @@ def ring_s(size: int, num_bytes: float, link: Link) -> float:
 
 def halving_doubling_s(size: int, num_bytes: float, link: Link) -> float:
     """2 L log2 P + 2 m G (P-1)/P."""
-    return 2 * _rounds(size) * link.latency_s + 2 * (size - 1) / size * num_bytes / link.bandwidth_bytes_per_s
+    return 2 * num_rounds(size) * link.latency_s + 2 * (size - 1) / size * num_bytes / link.bandwidth_bytes_per_s
 
 
 def lower_bound_s(size: int, num_bytes: float, link: Link) -> float:
     """L log2 P + 2 m G (P-1)/P: no all-reduce is faster."""
-    return _rounds(size) * link.latency_s + 2 * (size - 1) / size * num_bytes / link.bandwidth_bytes_per_s
+    return num_rounds(size) * link.latency_s + 2 * (size - 1) / size * num_bytes / link.bandwidth_bytes_per_s
 
 
 def partitioned_linear_s(size: int, num_bytes: float, link: Link) -> float:

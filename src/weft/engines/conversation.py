@@ -4,11 +4,15 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from weft.config.registry import AUTO
 from weft.config.registry import strategy as strategy_of
 from weft.core.errors import ConfigError
 from weft.core.score import WORST, best
+from weft.core.strategy import Strategy
+from weft.cost.choice import Ground, cheapest, prices_s
 from weft.data.dealt import portions
 from weft.data.static import global_batches
+from weft.engines.explanation import Explanation, cut, explained
 from weft.engines.memory import available_bytes, check_fits
 from weft.engines.seats import OWN
 from weft.runtime.channel import (
@@ -28,11 +32,14 @@ from weft.runtime.channel import (
     Saves,
     Welcome,
 )
-from weft.runtime.wires import TCP
+from weft.runtime.wires import LINKS, SHM, TCP
 
 DEFAULT_STRATEGY = "allreduce"
 COPIES = 5
 """Of the model in each worker's memory: parameters, gradients, what is reduced, and the optimizer's state."""
+
+PLACES = {SHM: "shared memory", TCP: "sockets (tcp)"}
+NATIVE = "summed in shared memory, where the gradients lie"
 
 Send = Callable[[int, Message], None]
 
@@ -70,10 +77,13 @@ class Conversation:
         steps_max: int | None = None,
         global_batch: int | None = None,
         baseline: str | None = None,
+        bucket_bytes_max: int = 4 << 20,
     ) -> None:
         self._num_workers = num_workers
         self._strategy = strategy
-        self._collective = collective or ("ring" if transport == TCP else None)
+        self._collective = None if collective == AUTO else collective
+        self._transport = transport
+        self._bucket_bytes_max = bucket_bytes_max
         self._send = send
         self._steps_max = steps_max
         self._global_batch = global_batch
@@ -92,6 +102,7 @@ class Conversation:
         self.concluded: dict[int, Concluded] = {}
         self.steps_total: int | None = steps_max
         self.label = strategy or ""
+        self.on_explain: Callable[[Explanation], None] = lambda explanation: None
         self.on_report: Callable[[int, dict[str, float]], None] = lambda epoch, numbers: None
         self._began = self._over = 0.0
 
@@ -155,16 +166,33 @@ class Conversation:
         text = self._strategy or first.strategy
         if text is None:
             text = DEFAULT_STRATEGY
+        built = None
         if text != OWN:
             built = strategy_of(text)
             built.check(self._num_workers)
             self._is_alike = self._is_alike or built.keeps_replicas_equal
             self._deals_portions = built.deals_portions
         self.label = self._baseline or text or "the script's own"
-        named = f"{text} | {self._collective}" if self._collective else text
+        named = self._choose(built, text, first.num_bytes)
         ports = [self._joined[other].port for other in range(self._num_workers)]
         self._began = time.perf_counter()
         self._to_all(Welcome(named, ports))
+
+    def _choose(self, built: Strategy | None, text: str, num_bytes: int) -> str:
+        """The strategy with the collective that speaks its reductions, where nobody does them natively.
+
+        If none is named, it is the cheapest for this model. A script's own strategy may reduce, too.
+        """
+        link = LINKS[self._transport]
+        ground = Ground((self._num_workers,), link, link)
+        buckets = cut(num_bytes, self._bucket_bytes_max)
+        collective = self._collective
+        if collective is None and self._transport != SHM and (built is None or built.reduces):
+            collective = cheapest(prices_s(buckets, ground))
+        if built is not None and self._baseline is None:
+            place = f"processes of this machine over {PLACES[self._transport]}"
+            self.on_explain(explained(built, text, place, NATIVE, buckets, ground, collective))
+        return f"{text} | {collective}" if collective else text
 
     def _plan(self, plan: Planned) -> None:
         if plan.num_epochs is None or self._steps_max is not None:

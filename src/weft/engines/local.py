@@ -16,6 +16,7 @@ from weft.core.errors import TransportError, WeftError
 from weft.engines.birth import Nursery, Process
 from weft.engines.blame import blame, describe, is_silent_death
 from weft.engines.conversation import Conversation
+from weft.engines.explanation import Explanation
 from weft.engines.local_job import LocalJob
 from weft.engines.local_outcome import LocalOutcome
 from weft.engines.output import Output
@@ -59,6 +60,7 @@ class Watcher:
     on_report: Callable[[int, dict[str, float]], None] = lambda epoch, numbers: None
     on_tell: Callable[[str], None] = lambda text: None
     on_turn: Callable[[], None] = lambda: None
+    on_explain: Callable[[Explanation], None] = lambda explanation: None
 
 
 def nursery_of(job: LocalJob) -> Nursery:
@@ -128,7 +130,9 @@ class Launch:
             steps_max=job.steps_max,
             global_batch=job.global_batch,
             baseline=job.baseline,
+            bucket_bytes_max=job.options.buckets.bytes_max,
         )
+        self._conversation.on_explain = watcher.on_explain
         self._conversation.on_report = self._take_report
 
     def run(self) -> LocalOutcome:

@@ -9,7 +9,7 @@ from typing import Any
 
 from weft.adapters.torch.ambient import TorchSwapper
 from weft.config.cluster import Cluster, Placement
-from weft.config.registry import lowered, spelled
+from weft.config.registry import AUTO, lowered, spelled
 from weft.config.registry import strategy as strategy_of
 from weft.core.errors import ConfigError, NodeLost, WeftError
 from weft.core.names import Bucket, Role, Roles
@@ -17,9 +17,11 @@ from weft.core.recorder import TraceHash
 from weft.core.seat import Replica, check_tuned
 from weft.core.strategy import Strategy
 from weft.core.world import World
+from weft.cost.choice import cheapest, prices_s
 from weft.data.dealt import portions
 from weft.data.static import global_batches, share_of
 from weft.engines.conversation import DEFAULT_STRATEGY, check_layouts
+from weft.engines.explanation import Explanation, explained
 from weft.engines.job import check_job
 from weft.engines.memory import available_bytes, check_fits, resident_bytes
 from weft.engines.outcome import Outcome
@@ -34,6 +36,8 @@ from weft.sim.stage import PlainSwapper, Stage
 from weft.store.ghost import GhostStore
 from weft.store.numpy import NumpyStore
 from weft.store.store import Store
+
+NATIVE = "done natively, at the price of the cheapest formula on the slowest link"
 
 
 @dataclass(frozen=True)
@@ -54,11 +58,32 @@ class Job:
         if self.strategy is not None or self.collective is not None:
             self.resolved(None).check(self.num_workers)
 
-    def resolved(self, asked_by_script: Strategy | str | None) -> Strategy:
-        """The strategy to run: the job's own, else the script's, else all-reduce."""
-        chosen = self.strategy or asked_by_script or DEFAULT_STRATEGY
-        built = strategy_of(chosen) if isinstance(chosen, str) else chosen
-        return built if self.collective is None else lowered(built, self.collective)
+    def asked(self, by_script: Strategy | str | None) -> Strategy:
+        """The strategy as it is asked for: the job's own, else the script's, else all-reduce."""
+        chosen = self.strategy or by_script or DEFAULT_STRATEGY
+        return strategy_of(chosen) if isinstance(chosen, str) else chosen
+
+    def resolved(self, by_script: Strategy | str | None, buckets: Sequence[Bucket] = ()) -> Strategy:
+        """The strategy to run on a model of these buckets, over the collective that is named or the cheapest."""
+        asked = self.asked(by_script)
+        collective = self.collective_for(asked, buckets)
+        return asked if collective is None else lowered(asked, collective)
+
+    def collective_for(self, strategy: Strategy, buckets: Sequence[Bucket]) -> str | None:
+        """By whose messages reductions are spoken; None: they are done natively."""
+        if self.collective != AUTO:
+            return self.collective
+        sizes = [bucket.num_bytes for bucket in buckets]
+        return cheapest(prices_s(sizes, self.cluster.ground(self.num_workers))) if strategy.reduces else None
+
+    def explained(self, by_script: Strategy | str | None, buckets: Sequence[Bucket]) -> Explanation:
+        """How a model of these buckets will be trained."""
+        asked, ground = self.asked(by_script), self.cluster.ground(self.num_workers)
+        place = f"simulated on {len(ground.sizes)} hosts like those of cluster '{self.cluster.name}'"
+        sizes = [bucket.num_bytes for bucket in buckets]
+        return explained(
+            asked, self.label(by_script), place, NATIVE, sizes, ground, self.collective_for(asked, buckets)
+        )
 
     def label(self, asked_by_script: Strategy | str | None) -> str:
         """How tables call it."""
@@ -73,6 +98,7 @@ class Watcher:
     show: Callable[[str], None] = print
     on_step: Callable[[Facts, float], None] | None = None
     on_plan: Callable[[int], None] | None = None
+    on_explain: Callable[[Explanation], None] = lambda explanation: None
 
 
 class _Scripts:
@@ -132,7 +158,8 @@ def simulate(job: Job, watcher: Watcher | None = None, recorder: TraceHash | Non
     scripts = _Scripts(job, watcher)
     try:
         joined = _join_all(job, scripts)
-        strategy = job.resolved(joined[0].strategy)
+        watcher.on_explain(job.explained(joined[0].strategy, joined[0].replica.buckets))
+        strategy = job.resolved(joined[0].strategy, joined[0].replica.buckets)
         for seat in scripts.seats:
             seat.runs_closures = strategy.allows_closures
             seat.deals_portions = strategy.deals_portions
@@ -187,7 +214,8 @@ def simulate_dry(job: Job, watcher: Watcher | None = None, recorder: TraceHash |
         raise ConfigError(
             f"script '{job.script}' joined but computed no gradient.\n  Call backward() in its training loop."
         )
-    strategy = job.resolved(joined.strategy)
+    watcher.on_explain(job.explained(joined.strategy, joined.replica.buckets))
+    strategy = job.resolved(joined.strategy, joined.replica.buckets)
     num_steps, programs = _ghosts(job, strategy, plan, request.samples)
     if watcher.on_plan is not None:
         watcher.on_plan(num_steps)
@@ -213,7 +241,7 @@ def _with_total(job: Job, strategy: Strategy, seat: ScriptSeat, watcher: Watcher
             on_plan(_ghosts(job, strategy, seat.planned, 0)[0])
         on_step(facts, now_s)
 
-    return Watcher(watcher.show, first_step, on_plan)
+    return Watcher(watcher.show, first_step, on_plan, watcher.on_explain)
 
 
 def _ghosts(job: Job, strategy: Strategy, plan: Plan | None, first: float) -> tuple[int, list[Program]]:
@@ -264,7 +292,7 @@ def _join_all(job: Job, scripts: _Scripts) -> list[Joined]:
 
 def _check_memory(job: Job, joined: Joined, grown_bytes: int) -> None:
     """Refuse a run that will not fit: parameters, gradients, slots and two copies for the optimizer, at every node."""
-    strategy = job.resolved(joined.strategy)
+    strategy = job.resolved(joined.strategy, joined.replica.buckets)
     world, _ = _world(job, strategy, joined.replica.buckets)
     copies = len(strategy.slots(Role.WORKER, world)) + 4
     model_bytes = copies * sum(bucket.num_bytes for bucket in world.buckets)

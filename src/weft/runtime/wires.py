@@ -3,6 +3,7 @@
 import socket
 
 from weft.core.world import World
+from weft.cost.links import Link
 from weft.runtime.channel import Job
 from weft.runtime.post import rank_of
 from weft.transports.bells import Bells
@@ -13,6 +14,13 @@ from weft.transports.transport import Transport
 LOOPBACK = "127.0.0.1"
 SHM, TCP = "shm", "tcp"
 TRANSPORTS = (SHM, TCP)
+
+LINKS = {SHM: Link(30e-6, 2e9), TCP: Link(100e-6, 1e9)}
+"""What is assumed of a message between two processes of one machine, to choose between collectives.
+
+A message wakes its receiver (65 us by an eventfd) and is answered by Python at both ends; bytes are copied into the
+ring or the socket and out of it, while other workers want the same memory. Raw sockets pass 3.6 GB/s when alone.
+"""
 
 
 class Wires:

@@ -27,6 +27,10 @@ class AllReduce(Strategy):
         return True
 
     @property
+    def reduces(self) -> bool:
+        return True
+
+    @property
     def allows_closures(self) -> bool:
         return True
 

@@ -74,6 +74,10 @@ class EASGD(Strategy):
         return BETA / num_workers if self.alpha is None else self.alpha
 
     @property
+    def reduces(self) -> bool:
+        return self.mode == "sync"
+
+    @property
     def keeps_step(self) -> bool:
         return self.mode == "sync"
 

@@ -26,6 +26,10 @@ class LocalSGD(Strategy):
     period: int = 8
 
     @property
+    def reduces(self) -> bool:
+        return True
+
+    @property
     def result(self) -> Result:
         return Result.MEAN
 

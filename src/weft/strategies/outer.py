@@ -32,6 +32,10 @@ class OuterStrategy(Strategy):
     period: int = 8
 
     @property
+    def reduces(self) -> bool:
+        return True
+
+    @property
     def result(self) -> Result:
         return Result.MEAN
 

@@ -1,0 +1,75 @@
+"""How a run will be done, and what else it could cost: facts for whoever asks with --explain."""
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from weft.core.names import Result
+from weft.core.strategy import Strategy
+from weft.cost.choice import Ground, prices_s
+from weft.cost.links import Link
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A run before its first step. Nothing here changes what is done."""
+
+    strategy: str
+    """As a user would write it."""
+    method: str
+    place: str
+    """Where the workers run, and by what they talk."""
+    num_workers: int
+    servers: tuple[int, ...]
+    """The workers with whom the servers sit, server by server."""
+    num_partners: tuple[int, int] | None
+    """The fewest and the most others that a worker talks to, for strategies over a topology."""
+    keeps_step: bool
+    result: Result
+    bucket_bytes: tuple[int, ...]
+    reduces: bool
+    collective: str | None
+    """By whose messages reductions are done; None: natively."""
+    native: str
+    """What that means here."""
+    link: Link
+    """What was assumed of a message."""
+    prices_s: Mapping[str, float]
+    """What the reductions of one step would take by each collective."""
+
+
+def explained(
+    strategy: Strategy,
+    name: str,
+    place: str,
+    native: str,
+    bucket_bytes: Sequence[int],
+    ground: Ground,
+    collective: str | None,
+) -> Explanation:
+    """The facts of a run."""
+    num_workers = ground.size
+    graph = strategy.graph(num_workers)
+    partners = None if graph is None else [len(graph.everyone(worker)) for worker in range(num_workers)]
+    return Explanation(
+        name,
+        (inspect.getdoc(type(strategy)) or name).splitlines()[0],
+        place,
+        num_workers,
+        tuple(server % num_workers for server in range(strategy.roles(num_workers).num_servers)),
+        None if partners is None else (min(partners), max(partners)),
+        strategy.keeps_step,
+        strategy.result,
+        tuple(bucket_bytes),
+        strategy.reduces,
+        collective,
+        native,
+        ground.slowest,
+        prices_s(bucket_bytes, ground),
+    )
+
+
+def cut(num_bytes: int, bucket_bytes_max: int) -> tuple[int, ...]:
+    """About how large the buckets of a model will be, before they are made."""
+    num_buckets = max(1, -(-num_bytes // bucket_bytes_max))
+    return tuple(num_bytes * (i + 1) // num_buckets - num_bytes * i // num_buckets for i in range(num_buckets))

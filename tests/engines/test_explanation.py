@@ -1,0 +1,47 @@
+"""How a run will be done: the facts."""
+
+from weft.config.registry import strategy as strategy_of
+from weft.core.names import Result
+from weft.cost.choice import Ground, prices_s
+from weft.cost.links import Link
+from weft.engines.explanation import Explanation, cut, explained
+
+LINK = Link(1e-4, 1e9)
+
+
+def told(text: str, num_workers: int = 4, collective: str | None = None) -> Explanation:
+    ground = Ground((num_workers,), LINK, LINK)
+    return explained(strategy_of(text), text, "here", "in memory", (1000, 500), ground, collective)
+
+
+def test_a_strategy_tells_its_method_its_pace_and_its_result() -> None:
+    allreduce, gossip = told("allreduce"), told("async_gossip")
+    assert allreduce.method == "Synchronous SGD by all-reduce (Goyal et al. 2017)."
+    assert (allreduce.keeps_step, gossip.keeps_step) == (True, False)
+    assert (allreduce.result, gossip.result) == (Result.REPLICA, Result.MEAN)
+    assert (allreduce.reduces, gossip.reduces) == (True, False)
+
+
+def test_servers_sit_with_workers_in_turn() -> None:
+    assert told("ssp(servers=6)").servers == (0, 1, 2, 3, 0, 1)
+    assert told("allreduce").servers == ()
+
+
+def test_a_topology_tells_how_many_others_a_worker_talks_to() -> None:
+    assert told("gossip(topology=star)").num_partners == (1, 3)
+    assert told("gossip(topology=ring)").num_partners == (2, 2)
+    assert told("allreduce").num_partners is None
+
+
+def test_every_collective_has_its_price_for_all_buckets() -> None:
+    explanation = told("allreduce", collective="tree")
+    assert explanation.collective == "tree"
+    assert explanation.prices_s == prices_s([1000, 500], Ground((4,), LINK, LINK))
+    assert explanation.link == LINK
+
+
+def test_a_model_is_cut_into_buckets_of_about_the_same_size() -> None:
+    assert cut(10, 4) == (3, 3, 4)
+    assert cut(8, 4) == (4, 4)
+    assert cut(3, 4) == (3,)
+    assert cut(0, 4) == (0,)
