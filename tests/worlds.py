@@ -3,6 +3,7 @@
 from collections.abc import Callable, Generator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,11 @@ from numpy.typing import NDArray
 
 import weft
 from weft.adapters.arrays import ArrayReplica
-from weft.core.names import PARAMS, Role
+from weft.core.names import PARAMS, Bucket, Role
 from weft.core.peer import Peer
 from weft.core.recorder import Recording
 from weft.core.rules import Rule
+from weft.core.seat import Places
 from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.cost.links import Link
@@ -137,6 +139,12 @@ def tuned(replica: ArrayReplica, request: Request) -> Generator[Request, None, N
         replica.tuning.take()
 
 
+def _beside(first: ArrayReplica, buckets: Sequence[Bucket]) -> Places:
+    """The first replica's memory, and gradients of one's own."""
+    gradient = [np.zeros(kind.num_elements, f"f{kind.itemsize}") for kind in buckets]
+    return Places([first.array(PARAMS, b) for b in range(len(buckets))], gradient, gradient)
+
+
 def simulate_arrays(
     strategy: Strategy,
     num_workers: int,
@@ -170,6 +178,8 @@ def simulate_arrays(
     for replica in replicas if strategy.tunes else ():
         replica.tune({"lr": (1e-3, 1.0)} if tunes is None else tunes)
         replica.share_tuned()
+    for replica in replicas[1:] if strategy.shares_replica else ():
+        replica.settle(place=partial(_beside, replicas[0]))
     roles = strategy.roles(num_workers)
     hosts = tuple(i % num_workers for i in range(sum(roles))) if hosts is None else tuple(hosts)
     world = World(roles, replicas[0].buckets, strategy.graph(num_workers), hosts)

@@ -10,6 +10,7 @@ from weft.config.registry import (
     STRATEGIES,
     TOPOLOGIES,
     default_text,
+    expanded,
     in_words,
     lowered,
     parameters,
@@ -129,3 +130,11 @@ def test_defaults_are_written_as_a_user_would_write_them() -> None:
     }
     assert default_text(StaleSync, "staleness") == "3"
     assert default_text(Downpour, "server") == "None"
+
+
+def test_all_stands_for_what_fits_the_workers_and_their_hosts() -> None:
+    assert expanded(None, 4) == (None,)
+    assert expanded(("ps", "ssp(staleness=2)"), 4) == ("ps", "ssp(staleness=2)")
+    assert expanded(("all",), 4) == tuple(STRATEGIES)
+    assert set(STRATEGIES) - set(expanded(("all",), 4, num_hosts=4)) == {"hogwild"}
+    assert set(STRATEGIES) - set(expanded(("all",), 1)) == {"population"}

@@ -79,7 +79,7 @@ def run(
         checks_replay=check_replay,
     )
     asked = settings.strategy if settings.strategy or not parameters else (DEFAULT_STRATEGY,)
-    texts = expanded(asked, job.num_workers)
+    texts = expanded(asked, job.num_workers, job.num_memories)
     jobs = [job.with_strategy(text and with_parameters(text, parameters)) for text in texts]
     dispensable = [is_only_of_all(text, asked) for text in texts]
     outcomes = _run_all(jobs if baseline is None else [*jobs, job.under(baseline)], [*dispensable, False], explain)

@@ -73,7 +73,7 @@ def simulate(
             settings.seed or 0,
             settings.steps,
         )
-        for text in expanded(settings.strategy, num_workers)
+        for text in expanded(settings.strategy, num_workers, place.num_hosts(num_workers))
     ]
     outcomes = _run_all(jobs, settings.strategy, dry, explain)
     show_outcomes(outcomes)

@@ -59,6 +59,13 @@ class Lowered(Strategy):
         return self.inner.reduces
 
     @property
+    def shares_replica(self) -> bool:
+        return self.inner.shares_replica
+
+    def check(self, num_workers: int, num_hosts: int = 1) -> None:
+        self.inner.check(num_workers, num_hosts)
+
+    @property
     def speaks_reductions(self) -> bool:
         return True
 

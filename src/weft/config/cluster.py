@@ -71,6 +71,10 @@ class Cluster:
                 per_sample[straggler.worker] *= straggler.factor
         return Placement(tuple(hosts), tuple(per_sample))
 
+    def num_hosts(self, num_workers: int) -> int:
+        """Over how many hosts so many workers are spread."""
+        return len(set(self.place(num_workers).hosts))
+
     def ground(self, num_workers: int) -> Ground:
         """How many workers sit on each host, and their links, for those who choose by cost."""
         sizes = Counter(self.place(num_workers).hosts)

@@ -32,6 +32,7 @@ STRATEGIES: dict[str, type[Strategy]] = {
     "bmuf": strategies.BMUF,
     "slowmo": strategies.SlowMo,
     "easgd": strategies.EASGD,
+    "hogwild": strategies.Hogwild,
     "ensemble": strategies.Ensemble,
     "sandblaster": strategies.Sandblaster,
     "population": strategies.Population,
@@ -93,17 +94,17 @@ def in_words(collective: str) -> str:
     return (inspect.getdoc(module) or collective).splitlines()[0].partition(": ")[2]
 
 
-def expanded(strategies: tuple[str, ...] | None, num_workers: int) -> tuple[str | None, ...]:
+def expanded(strategies: tuple[str, ...] | None, num_workers: int, num_hosts: int = 1) -> tuple[str | None, ...]:
     """'all' stands for every strategy for so many workers, by its name; nothing leaves the choice to the script."""
     if strategies is None:
         return (None,)
-    fitting = [name for name, cls in STRATEGIES.items() if _fits(cls(), num_workers)]
+    fitting = [name for name, cls in STRATEGIES.items() if _fits(cls(), num_workers, num_hosts)]
     return tuple(name for text in strategies for name in (fitting if text == "all" else (text,)))
 
 
-def _fits(strategy: Strategy, num_workers: int) -> bool:
+def _fits(strategy: Strategy, num_workers: int, num_hosts: int) -> bool:
     try:
-        strategy.check(num_workers)
+        strategy.check(num_workers, num_hosts)
     except ConfigError:
         return False
     return True

@@ -77,8 +77,13 @@ class Strategy:
         """Who talks to whom, for strategies over a topology; raises ConfigError when it does not fit."""
         return None
 
-    def check(self, num_workers: int) -> None:
-        """Raise ConfigError unless the recipe is for that many workers."""
+    @property
+    def shares_replica(self) -> bool:
+        """All workers read and write one replica, in memory that they share."""
+        return False
+
+    def check(self, num_workers: int, num_hosts: int = 1) -> None:
+        """Raise ConfigError unless the recipe is for that many workers, on so many hosts that share no memory."""
         self.roles(num_workers)
         self.graph(num_workers)
 

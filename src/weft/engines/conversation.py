@@ -169,7 +169,7 @@ class Conversation:
         built = None
         if text != OWN:
             built = strategy_of(text)
-            built.check(self._num_workers)
+            built.check(self._num_workers, 1 if self._transport == SHM else self._num_workers)
             self._is_alike = self._is_alike or built.keeps_replicas_equal
             self._deals_portions = built.deals_portions
         self.label = self._baseline or text or "the script's own"

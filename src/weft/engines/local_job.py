@@ -59,7 +59,12 @@ class LocalJob:
                 f"--hiccups {share:g}:{factor:g} wants a share from 0 to 1 and a factor of at least 1.\n"
                 "  Write e.g. --hiccups 0.1:8 to let one iteration in ten take 8 times as long."
             )
-        strategy_of(self.strategy or DEFAULT_STRATEGY, self.collective).check(self.num_workers)
+        strategy_of(self.strategy or DEFAULT_STRATEGY, self.collective).check(self.num_workers, self.num_memories)
+
+    @property
+    def num_memories(self) -> int:
+        """Workers that talk by sockets share nothing."""
+        return 1 if self.transport == SHM else self.num_workers
 
     @property
     def label(self) -> str:

@@ -4,17 +4,20 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from weft.adapters.torch.ambient import TorchSwapper
 from weft.config.cluster import Cluster, Placement
 from weft.config.registry import AUTO, lowered, spelled
 from weft.config.registry import strategy as strategy_of
 from weft.core.errors import ConfigError, NodeLost, WeftError
-from weft.core.names import Bucket, Role, Roles
+from weft.core.names import PARAMS, Bucket, Role, Roles
 from weft.core.recorder import TraceHash
-from weft.core.seat import Replica, check_tuned
+from weft.core.seat import Places, Replica, check_tuned
 from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.cost.choice import cheapest, prices_s
@@ -56,7 +59,7 @@ class Job:
     def __post_init__(self) -> None:
         check_job(self.script, self.num_workers, self.seed, self.steps_max)
         if self.strategy is not None or self.collective is not None:
-            self.resolved(None).check(self.num_workers)
+            self.resolved(None).check(self.num_workers, self.cluster.num_hosts(self.num_workers))
 
     def asked(self, by_script: Strategy | str | None) -> Strategy:
         """The strategy as it is asked for: the job's own, else the script's, else all-reduce."""
@@ -284,10 +287,21 @@ def _join_all(job: Job, scripts: _Scripts) -> list[Joined]:
             _check_layout(rank, joined)
             for value, others in zip(mine.values(), first.values(), strict=True):
                 value[...] = others
-        mine.settle()
+        if rank and job.asked(joined[0].strategy).shares_replica:
+            mine.settle(place=partial(_beside, first))
+        else:
+            mine.settle()
         if rank <= 1:
             _check_memory(job, joined[0], resident_bytes() - before)
     return joined
+
+
+def _beside(first: Replica, buckets: Sequence[Bucket]) -> Places:
+    """The memory of a replica that is worker 0's, but for gradients and what is not trained."""
+    own = [np.zeros(kind.num_elements, f"f{kind.itemsize}") for kind in buckets]
+    params = [first.array(PARAMS, b) if kind.trainable else own[b] for b, kind in enumerate(buckets)]
+    gradient = [np.zeros_like(params[b]) for b, kind in enumerate(buckets) if kind.trainable]
+    return Places(params, gradient, gradient)
 
 
 def _check_memory(job: Job, joined: Joined, grown_bytes: int) -> None:
@@ -315,6 +329,7 @@ def _check_layout(rank: int, joined: list[Joined]) -> None:
 
 def _world(job: Job, strategy: Strategy, buckets: Sequence[Bucket]) -> tuple[World, Placement]:
     """Servers sit on the hosts of the first workers."""
+    strategy.check(job.num_workers, job.cluster.num_hosts(job.num_workers))
     placement = job.cluster.place(job.num_workers)
     roles: Roles = strategy.roles(job.num_workers)
     hosts = placement.hosts + tuple(placement.hosts[i % job.num_workers] for i in range(roles.num_servers))

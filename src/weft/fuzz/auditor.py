@@ -111,6 +111,7 @@ OF_STRATEGIES: dict[str, Callable[[Any], list[Check]]] = {
     "bmuf": _of_averages,
     "slowmo": _of_averages,
     "easgd": _of_easgd,
+    "hogwild": lambda recipe: [conservation.shared_replica_adds_up],
     "ensemble": lambda recipe: [once.workers_apply_once, once.workers_apply_their_own],
     "population": lambda recipe: [
         *([once.workers_apply_once, once.workers_apply_their_own] if recipe.method == "pso" else [lineage.is_whole]),

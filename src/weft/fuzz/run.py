@@ -38,9 +38,11 @@ def run(scenario: Scenario, recipe: Strategy | None = None) -> Evidence:
     recipe = scenario.recipe if recipe is None else recipe
     book, num_workers = scenario.book, scenario.num_workers
     roles = recipe.roles(num_workers)
-    hosts = tuple(node % num_workers for node in range(sum(roles)))
+    hosts = tuple(0 if recipe.shares_replica else node % num_workers for node in range(sum(roles)))
     world = World(roles, book.buckets, recipe.graph(num_workers), hosts)
-    replicas = [LedgerReplica(book) for _ in range(world.num_nodes)]
+    first = LedgerReplica(book)
+    shared = first.params if recipe.shares_replica else None
+    replicas = [first, *(LedgerReplica(book, params=shared) for _ in range(1, world.num_nodes))]
     programs = [_program(scenario, worker, replicas[worker]) for worker in world.workers]
 
     def store(node: NodeId, replica: LedgerReplica) -> Store:

@@ -11,7 +11,7 @@ from weft.core.world import World
 from weft.runtime.channel import Concluded, Job
 from weft.runtime.driver import Driver, Node
 from weft.runtime.post import Post, kinds_of, rank_of
-from weft.runtime.shared_params import SharedParams
+from weft.runtime.shared_params import STEPPING, SharedParams
 from weft.runtime.shared_reduce import ENDED, SharedReduce
 from weft.runtime.wires import SHM, Wires
 from weft.store.arena import Arena
@@ -125,6 +125,14 @@ class _Fetched:
         return self._post.fetched(self._node, bucket)
 
 
+def _wait_for_all_values(arena: Arena, bells: Bells, wait_words: Wait) -> None:
+    """Everybody writes the first values; nobody may train on them before the last has."""
+    line, workers = arena.worker_line, range(arena.num_workers)
+    arena.words[line(arena.rank) + STEPPING] = 1
+    bells.ring_scripts()
+    wait_words(lambda: all(arena.words[line(worker) + STEPPING] for worker in workers))
+
+
 def build(
     job: Job,
     strategy: Strategy,
@@ -142,9 +150,11 @@ def build(
 
     def place(buckets: Sequence[Any]) -> Places:
         arenas.append(Arena(job.descriptors.arena, job.rank, job.num_workers, buckets))
+        if strategy.shares_replica:
+            return arenas[0].common_places()
         return arenas[0].places(shares_params=shares_params)
 
-    if in_place:
+    if in_place or strategy.shares_replica:
         replica.settle(order, place, job.bucket_bytes_max)
     else:
         replica.settle(order, None, job.bucket_bytes_max)
@@ -154,6 +164,8 @@ def build(
     arena = arenas[0]
     lines = [arena.sleeping_line(worker) for worker in range(job.num_workers)]
     bells = Bells(job.rank, arena.words, lines, job.descriptors.bells)
+    if strategy.shares_replica:
+        _wait_for_all_values(arena, bells, wait_words)
     world = World(strategy.roles(job.num_workers), replica.buckets, strategy.graph(job.num_workers))
     kinds = kinds_of(strategy.kinds())
     transport = wires.connect(world, Layout(len(kinds), world.num_nodes, replica.buckets), bells, ports)

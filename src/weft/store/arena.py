@@ -104,6 +104,12 @@ class Arena:
         spans = [self.span(bucket, self.rank) for bucket in trained]
         return Places(params, given, seen, spans, lambda k, bucket: self.array(f"state.{k}", bucket), master)
 
+    def common_places(self) -> Places:
+        """Where a replica lives that all workers write: trained parameters are one memory, all else is their own."""
+        params = [self.array("params", b) if kind.trainable else _own(kind) for b, kind in enumerate(self.buckets)]
+        gradient = [_own(kind) for kind in self.buckets if kind.trainable]
+        return Places(params, gradient, gradient)
+
     def view(self, region: str, bucket: int) -> Array:
         """A bucket as this worker's script sees it: the shared memory, until the script writes to it."""
         return self._flat(self._views[region].memory, self._starts[bucket], bucket)

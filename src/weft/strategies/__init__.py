@@ -11,6 +11,7 @@ from weft.strategies.easgd import EASGD
 from weft.strategies.ensemble import Ensemble
 from weft.strategies.gossip import Gossip
 from weft.strategies.gossip_grad import GossipGrad
+from weft.strategies.hogwild import Hogwild
 from weft.strategies.local_sgd import LocalSGD
 from weft.strategies.neighbours import Neighbours
 from weft.strategies.population import Population
@@ -32,6 +33,7 @@ __all__ = [
     "Ensemble",
     "Gossip",
     "GossipGrad",
+    "Hogwild",
     "LocalSGD",
     "Neighbours",
     "ParameterServer",

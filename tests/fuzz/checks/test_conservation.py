@@ -61,6 +61,16 @@ def test_weights_of_an_average_that_do_not_add_up_are_found(evidence: Evidence) 
     ]
 
 
+def test_what_the_shared_replica_lost_is_found() -> None:
+    evidence = ran("hogwild", Faults())
+    assert list(conservation.shared_replica_adds_up(evidence)) == []
+    replica = evidence.simulation.nodes[3].store.replica  # type: ignore[attr-defined]
+    replica.params[0][evidence.scenario.book.place(1, 2)] = 0.0
+    assert [v.what for v in conservation.shared_replica_adds_up(evidence)] == [
+        "the shared replica holds 0 of step 2 of worker 1 in bucket 0"
+    ]
+
+
 def test_what_accrues_is_sent_or_kept_once() -> None:
     evidence = ran("downpour(push=3, fetch=2)", Faults())
     check = conservation.accrued_is_sent_once

@@ -75,6 +75,20 @@ def ground_is_kept(evidence: Evidence) -> Iterator[Violation]:
                 return
 
 
+def shared_replica_adds_up(evidence: Evidence) -> Iterator[Violation]:
+    """The one replica that all workers write holds each applied gradient once."""
+    applied = _applied(evidence)
+    applied[GROUND] = 1.0
+    for bucket in evidence.world.trainable:
+        total = evidence.final(0)[bucket]
+        wrong = np.abs(total - applied)
+        if wrong.max() > ROUNDING:
+            place = int(wrong.argmax())
+            what = evidence.scenario.book.name(place)
+            yield Violation(5, f"the shared replica holds {total[place]:.9g} of {what} in bucket {bucket}")
+            return
+
+
 def held(evidence: Evidence, slot: str, bucket: int) -> Array:
     """What all workers together hold, or held when they died."""
     total: Array = np.zeros(evidence.scenario.book.num_elements)
