@@ -31,8 +31,8 @@ SLOW_WANTS = "wants a worker from 0 to 1 and a factor of at least 1.\n  Write e.
         ),
         (
             {"strategy": "hogwild", "transport": "tcp"},
-            "'hogwild' writes one replica that all workers share, but 2 workers would be spread over 2 hosts, or talk by "
-            "sockets.\n  Use 'async_gossip' or 'downpour' there, or --transport shm on one host.",
+            "'hogwild' writes one replica that all workers share, but 2 workers would be spread over 2 hosts, or talk "
+            "by sockets.\n  Use 'async_gossip' or 'downpour' there, or --transport shm on one host.",
         ),
         ({"strategy": "gosip"}, "strategy 'gosip' is not known.\n  Did you mean 'gossip'?"),
     ],
