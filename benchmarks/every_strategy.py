@@ -16,6 +16,8 @@ NAMES = {
     **{name: name for name in STRATEGIES},
     "neighbours": "neighbours(topology=complete)",
     "easgd, asynchronous": "easgd(mode=async)",
+    "population, by evolution": "population(method=evolution)",
+    "population, as a swarm": "population(method=pso)",
 }
 """On a sparse graph the replicas of `neighbours` drift apart between elections: 0.91 on a torus of 4."""
 ARGUMENTS = {"sandblaster": ("--epochs", "40", "--batch-size", "64")}

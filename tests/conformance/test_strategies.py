@@ -50,6 +50,7 @@ def ran_once(name: str, num_workers: int) -> Ran:
 
 
 every_strategy = pytest.mark.parametrize("name", STRATEGIES)
+every_size = pytest.mark.parametrize("num_workers", NUM_WORKERS)
 every_case = pytest.mark.parametrize(
     ("name", "num_workers"), [(name, n) for name in STRATEGIES for n in NUM_WORKERS if n > 1 or name not in OF_SEVERAL]
 )
