@@ -7,6 +7,8 @@ import pytest
 from commands import assert_refused, weft_command
 from launches import TRAIN
 
+from weft.config.registry import STRATEGIES
+
 NEVER_TOUCHED = "raise SystemExit('the script ran')\n"
 SHORT = (
     TRAIN
@@ -29,6 +31,11 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     [
         (("-n", 0), "-n is 0, but a run needs at least 1 worker.\n  Use -n 1."),
         (("--strategy", "gosip"), "strategy 'gosip' is not known.\n  Did you mean 'gossip'?"),
+        (
+            ("-n", 1, "--strategy", "population"),
+            "a population of 1 worker has nobody to learn from.\n"
+            "  Use -n 2 or more; to train alone, leave the strategy out.",
+        ),
         (("--transport", "smh"), "transport 'smh' is not known.\n  Did you mean 'shm'?"),
         (("--baseline", "dpp"), "baseline 'dpp' is not known.\n  Did you mean 'ddp'?"),
         (("--collective", "rong"), "collective 'rong' is not known.\n  Did you mean 'ring'?"),
@@ -120,3 +127,33 @@ def test_arguments_after_two_dashes_are_the_scripts(tmp_path: Path) -> None:
     ended = weft_command("run", "train.py", "-n", 1, "--", "--lr", "0.1")
     assert ended.code == 0
     assert "worker 0 | ['--lr', '0.1']" in ended.out
+
+
+NOTHING_TO_TUNE = (
+    "a population needs hyper-parameters to change, but the script declares none.\n"
+    "  Write e.g. worker.tune(lr=(1e-4, 1e-1)) after weft.join."
+)
+
+
+def test_a_population_of_a_script_that_tunes_nothing_ends_before_it_trains(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SHORT)
+    ended = weft_command("run", "train.py", "-n", 2, "--strategy", "population")
+    assert ended.code == 2
+    assert ended.err.endswith(f"ConfigError: {NOTHING_TO_TUNE}\n")
+
+
+@pytest.mark.parametrize(("asked", "code"), [(["all"], 0), (["all", "population"], 2)])
+def test_of_all_those_are_left_out_that_the_script_is_not_for(
+    asked: list[str], code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "train.py").write_text(SHORT)
+    only = {name: STRATEGIES[name] for name in ("allreduce", "population")}
+    monkeypatch.setattr("weft.config.registry.STRATEGIES", only)
+    options = [option for name in asked for option in ("--strategy", name)]
+    ended = weft_command("run", "train.py", "-n", 2, *options, "--json", "all.json")
+    assert ended.code == code
+    if code:
+        assert ended.err.endswith(f"ConfigError: {NOTHING_TO_TUNE}\n")
+    else:
+        assert f"population is left out: {NOTHING_TO_TUNE}" in ended.err
+        assert [row["strategy"] for row in json.loads(Path("all.json").read_text())] == ["allreduce"]

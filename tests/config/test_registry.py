@@ -12,6 +12,7 @@ from weft.config.registry import (
     default_text,
     expanded,
     in_words,
+    is_only_of_all,
     lowered,
     parameters,
     spelled,
@@ -138,3 +139,15 @@ def test_all_stands_for_what_fits_the_workers_and_their_hosts() -> None:
     assert expanded(("all",), 4) == tuple(STRATEGIES)
     assert set(STRATEGIES) - set(expanded(("all",), 4, num_hosts=4)) == {"hogwild"}
     assert set(STRATEGIES) - set(expanded(("all",), 1)) == {"population"}
+
+
+def test_all_stands_for_every_strategy_that_is_for_so_many_workers() -> None:
+    assert expanded(None, 4) == (None,)
+    assert expanded(("ps", "all"), 2) == ("ps", *STRATEGIES)
+    assert expanded(("all",), 1) == tuple(name for name in STRATEGIES if name != "population")
+
+
+def test_what_only_all_asks_for_may_be_left_out() -> None:
+    assert is_only_of_all("ps", ("all",))
+    assert not is_only_of_all("ps", ("all", "ps"))
+    assert not is_only_of_all(None, None)

@@ -19,7 +19,7 @@ class Ensemble(Strategy):
     Nobody sends anything until the end. All members begin with worker 0's parameters and differ by their data
     and their random numbers. What the script's reported callables predict is the mean of all members: a torch
     model's every call runs each of them; arrays have no such call, so the numbers themselves are averaged.
-    A member that is lost is no part of the result.
+    Nobody waits for a member that is lost.
     """
 
     @property
