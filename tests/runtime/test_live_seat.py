@@ -109,7 +109,7 @@ print("epochs", epoch + 1)
 def test_a_slow_worker_takes_fewer_portions_and_all_go_through_every_epoch(transport: str, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(HEAD + BUSY)
     heard = Heard()
-    outcome = real(tmp_path / "train.py", NUM_WORKERS, "sandblaster", heard=heard, slow={0: 20.0}, transport=transport)
+    outcome = real(tmp_path / "train.py", NUM_WORKERS, "sandblaster", heard=heard, slow={0: 60.0}, transport=transport)
     slow, *others = [status.step for status in outcome.workers]
     assert slow < 0.5 * min(others)
     assert slow + sum(others) >= 3 * 60
