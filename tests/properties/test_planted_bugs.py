@@ -16,6 +16,7 @@ from weft.sim.simulation import Simulation
 from weft.strategies.allreduce import AllReducePeer
 from weft.strategies.async_gossip import ANSWER, AsyncGossipPeer
 from weft.strategies.closing import ClosingServer
+from weft.strategies.coordinator import Coordinator, Dealing
 from weft.strategies.downpour import DownpourWorker
 from weft.strategies.gathering import Gathering
 from weft.strategies.push_sum import PushSumPeer
@@ -156,10 +157,26 @@ def hears_who_is_out(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(DeliverySimulation, "_arrive", wrong)
 
 
+def leaves_portions_with_the_departed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Dealing, "keep", lambda self, workers: None)
+
+
+def counts_both_copies_of_a_portion(patch: pytest.MonkeyPatch) -> None:
+    right = Coordinator._on_result
+
+    def wrong(self: Coordinator, event: Received, portion: int) -> Actions:
+        self.shards[event.bucket].counted.discard(portion)
+        return right(self, event, portion)
+
+    patch.setattr(Coordinator, "_on_result", wrong)
+    patch.setattr(Dealing, "is_at", lambda self, portion, worker: True)
+
+
 BUGS: list[tuple[int, str, Plant]] = [
     (1, "ssp", waits_for_the_departed),
     (1, "allreduce", never_asks_again),
     (1, "ps", never_sends_again),
+    (1, "sandblaster(backups=False)", leaves_portions_with_the_departed),
     (2, "downpour", hears_second_comings),
     (2, "ssp", applies_repeated_pushes),
     (2, "allreduce", lets_what_is_not_a_number_in),
@@ -172,6 +189,7 @@ BUGS: list[tuple[int, str, Plant]] = [
     (5, "gossip", forgets_the_weight_of_the_departed),
     (6, "downpour", keeps_what_it_pushed),
     (7, "async_gossip", hears_who_is_out),
+    (9, "sandblaster", counts_both_copies_of_a_portion),
 ]
 
 

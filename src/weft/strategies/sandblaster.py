@@ -38,8 +38,15 @@ class Sandblaster(Strategy):
     workers take more. With `backups`, when none is left, a worker that asks gets a copy of the one that has been out
     longest; the first result counts, the second is dropped. When the whole batch is in, L-BFGS makes one step of
     length `lr` from the last `history` changes of the gradient, and all workers get the parameters of the next pass.
-    An epoch is one step, so there must be many. The script's own optimizer is not used. A script that does not share
-    its data brings one batch of its own from every worker to every pass.
+    An epoch is one step, so there must be many; small batches only make it easier to deal. The script's own
+    optimizer is not used. A script that does not share its data brings one batch of its own from every worker to
+    every pass.
+
+    For data that can be gone through whole for each step, on workers of different or changing speed. Noise in the
+    gradient, such as much dropout, misleads L-BFGS.
+
+    A lost worker's portion is handed out again. A coordinator that was moved begins the pass again with the newest
+    parameters that a worker has, and has forgotten the curvature.
 
     Assumes: channels are FIFO per (source, target); all workers share the same data, in the same order.
     """
