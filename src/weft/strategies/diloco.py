@@ -18,7 +18,7 @@ class DiLoCo(OuterStrategy):
     Workers train alone for `period` steps (the paper: 500). The mean of start - params over all workers is
     then the gradient of an outer step: v = momentum v + delta; start -= lr (delta + momentum v) with
     outer='nesterov', start -= lr v with outer='momentum'. All go on from there, each with the state that its
-    own optimizer has. The paper's momentum is 0.9, for hundreds of such rounds; in a few dozen it overshoots.
+    own optimizer has. The paper's momentum is 0.9, for over a hundred such rounds; in a few dozen less is better.
     Use it where the network is slow: it sends `period` times less than `allreduce`.
     lr=1 and momentum=0 is `local_sgd`.
 
