@@ -14,6 +14,7 @@ PLAIN, MOMENTUM = SGD(0.1), Momentum(0.05, momentum=0.9)
 DISGUISES = (
     ("ssp(staleness=0)", MOMENTUM),
     ("ps(servers=2)", MOMENTUM),
+    ("quorum(fraction=1.0, patience=1e9)", MOMENTUM),
     ("local_sgd(period=1)", MOMENTUM),
     ("gossip(topology=complete, order=step_first)", MOMENTUM),
     ("neighbours(topology=complete)", PLAIN),

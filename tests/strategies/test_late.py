@@ -14,26 +14,26 @@ THEN1 = Buffer("then.1", 0)
 
 
 def test_a_late_gradient_is_applied_as_it_is_unless_something_else_is_said() -> None:
-    assert LateRule().update(1, IN0, 9, 0.5) == [Apply(IN0, P0, scale=0.5)]
+    assert LateRule().update(1, IN0, P0, 9, 0.5) == [Apply(IN0, P0, scale=0.5)]
 
 
 def test_a_gradient_older_than_the_greatest_age_is_rejected_and_counted() -> None:
     rule = LateRule("reject", 3)
-    assert rule.update(1, IN0, 3, 0.5) == [Note("age", 3), Apply(IN0, P0, scale=0.5)]
-    assert rule.update(1, IN0, 4, 0.5) == [Note("age", 4), Note("rejected", 1.0)]
+    assert rule.update(1, IN0, P0, 3, 0.5) == [Note("age", 3), Apply(IN0, P0, scale=0.5)]
+    assert rule.update(1, IN0, P0, 4, 0.5) == [Note("age", 4), Note("rejected", 1.0)]
     assert [rule.rejects(age) for age in (0, 3, 4)] == [False, False, True]
     assert not LateRule("damp").rejects(99)
 
 
 def test_the_learning_rate_of_a_damped_gradient_is_divided_by_its_age() -> None:
     rule = LateRule("damp")
-    assert [rule.update(1, IN0, age, 0.5)[-1] for age in (0, 1, 2, 4)] == [
+    assert [rule.update(1, IN0, P0, age, 0.5)[-1] for age in (0, 1, 2, 4)] == [
         Apply(IN0, P0, scale=scale) for scale in (0.5, 0.5, 0.25, 0.125)
     ]
 
 
 def test_a_compensated_gradient_gets_a_term_for_what_happened_since() -> None:
-    assert LateRule("compensate", compensation=0.1).update(1, IN0, 2, 0.5) == [
+    assert LateRule("compensate", compensation=0.1).update(1, IN0, P0, 2, 0.5) == [
         Note("age", 2),
         Combine(GAP, 0.0, P0),
         Combine(GAP, 1.0, THEN1, -1.0),
@@ -45,7 +45,7 @@ def test_a_compensated_gradient_gets_a_term_for_what_happened_since() -> None:
 
 
 def test_a_gradient_that_is_not_late_needs_no_compensation() -> None:
-    assert LateRule("compensate").update(1, IN0, 0, 0.5) == [Note("age", 0), Apply(IN0, P0, scale=0.5)]
+    assert LateRule("compensate").update(1, IN0, P0, 0, 0.5) == [Note("age", 0), Apply(IN0, P0, scale=0.5)]
 
 
 def test_only_compensation_needs_memory() -> None:

@@ -89,6 +89,13 @@ def test_a_push_that_a_moved_server_put_aside_was_not_taken() -> None:
     assert tell(peer, bodiless(SERVER, "ask")) == [copied(0, pushed=1, unanswered=True)]
 
 
+def test_a_push_that_was_put_aside_is_pushed_again_and_may_then_be_taken() -> None:
+    peer = peer_of(AsyncSGD())
+    tell(peer, StepFinished(0, 2.0, None), changed(1), push_back(0, view=0), bodiless(SERVER, "ask"))
+    tell(peer, changed(2), changed(3))
+    assert tell(peer, bodiless(SERVER, "ask")) == [copied(0, pushed=1, unanswered=True)]
+
+
 def test_a_server_answers_a_repeated_push_without_applying_it() -> None:
     server = peer_of(AsyncSGD(), SERVER)
     tell(server, received(0, "push", 0), changed(1))

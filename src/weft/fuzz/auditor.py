@@ -84,7 +84,7 @@ OF_STRATEGIES: dict[str, Callable[[Any], list[Check]]] = {
     "dc_asgd": _of_servers,
     "quorum": lambda recipe: [
         once.servers_apply_once,
-        once.servers_apply_means,
+        partial(once.servers_apply_means, may_be_less=True),
         once.servers_count_alike,
         equality.copies_are_versions,
     ],

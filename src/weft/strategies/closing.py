@@ -91,6 +91,10 @@ class ClosingServer(AgreeingServer):
         total = sum(self.samples[worker] for worker in members)
         return [rescale(Buffer(SUM, bucket), 1.0 / total) for bucket in self._mine] if total else []
 
+    def scale(self, members: list[NodeId]) -> float:
+        """By how much of the learning rate their mean is applied."""
+        return 1.0
+
     def carry(self, workers: list[NodeId]) -> Actions:
         """Keep late gradients for the next close, or drop them."""
         return []
@@ -160,7 +164,8 @@ class ClosingServer(AgreeingServer):
         mean = self.mean(members)
         if mean:
             actions += mean
-            actions += [Apply(Buffer(SUM, bucket), self.world.params[bucket]) for bucket in self._mine]
+            scale = self.scale(members)
+            actions += [Apply(Buffer(SUM, b), self.world.params[b], scale=scale) for b in self._mine]
         self.clock += 1
         self.versions = dict.fromkeys(self._mine, self.clock)
         self.begun.clear()

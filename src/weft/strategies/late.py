@@ -75,9 +75,8 @@ class LateRule:
     def rejects(self, age: int) -> bool:
         return self.max_age is not None and age > self.max_age
 
-    def update(self, worker: NodeId, gradient: Buffer, age: int, scale: float) -> Actions:
+    def update(self, worker: NodeId, gradient: Buffer, params: Buffer, age: int, scale: float) -> Actions:
         """Apply a push of this age, unless it is rejected."""
-        params = Buffer(PARAMS, gradient.bucket)
         if self.way == APPLY:
             return [Apply(gradient, params, scale=scale)]
         noted: Actions = [Note("age", age)]
@@ -86,7 +85,7 @@ class LateRule:
         if self.way == DAMP:
             return [*noted, Apply(gradient, params, scale=scale / max(age, 1))]
         if self.way == COMPENSATE and age:
-            noted += compensated(worker, gradient, self.compensation)
+            noted += compensated(worker, gradient, params, self.compensation)
             gradient = Buffer(CORRECTED, gradient.bucket)
         return [*noted, Apply(gradient, params, scale=scale)]
 
@@ -101,12 +100,12 @@ def remember(worker: NodeId, bucket: int) -> Action:
     return copy(then(worker, bucket), Buffer(PARAMS, bucket))
 
 
-def compensated(worker: NodeId, gradient: Buffer, compensation: float) -> Actions:
+def compensated(worker: NodeId, gradient: Buffer, params: Buffer, compensation: float) -> Actions:
     """corrected = g + λ g⊙g⊙(now - then): to the first order, what the gradient would be now."""
     bucket = gradient.bucket
     gap, square, corrected = (Buffer(slot, bucket) for slot in (GAP, SQUARE, CORRECTED))
     return [
-        copy(gap, Buffer(PARAMS, bucket)),
+        copy(gap, params),
         add(gap, then(worker, bucket), -1.0),
         Combine(square, 0.0, gradient, compensation, times=gradient),
         copy(corrected, gradient),

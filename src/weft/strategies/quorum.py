@@ -8,7 +8,7 @@ from statistics import median
 
 from weft.core.actions import Combine, Note, SetTimer, copy
 from weft.core.errors import ConfigError
-from weft.core.events import Received, TimerFired
+from weft.core.events import Received, Started, TimerFired
 from weft.core.names import Buffer, Carries, NodeId, Result, Role, Roles, Slot
 from weft.core.peer import Actions, Peer
 from weft.core.strategy import Strategy
@@ -33,8 +33,9 @@ class Quorum(Strategy):
     members; all servers apply exactly those. A gradient that comes late is dropped whole (late='drop') or joins the
     mean of the open step without counting for its quorum (late='carry'); its worker computes the open step next.
 
-    Both numbers are of the workers that are there. One that is lost or has finished is not; nor is one that let
-    others wait for it `patience` times as long as a step usually takes, until it pushes again.
+    Both numbers are of the workers that are there: one that is lost or has finished is not waited for. When others
+    have waited `patience` times as long as a step usually takes, the step closes without its quorum, with as much
+    less of the learning rate; who was missing is not waited for until it pushes again.
 
     Assumes: channels are FIFO per (source, target).
     """
@@ -129,6 +130,10 @@ class QuorumServer(ClosingServer):
         self.samples_carried = 0.0
         """The samples of the gradients that are carried."""
 
+    def on_started(self, event: Started) -> Actions:
+        self.opened_s = self.now
+        return super().on_started(event)
+
     def num_needed(self) -> int:
         return self._recipe.num_needed(len(self.workers) - len(self.absent.intersection(self.workers)))
 
@@ -166,6 +171,9 @@ class QuorumServer(ClosingServer):
             actions += [Combine(mean, 1.0 if i else 0.0, gradient, share) for i, (gradient, share) in enumerate(terms)]
         return actions
 
+    def scale(self, members: list[NodeId]) -> float:
+        return min(1.0, len(members) / self._recipe.num_needed(len(self.workers)))
+
     def tell_whole(self) -> Actions:
         """When the first gradient of a step is whole, patience with the others begins."""
         actions = super().tell_whole()
@@ -184,6 +192,7 @@ class QuorumServer(ClosingServer):
             return []
         self.timed = None
         whole = self.whole_everywhere()
-        if whole:
-            self.absent = set(self.workers) - whole
+        if not whole:
+            return []  # patience begins again with the next news
+        self.absent = set(self.workers) - whole
         return self.tell_whole()

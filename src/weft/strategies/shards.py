@@ -174,15 +174,13 @@ class ShardServer(Peer):
         return [Send(worker, ASK, 0, self._mine[0]) for worker in self.workers]
 
     def on_received(self, event: Received) -> Actions:
-        key = (event.source, event.bucket)
         if event.kind == PUSH:
             if event.body is None or event.bucket not in self.versions:
                 raise self.unexpected(event)
-            if self.is_ready:
-                return self.on_push(event)
-            return self.put_aside(event)
+            return self.on_push(event) if self.is_ready else self.put_aside(event)
         if event.kind != COPY:
             return self.on_other(event)
+        key = (event.source, event.bucket)
         if event.body is None or key not in self.unheard:
             raise self.unexpected(event)
         self.unheard.remove(key)

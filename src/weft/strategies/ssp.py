@@ -177,7 +177,8 @@ class StaleSyncServer(ShardServer):
             shard.parked = [pull for pull in shard.parked if pull[1] > newest]
         else:
             ready = [worker]
-        return actions + self._answers(ready, bucket)
+        actions += self._answers(ready, bucket)
+        return actions
 
     def _take(self, shard: Shard, event: Received) -> Actions:
         """Apply a push by its share and its age."""
@@ -186,7 +187,7 @@ class StaleSyncServer(ShardServer):
         age, share = self.versions[bucket] - shard.seen[worker], shard.share(event.weight)
         if share and not self._late.rejects(age):
             self.versions[bucket] += 1
-        return self._late.update(worker, event.body, age, share)
+        return self._late.update(worker, event.body, self.world.params[bucket], age, share)
 
     def _answers(self, workers: Iterable[NodeId], bucket: int) -> Actions:
         actions: Actions = []

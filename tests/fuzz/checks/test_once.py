@@ -95,6 +95,15 @@ def test_a_moved_server_is_judged_from_when_it_has_its_parameters(evidence: Evid
     assert list(once.servers_apply_once(evidence)) == []
 
 
+def test_a_part_of_a_mean_is_found_where_it_may_not_be(evidence: Evidence) -> None:
+    evidence.world = replace(evidence.world, roles=evidence.world.roles._replace(num_servers=1))
+    versions(evidence, held(evidence), held(evidence, w0s0=0.2, w1s0=0.4))
+    assert len(list(once.servers_apply_means(evidence))) == 1
+    assert list(once.servers_apply_means(evidence, may_be_less=True)) == []
+    versions(evidence, held(evidence, w0s0=0.2, w1s0=0.4, w0s1=0.4, w1s1=0.8))
+    assert len(list(once.servers_apply_means(evidence, may_be_less=True))) == 1
+
+
 def test_what_is_applied_together_is_a_mean_by_samples(evidence: Evidence) -> None:
     seen(evidence, held(evidence), held(evidence, w0s0=0.25, w1s0=0.5, w2s0=0.25))
     assert list(once.workers_apply_means(evidence)) == []

@@ -86,11 +86,14 @@ def servers_count_alike(evidence: Evidence) -> Iterator[Violation]:
             return
 
 
-def servers_apply_means(evidence: Evidence) -> Iterator[Violation]:
-    """Whatever a server applies at once are weights that add up to 1, in proportion to the samples."""
+def servers_apply_means(evidence: Evidence, may_be_less: bool = False) -> Iterator[Violation]:
+    """Whatever a server applies at once are weights that add up to 1, in proportion to the samples.
+
+    `may_be_less`: or to less than 1, all of them by the same factor.
+    """
     for server, bucket, versions in evidence.histories():
         held = [version.params for version in versions if version.params[GROUND]]
-        yield from _are_means(evidence, f"{evidence.world.name(server)}, bucket {bucket}", held)
+        yield from _are_means(evidence, f"{evidence.world.name(server)}, bucket {bucket}", held, may_be_less)
 
 
 def workers_apply_means(evidence: Evidence) -> Iterator[Violation]:
@@ -101,14 +104,17 @@ def workers_apply_means(evidence: Evidence) -> Iterator[Violation]:
             yield from _are_means(evidence, f"worker {worker}, bucket {bucket}", seen)
 
 
-def _are_means(evidence: Evidence, where: str, history: Sequence[Array]) -> Iterator[Violation]:
+def _are_means(
+    evidence: Evidence, where: str, history: Sequence[Array], may_be_less: bool = False
+) -> Iterator[Violation]:
     samples = np.repeat(evidence.scenario.samples, evidence.scenario.num_steps)
     for before, after in pairwise(history):
         weights = (after - before)[1:]
         present = np.abs(weights) > TOLERANCE
         if not present.any():
             continue
-        expected = np.where(present, samples, 0.0) / samples[present].sum()
+        total = min(1.0, float(weights.sum())) if may_be_less else 1.0
+        expected = total * np.where(present, samples, 0.0) / samples[present].sum()
         if np.abs(weights - expected).max() > TOLERANCE:
             place = int(np.abs(weights - expected).argmax()) + 1
             step, worker = _named(evidence, place)
