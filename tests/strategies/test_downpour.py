@@ -3,9 +3,9 @@
 import pytest
 from peers import G0, G1, IN0, IN1, ONE, P0, P1, TWO, bodiless, is_plain, peer_of, received, refusal, tell
 
-from weft.core.actions import Apply, Combine, Compute, Note, Send
+from weft.core.actions import Apply, Combine, Compute, Note, Send, SetTimer
 from weft.core.errors import ConfigError
-from weft.core.events import MembersChanged, Returned, Started, StepFinished
+from weft.core.events import MembersChanged, Returned, Started, StepFinished, TimerFired
 from weft.core.names import Buffer, Carries, Result, Role, Roles, Slot
 from weft.core.rules import AdaGrad
 from weft.core.world import World
@@ -94,7 +94,8 @@ def test_a_worker_fetches_again_what_did_not_come_before_members_changed() -> No
     peer = peer_of(Downpour(), buckets=TWO)
     assert tell(peer, changed(0, 1, SERVER)) == []
     tell(peer, StepFinished(0, 1.0, None), received(SERVER, "params", 1, bucket=1))
-    assert tell(peer, changed(0, 1, SERVER)) == [Send(SERVER, "fetch", 1, 0)]
+    assert tell(peer, changed(0, 1, SERVER)) == [SetTimer("fetch", 0.0)]
+    assert tell(peer, TimerFired("fetch")) == [Send(SERVER, "fetch", 1, 0)]
 
 
 def test_a_push_that_did_not_arrive_before_members_changed_is_sent_again() -> None:

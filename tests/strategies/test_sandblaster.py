@@ -180,6 +180,7 @@ def test_its_snapshot_is_plain() -> None:
         "asked": None,
         "portion": 3,
         "own": None,
+        "coming": 1,
         "missing": [1],
     }
     assert is_plain(peer)
@@ -213,3 +214,13 @@ def test_options_that_make_no_sense_are_refused(options: dict[str, Any], message
     with pytest.raises(ConfigError) as refused:
         Sandblaster(**options)
     assert str(refused.value) == message
+
+
+def test_a_bucket_that_comes_twice_is_not_mixed_with_those_of_the_next_version() -> None:
+    peer = worker(TWO)
+    tell(peer, parameters(1, 0), parameters(1, 1), parameters(1, 1))
+    assert (peer.version, peer.missing) == (1, {0})
+    tell(peer, parameters(2, 0))
+    assert (peer.version, peer.missing) == (1, {1})
+    tell(peer, parameters(2, 1))
+    assert (peer.version, peer.missing) == (2, set())

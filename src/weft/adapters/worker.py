@@ -5,11 +5,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import inf
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from weft.adapters.tuning import Tuning
 from weft.core.errors import CheckpointError, ConfigError, did_you_mean
 from weft.core.seat import MINE, MODELS, RESULT, Number, Seat
+
+if TYPE_CHECKING:  # numpy is for those who tune
+    from weft.adapters.tuning import Tuning
 
 Batch = TypeVar("Batch")
 Portion = TypeVar("Portion")
@@ -90,7 +92,7 @@ class Worker:
             )
         self._tuning = self._tune(ranges)
 
-    def _tune(self, ranges: Mapping[str, tuple[float, float]]) -> Tuning:
+    def _tune(self, ranges: Mapping[str, tuple[float, float]]) -> "Tuning":
         """Tell the replica what is tuned."""
         raise NotImplementedError
 

@@ -115,6 +115,8 @@ class FaultySimulation(DeliverySimulation):
         """That a channel broke is noticed: all that is under way on it is returned, and it works again."""
         self._broken.discard((source, target))
         node = self.nodes[source]
+        if not self._is_able(node, self._mend, source, target):
+            return
         self._return(node, self._close(node, lambda letter: letter.target == target and letter.view == node.view))
 
     def _heal(self, workers: Sequence[NodeId]) -> None:

@@ -15,6 +15,7 @@ OPEN = "is under way"
 RECEIVED = "was received"
 CLOSED = "will never arrive"
 RETURNED = "was returned"
+FATES = (OPEN, RECEIVED, CLOSED, RETURNED)
 """What becomes of a letter: it is received, or its end is decided and then told to its sender."""
 
 

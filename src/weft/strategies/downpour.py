@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 
-from weft.core.actions import INNER, Apply, Compute, Note, Send, add, copy, rescale
+from weft.core.actions import INNER, Apply, Compute, Note, Send, SetTimer, add, copy, rescale
 from weft.core.errors import ConfigError
-from weft.core.events import Data, MembersChanged, Received, Returned, Started, StepFinished
+from weft.core.events import Data, MembersChanged, Received, Returned, Started, StepFinished, TimerFired
 from weft.core.names import Buffer, Carries, NodeId, Result, Role, Roles, Slot
 from weft.core.peer import Actions, Peer
 from weft.core.rules import Rule
@@ -141,6 +141,10 @@ class DownpourWorker(Peer):
         return actions if self.missing else [*actions, Compute(self.step)]
 
     def on_members_changed(self, event: MembersChanged) -> Actions:
+        """Fetch again, after the pushes that come back have been sent again: a fetch sees the push before it."""
+        return [SetTimer(FETCH, self.now)] if self.missing else []
+
+    def on_timer_fired(self, event: TimerFired) -> Actions:
         return self._fetch()
 
     def on_returned(self, event: Returned) -> Actions:

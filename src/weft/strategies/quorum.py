@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil
 from random import Random
-from statistics import median
 
 from weft.core.actions import Combine, Note, SetTimer, copy
 from weft.core.errors import ConfigError
@@ -179,8 +178,12 @@ class QuorumServer(ClosingServer):
         actions = super().tell_whole()
         if self.is_first and self.whole and self.timed != self.clock and self.lengths_s:
             self.timed = self.clock
-            actions.append(SetTimer(PATIENCE, self.now + self._recipe.patience * median(self.lengths_s)))
+            actions.append(SetTimer(PATIENCE, self.now + self._recipe.patience * self._usual_s()))
         return actions
+
+    def _usual_s(self) -> float:
+        """The median length of the last steps."""
+        return sorted(self.lengths_s)[len(self.lengths_s) // 2]
 
     def close(self) -> Actions:
         self.lengths_s = [*self.lengths_s[1 - LENGTHS_MAX :], self.now - self.opened_s]

@@ -103,6 +103,8 @@ class SandblasterWorker(Peer):
         """The one that is computed."""
         self.own: float | None = None
         """The samples of a batch of its own, which waits for its pass to end."""
+        self.coming = 0
+        """The clock of the parameters that are coming in."""
         self.missing: set[int] = set()
         """Buckets of the next parameters that have not come."""
 
@@ -171,6 +173,8 @@ class SandblasterWorker(Peer):
 
     def _take(self, clock: int, bucket: int, body: Buffer) -> Actions:
         """Parameters count when they are whole: this replica is always one that the coordinator had."""
+        if clock != self.coming:
+            self.coming, self.missing = clock, set()
         self.missing = (self.missing or set(self.world.trainable)) - {bucket}
         if self.missing:
             return [copy(Buffer(COMING, bucket), body)]

@@ -109,7 +109,9 @@ class Shard:
         self.samples: dict[int, float] = {}
         """The samples pushed for each step that is not full yet."""
         self.full: float | None = None
-        """The samples of the last step that every worker has pushed."""
+        """The samples of the last step that every worker has pushed, and that had some."""
+        self.known_from = 0
+        """The first step all of whose pushes come here: a server that was moved missed some of those before."""
 
     def push(self, worker: NodeId, step: int, samples: float) -> bool:
         """Count a push; True when it was the last of its step."""
@@ -127,7 +129,9 @@ class Shard:
         self.slowest = slowest
         self.num_slowest = sum(steps == slowest for steps in self.pushed.values())
         for step in sorted(step for step in self.samples if step < slowest):
-            self.full = self.samples.pop(step)
+            samples = self.samples.pop(step)
+            if samples and step >= self.known_from:
+                self.full = samples
 
     def keep(self, workers: Iterable[NodeId]) -> None:
         """Go on with these workers only; what they wait for they push again."""
@@ -217,6 +221,8 @@ class StaleSyncServer(ShardServer):
         return [copy(then(worker, bucket), Buffer(INBOX, bucket))] if self._late.remembers else []
 
     def recover(self) -> Actions:
+        for shard in self.shards.values():
+            shard.known_from = max(shard.pushed.values(), default=0)
         return self.regroup() + lost_updates(self.num_unanswered)
 
     def waiting_for(self) -> str:

@@ -101,7 +101,7 @@ def test_gradients_may_add_up_over_several_backwards(tmp_path: Path) -> None:
     assert sum(twice.facts.compute_s) == pytest.approx(sum(at_once.facts.compute_s), rel=0.1), "no sample counts twice"
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", sorted(set(STRATEGIES) - {"hogwild"}))  # which is for one host
 def test_a_model_with_batchnorm_trains_under_every_strategy(tmp_path: Path, strategy: str) -> None:
     tune = "worker.tune(lr=(0.01, 1.0))\n"
     outcome = simulated(write(tmp_path, BATCHNORM, TORCH_JOIN, tune, TORCH_TRAIN), 3, strategy)

@@ -12,7 +12,7 @@ import numpy as np
 from weft.core.names import CENTRE, PARAMS, Buffer
 from weft.fuzz.evidence import Evidence, Violation
 from weft.fuzz.ledger import GROUND, Array
-from weft.sim.letter import CLOSED, OPEN
+from weft.sim.letter import CLOSED, FATES, OPEN, RECEIVED
 from weft.store.numpy import NumpyStore
 
 ROUNDING = 1e-7
@@ -107,7 +107,11 @@ def _applied(evidence: Evidence) -> Array:
 
 
 def accrued_is_sent_once(evidence: Evidence, slot: str, kind: str) -> Iterator[Violation]:
-    """6. All gradients that a worker sent, and what it still keeps, are each of its steps once."""
+    """6. All gradients that a worker sent, and what it still keeps, are each of its steps once.
+
+    What was sent was also received, unless a server was moved meanwhile.
+    """
+    fates = (RECEIVED,) if all(not version.incarnation for version in evidence.simulation.versions) else FATES
     for node in evidence.simulation.nodes:
         if node.program is None or node.id in evidence.lost:
             continue
@@ -115,7 +119,8 @@ def accrued_is_sent_once(evidence: Evidence, slot: str, kind: str) -> Iterator[V
         for bucket in evidence.world.trainable:
             total = node.store.lend(Buffer(slot, bucket)).copy()
             letters = [letter for letter in evidence.simulation.letters if letter.sender is node]
-            sent = {le.event.clock: le.payload for le in letters if le.event.bucket == bucket and le.event.kind == kind}
+            letters = [le for le in letters if le.event.bucket == bucket and le.event.kind == kind]
+            sent = {letter.event.clock: letter.payload for letter in letters if letter.fate in fates}
             for body in sent.values():
                 total += body
             done = [step for step in evidence.steps if step.worker == node.id and step.samples]

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from weft.core.events import MembersChanged, Received, Started
+from weft.core.events import GradientReady, MembersChanged, Received, Started
 from weft.core.names import NodeId
 from weft.fuzz.evidence import Evidence, Violation
 
@@ -31,15 +31,22 @@ def hears_members_only(evidence: Evidence) -> Iterator[Violation]:
 
 
 def takes_nothing_from_the_fenced(evidence: Evidence) -> Iterator[Violation]:
-    """What a worker computed after all members had heard that it was out is in no member's replica."""
+    """What a worker computed after all members had heard that it was out is in no member's replica.
+
+    A gradient is computed when its first bucket is ready: it may be reduced before its step is told.
+    """
     heard_ns = {event.view: now for now, _, event, _ in evidence.recording.entries if isinstance(event, MembersChanged)}
     known_ns = {
         worker: heard_ns.get(after.number, after.since_ns)
         for before, after in pairwise(evidence.simulation.arbiter.views)
         for worker in set(before.members) - set(after.members)
     }
-    late = [step for step in evidence.steps if known_ns.get(step.worker, step.at_ns) < step.at_ns]
-    places = [evidence.scenario.book.place(step.worker, step.step) for step in late]
+    ready_ns: dict[tuple[NodeId, int], int] = {}
+    for now_ns, node, event, _ in evidence.recording.entries:
+        if isinstance(event, GradientReady):
+            ready_ns.setdefault((node, event.step), now_ns)
+    late = [key for key, at_ns in ready_ns.items() if known_ns.get(key[0], at_ns) < at_ns]
+    places = [evidence.scenario.book.place(*key) for key in late]
     for node in evidence.simulation.arbiter.view.members:
         for bucket in evidence.world.trainable:
             if np.any(evidence.final(node)[bucket][places]):
