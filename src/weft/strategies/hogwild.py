@@ -20,7 +20,7 @@ class Hogwild(Strategy):
     There is one replica in the memory that all workers share. Each reads it whenever it likes, and adds its own
     update without a lock: two that write the same number at the same time may lose one of the writes. Where
     gradients are sparse that is rare; one worker is plain SGD. Each worker keeps its optimizer's state for itself.
-    It is for the workers of one host, and sends nothing.
+    It is for the workers of one host, and sends nothing; one that is out can write until its process ends.
     """
 
     @property

@@ -33,8 +33,11 @@ def hears_members_only(evidence: Evidence) -> Iterator[Violation]:
 def takes_nothing_from_the_fenced(evidence: Evidence) -> Iterator[Violation]:
     """What a worker computed after all members had heard that it was out is in no member's replica.
 
-    A gradient is computed when its first bucket is ready: it may be reduced before its step is told.
+    A gradient is computed when its first bucket is ready: it may be reduced before its step is told. Where all write
+    one memory nobody can be kept out of it but by ending its process.
     """
+    if evidence.recipe.shares_replica:
+        return
     heard_ns = {event.view: now for now, _, event, _ in evidence.recording.entries if isinstance(event, MembersChanged)}
     known_ns = {
         worker: heard_ns.get(after.number, after.since_ns)

@@ -1,0 +1,21 @@
+"""Seeds that once broke an invariant, or were blamed for it, each with what went wrong."""
+
+import pytest
+
+from weft.fuzz.campaign import judge
+
+SEEDS = {
+    "a worker was fenced between its gradient, which had been reduced, and its step": ("allreduce", 858),
+    "the same, in a run without a collective": ("allreduce", 983),
+    "a worker that was out wrote to the memory that all share": ("hogwild", 941),
+    "a worker that had ended was the only one with the result of a reduction": ("allreduce", 59),
+    "the last to end averaged with those who had left": ("local_sgd", 48),
+    "a push that was returned with the change of members was waited for": ("ssp", 0),
+    "parameters of a round were awaited from one who had finished": ("gossip", 2),
+    "a fetch was answered by a server that had moved": ("downpour", 4),
+}
+
+
+@pytest.mark.parametrize(("strategy", "seed"), SEEDS.values(), ids=SEEDS)
+def test_what_went_wrong_once_does_not_again(strategy: str, seed: int) -> None:
+    assert judge(seed, (strategy,)).violations == ()
