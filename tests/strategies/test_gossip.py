@@ -194,6 +194,18 @@ def test_the_next_round_waits_for_its_graph_while_its_gradient_is_computed() -> 
     assert peer.waiting_for() == "the parameters of step 1 from worker 2, 3"
 
 
+def test_a_round_over_the_old_graph_begins_without_the_departed() -> None:
+    peer = peer_of(RING, num_workers=4)
+    tell(peer, Started(0), received(1, "mix", 0), received(3, "mix", 0), members(0, 1, 2), StepFinished(0, 1.0, None))
+    tell(peer, bodiless(1, "clock", 2))
+    assert tell(peer, bodiless(2, "clock", 1)) == [
+        Send(1, "until", 2, 0),
+        Send(2, "until", 2, 0),
+        Combine(mix(1), 0.0, P0, pytest.approx(2 * THIRD)),
+        Send(1, "mix", 1, 0, P0, 1.0),
+    ]
+
+
 def test_step_first_offers_over_the_new_graph_as_soon_as_it_holds() -> None:
     peer = peer_of(STEP_FIRST, me=1, num_workers=4)
     tell(peer, Started(0), members(0, 1, 3), bodiless(0, "until", 0))

@@ -126,15 +126,16 @@ def rounds_are_balanced(evidence: Evidence) -> Iterator[Violation]:
 
 
 def _cut(evidence: Evidence) -> set[int]:
-    """The rounds of each worker that left: those that it did not end and others may have begun with it, and those
-    for which its parameters did not arrive."""
-    letters, ended = _letters(evidence), _ended(evidence)
+    """The rounds that each worker did not end and others may have begun with it, and those for which the parameters of
+    one that left did not arrive."""
+    letters, ended, views = _letters(evidence), _ended(evidence), evidence.simulation.arbiter.views
+    left_in = {w: after.number for before, after in pairwise(views) for w in set(before.members) - set(after.members)}
     cut: set[int] = set()
-    for before, after in pairwise(evidence.simulation.arbiter.views):
-        begun = max([letter.event.clock for letter in letters if letter.view < after.number], default=-1)
-        for worker in set(before.members) - set(after.members):
-            last = max(clock for node, clock in ended if node == worker)
-            cut.update(range(last + 1, begun + 1))
+    for worker in evidence.world.workers:
+        after = left_in.get(worker, views[-1].number + 1)
+        begun = max([letter.event.clock for letter in letters if letter.view < after], default=-1)
+        cut.update(range(max(clock for node, clock in ended if node == worker) + 1, begun + 1))
+        if worker in left_in:
             cut.update(le.event.clock for le in letters if le.sender.id == worker and le.fate is not RECEIVED)
     return cut
 
