@@ -12,6 +12,8 @@ SEEDS = {
     "the last to end averaged with those who had left": ("local_sgd", 48),
     "a push that was returned with the change of members was waited for": ("ssp", 0),
     "parameters of a round were awaited from one who had finished": ("gossip", 2),
+    "a worker whose script had ended was fenced before its last round was heard of": ("gossip", 3200),
+    "a moved server was sent an older copy before the newest": ("quorum", 5507),
     "a fetch was answered by a server that had moved": ("downpour", 4),
 }
 

@@ -6,6 +6,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
+from weft.core.actions import Apply
 from weft.core.events import Started, StepFinished
 from weft.core.names import Buffer, NodeId
 from weft.core.strategy import Strategy
@@ -81,8 +82,11 @@ class Evidence:
 
     @cached_property
     def lost(self) -> set[NodeId]:
-        """Workers that were out before their script had ended, or died unnoticed."""
-        return {node.id for node in self.simulation.nodes if node.user not in (ENDED, NO_USER)}
+        """Workers that did not end in order: out for another reason than that they had finished, or dead unnoticed."""
+        unended = {node.id for node in self.simulation.nodes if node.user not in (ENDED, NO_USER)}
+        pairs = pairwise(self.simulation.arbiter.views)
+        forced = [set(a.members) - set(b.members) for a, b in pairs if not b.reason.startswith("finished")]
+        return unended.union(*forced)
 
     @cached_property
     def moved(self) -> set[NodeId]:
@@ -100,12 +104,27 @@ class Evidence:
         return views[-1].members
 
     def histories(self) -> Iterator[tuple[NodeId, int, list[Version]]]:
-        """What each incarnation of each server held of a bucket, in the order of time."""
+        """What each incarnation of each server held of a bucket, in the order of time; of one that was moved, from
+        the parameters on to which it first applied something: those before are copies that it was sent."""
         found: dict[tuple[NodeId, int, int], list[Version]] = {}
         for version in self.simulation.versions:
             found.setdefault((version.server, version.incarnation, version.bucket), []).append(version)
-        for (server, _, bucket), versions in found.items():
-            yield server, bucket, versions
+        for (server, incarnation, bucket), versions in found.items():
+            since_ns = self._first_applied_ns.get((server, incarnation), 0) if incarnation else 0
+            before = [version for version in versions if version.at_ns < since_ns]
+            yield server, bucket, [*before[-1:], *versions[len(before) :]]
+
+    @cached_property
+    def _first_applied_ns(self) -> dict[tuple[NodeId, int], int]:
+        """When each incarnation of a node first applied something."""
+        incarnations: dict[NodeId, int] = {}
+        first: dict[tuple[NodeId, int], int] = {}
+        for now_ns, node, event, actions in self.recording.entries:
+            if isinstance(event, Started):
+                incarnations[node] = event.view
+            if any(isinstance(action, Apply) for action in actions):
+                first.setdefault((node, incarnations[node]), now_ns)
+        return first
 
 
 class Violation(NamedTuple):
