@@ -10,7 +10,7 @@ from pathlib import Path
 from weft.config.registry import STRATEGIES
 from weft.engines.local import nursery_of, run_local
 from weft.engines.local_job import LocalJob
-from weft.runtime.wires import TRANSPORTS
+from weft.runtime.wires import SHM, TRANSPORTS
 
 NAMES = {
     **{name: name for name in STRATEGIES},
@@ -33,6 +33,7 @@ def main() -> int:
         LocalJob(SCRIPT, ARGUMENTS.get(name, ()), 4, text, transport=transport)
         for transport in TRANSPORTS
         for name, text in NAMES.items()
+        if transport == SHM or name != "hogwild"  # which needs memory that is shared
     ]
     with nursery_of(jobs[0]) as nursery:
         for job in jobs:
