@@ -27,6 +27,8 @@ FOLLOW_UPS = {"torch": ("torch._dynamo", "weft.adapters.torch.face"), "numpy": (
 
 FDS_PER_MESSAGE = 200
 """The system takes 253 at most."""
+ADOPTED_S_MAX = 30.0
+"""How long a worker waits until its launcher is its parent: on a machine that is starved, the one between ends late."""
 OWN_FDS = 3
 """Of each worker: its channel to the launcher, standard output and error."""
 
@@ -116,7 +118,7 @@ def _settle(mine: list[int], others: list[int], launcher: int) -> None:
     os.dup2(mine[2], 2)
     for descriptor in (mine[1], mine[2], *others):
         os.close(descriptor)
-    deadline = time.monotonic() + 1.0
+    deadline = time.monotonic() + ADOPTED_S_MAX
     while os.getppid() != launcher and time.monotonic() < deadline:
         time.sleep(0.001)  # the parent between is about to end
     die_with_parent(launcher)
