@@ -16,6 +16,7 @@ TOLD = Explanation(
     num_workers=4,
     servers=(),
     num_partners=None,
+    shares_replica=False,
     keeps_step=True,
     result=Result.REPLICA,
     bucket_bytes=(3000, 2000),
@@ -65,6 +66,11 @@ def test_servers_and_partners_are_named_and_no_prices_where_nothing_is_reduced()
         "  all-reduce  none: this strategy never sums over all workers",
         "  result      worker 0's model: all workers' are equal",
     ]
+
+
+def test_workers_that_share_a_model_do_not_talk() -> None:
+    lines = explanation_lines(replace(TOLD, shares_replica=True))
+    assert lines[3] == "  servers     none: workers write one model that they share"
 
 
 def test_one_worker_has_nobody_to_talk_to() -> None:

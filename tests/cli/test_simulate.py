@@ -41,7 +41,8 @@ def rows(*arguments: object) -> list[dict[str, object]]:
     path = Path("figures.json")
     ended = weft_command("simulate", *arguments, "--json", path)
     assert ended.code == 0
-    assert all(" of " in line for line in ended.err.splitlines()), "nothing but which strategy is running"
+    told = [line for line in ended.err.splitlines() if " is left out: " not in line]
+    assert all(" of " in line for line in told), "nothing but which strategy is running, and which cannot"
     return json.loads(path.read_text())
 
 
@@ -93,6 +94,17 @@ def test_of_all_those_are_left_out_that_the_script_is_not_for(script: Path) -> N
     assert f"population is left out: {REFUSAL}" in ended.err
     told = [row["strategy"] for row in json.loads(Path("figures.json").read_text())]
     assert told == [name for name in BETWEEN_HOSTS if name != "population"]
+
+
+def test_of_all_those_are_left_out_that_the_cluster_is_not_for_with_a_line_for_each(script: Path) -> None:
+    ended = weft_command("simulate", script, "-n", 2, "--cluster", "edge", "--strategy", "all", "--dry", "--steps", 2)
+    assert ended.err.splitlines()[0] == (
+        "hogwild is left out: 'hogwild' writes one replica that all workers share, but 2 workers would be spread over "
+        "2 hosts, or talk by sockets."
+    )
+    asked = weft_command("simulate", script, "-n", 2, "--cluster", "edge", "--strategy", "hogwild")
+    assert asked.code == 2
+    assert "Use 'async_gossip' or 'downpour' there" in asked.err
 
 
 @pytest.mark.parametrize("strategies", [["population"], ["allreduce", "population"], ["all", "population"]])

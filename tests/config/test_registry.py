@@ -13,6 +13,7 @@ from weft.config.registry import (
     expanded,
     in_words,
     is_only_of_all,
+    left_out,
     lowered,
     parameters,
     spelled,
@@ -138,6 +139,8 @@ def test_all_stands_for_what_fits_the_workers_and_their_hosts() -> None:
     assert expanded(("ps", "ssp(staleness=2)"), 4) == ("ps", "ssp(staleness=2)")
     assert expanded(("all",), 4) == tuple(STRATEGIES)
     assert set(STRATEGIES) - set(expanded(("all",), 4, num_hosts=4)) == {"hogwild"}
+    assert left_out(("ps",), 4, num_hosts=4) == left_out(None, 4) == left_out(("all",), 4) == {}
+    assert left_out(("ps", "all"), 4, num_hosts=4)["hogwild"].startswith("'hogwild' writes one replica")
     assert set(STRATEGIES) - set(expanded(("all",), 1)) == {"population"}
 
 

@@ -22,6 +22,11 @@ def test_a_strategy_tells_its_method_its_pace_and_its_result() -> None:
     assert (allreduce.reduces, gossip.reduces) == (True, False)
 
 
+def test_one_model_for_all_is_told() -> None:
+    assert told("hogwild").shares_replica
+    assert not told("allreduce").shares_replica
+
+
 def test_servers_sit_with_workers_in_turn() -> None:
     assert told("ssp(servers=6)").servers == (0, 1, 2, 3, 0, 1)
     assert told("allreduce").servers == ()

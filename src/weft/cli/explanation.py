@@ -44,6 +44,8 @@ def _pace(told: Explanation) -> str:
 
 
 def _servers(told: Explanation) -> str:
+    if told.shares_replica:
+        return "none: workers write one model that they share"
     if not told.servers:
         return "none: workers talk to each other" if told.num_workers > 1 else "none"
     seats = ", ".join(f"server {server} with worker {worker}" for server, worker in enumerate(told.servers))

@@ -27,9 +27,9 @@ from weft.cli.run_options import (
     slow_workers,
 )
 from weft.cli.runs import show_runs
-from weft.cli.screen import errors
+from weft.cli.screen import errors, show_left_out
 from weft.config.options import set_options, with_parameters
-from weft.config.registry import expanded, is_only_of_all
+from weft.config.registry import expanded, is_only_of_all, left_out
 from weft.config.settings import Settings
 from weft.core.errors import ConfigError, WeftError
 from weft.engines.birth import Nursery
@@ -80,6 +80,7 @@ def run(
     )
     asked = settings.strategy if settings.strategy or not parameters else (DEFAULT_STRATEGY,)
     texts = expanded(asked, job.num_workers, job.num_memories)
+    show_left_out(left_out(asked, job.num_workers, job.num_memories))
     jobs = [job.with_strategy(text and with_parameters(text, parameters)) for text in texts]
     dispensable = [is_only_of_all(text, asked) for text in texts]
     outcomes = _run_all(jobs if baseline is None else [*jobs, job.under(baseline)], [*dispensable, False], explain)

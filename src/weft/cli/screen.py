@@ -2,6 +2,7 @@
 
 import os
 import traceback
+from collections.abc import Mapping
 from pathlib import Path
 
 from rich.console import Console
@@ -36,6 +37,12 @@ def show_error(error: WeftError) -> None:
 def _is_theirs(filename: str) -> bool:
     """Frames of the user's code and libraries, not of Weft or the machinery that imports scripts."""
     return not filename.startswith((PACKAGE, "<frozen"))
+
+
+def show_left_out(refused: Mapping[str, str]) -> None:
+    """Name those of 'all' that cannot run here, a line for each."""
+    for name, why in refused.items():
+        errors.print(f"{name} is left out: {why.splitlines()[0]}", markup=False)
 
 
 def human_bytes(value: float) -> str:

@@ -12,9 +12,9 @@ from weft.cli.explanation import explanation_lines
 from weft.cli.files import check_writable
 from weft.cli.outcomes import show_outcomes
 from weft.cli.plot import check_plot, plot_curves
-from weft.cli.screen import errors, human_seconds, screen
+from weft.cli.screen import errors, human_seconds, screen, show_left_out
 from weft.config.cluster import load_cluster
-from weft.config.registry import COLLECTIVES, expanded, is_only_of_all
+from weft.config.registry import COLLECTIVES, expanded, is_only_of_all, left_out
 from weft.config.settings import Settings
 from weft.core.errors import ConfigError
 from weft.engines.environment import settings_of
@@ -75,6 +75,7 @@ def simulate(
         )
         for text in expanded(settings.strategy, num_workers, place.num_hosts(num_workers))
     ]
+    show_left_out(left_out(settings.strategy, num_workers, place.num_hosts(num_workers)))
     outcomes = _run_all(jobs, settings.strategy, dry, explain)
     show_outcomes(outcomes)
     if json_file is not None:

@@ -68,6 +68,9 @@ COLLECTIVES: dict[str, Scheduler] = {
     "partitioned_linear": Flat(collectives.partitioned_linear),
 }
 
+ALL = "all"
+"""Stands for every strategy."""
+
 AUTO = "auto"
 """Stands for the cheapest collective, which is known when the model is."""
 
@@ -98,16 +101,24 @@ def expanded(strategies: tuple[str, ...] | None, num_workers: int, num_hosts: in
     """'all' stands for every strategy for so many workers, by its name; nothing leaves the choice to the script."""
     if strategies is None:
         return (None,)
-    fitting = [name for name, cls in STRATEGIES.items() if _fits(cls(), num_workers, num_hosts)]
-    return tuple(name for text in strategies for name in (fitting if text == "all" else (text,)))
+    refused = left_out(strategies, num_workers, num_hosts)
+    fitting = [name for name in STRATEGIES if name not in refused]
+    return tuple(name for text in strategies for name in (fitting if text == ALL else (text,)))
 
 
-def _fits(strategy: Strategy, num_workers: int, num_hosts: int) -> bool:
+def left_out(strategies: tuple[str, ...] | None, num_workers: int, num_hosts: int = 1) -> dict[str, str]:
+    """The strategies that 'all' does not stand for here, if it was said, and why."""
+    asked = STRATEGIES if strategies is not None and ALL in strategies else {}
+    refused = {name: _refusal(cls(), num_workers, num_hosts) for name, cls in asked.items()}
+    return {name: why for name, why in refused.items() if why}
+
+
+def _refusal(strategy: Strategy, num_workers: int, num_hosts: int) -> str:
     try:
         strategy.check(num_workers, num_hosts)
-    except ConfigError:
-        return False
-    return True
+    except ConfigError as error:
+        return str(error)
+    return ""
 
 
 def is_only_of_all(text: str | None, strategies: tuple[str, ...] | None) -> bool:

@@ -24,6 +24,7 @@ class Explanation:
     """The workers with whom the servers sit, server by server."""
     num_partners: tuple[int, int] | None
     """The fewest and the most others that a worker talks to, for strategies over a topology."""
+    shares_replica: bool
     keeps_step: bool
     result: Result
     bucket_bytes: tuple[int, ...]
@@ -58,6 +59,7 @@ def explained(
         num_workers,
         tuple(server % num_workers for server in range(strategy.roles(num_workers).num_servers)),
         None if partners is None else (min(partners), max(partners)),
+        strategy.shares_replica,
         strategy.keeps_step,
         strategy.result,
         tuple(bucket_bytes),
