@@ -36,8 +36,12 @@ class Carries(Enum):
     """What messages of a kind carry, so that configuration can map kinds to codecs (rule 8)."""
 
     GRADIENT = "gradient"
-    STATE = "state"
     DELTA = "delta"
+    """A difference of parameters: what is left of it now can be said later."""
+    COPY = "copy"
+    """Parameters that the receiver takes over as they are; they can travel as the difference to those it has."""
+    STATE = "state"
+    """Parameters that are averaged, or must arrive whole."""
     NOTHING = "nothing"
 
 
@@ -82,16 +86,22 @@ class Buffer(NamedTuple):
     part: Part | None = None
 
 
+Tensors = tuple[tuple[int, tuple[int, ...]], ...]
+"""Where each tensor of a bucket begins, and its shape."""
+
+
 class Bucket(NamedTuple):
     """A contiguous piece of the model; `trainable` is False for state such as BatchNorm's means.
 
     `tuned`: not of the model itself, but hyper-parameters that the script lets a population change.
+    `tensors` are named where the bucket is made of them; otherwise it is one vector.
     """
 
     num_elements: int
     itemsize: int = 4
     trainable: bool = True
     tuned: bool = False
+    tensors: Tensors = ()
 
     @property
     def num_bytes(self) -> int:

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from weft.core.names import Tensors
+
 BUCKET_BYTES_MAX = 4 << 20
 ALIGN_BYTES = 64
 
@@ -39,6 +41,10 @@ class Flat:
     def flags(self) -> list[int]:
         """Where the flag of each tensor is."""
         return [start + tensor.numel() for tensor, start in zip(self.tensors, self.starts, strict=True)]
+
+    def shapes(self) -> Tensors:
+        """Where each tensor begins, and its shape."""
+        return tuple((start, tuple(tensor.shape)) for tensor, start in zip(self.tensors, self.starts, strict=True))
 
     def stretches(self) -> list[tuple[int, int]]:
         """Where each tensor begins and the next one does: together they are the whole bucket."""

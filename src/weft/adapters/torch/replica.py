@@ -113,7 +113,8 @@ class TorchReplica:
         kept = by_type([*self._buffers, *([] if self.loss is None else [self.loss])])
         self._flats = [Flat(group) for group in (*trained, *kept)]
         self.buckets = tuple(
-            Bucket(flat.num_elements, flat.itemsize, i < len(trained)) for i, flat in enumerate(self._flats)
+            Bucket(flat.num_elements, flat.itemsize, i < len(trained), tensors=flat.shapes())
+            for i, flat in enumerate(self._flats)
         )
         places = (place or own_places)(self.buckets)
         self._arrays = {PARAMS: places.params, GRADIENT: places.seen, "given": places.given}

@@ -1,0 +1,1 @@
+"""What a message's payload becomes: array maths and compiled kernels, no framework."""
