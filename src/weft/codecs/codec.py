@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.core.errors import CodecError
+from weft.core.errors import CodecError, ConfigError
 from weft.core.names import Carries, Tensors
 
 Array = NDArray[Any]
@@ -34,6 +34,10 @@ class Form(NamedTuple):
     @property
     def num_bytes(self) -> int:
         return self.num_elements * self.itemsize
+
+    @property
+    def dtype(self) -> "np.dtype[Any]":
+        return np.dtype(f"f{self.itemsize}")
 
 
 class Turn(NamedTuple):
@@ -73,9 +77,24 @@ class Codec:
 
     def check_form(self, form: Form) -> None:
         """Raise ConfigError unless it can encode such an array."""
+        if form.itemsize not in (4, 8):
+            raise ConfigError(
+                f"numbers of {form.itemsize} bytes cannot be encoded, but only float32 and float64.\n"
+                "  Leave out the codec, or keep the model in float32."
+            )
+
+    def __or__(self, second: "Codec") -> "Codec":
+        """`topk(0.01) | qsgd(7)`: what the first keeps is encoded by the second."""
+        from weft.codecs.chain import Chain
+
+        return Chain(self, second)
 
     def prepare(self, itemsize: int) -> None:
         """Compile, or load from the cache, what it needs for numbers of this size."""
+        form = Form(1, itemsize)
+        encoded = self.encode(np.ones(1, form.dtype), np.zeros(1, form.dtype), form, Turn())
+        self.check(encoded.payload, form)
+        self.decode(encoded.payload, np.empty(1, form.dtype), form)
 
     def size(self, form: Form, clock: int = 0) -> int:
         """How many bytes a payload has, exactly; the most that it can have if the size varies."""

@@ -1,0 +1,84 @@
+"""Deep Gradient Compression: one gradient in a thousand, with the momentum that the others missed."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from weft.codecs.codec import Array, Form, Turn
+from weft.codecs.picking import largest
+from weft.codecs.ranges import check_above_zero, check_fraction, check_whole
+from weft.codecs.sparse import Picked, Sparsifier, take
+from weft.codecs.topk import kept
+from weft.core.errors import ConfigError
+
+WARMUP_FRACTIONS = (0.25, 0.0625, 0.015625, 0.004)
+
+
+@dataclass(frozen=True)
+class DGC(Sparsifier):
+    """Deep Gradient Compression (Lin et al. 2017, algorithms 1 and 2): the largest `fraction` of what has gathered.
+
+    Momentum correction: a velocity u = momentum u + gradient is kept here and gathered in the residual, instead of
+    by the optimizer. Factor masking: what is sent is forgotten in both. Local clipping: a gradient whose norm is above
+    `clip` is shortened to it first. Warm-up: the fraction falls in five equal stretches of `warmup_steps`, 25 % in
+    the first. `momentum` None is that of the optimizer: `taking_over` fills it in.
+    """
+
+    fraction: float = 0.001
+    momentum: float | None = None
+    clip: float | None = None
+    warmup_steps: int = 400
+
+    def __post_init__(self) -> None:
+        check_fraction("dgc", self.fraction, usual=0.001)
+        check_whole("dgc", "warmup_steps", self.warmup_steps, 0, 1 << 40, usual=400)
+        if self.clip is not None:
+            check_above_zero("dgc", "clip", self.clip, usual=1.0)
+        if self.momentum is not None and not 0.0 <= self.momentum < 1.0:
+            raise ConfigError(
+                f"momentum of 'dgc' is {self.momentum}, but it is from 0 to below 1.\n"
+                "  Leave it out: the optimizer's is taken over."
+            )
+
+    def taking_over(self, momentum: float) -> "DGC":
+        """The same with the optimizer's momentum, unless it has its own."""
+        return self if self.momentum is not None else replace(self, momentum=momentum)
+
+    def fraction_at(self, clock: int) -> float:
+        """What fraction is sent at a step: more in the warm-up, never less than at last."""
+        num_stretches = len(WARMUP_FRACTIONS) + 1
+        if clock >= self.warmup_steps:
+            return self.fraction
+        return max(self.fraction, (*WARMUP_FRACTIONS, self.fraction)[clock * num_stretches // self.warmup_steps])
+
+    def most(self, form: Form, clock: int) -> int:
+        return kept(self.fraction_at(clock), form)
+
+    def pick(self, values: Array, residual: Array | None, form: Form, turn: Turn, given: Array | None) -> Picked:
+        momentum = self.momentum or 0.0
+        if momentum and given is None:
+            raise ConfigError("'dgc' has a momentum but was given no velocity.\n  Give an array of zeros at first.")
+        total = np.zeros(form.num_elements, form.dtype) if residual is None else residual
+        velocity = np.zeros(form.num_elements, form.dtype) if given is None else given
+        bad = self._gather(values, total, velocity, momentum)
+        picked = take(total, largest(total, self.most(form, turn.clock), bad), bad)
+        velocity[picked.places if not bad.size else np.setdiff1d(picked.places, bad)] = 0
+        return picked
+
+    def _gather(self, values: Array, total: Array, velocity: Array, momentum: float) -> Array:
+        """velocity = momentum velocity + gradient; total += velocity; where that is not finite, both stay."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            moved = values.dtype.type(momentum) * velocity + values.dtype.type(self._factor(values)) * values
+            gathered = total + moved
+        bad = np.flatnonzero(~np.isfinite(gathered))
+        moved[bad], gathered[bad] = velocity[bad], total[bad]
+        velocity[:], total[:] = moved, gathered
+        return bad
+
+    def _factor(self, values: Array) -> float:
+        """By what a gradient is multiplied so that its norm, without what is not finite, is at most `clip`."""
+        if self.clip is None:
+            return 1.0
+        finite = np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0).astype(np.float64)
+        norm = float(np.linalg.norm(finite))
+        return min(1.0, self.clip / norm) if norm else 1.0

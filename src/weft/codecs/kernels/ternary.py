@@ -1,0 +1,145 @@
+"""Numbers as -1, 0 or 1 times a scale of their piece, by chance, four to a byte."""
+
+from typing import Any
+
+import numpy as np
+
+from weft.codecs.codec import Array
+from weft.codecs.kernels.compiling import (
+    DOUBLE,
+    SINGLE,
+    Kinds,
+    float64,
+    int64,
+    kernel,
+    read,
+    reordering,
+    uint8,
+    uint32,
+    uint64,
+    void,
+    written,
+)
+from weft.codecs.kernels.rounding import pack, round_block, unpack
+from weft.codecs.kernels.shared import gather, mend, mixed
+
+WIDTH = 2
+
+
+@reordering
+def squares(block: Array, length: int) -> float:
+    """The sum of the squares, in double precision."""
+    total = 0.0
+    for i in range(length):
+        number = np.float64(block[i])
+        total += number * number
+    return total
+
+
+def _measuring(kinds: Kinds) -> Any:
+    real = written(kinds.real)
+    return void(read(kinds.real), real, read(int64), real, written(kinds.bits), real, real, float64)
+
+
+@kernel(_measuring(SINGLE), _measuring(DOUBLE))
+def measure(
+    values: Array, residual: Array, bounds: Array, block: Array, bits: Array, limits: Array, peaks: Array, clip: float
+) -> None:
+    """For each piece: where it is clipped, `clip` times the root of its mean square; and its largest after that."""
+    real = block.dtype.type
+    infinity = np.array([np.inf], block.dtype).view(bits.dtype)[0]
+    is_bad = np.zeros(block.size, np.bool_)
+    for piece in range(peaks.size):
+        peak, total, number = real(0), 0.0, bounds[piece + 1] - bounds[piece]
+        for start in range(bounds[piece], bounds[piece + 1], block.size):
+            length = min(start + block.size, bounds[piece + 1]) - start
+            if gather(values, residual, start, start + length, block, bits) >= infinity:
+                number -= mend(block, length, is_bad)
+            for i in range(length):
+                peak = max(peak, abs(block[i]))
+            total += squares(block, length)
+        deviation = np.sqrt(total / max(number, 1))
+        limit = peak
+        if deviation > 0 and clip * deviation < peak:
+            limit = real(clip * deviation)
+        limits[piece] = limit
+        peaks[piece] = limit
+
+
+def _encoding(kinds: Kinds) -> Any:
+    real = written(kinds.real)
+    scratch = (real, written(kinds.bits), real, written(uint8), read(uint32))
+    return int64(
+        read(kinds.real), real, read(int64), *scratch, read(kinds.real), read(kinds.real), written(uint8), uint64
+    )
+
+
+@kernel(_encoding(SINGLE), _encoding(DOUBLE))
+def encode(
+    values: Array,
+    residual: Array,
+    bounds: Array,
+    block: Array,
+    bits: Array,
+    clipped: Array,
+    codes: Array,
+    lattice: Array,
+    limits: Array,
+    scales: Array,
+    packed: Array,
+    draw: np.uint64,
+) -> int:
+    """Round each piece, clipped, to -1, 0 or 1 times its scale; how many numbers were not finite."""
+    real = block.dtype.type
+    size, num_bad, piece = block.size, 0, 0
+    infinity = np.array([np.inf], block.dtype).view(bits.dtype)[0]
+    is_bad = np.zeros(size, np.bool_)
+    for first in range(0, values.size, size):
+        last = min(first + size, values.size)
+        start = first
+        while start < last:
+            length = min(last, bounds[piece + 1]) - start
+            bad_here = 0
+            if gather(values, residual, start, start + length, block, bits) >= infinity:
+                bad_here = mend(block, length, is_bad)
+                num_bad += bad_here
+            scale = scales[piece]
+            limit = min(limits[piece], scale)
+            inverse = real(0)
+            if scale > 0:
+                inverse = min(real(real(1) / scale), np.finfo(block.dtype).max)
+            for i in range(length):
+                clipped[i] = min(max(block[i], -limit), limit)
+            key = mixed(np.uint64(draw + np.uint64(start)))
+            place = start - first
+            round_block(clipped, length, inverse, 1, lattice, key, codes[place:])
+            if residual.size:
+                for i in range(length):
+                    if bad_here == 0 or not is_bad[i]:
+                        residual[start + i] = block[i] - real(np.int32(codes[place + i]) - np.int32(1)) * scale
+            start += length
+            piece += start == bounds[piece + 1]
+        pack(codes, last - first, WIDTH, packed, first * WIDTH // 8)
+    return num_bad
+
+
+def _adding(kinds: Kinds) -> Any:
+    return void(read(kinds.real), read(uint8), read(int64), written(kinds.real), written(uint8), kinds.real)
+
+
+@kernel(_adding(SINGLE), _adding(DOUBLE))
+def add(scales: Array, packed: Array, bounds: Array, into: Array, codes: Array, factor: float) -> None:
+    """into += factor * what the codes say."""
+    real = into.dtype.type
+    size, piece = codes.size, 0
+    for first in range(0, into.size, size):
+        last = min(first + size, into.size)
+        unpack(packed, first * WIDTH // 8, last - first, WIDTH, codes)
+        start = first
+        while start < last:
+            stop = min(last, bounds[piece + 1])
+            scale = real(factor * scales[piece])
+            for i in range(start, stop):
+                into[i] += real(min(np.int32(codes[i - first]), np.int32(2)) - np.int32(1)) * scale
+            start = stop
+            piece += start == bounds[piece + 1]

@@ -1,0 +1,50 @@
+"""The largest numbers, exactly as many as were asked for."""
+
+from dataclasses import dataclass
+from math import ceil
+
+from weft.codecs.codec import Array, Form, Turn
+from weft.codecs.picking import largest, largest_of_blocks, sum_up
+from weft.codecs.ranges import check_fraction, check_whole
+from weft.codecs.sparse import Picked, Sparsifier, take
+from weft.core.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class TopK(Sparsifier):
+    """The largest of all numbers: a `fraction` of them, at least one; ties go to the first. What is left is said later.
+
+    With k_of_block, that many of each block instead (SparCML, Renggli et al. 2018): topk(k_of_block=16, block=512).
+    """
+
+    fraction: float = 0.01
+    k_of_block: int | None = None
+    block: int = 512
+
+    def __post_init__(self) -> None:
+        check_fraction("topk", self.fraction, usual=0.01)
+        check_whole("topk", "block", self.block, 1, 65536, usual=512)
+        if self.k_of_block is None:
+            return
+        if not 1 <= self.k_of_block <= self.block:
+            raise ConfigError(
+                f"k_of_block of 'topk' is {self.k_of_block}, but it is from 1 to block, which is {self.block}.\n"
+                "  Use 'topk(k_of_block=16, block=512)'."
+            )
+
+    def most(self, form: Form, clock: int) -> int:
+        if self.k_of_block is None:
+            return kept(self.fraction, form)
+        whole, rest = divmod(form.num_elements, self.block)
+        return whole * self.k_of_block + min(rest, self.k_of_block)
+
+    def pick(self, values: Array, residual: Array | None, form: Form, turn: Turn, given: Array | None) -> Picked:
+        total, bad = sum_up(values, residual, form)
+        if self.k_of_block is None:
+            return take(total, largest(total, kept(self.fraction, form), bad), bad)
+        return take(total, largest_of_blocks(total, self.k_of_block, self.block, bad), bad)
+
+
+def kept(fraction: float, form: Form) -> int:
+    """How many numbers a fraction is: at least one, if there are any."""
+    return min(form.num_elements, max(1, ceil(fraction * form.num_elements)))
