@@ -54,9 +54,9 @@ def test_reductions_know_three_operations() -> None:
     assert OPS == ("mean", "sum", "max")
 
 
-def test_there_are_eight_actions_and_each_is_a_command() -> None:
+def test_there_are_nine_actions_and_each_is_a_command() -> None:
     names = [action.__name__ for action in get_args(Action)]
-    assert names == ["Compute", "Send", "Reduce", "Combine", "Apply", "SetTimer", "Note", "Stop"]
+    assert names == ["Compute", "Send", "Reduce", "Combine", "Encode", "Apply", "SetTimer", "Note", "Stop"]
 
 
 def test_actions_travel_between_processes() -> None:

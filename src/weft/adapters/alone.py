@@ -22,7 +22,7 @@ class Alone:
         self.face: object | None = None
         self._replica: Replica | None = None
 
-    def join(self, replica: Replica, strategy: Strategy | str | None) -> None:
+    def join(self, replica: Replica, strategy: Strategy | str | None, compress: str | None = None) -> None:
         self._replica = replica
 
     def settle(self) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,8 @@ from weft.adapters.seeding import vary_by_rank
 from weft.adapters.tuning import Tuning
 from weft.adapters.worker import Worker
 from weft.core.errors import ConfigError
-from weft.core.names import GRADIENT, PARAMS, Bucket
-from weft.core.rules import Rule
+from weft.core.names import GRADIENT, PARAMS, Bucket, Tensors
+from weft.core.rules import SGD, Momentum, Rule
 from weft.core.seat import Number, Places, Seat
 from weft.core.strategy import Strategy
 from weft.data.dealt import portions
@@ -41,7 +42,10 @@ class ArrayReplica:
         kinds = sorted({array.dtype for array in self._arrays.values()}, key=str)
         self._names = [[name for name, array in self._arrays.items() if array.dtype == kind] for kind in kinds]
         sizes = [sum(self._arrays[name].size for name in names) for names in self._names]
-        self.buckets = tuple(Bucket(size, kind.itemsize) for size, kind in zip(sizes, kinds, strict=True))
+        self.buckets = tuple(
+            Bucket(size, kind.itemsize, tensors=self._tensors(names))
+            for size, kind, names in zip(sizes, kinds, self._names, strict=True)
+        )
         self._flat = {
             slot: [np.zeros(size, kind) for size, kind in zip(sizes, kinds, strict=True)] for slot in (PARAMS, GRADIENT)
         }
@@ -53,6 +57,11 @@ class ArrayReplica:
             for name, piece in self._split(bucket, flat):
                 piece[...] = self._arrays[name]
                 self._arrays[name] = piece
+
+    def _tensors(self, names: Sequence[str]) -> Tensors:
+        """Where each array of a bucket begins, and its shape."""
+        ends = accumulate((self._arrays[name].size for name in names), initial=0)
+        return tuple((start, self._arrays[name].shape) for start, name in zip(ends, names, strict=False))
 
     def _split(self, bucket: int, flat: Array) -> Iterator[tuple[str, Array]]:
         """The named pieces of a bucket's flat array, as views of it."""
@@ -115,6 +124,27 @@ class ArrayReplica:
         return None if self._optimizer is None else asdict(self._optimizer)
 
     def flags(self, bucket: int) -> Sequence[int]:
+        return ()
+
+    def give_up_momentum(self) -> float:
+        rule = self._optimizer
+        if type(rule) is SGD:
+            return 0.0
+        if not isinstance(rule, Momentum) or rule.nesterov:
+            raise ConfigError(
+                f"'dgc' takes over the momentum of weft.SGD or weft.Momentum, but the optimizer is {rule}.\n"
+                "  Use weft.Momentum(lr=0.1, momentum=0.9), or 'topk(0.001)', which goes with every optimizer."
+            )
+        momentum, rule.momentum = rule.momentum, 0.0
+        return momentum
+
+    def capture_factors(self) -> None:
+        raise ConfigError(
+            "'factors' are those of a framework's linear layers, but the script joined with arrays.\n"
+            "  Use 'powersgd(2)' or 'topk(0.01)' instead."
+        )
+
+    def factors(self, bucket: int) -> Sequence[tuple[int, Any, Any]]:
         return ()
 
     def values(self) -> Sequence[Array]:
@@ -257,6 +287,7 @@ def join_arrays(
     optimizer: Rule | None,
     function: Function | None,
     strategy: Strategy | str | None,
+    compress: str | None = None,
 ) -> ArrayWorker:
     """Join with arrays; they hold worker 0's values afterwards."""
     if not arrays:
@@ -273,6 +304,6 @@ def join_arrays(
             "  Use weft.join(arrays=..., optimizer=weft.SGD(lr=0.1))."
         )
     replica = ArrayReplica(arrays, optimizer, function)
-    seat.join(replica, strategy)
+    seat.join(replica, strategy, compress)
     vary_by_rank(seat.rank)
     return ArrayWorker(seat, replica, arrays)

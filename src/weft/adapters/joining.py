@@ -5,6 +5,7 @@ from typing import Any
 
 from weft.adapters.alone import Alone
 from weft.adapters.worker import once_key
+from weft.core.coding import Coding
 from weft.core.errors import ConfigError
 from weft.core.rules import Rule
 from weft.core.seat import current
@@ -18,12 +19,14 @@ def join(
     arrays: Mapping[str, Any] | None = None,
     apply: Callable[..., None] | None = None,
     strategy: Strategy | str | None = None,
+    compress: Coding | str | None = None,
 ) -> Any:
     """Take part in training: `join(model, optimizer)` for torch, `join(arrays=..., optimizer=...)` for numpy.
 
     Returns the worker. When nothing launched the script it is alone, and the loop is a plain loop.
-    `strategy` is what the script asks for when nobody asks for another.
+    `strategy` and `compress` are what the script asks for when nobody asks for another.
     """
+    words = None if compress is None else str(compress)
     if not isinstance(strategy, Strategy | str | None):
         raise ConfigError(
             f"weft.join was given strategy={strategy!r}, which is neither a name nor a strategy.\n"
@@ -38,7 +41,7 @@ def join(
             )
         from weft.adapters.arrays import join_arrays
 
-        return join_arrays(seat, arrays, optimizer, apply, strategy)
+        return join_arrays(seat, arrays, optimizer, apply, strategy, words)
     if model is None or optimizer is None:
         raise ConfigError(
             "weft.join needs a model and its optimizer, or arrays.\n"
@@ -46,7 +49,7 @@ def join(
         )
     from weft.adapters.torch.face import join_torch
 
-    return join_torch(seat, model, optimizer, strategy)
+    return join_torch(seat, model, optimizer, strategy, words)
 
 
 def once(load: Callable[..., Any], *args: Any) -> Any:

@@ -1,9 +1,10 @@
 """--explain: how a run will be done, in words and a small table."""
 
 from weft.cli.screen import human_bytes, human_seconds
+from weft.config.compression import IN_WORDS
 from weft.config.registry import in_words
 from weft.core.names import Result
-from weft.engines.explanation import Explanation
+from weft.engines.explanation import Coding, Explanation
 
 RESULTS = {
     Result.REPLICA: "worker 0's model: all workers' are equal",
@@ -28,6 +29,8 @@ def explanation_lines(told: Explanation) -> list[str]:
         lines.append(_line("topology", f"each worker talks to {_span(*told.num_partners)} others"))
     lines.append(_line("model", _model(told)))
     if told.num_workers > 1:
+        if told.coding is not None:
+            lines += _coding(told, told.coding)
         lines += _reductions(told)
     lines.append(_line("result", RESULTS[told.result]))
     return lines
@@ -62,6 +65,19 @@ def _model(told: Explanation) -> str:
     if num_buckets == 1:
         return f"{size} in one bucket"
     return f"{size} in {num_buckets} buckets of up to {human_bytes(max(told.bucket_bytes))}, sent one by one"
+
+
+def _coding(told: Explanation, coding: Coding) -> list[str]:
+    dense = sum(told.bucket_bytes)
+    sizes = f"{human_bytes(dense)} become {human_bytes(coding.num_bytes)}, {dense / coding.num_bytes:.1f} times fewer"
+    lines = [_line("codec", f"{coding.codec}: {sizes}")]
+    if coding.scheme is None:
+        return lines
+    lines.append(_line("", f"{coding.scheme}: {IN_WORDS[coding.scheme]}; the cheapest by formula:"))
+    for name, seconds in sorted(coding.prices_s.items(), key=lambda entry: entry[1]):
+        chosen = "  <- this one" if name == coding.scheme else ""
+        lines.append(_line("", f"  {name:20}{human_seconds(seconds):>10}{chosen}"))
+    return lines
 
 
 def _reductions(told: Explanation) -> list[str]:

@@ -11,6 +11,7 @@ from weft.cli.run_options import (
     Baseline,
     CheckReplay,
     Collective,
+    Compress,
     Explain,
     GlobalBatch,
     Hiccups,
@@ -49,6 +50,7 @@ def run(
     strategy: Strategies = None,
     transport: Transport = SHM,
     collective: Collective = None,
+    compress: Compress = None,
     slow: Slow = None,
     hiccups: Hiccups = None,
     global_batch: GlobalBatch = None,
@@ -61,7 +63,8 @@ def run(
     json_file: Json = None,
 ) -> None:
     """Run SCRIPT on real workers of this machine."""
-    settings = settings_of(Settings(tuple(strategy) if strategy else None, None, collective, workers, seed, steps))
+    given = tuple(strategy) if strategy else None
+    settings = settings_of(Settings(given, None, collective, compress, workers, seed, steps))
     check_writable(json_file)
     options, parameters = set_options(set_ or ())
     job = LocalJob(
@@ -69,6 +72,7 @@ def run(
         tuple(arguments or ()),
         2 if settings.workers is None else settings.workers,
         collective=settings.collective,
+        compress=settings.compress,
         transport=transport,
         seed=settings.seed or 0,
         steps_max=settings.steps,

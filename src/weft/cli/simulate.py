@@ -12,6 +12,7 @@ from weft.cli.explanation import explanation_lines
 from weft.cli.files import check_writable
 from weft.cli.outcomes import show_outcomes
 from weft.cli.plot import check_plot, plot_curves
+from weft.cli.run_options import Compress
 from weft.cli.screen import errors, human_seconds, screen, show_left_out
 from weft.config.cluster import load_cluster
 from weft.config.registry import COLLECTIVES, expanded, is_only_of_all, left_out
@@ -44,6 +45,7 @@ def simulate(
     collective: Annotated[
         str | None, typer.Option(help=f"Say all-reduce in messages: {', '.join(COLLECTIVES)}; auto takes the cheapest.")
     ] = None,
+    compress: Compress = None,
     seed: Annotated[int | None, typer.Option(help="The same seed repeats the same run.", show_default="0")] = None,
     steps: Annotated[int | None, typer.Option(help="End every worker after so many steps.")] = None,
     explain: Annotated[
@@ -54,7 +56,7 @@ def simulate(
     json_file: Annotated[Path | None, typer.Option("--json", help="Write all figures to this file.")] = None,
 ) -> None:
     """Run SCRIPT on simulated workers: gradients are real, time is virtual."""
-    given = Settings(tuple(strategy) if strategy else None, cluster, collective, workers, seed, steps)
+    given = Settings(tuple(strategy) if strategy else None, cluster, collective, compress, workers, seed, steps)
     settings = settings_of(given)
     for path in (plot, json_file):
         check_writable(path)
@@ -72,6 +74,7 @@ def simulate(
             settings.collective,
             settings.seed or 0,
             settings.steps,
+            settings.compress,
         )
         for text in expanded(settings.strategy, num_workers, place.num_hosts(num_workers))
     ]

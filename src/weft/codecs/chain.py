@@ -41,6 +41,9 @@ class Chain(Codec):
                 "numbers as they come.\n  End with fp16, bf16, fp8, int8, qsgd, terngrad or onebit."
             )
 
+    def __str__(self) -> str:
+        return f"{self.first} | {self.second}"
+
     @property
     def wants_feedback(self) -> bool:
         return self.first.wants_feedback or self.second.wants_feedback

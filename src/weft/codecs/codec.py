@@ -5,7 +5,8 @@ values + old residual = decoded + new residual. Numbers that are not finite are 
 residual stays as it was, and whoever encodes is told how many there were.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -69,11 +70,34 @@ class Codec:
     """The size depends on the values; `size` is the most that it can be."""
     votes: ClassVar[bool] = False
     """Says only signs: it wants a majority vote."""
+    takes_momentum: ClassVar[bool] = False
+    """It keeps a velocity instead of the optimizer: `taking_over` tells it the momentum."""
+    captures: ClassVar[bool] = False
+    """It encodes factors that the adapter captures."""
 
     @property
     def wants_feedback(self) -> bool:
         """What is left out must be kept and said later, or training suffers."""
         return True
+
+    def __str__(self) -> str:
+        """As a user would write it."""
+        said = [
+            f"{field.name}={getattr(self, field.name)!r}"
+            for field in fields(self)
+            if getattr(self, field.name) != field.default
+        ]
+        name = type(self).__name__.lower()
+        return f"{name}({', '.join(said)})" if said else name
+
+    def taking_over(self, momentum: float) -> "Codec":
+        """The same with the optimizer's momentum."""
+        raise NotImplementedError
+
+    def check_forms(self, forms: Sequence[Form]) -> None:
+        """Raise ConfigError unless it can encode a model of such arrays."""
+        for form in forms:
+            self.check_form(form)
 
     def check_form(self, form: Form) -> None:
         """Raise ConfigError unless it can encode such an array."""

@@ -1,6 +1,7 @@
 """Deep Gradient Compression: one gradient in a thousand, with the momentum that the others missed."""
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -23,6 +24,8 @@ class DGC(Sparsifier):
     `clip` is shortened to it first. Warm-up: the fraction falls in five equal stretches of `warmup_steps`, 25 % in
     the first. `momentum` None is that of the optimizer: `taking_over` fills it in.
     """
+
+    takes_momentum: ClassVar[bool] = True
 
     fraction: float = 0.001
     momentum: float | None = None

@@ -29,6 +29,7 @@ class Factors(Codec):
 
     carries: ClassVar[frozenset[Carries]] = frozenset({Carries.GRADIENT})
     varies: ClassVar[bool] = True
+    captures: ClassVar[bool] = True
 
     @property
     def wants_feedback(self) -> bool:

@@ -36,6 +36,19 @@ def parse(text: str) -> Call:
     raise _refused(text, "it does not begin with a name")
 
 
+def parse_chain(text: str) -> tuple[Call, ...]:
+    """'topk(0.01) | qsgd(levels=7)' as its calls, from left to right."""
+    try:
+        tree = _tree(text.strip())
+    except (SyntaxError, ValueError) as error:
+        raise _refused(text, "it is not written like calls with | between them") from error
+    links: list[ast.expr] = []
+    while isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.BitOr):
+        links.insert(0, tree.right)
+        tree = tree.left
+    return tuple(parse(ast.unparse(link)) for link in (tree, *links))
+
+
 def _tree(text: str) -> ast.expr:
     try:
         return ast.parse(text, mode="eval").body

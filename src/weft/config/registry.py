@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from weft import collectives, strategies, topologies
+from weft import codecs, collectives, strategies, topologies
+from weft.codecs.codec import Codec
 from weft.collectives.schedule import Flat, Scheduler
 from weft.config.grammar import Call, parse
 from weft.core import rules
@@ -68,6 +69,23 @@ COLLECTIVES: dict[str, Scheduler] = {
     "partitioned_linear": Flat(collectives.partitioned_linear),
 }
 
+CODECS: dict[str, type[Codec]] = {
+    "fp16": codecs.FP16,
+    "bf16": codecs.BF16,
+    "fp8": codecs.FP8,
+    "int8": codecs.Int8,
+    "qsgd": codecs.QSGD,
+    "terngrad": codecs.TernGrad,
+    "onebit": codecs.OneBit,
+    "signsgd": codecs.SignSGD,
+    "topk": codecs.TopK,
+    "randomk": codecs.RandomK,
+    "threshold": codecs.Threshold,
+    "dgc": codecs.DGC,
+    "powersgd": codecs.PowerSGD,
+    "factors": codecs.Factors,
+}
+
 ALL = "all"
 """Stands for every strategy."""
 
@@ -77,7 +95,7 @@ AUTO = "auto"
 
 def strategy(text: str, collective: str | None = None) -> Strategy:
     """The strategy that a string names, over a lowered collective if one is named."""
-    built = _build("strategy", parse(text), STRATEGIES)
+    built = build("strategy", parse(text), STRATEGIES)
     assert isinstance(built, Strategy)
     return built if collective in (None, AUTO) else lowered(built, collective)
 
@@ -128,7 +146,7 @@ def is_only_of_all(text: str | None, strategies: tuple[str, ...] | None) -> bool
 
 def topology(text: str) -> Topology:
     """The topology that a string names."""
-    built = _build("topology", parse(text), TOPOLOGIES)
+    built = build("topology", parse(text), TOPOLOGIES)
     assert isinstance(built, Topology)
     return built
 
@@ -155,7 +173,9 @@ def spelled(value: object) -> str:
     """A value in the grammar's own spelling."""
     if isinstance(value, Topology):
         return str(value)
-    for names in (STRATEGIES, TOPOLOGIES, RULES):
+    if isinstance(value, codecs.Chain):
+        return f"{spelled(value.first)} | {spelled(value.second)}"
+    for names in (STRATEGIES, TOPOLOGIES, RULES, CODECS):
         for name, cls in names.items():
             if type(value) is cls:
                 changed = [
@@ -167,7 +187,8 @@ def spelled(value: object) -> str:
     return value if isinstance(value, str) else repr(value)
 
 
-def _build(what: str, call: Call, known: Mapping[str, type]) -> Any:
+def build(what: str, call: Call, known: Mapping[str, type]) -> Any:
+    """What a call names, with its arguments checked."""
     cls = known.get(call.name)
     if cls is None:
         raise ConfigError(f"{what} '{call.name}' is not known.\n  {did_you_mean(call.name, known)}")
@@ -196,7 +217,7 @@ def _converted(where: str, value: object, hint: Any) -> object:
         if base in wanted and not (value is None and type(None) in wanted):
             if not isinstance(value, str | Call):
                 raise ConfigError(f"{where} got '{value}', but wants a {what}.\n  Known: {', '.join(known)}.")
-            return _build(what, value if isinstance(value, Call) else Call(value), known)
+            return build(what, value if isinstance(value, Call) else Call(value), known)
     plain = tuple(kind for kind in wanted if kind in (int, float, str, bool, type(None)))
     if len(plain) < len(wanted) or not plain:
         return value

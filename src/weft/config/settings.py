@@ -13,6 +13,7 @@ class Settings:
     strategy: tuple[str, ...] | None = None
     cluster: str | None = None
     collective: str | None = None
+    compress: str | None = None
     workers: int | None = None
     seed: int | None = None
     steps: int | None = None

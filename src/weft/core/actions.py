@@ -68,6 +68,22 @@ class Combine:
 
 
 @record
+class Encode:
+    """into = what the codec of `kind` says of source + residual; the residual keeps what it leaves out.
+
+    `into` is coded from then on: when it is sent it travels as it is, and when it is added it is decoded on the way.
+    A copy of what is coded is coded, too. `given` is what some codecs need besides: a velocity, or what was agreed on.
+    """
+
+    kind: str
+    clock: int
+    into: Buffer
+    source: Buffer
+    residual: Buffer | None = None
+    given: Buffer | None = None
+
+
+@record
 class Apply:
     """Run a named update rule; `scale` multiplies its learning rate, and 0 is no update at all."""
 
@@ -100,7 +116,7 @@ class Stop:
     reason: str
 
 
-Action = Compute | Send | Reduce | Combine | Apply | SetTimer | Note | Stop
+Action = Compute | Send | Reduce | Combine | Encode | Apply | SetTimer | Note | Stop
 
 
 def copy(into: Buffer, source: Buffer) -> Combine:

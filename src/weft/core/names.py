@@ -1,6 +1,7 @@
 """The nouns that events and actions are made of: nodes, roles, buckets, slots, buffers."""
 
 from enum import Enum
+from math import prod
 from typing import NamedTuple
 
 NodeId = int
@@ -41,7 +42,9 @@ class Carries(Enum):
     COPY = "copy"
     """Parameters that the receiver takes over as they are; they can travel as the difference to those it has."""
     STATE = "state"
-    """Parameters that are averaged, or must arrive whole."""
+    """Parameters that are averaged, or that the receiver knows nothing of."""
+    EXACT = "exact"
+    """What both ends count on to the last bit, such as mass that one gives and the other takes."""
     NOTHING = "nothing"
 
 
@@ -94,7 +97,8 @@ class Bucket(NamedTuple):
     """A contiguous piece of the model; `trainable` is False for state such as BatchNorm's means.
 
     `tuned`: not of the model itself, but hyper-parameters that the script lets a population change.
-    `tensors` are named where the bucket is made of them; otherwise it is one vector.
+    `tensors` are named where the bucket is made of them; otherwise it is one vector. `flagged`: behind each tensor is
+    one number more, which says whether it has a gradient.
     """
 
     num_elements: int
@@ -102,10 +106,16 @@ class Bucket(NamedTuple):
     trainable: bool = True
     tuned: bool = False
     tensors: Tensors = ()
+    flagged: bool = False
 
     @property
     def num_bytes(self) -> int:
         return self.num_elements * self.itemsize
+
+    @property
+    def flags(self) -> tuple[int, ...]:
+        """The places of the flags."""
+        return tuple(start + prod(shape) for start, shape in self.tensors) if self.flagged else ()
 
 
 class Slot(NamedTuple):

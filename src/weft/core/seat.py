@@ -105,6 +105,18 @@ class Replica(Protocol):
         """Make the tuned hyper-parameters, if there are any, a last bucket of `params`, for a strategy that tunes."""
         ...
 
+    def give_up_momentum(self) -> float:
+        """Leave the optimizer's momentum to a codec; what it was. Raises ConfigError if that cannot be done."""
+        ...
+
+    def capture_factors(self) -> None:
+        """From now on, keep the factors of gradients that are products."""
+        ...
+
+    def factors(self, bucket: int) -> Sequence[tuple[int, Any, Any]]:
+        """Which tensors of a bucket have a gradient that is a product: errors (batch by rows), activations."""
+        ...
+
     def twin(self) -> "Replica":
         """Another replica, settled, with equal parameters and an optimizer of its own, for a server."""
         ...
@@ -138,8 +150,8 @@ class Seat(Protocol):
     is_plain: bool
     """The script's loop is left as it is: its gradients and its optimizer are its own."""
 
-    def join(self, replica: Replica, strategy: Strategy | str | None) -> None:
-        """Bring the replica; returns when the first iteration may run."""
+    def join(self, replica: Replica, strategy: Strategy | str | None, compress: str | None = None) -> None:
+        """Bring the replica; returns when the first iteration may run. `compress` is a codec in words."""
         ...
 
     def settle(self) -> None:

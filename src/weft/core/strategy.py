@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 
+from weft.core.coding import Coding
 from weft.core.graph import Graph
 from weft.core.names import Carries, NodeId, Result, Role, Roles, Slot
 from weft.core.peer import Peer
@@ -93,6 +94,10 @@ class Strategy:
 
     def kinds(self) -> Mapping[str, Carries]:
         """What each kind of message carries; one that is not declared cannot be sent."""
+        return {}
+
+    def codecs(self) -> Mapping[str, Coding]:
+        """The codec of each kind that it names in Encode; configuration chooses them."""
         return {}
 
     def rules(self, world: World) -> Mapping[str, Rule]:

@@ -4,6 +4,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from weft.config.compression import cheapest as cheapest_scheme
+from weft.config.compression import check_pair, with_codec
+from weft.config.compression import codec as codec_of
 from weft.config.registry import AUTO
 from weft.config.registry import strategy as strategy_of
 from weft.core.errors import ConfigError
@@ -12,7 +15,7 @@ from weft.core.strategy import Strategy
 from weft.cost.choice import Ground, cheapest, prices_s
 from weft.data.dealt import portions
 from weft.data.static import global_batches
-from weft.engines.explanation import Explanation, cut, explained
+from weft.engines.explanation import Explanation, coded, cut, explained
 from weft.engines.memory import available_bytes, check_fits
 from weft.engines.seats import OWN
 from weft.runtime.channel import (
@@ -74,6 +77,7 @@ class Conversation:
         transport: str,
         send: Send,
         *,
+        compress: str | None = None,
         steps_max: int | None = None,
         global_batch: int | None = None,
         baseline: str | None = None,
@@ -83,6 +87,7 @@ class Conversation:
         self._strategy = strategy
         self._collective = None if collective == AUTO else collective
         self._transport = transport
+        self._compress = compress
         self._bucket_bytes_max = bucket_bytes_max
         self._send = send
         self._steps_max = steps_max
@@ -172,13 +177,18 @@ class Conversation:
             built.check(self._num_workers, 1 if self._transport == SHM else self._num_workers)
             self._is_alike = self._is_alike or built.keeps_replicas_equal
             self._deals_portions = built.deals_portions
-        self.label = self._baseline or text or "the script's own"
-        named = self._choose(built, text, first.num_bytes)
+        compress = None if self._baseline or self._num_workers == 1 else self._compress or first.compress
+        if compress is not None and built is not None:
+            check_pair(built, codec_of(compress), text)
+        self.label = self._baseline or with_codec(text or "the script's own", compress)
         ports = [self._joined[other].port for other in range(self._num_workers)]
+        welcome = self._choose(built, text, compress, first.num_bytes, ports)
         self._began = time.perf_counter()
-        self._to_all(Welcome(named, ports))
+        self._to_all(welcome)
 
-    def _choose(self, built: Strategy | None, text: str, num_bytes: int) -> str:
+    def _choose(
+        self, built: Strategy | None, text: str, compress: str | None, num_bytes: int, ports: list[int]
+    ) -> Welcome:
         """The strategy with the collective that speaks its reductions, where nobody does them natively.
 
         If none is named, it is the cheapest for this model. A script's own strategy may reduce, too.
@@ -186,13 +196,18 @@ class Conversation:
         link = LINKS[self._transport]
         ground = Ground((self._num_workers,), link, link)
         buckets = cut(num_bytes, self._bucket_bytes_max)
-        collective = self._collective
-        if collective is None and self._transport != SHM and (built is None or built.reduces):
-            collective = cheapest(prices_s(buckets, ground))
+        collective, scheme, coding = self._collective, None, None
+        if built is None or built.reduces:
+            if collective is None and (self._transport != SHM or compress is not None):
+                collective = cheapest(prices_s(buckets, ground))
+            if compress is not None:
+                scheme = cheapest_scheme(codec_of(compress), num_bytes, self._num_workers, link)
+        if compress is not None:
+            coding = coded(compress, scheme, num_bytes, ground)
         if built is not None and self._baseline is None:
             place = f"processes of this machine over {PLACES[self._transport]}"
-            self.on_explain(explained(built, text, place, NATIVE, buckets, ground, collective))
-        return f"{text} | {collective}" if collective else text
+            self.on_explain(explained(built, text, place, NATIVE, buckets, ground, collective, coding))
+        return Welcome(text, ports, collective, compress, scheme)
 
     def _plan(self, plan: Planned) -> None:
         if plan.num_epochs is None or self._steps_max is not None:

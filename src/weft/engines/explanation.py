@@ -4,6 +4,9 @@ import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from weft.codecs.codec import Form
+from weft.config.compression import codec as codec_of
+from weft.config.compression import prices_s as scheme_prices_s
 from weft.core.names import Result
 from weft.core.strategy import Strategy
 from weft.cost.choice import Ground, prices_s
@@ -37,6 +40,28 @@ class Explanation:
     """What was assumed of a message."""
     prices_s: Mapping[str, float]
     """What the reductions of one step would take by each collective."""
+    coding: "Coding | None" = None
+
+
+@dataclass(frozen=True)
+class Coding:
+    """What a codec makes of a model, and how what is coded is reduced."""
+
+    codec: str
+    num_bytes: int
+    """About what the whole model has when it is coded."""
+    scheme: str | None
+    """None: it is sent from node to node."""
+    prices_s: Mapping[str, float]
+    """What the reductions of one step would take by each scheme."""
+
+
+def coded(compress: str, scheme: str | None, num_bytes: int, ground: Ground) -> Coding:
+    """The facts of coding a model of so many bytes."""
+    codec = codec_of(compress)
+    size = codec.size(Form(max(1, num_bytes // 4)), 1 << 40)
+    prices = scheme_prices_s(codec, num_bytes, ground.size, ground.slowest) if scheme is not None else {}
+    return Coding(compress, size, scheme, prices)
 
 
 def explained(
@@ -47,6 +72,7 @@ def explained(
     bucket_bytes: Sequence[int],
     ground: Ground,
     collective: str | None,
+    coding: Coding | None = None,
 ) -> Explanation:
     """The facts of a run."""
     num_workers = ground.size
@@ -68,6 +94,7 @@ def explained(
         native,
         ground.slowest,
         prices_s(bucket_bytes, ground),
+        coding,
     )
 
 

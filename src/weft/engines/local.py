@@ -130,6 +130,7 @@ class Launch:
             steps_max=job.steps_max,
             global_batch=job.global_batch,
             baseline=job.baseline,
+            compress=job.compress,
             bucket_bytes_max=job.options.buckets.bytes_max,
         )
         self._conversation.on_explain = watcher.on_explain

@@ -4,6 +4,8 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
 
+from weft.config.compression import check_pair, with_codec
+from weft.config.compression import codec as codec_of
 from weft.config.options import Options
 from weft.config.registry import strategy as strategy_of
 from weft.core.errors import ConfigError, did_you_mean
@@ -31,6 +33,7 @@ class LocalJob:
     """The share of all iterations, drawn at random, that take so many times as long."""
     global_batch: int | None = None
     baseline: str | None = None
+    compress: str | None = None
     options: Options = field(default_factory=Options)
     checks_replay: bool = False
 
@@ -59,7 +62,12 @@ class LocalJob:
                 f"--hiccups {share:g}:{factor:g} wants a share from 0 to 1 and a factor of at least 1.\n"
                 "  Write e.g. --hiccups 0.1:8 to let one iteration in ten take 8 times as long."
             )
-        strategy_of(self.strategy or DEFAULT_STRATEGY, self.collective).check(self.num_workers, self.num_memories)
+        built = strategy_of(self.strategy or DEFAULT_STRATEGY, self.collective)
+        built.check(self.num_workers, self.num_memories)
+        if self.compress is not None:
+            codec = codec_of(self.compress)
+            if self.strategy is not None:
+                check_pair(built, codec, self.strategy)
 
     @property
     def num_memories(self) -> int:
@@ -69,7 +77,7 @@ class LocalJob:
     @property
     def label(self) -> str:
         """How it is called before the script has said what it wants."""
-        return self.baseline or self.strategy or DEFAULT_STRATEGY
+        return self.baseline or with_codec(self.strategy or DEFAULT_STRATEGY, self.compress)
 
     def with_strategy(self, strategy: str | None) -> "LocalJob":
         """The same with another strategy."""
@@ -77,4 +85,4 @@ class LocalJob:
 
     def under(self, baseline: str) -> "LocalJob":
         """The same under a baseline."""
-        return replace(self, baseline=baseline, strategy=None)
+        return replace(self, baseline=baseline, strategy=None, compress=None)

@@ -1,6 +1,8 @@
 """Which seat a worker process takes: among others, alone, or under the baseline that Weft is compared with."""
 
 from weft.adapters import sharing
+from weft.config.compression import Compression, compressed
+from weft.config.compression import codec as codec_of
 from weft.config.registry import STRATEGIES, lowered, spelled
 from weft.config.registry import strategy as strategy_of
 from weft.core.errors import ConfigError
@@ -27,7 +29,7 @@ def seat_of(job: Job, channel: Channel) -> EngineSeat:
 class BaselineSeat(PlainSeat):
     """A worker under torch's DistributedDataParallel."""
 
-    def join(self, replica: Replica, strategy: Strategy | str | None) -> None:
+    def join(self, replica: Replica, strategy: Strategy | str | None, compress: str | None = None) -> None:
         from weft.adapters.torch import ddp
 
         model = getattr(replica, "model", None)
@@ -49,12 +51,14 @@ class BaselineSeat(PlainSeat):
         return super()._conclude()
 
 
-def resolve(named: str | None, asked: Strategy | str | None) -> tuple[Strategy, str]:
-    """The strategy that the engine names ('gossip', 'allreduce | ring'), or the script's own object."""
-    if named is None:
+def resolve(welcome: Welcome | None, asked: Strategy | str | None) -> tuple[Strategy, str]:
+    """The strategy that the engine names, spoken and coded as it says, or the script's own object."""
+    if welcome is None or welcome.strategy is None:
         assert isinstance(asked, Strategy)
         return asked, spelled(asked) if type(asked) in STRATEGIES.values() else OWN
-    text, _, collective = named.partition(" | ")
-    built = asked if text == OWN else strategy_of(text)
+    built = asked if welcome.strategy == OWN else strategy_of(welcome.strategy)
     assert isinstance(built, Strategy)
-    return (lowered(built, collective) if collective else built), named
+    if welcome.compress is not None:
+        compression = Compression(codec_of(welcome.compress), welcome.scheme)
+        return compressed(built, compression, welcome.collective), welcome.strategy
+    return (lowered(built, welcome.collective) if welcome.collective else built), welcome.strategy

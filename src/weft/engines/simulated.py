@@ -12,6 +12,9 @@ import numpy as np
 
 from weft.adapters.torch.ambient import TorchSwapper
 from weft.config.cluster import Cluster, Placement
+from weft.config.compression import Compression, check_pair, compressed, with_codec
+from weft.config.compression import cheapest as cheapest_scheme
+from weft.config.compression import codec as codec_of
 from weft.config.registry import AUTO, lowered, spelled
 from weft.config.registry import strategy as strategy_of
 from weft.core.errors import ConfigError, NodeLost, WeftError
@@ -24,7 +27,7 @@ from weft.cost.choice import cheapest, prices_s
 from weft.data.dealt import portions
 from weft.data.static import global_batches, share_of
 from weft.engines.conversation import DEFAULT_STRATEGY, check_layouts
-from weft.engines.explanation import Explanation, explained
+from weft.engines.explanation import Explanation, coded, explained
 from weft.engines.job import check_job
 from weft.engines.memory import available_bytes, check_fits, resident_bytes
 from weft.engines.outcome import Outcome
@@ -38,6 +41,7 @@ from weft.sim.simulation import Simulation
 from weft.sim.stage import PlainSwapper, Stage
 from weft.store.ghost import GhostStore
 from weft.store.numpy import NumpyStore
+from weft.store.preparing import ready_codecs
 from weft.store.store import Store
 
 NATIVE = "done natively, at the price of the cheapest formula on the slowest link"
@@ -55,9 +59,12 @@ class Job:
     collective: str | None = None
     seed: int = 0
     steps_max: int | None = None
+    compress: str | None = None
 
     def __post_init__(self) -> None:
         check_job(self.script, self.num_workers, self.seed, self.steps_max)
+        if self.compress is not None:
+            codec_of(self.compress)
         if self.strategy is not None or self.collective is not None:
             self.resolved(None).check(self.num_workers, self.cluster.num_hosts(self.num_workers))
 
@@ -66,32 +73,56 @@ class Job:
         chosen = self.strategy or by_script or DEFAULT_STRATEGY
         return strategy_of(chosen) if isinstance(chosen, str) else chosen
 
-    def resolved(self, by_script: Strategy | str | None, buckets: Sequence[Bucket] = ()) -> Strategy:
+    def resolved(
+        self, by_script: Strategy | str | None, buckets: Sequence[Bucket] = (), compress: str | None = None
+    ) -> Strategy:
         """The strategy to run on a model of these buckets, over the collective that is named or the cheapest."""
-        asked = self.asked(by_script)
-        collective = self.collective_for(asked, buckets)
+        asked, compress = self.asked(by_script), self.codec_for(compress)
+        collective = self.collective_for(asked, buckets, compress)
+        if compress is not None:
+            codec = codec_of(compress)
+            check_pair(asked, codec, self.name_of(by_script))
+            return compressed(asked, Compression(codec, self.scheme_for(asked, buckets, compress)), collective)
         return asked if collective is None else lowered(asked, collective)
 
-    def collective_for(self, strategy: Strategy, buckets: Sequence[Bucket]) -> str | None:
-        """By whose messages reductions are spoken; None: they are done natively."""
-        if self.collective != AUTO:
+    def codec_for(self, by_script: str | None) -> str | None:
+        """The codec that the job, or else the script, asks for; one worker has nobody to talk to."""
+        return None if self.num_workers == 1 else self.compress or by_script
+
+    def collective_for(self, strategy: Strategy, buckets: Sequence[Bucket], compress: str | None = None) -> str | None:
+        """By whose messages reductions are spoken; None: they are done natively, which nobody does who codes."""
+        if self.collective != AUTO and not (self.collective is None and compress is not None):
             return self.collective
         sizes = [bucket.num_bytes for bucket in buckets]
         return cheapest(prices_s(sizes, self.cluster.ground(self.num_workers))) if strategy.reduces else None
 
-    def explained(self, by_script: Strategy | str | None, buckets: Sequence[Bucket]) -> Explanation:
+    def scheme_for(self, strategy: Strategy, buckets: Sequence[Bucket], compress: str) -> str | None:
+        """How what is coded is reduced."""
+        num_bytes, link = sum(bucket.num_bytes for bucket in buckets), self.cluster.ground(self.num_workers).slowest
+        return cheapest_scheme(codec_of(compress), num_bytes, self.num_workers, link) if strategy.reduces else None
+
+    def explained(
+        self, by_script: Strategy | str | None, buckets: Sequence[Bucket], compress: str | None = None
+    ) -> Explanation:
         """How a model of these buckets will be trained."""
-        asked, ground = self.asked(by_script), self.cluster.ground(self.num_workers)
+        asked, ground, compress = self.asked(by_script), self.cluster.ground(self.num_workers), self.codec_for(compress)
+        coding = None
+        if compress is not None:
+            num_bytes = sum(bucket.num_bytes for bucket in buckets)
+            coding = coded(compress, self.scheme_for(asked, buckets, compress), num_bytes, ground)
         place = f"simulated on {len(ground.sizes)} hosts like those of cluster '{self.cluster.name}'"
         sizes = [bucket.num_bytes for bucket in buckets]
-        return explained(
-            asked, self.label(by_script), place, NATIVE, sizes, ground, self.collective_for(asked, buckets)
-        )
+        collective = self.collective_for(asked, buckets, compress)
+        return explained(asked, self.name_of(by_script), place, NATIVE, sizes, ground, collective, coding)
 
-    def label(self, asked_by_script: Strategy | str | None) -> str:
-        """How tables call it."""
-        chosen = self.strategy or asked_by_script or DEFAULT_STRATEGY
+    def name_of(self, by_script: Strategy | str | None) -> str:
+        """What the strategy is called."""
+        chosen = self.strategy or by_script or DEFAULT_STRATEGY
         return chosen if isinstance(chosen, str) else spelled(chosen)
+
+    def label(self, by_script: Strategy | str | None, compress: str | None = None) -> str:
+        """How tables call it."""
+        return with_codec(self.name_of(by_script), self.codec_for(compress))
 
 
 @dataclass
@@ -161,8 +192,8 @@ def simulate(job: Job, watcher: Watcher | None = None, recorder: TraceHash | Non
     scripts = _Scripts(job, watcher)
     try:
         joined = _join_all(job, scripts)
-        watcher.on_explain(job.explained(joined[0].strategy, joined[0].replica.buckets))
-        strategy = job.resolved(joined[0].strategy, joined[0].replica.buckets)
+        watcher.on_explain(job.explained(joined[0].strategy, joined[0].replica.buckets, joined[0].compress))
+        strategy = job.resolved(joined[0].strategy, joined[0].replica.buckets, joined[0].compress)
         for seat in scripts.seats:
             seat.runs_closures = strategy.allows_closures
             seat.deals_portions = strategy.deals_portions
@@ -173,6 +204,7 @@ def simulate(job: Job, watcher: Watcher | None = None, recorder: TraceHash | Non
             if strategy.tunes:
                 replica.share_tuned()
         world, placement = _world(job, strategy, replicas[0].buckets)
+        codecs = ready_codecs(strategy, replicas)
         replicas += [replicas[0].twin() for _ in world.servers]
         stores = [
             NumpyStore(
@@ -180,6 +212,8 @@ def simulate(job: Job, watcher: Watcher | None = None, recorder: TraceHash | Non
                 [slot.name for slot in strategy.slots(world.role(node), world)],
                 strategy.rules(world),
                 is_server=world.role(node) is Role.SERVER,
+                codecs=codecs,
+                seed=(job.seed, node),
             )
             for node, replica in enumerate(replicas)
         ]
@@ -191,7 +225,7 @@ def simulate(job: Job, watcher: Watcher | None = None, recorder: TraceHash | Non
                 f"script '{job.script}' joined but never stepped.\n"
                 "  Call optimizer.step() (or worker.step() for arrays) in its training loop."
             )
-        label = job.label(joined[0].strategy)
+        label = job.label(joined[0].strategy, joined[0].compress)
         arrays = [array for model in reports.result.models().values() for array in model]
         consensus = reports.result.consensus()
         return Outcome(label, job.num_workers, job.seed, recorder.hexdigest(), facts, consensus, arrays, replicas)
@@ -217,8 +251,8 @@ def simulate_dry(job: Job, watcher: Watcher | None = None, recorder: TraceHash |
         raise ConfigError(
             f"script '{job.script}' joined but computed no gradient.\n  Call backward() in its training loop."
         )
-    watcher.on_explain(job.explained(joined.strategy, joined.replica.buckets))
-    strategy = job.resolved(joined.strategy, joined.replica.buckets)
+    watcher.on_explain(job.explained(joined.strategy, joined.replica.buckets, joined.compress))
+    strategy = job.resolved(joined.strategy, joined.replica.buckets, joined.compress)
     num_steps, programs = _ghosts(job, strategy, plan, request.samples)
     if watcher.on_plan is not None:
         watcher.on_plan(num_steps)
@@ -226,11 +260,11 @@ def simulate_dry(job: Job, watcher: Watcher | None = None, recorder: TraceHash |
         joined.replica.share_tuned()
     world, placement = _world(job, strategy, joined.replica.buckets)
     stores: list[Store] = [
-        GhostStore(world.buckets, [slot.name for slot in strategy.slots(world.role(node), world)])
+        GhostStore(world.buckets, [slot.name for slot in strategy.slots(world.role(node), world)], strategy.codecs())
         for node in range(world.num_nodes)
     ]
     facts = _run(job, strategy, world, placement, stores, programs, NoReports(), recorder, watcher)
-    return Outcome(job.label(joined.strategy), job.num_workers, job.seed, recorder.hexdigest(), facts)
+    return Outcome(job.label(joined.strategy, joined.compress), job.num_workers, job.seed, recorder.hexdigest(), facts)
 
 
 def _with_total(job: Job, strategy: Strategy, seat: ScriptSeat, watcher: Watcher) -> Watcher:
@@ -306,7 +340,7 @@ def _beside(first: Replica, buckets: Sequence[Bucket]) -> Places:
 
 def _check_memory(job: Job, joined: Joined, grown_bytes: int) -> None:
     """Refuse a run that will not fit: parameters, gradients, slots and two copies for the optimizer, at every node."""
-    strategy = job.resolved(joined.strategy, joined.replica.buckets)
+    strategy = job.resolved(joined.strategy, joined.replica.buckets, joined.compress)
     world, _ = _world(job, strategy, joined.replica.buckets)
     copies = len(strategy.slots(Role.WORKER, world)) + 4
     model_bytes = copies * sum(bucket.num_bytes for bucket in world.buckets)

@@ -70,6 +70,8 @@ class Joined(Struct, frozen=True, tag=True):
     """What the script asks for, in words if it can be said so; '' stands for an object of its own."""
     port: int
     """Where it listens for the others, if they talk by sockets."""
+    compress: str | None = None
+    """The codec that the script asks for."""
 
 
 class Welcome(Struct, frozen=True, tag=True):
@@ -78,6 +80,11 @@ class Welcome(Struct, frozen=True, tag=True):
     strategy: str | None
     """None: the script's own object."""
     ports: list[int]
+    collective: str | None = None
+    """By whose messages reductions are spoken; None: they are done natively."""
+    compress: str | None = None
+    scheme: str | None = None
+    """How what is coded is reduced."""
 
 
 class Order(Struct, frozen=True, tag=True):

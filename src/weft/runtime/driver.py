@@ -9,14 +9,13 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from weft.core.actions import (
     INNER,
     Action,
     Apply,
     Combine,
     Compute,
+    Encode,
     Note,
     Reduce,
     Send,
@@ -163,6 +162,8 @@ class Driver:
                 node.store.combine(action)
             elif isinstance(action, Send):
                 self._send(node, action)
+            elif isinstance(action, Encode):
+                node.store.encode(action)
             elif isinstance(action, Compute):
                 self._compute(node, action, is_last=done == len(actions) - 1)
             elif isinstance(action, Apply):
@@ -227,7 +228,7 @@ class Driver:
         store, body = node.store, action.body
         hyper = store.hyper() if body is not None and self._kinds[action.kind] else None
         if action.to in self.nodes:
-            payload = None if body is None else np.array(store.lend(body))
+            payload = None if body is None else store.operand(body).copy()
             event = Received(
                 node.id,
                 action.kind,
@@ -239,4 +240,4 @@ class Driver:
             )
             self._local.append((self.nodes[action.to], event, payload, hyper))
         else:
-            self._post.send(node.id, action, None if body is None else store.lend(body), hyper)
+            self._post.send(node.id, action, None if body is None else store.operand(body), hyper)

@@ -21,7 +21,7 @@ from weft.runtime.plant import Plant, build
 from weft.runtime.waiting import Waiting
 from weft.runtime.wires import Wires
 
-Resolve = Callable[[str | None, Strategy | str | None], tuple[Strategy, str]]
+Resolve = Callable[[Welcome | None, Strategy | str | None], tuple[Strategy, str]]
 """The strategy that the engine names, or the script's own, and how it is called."""
 
 
@@ -43,7 +43,7 @@ class LiveSeat(EngineSeat):
         self._epoch = 0
         self._attendant: Attendant | None = None
 
-    def join(self, replica: Replica, strategy: Strategy | str | None) -> None:
+    def join(self, replica: Replica, strategy: Strategy | str | None, compress: str | None = None) -> None:
         self._check_first_join()
         self._replica, self._asked = replica, strategy
         values = replica.values()
@@ -51,7 +51,7 @@ class LiveSeat(EngineSeat):
             write_values(self.job.descriptors.initial, values)
         text = strategy if isinstance(strategy, str | None) else self._resolve(None, strategy)[1]
         size = sum(value.nbytes for value in values)
-        self._channel.send(Joined(list(replica.layout()), size, text, self._wires.port))
+        self._channel.send(Joined(list(replica.layout()), size, text, self._wires.port, compress))
         self._welcome = self._expect(Welcome)
         self._score = Score(self._strategy()[0].score)
         if self.rank:
@@ -60,7 +60,7 @@ class LiveSeat(EngineSeat):
 
     def _strategy(self) -> tuple[Strategy, str]:
         assert self._welcome is not None
-        return self._resolve(self._welcome.strategy, self._asked)
+        return self._resolve(self._welcome, self._asked)
 
     @property
     def _keeps_step(self) -> bool:

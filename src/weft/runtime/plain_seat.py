@@ -14,7 +14,7 @@ class PlainSeat(EngineSeat):
 
     is_plain = True
 
-    def join(self, replica: Replica, strategy: Strategy | str | None) -> None:
+    def join(self, replica: Replica, strategy: Strategy | str | None, compress: str | None = None) -> None:
         self._check_first_join()
         self._replica = replica
         text = strategy if isinstance(strategy, str) else None

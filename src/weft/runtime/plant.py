@@ -15,7 +15,9 @@ from weft.runtime.shared_params import STEPPING, SharedParams
 from weft.runtime.shared_reduce import ENDED, SharedReduce
 from weft.runtime.wires import SHM, Wires
 from weft.store.arena import Arena
+from weft.store.coded import coded_bytes_max
 from weft.store.live import LiveStore
+from weft.store.preparing import ready_codecs
 from weft.store.result import ResultModel
 from weft.transports.bells import Bells
 from weft.transports.frames import Layout
@@ -168,8 +170,10 @@ def build(
         _wait_for_all_values(arena, bells, wait_words)
     world = World(strategy.roles(job.num_workers), replica.buckets, strategy.graph(job.num_workers))
     kinds = kinds_of(strategy.kinds())
-    transport = wires.connect(world, Layout(len(kinds), world.num_nodes, replica.buckets), bells, ports)
-    post = Post(world, kinds, transport)
+    codecs = ready_codecs(strategy, [replica])
+    layout = Layout(len(kinds), world.num_nodes, replica.buckets, coded_bytes_max(codecs.values(), replica.buckets))
+    transport = wires.connect(world, layout, bells, ports)
+    post = Post(world, kinds, transport, codecs)
     shared = None
     if shares_params:
         shared = SharedParams(arena, bells, wait_words, [replica.array(PARAMS, b) for b in world.trainable])
@@ -180,6 +184,8 @@ def build(
             strategy.rules(world),
             is_server=world.role(node) is Role.SERVER,
             bracket=shared.update if shared is not None else None,
+            codecs=codecs,
+            seed=(job.seed, node),
         )
         for node in range(world.num_nodes)
         if rank_of(world, node) == job.rank

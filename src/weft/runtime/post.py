@@ -8,16 +8,19 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.codecs.codec import Codec
 from weft.core.actions import Send
+from weft.core.errors import CodecError
 from weft.core.events import Received
 from weft.core.names import INBOX, PARAMS, Buffer, NodeId, Part
 from weft.core.world import World
+from weft.store.coded import Coded, received, shape_of
 from weft.store.live import LiveStore
-from weft.transports.frames import Header, kind_table
+from weft.transports.frames import CODED_ITEMSIZE, Header, kind_table
 from weft.transports.transport import Frame, Rank, Transport
 
 Array = NDArray[Any]
-Receive = Callable[[NodeId, Received, Array | None, Any], None]
+Receive = Callable[[NodeId, Received, Array | Coded | None, Any], None]
 
 FETCH = "@fetch"
 VALUES = "@values"
@@ -40,8 +43,15 @@ def rank_of(world: World, node: NodeId) -> Rank:
 class Post:
     """Sends and receives for the nodes of one process, over any transport; without one it has nobody to write to."""
 
-    def __init__(self, world: World, kinds: Mapping[str, int], transport: Transport | None) -> None:
+    def __init__(
+        self,
+        world: World,
+        kinds: Mapping[str, int],
+        transport: Transport | None,
+        codecs: Mapping[str, Any] | None = None,
+    ) -> None:
         self._world = world
+        self._codecs: Mapping[str, Codec] = codecs or {}
         self._kinds = dict(kinds)
         self._names = {place: name for name, place in kinds.items()}
         self.transport = transport
@@ -57,9 +67,12 @@ class Post:
     def poll(self) -> bool:
         return self.transport is not None and self.transport.poll(self._take) > 0
 
-    def send(self, source: NodeId, action: Send, body: Array | None, hyper: Any) -> None:
-        """Send the value that the body has now."""
+    def send(self, source: NodeId, action: Send, body: Array | Coded | None, hyper: Any) -> None:
+        """Send the value that the body has now; of one that is coded, say how."""
         data = b"" if action.data is None and hyper is None else _encode((action.data, hyper))
+        if isinstance(body, Coded):
+            data = _encode((action.data, hyper, body.kind))
+            body = body.raw()
         part = (0, 0) if action.body is None or action.body.part is None else action.body.part
         bucket = action.bucket if action.body is None else action.body.bucket
         self._post(action.to, action.kind, source, action.clock, bucket, part, action.weight, data, body)
@@ -87,21 +100,40 @@ class Post:
     def _take(self, frame: Frame) -> None:
         header = frame.header
         kind = self._names[header.kind]
-        payload = np.frombuffer(frame.body, f"f{header.itemsize}") if header.itemsize else None
+        payload: Array | Coded | None = None
+        if header.itemsize > CODED_ITEMSIZE:
+            payload = np.frombuffer(frame.body, f"f{header.itemsize}")
         if kind == FETCH:
             values = self._stores[header.target].lend(Buffer(PARAMS, header.bucket))
             place = (header.bucket, (0, 0))
             self._post(header.source, VALUES, header.target, header.clock, *place, 1.0, b"", values)
         elif kind == VALUES:
-            assert payload is not None
+            assert isinstance(payload, np.ndarray)
             self._fetched[header.source, header.bucket] = payload.copy()
         else:
-            data, hyper = _decode(frame.data) if header.data_bytes else (None, None)
+            data, hyper, *coding = _decode(frame.data) if header.data_bytes else (None, None)
             body = None
-            if payload is not None:
+            if header.itemsize:
                 body = Buffer(INBOX, header.bucket, Part(*header.part) if header.part[1] else None)
+                if header.itemsize == CODED_ITEMSIZE:
+                    payload = self._decoded(header, body, coding, frame.body)
             event = Received(header.source, kind, header.clock, header.bucket, body, header.weight, data)
             self._receive(header.target, event, payload, hyper)
+
+    def _decoded(self, header: Header, body: Buffer, coding: list[str], raw: memoryview) -> Coded:
+        """A coded body, checked; raises CodecError that names its sender."""
+        source = self._world.name(header.source)
+        codec = self._codecs.get(coding[0]) if coding else None
+        if codec is None:
+            raise CodecError(f"{source} sent a body in the code of {coding}, which has no codec here.")
+        shape = shape_of(self._world.buckets[body.bucket], body.part)
+        try:
+            return received(coding[0], codec, shape, np.frombuffer(raw, np.uint8), header.clock)
+        except CodecError as error:
+            raise CodecError(
+                f"{source} sent what cannot be decoded, at step {header.clock}: {error}\n"
+                "  Nothing of it was applied. Is the same version of Weft installed everywhere?"
+            ) from error
 
     def fetch(self, me: NodeId, wanted: list[tuple[NodeId, int]], wait: Callable[[Callable[[], bool]], None]) -> None:
         """Ask for buckets of other nodes' parameters; `fetched` has them when `wait` returns."""

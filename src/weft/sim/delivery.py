@@ -58,7 +58,7 @@ class DeliverySimulation(MortalSimulation):
         if action.to not in self.arbiter.members_of(node.view):
             self.kernel.at(self.kernel.now_ns, self._return_at_once, (letter,))
             return
-        time_ns, _ = self._network.send(node.id, action.to, size, self.kernel.now_ns)
+        time_ns, _ = self._network.send(node.id, action.to, size, max(self.kernel.now_ns, node.busy_ns))
         self._carry(letter, time_ns)
 
     def _write(self, node: MortalNode, to: NodeId, event: Received, payload: Payload, hyper: Any) -> Letter:

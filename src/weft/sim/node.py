@@ -19,6 +19,7 @@ class Node:
     """What the simulator keeps for a node."""
 
     __slots__ = (
+        "busy_ns",
         "epoch",
         "handle",
         "held",
@@ -50,3 +51,5 @@ class Node:
         self.samples = 0.0
         """Samples of this step whose computation has been counted: backward may run several times."""
         self.timers: dict[str, int] = {}
+        self.busy_ns = 0
+        """Until when it encodes and decodes: what it sends leaves then, and its script goes on then."""

@@ -22,6 +22,7 @@ class Joined:
 
     replica: Replica
     strategy: Strategy | str | None
+    compress: str | None = None
 
 
 @dataclass(frozen=True)
@@ -62,13 +63,13 @@ class ScriptSeat:
         assert self.kernel is not None
         self.kernel.switch(request)
 
-    def join(self, replica: Replica, strategy: Strategy | str | None) -> None:
+    def join(self, replica: Replica, strategy: Strategy | str | None, compress: str | None = None) -> None:
         if self.has_joined:
             raise ConfigError(
                 "weft.join was called twice in one script.\n  Join once, with one model and one optimizer."
             )
         self.has_joined = True
-        self._ask(Joined(replica, strategy))
+        self._ask(Joined(replica, strategy, compress))
 
     def settle(self) -> None:
         """Replicas settled when they joined."""

@@ -9,6 +9,7 @@ from weft.core.actions import (
     Apply,
     Combine,
     Compute,
+    Encode,
     Note,
     Reduce,
     Send,
@@ -34,6 +35,8 @@ from weft.core.peer import Peer
 from weft.core.recorder import TraceHash, node_rng
 from weft.core.strategy import Strategy
 from weft.core.world import World
+from weft.cost.coding import CodingSpeed
+from weft.sim.coding import CodingTime
 from weft.sim.compute import ComputeTime, ready_shares
 from weft.sim.facts import Facts
 from weft.sim.kernel import NS_PER_S, Kernel, to_ns
@@ -64,6 +67,7 @@ class Simulation:
         seed: int = 0,
         recorder: TraceHash | None = None,
         on_step: Callable[[Facts, float], None] | None = None,
+        coding: CodingSpeed | None = None,
     ) -> None:
         self.world = world
         self.kernel = Kernel()
@@ -73,6 +77,7 @@ class Simulation:
         self._compute = compute
         self._reports = reports
         self._on_step = on_step
+        self._coding = None if coding is None else CodingTime(strategy, world, coding)
         self._rngs = [Random(f"compute/{seed}/{worker}") for worker in world.workers]
         self._kinds = {kind: carries is Carries.GRADIENT for kind, carries in strategy.kinds().items()}
         self._inbox = [Buffer(INBOX, bucket) for bucket in range(len(world.buckets))]
@@ -152,6 +157,8 @@ class Simulation:
     def _receive(self, node: Node, event: Received, payload: Any, hyper: Any) -> None:
         """Deliver a message with a body, which is named only while it is answered (rule 5)."""
         node.store.receive(event.body, payload, hyper)
+        if self._coding is not None:
+            self._coding.decode(node, event, payload, self.kernel.now_ns)
         self._deliver(node, event)
         node.store.receive(None, None, None)
 
@@ -182,6 +189,10 @@ class Simulation:
     def _perform_rare(self, node: Node, action: Action) -> None:
         if isinstance(action, Note):
             self.facts.note(action.name, action.value)
+        elif isinstance(action, Encode):
+            node.store.encode(action)
+            if self._coding is not None:
+                self._coding.encode(node, action, self.kernel.now_ns)
         elif isinstance(action, Reduce):
             self._join(node, action)
         elif isinstance(action, SetTimer):
@@ -235,6 +246,13 @@ class Simulation:
         if not 0 <= to < len(self.nodes):
             raise IllegalAction(f"{action} goes to a node that is not of the world (0 to {len(self.nodes) - 1}).")
         self.facts.bytes_sent += size
+        if node.busy_ns > kernel.now_ns:
+            kernel.at(node.busy_ns, self._dispatch, (to, event, size, payload, hyper))
+        else:
+            self._dispatch(to, event, size, payload, hyper)
+
+    def _dispatch(self, to: NodeId, event: Received, size: int, payload: Any, hyper: Any) -> None:
+        kernel = self.kernel
         time_ns, has_arrived = self._network.send(event.source, to, size, kernel.now_ns)
         if not has_arrived:
             kernel.at(time_ns, self._come_in, (self.nodes[to], event, size, payload, hyper))
@@ -325,7 +343,7 @@ class Simulation:
         fresh, node.samples = samples - node.samples, samples
         seconds = self._seconds(node, fresh)
         self.facts.compute_s[node.id] += seconds
-        now_ns, last = self.kernel.now_ns, self._ready[-1][0]
+        now_ns, last = max(self.kernel.now_ns, node.busy_ns), self._ready[-1][0]
         for bucket, share_ns in self._ready:
             event = GradientReady(node.step, bucket, samples)
             self.kernel.at(now_ns + round(seconds * share_ns), self._fill, (node, event, bucket == last))

@@ -9,6 +9,7 @@ from weft.core.actions import Apply
 from weft.core.names import PARAMS, Buffer
 from weft.core.rules import Rule
 from weft.core.seat import Replica
+from weft.store.coded import Coded
 from weft.store.numpy import Array, NumpyStore
 
 Bracket = Callable[[Callable[[], None]], None]
@@ -28,8 +29,10 @@ class LiveStore(NumpyStore):
         *,
         is_server: bool = False,
         bracket: Bracket | None = None,
+        codecs: Mapping[str, Any] | None = None,
+        seed: tuple[int, int] = (0, 0),
     ) -> None:
-        super().__init__(replica, slots, rules, is_server=is_server)
+        super().__init__(replica, slots, rules, is_server=is_server, codecs=codecs, seed=seed)
         self.user_runs = False
         self._body: Buffer | None = None
         self._bracket = bracket
@@ -67,11 +70,11 @@ class LiveStore(NumpyStore):
         else:
             self._bracket(lambda: NumpyStore.apply(self, actions))
 
-    def received(self) -> tuple[Buffer | None, Array | None, Any]:
+    def received(self) -> tuple[Buffer | None, Array | Coded | None, Any]:
         """A copy of the body that INBOX names now, for an answer that is finished later."""
         return self._body, None if self._inbox is None else self._inbox.copy(), self._hyper
 
-    def receive(self, body: Buffer | None, payload: Array | None, hyper: Any) -> None:
+    def receive(self, body: Buffer | None, payload: Array | Coded | None, hyper: Any) -> None:
         self._body = body
         super().receive(body, payload, hyper)
 

@@ -6,11 +6,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.core.actions import INNER, Apply, Combine
+from weft.codecs.codec import Codec, Turn
+from weft.core.actions import INNER, Apply, Combine, Encode
 from weft.core.errors import IllegalAction
 from weft.core.names import GRADIENT, INBOX, PARAMS, Buffer
 from weft.core.rules import LBFGS, Rule
 from weft.core.seat import Replica
+from weft.store.coded import Coded, Meter, encode, shape_of
+from weft.store.coded_slots import CodedSlots
 from weft.store.lbfgs import Curvature
 from weft.store.reduction import reduce_arrays
 from weft.store.rules import State, update
@@ -24,27 +27,52 @@ class NumpyStore:
 
     A captured value is copied once and shared by all who capture it until the bucket is written.
     A received gradient is applied with its sender's hyper-parameters; a server has no others.
+    What is coded stays so until somebody wants an array of it.
     """
 
     def __init__(
-        self, replica: Replica, slots: Iterable[str], rules: Mapping[str, Rule], *, is_server: bool = False
+        self,
+        replica: Replica,
+        slots: Iterable[str],
+        rules: Mapping[str, Rule],
+        *,
+        is_server: bool = False,
+        codecs: Mapping[str, Any] | None = None,
+        seed: tuple[int, int] = (0, 0),
     ) -> None:
         self.replica = replica
         self._is_server = is_server
+        self._codecs: Mapping[str, Codec] = codecs or {}
+        self._seed = seed
+        """That of the run, and the node: random choices of codecs follow from it."""
+        self.meter = Meter()
+        self._coded = CodedSlots(self._memory, self.meter)
         self._rules = rules
         self._rule_state: dict[tuple[str, int], State] = {}
         self._curvatures: dict[tuple[str, tuple[int, ...]], Curvature] = {}
         self._declared: dict[str, dict[int, Array]] = {name: {} for name in (PARAMS, GRADIENT, *slots)}
         self._captured: dict[tuple[str, int], dict[Buffer, Array]] = {}
-        self._inbox: Array | None = None
+        self._inbox: Array | Coded | None = None
         self._hyper: Any = None
         self.num_copies = 0
 
-    def _array(self, buffer: Buffer) -> Array:
+    def operand(self, buffer: Buffer) -> Array | Coded:
+        """A tensor in the form in which it is here, array or coded; what is to be kept must be copied."""
         if buffer.slot == INBOX:
             if self._inbox is None:
                 raise IllegalAction("inbox was named, but the event being answered has no body.")
             return self._inbox
+        return self._coded.get(buffer) or self._array(buffer)
+
+    def _array(self, buffer: Buffer) -> Array:
+        if buffer.slot == INBOX:
+            inbox = self.operand(buffer)
+            return inbox.decoded(self.meter) if isinstance(inbox, Coded) else inbox
+        if self._codecs:
+            self._coded.settle(buffer)
+        return self._memory(buffer)
+
+    def _memory(self, buffer: Buffer) -> Array:
         if buffer.slot not in self._declared:
             raise IllegalAction(undeclared(buffer, self._declared))
         array = self._whole(buffer.slot, buffer.bucket)
@@ -75,14 +103,15 @@ class NumpyStore:
         return self._array(buffer)
 
     def num_bytes(self, buffer: Buffer) -> int:
-        return int(self._array(buffer).nbytes)
+        return int(self.operand(buffer).nbytes)
 
-    def capture(self, buffer: Buffer) -> Array:
-        if buffer.slot == INBOX:
-            return self._array(buffer)
+    def capture(self, buffer: Buffer) -> Array | Coded:
+        operand = self.operand(buffer)
+        if buffer.slot == INBOX or isinstance(operand, Coded):
+            return operand
         captured = self._captured.setdefault((buffer.slot, buffer.bucket), {})
         if buffer not in captured:
-            captured[buffer] = self._array(buffer).copy()
+            captured[buffer] = operand.copy()
             self.num_copies += 1
         return captured[buffer]
 
@@ -91,14 +120,63 @@ class NumpyStore:
         self._captured.clear()
 
     def write(self, buffer: Buffer, payload: Array) -> None:
+        self._coded.drop(buffer)
         self._written(buffer)[:] = payload
 
-    def receive(self, body: Buffer | None, payload: Array | None, hyper: Any) -> None:
+    def receive(self, body: Buffer | None, payload: Array | Coded | None, hyper: Any) -> None:
         self._inbox = payload
         if hyper is not None:
             self._hyper = hyper
 
+    def encode(self, action: Encode) -> None:
+        """Let `into` be coded."""
+        codec = self._codecs.get(action.kind)
+        if codec is None:
+            raise IllegalAction(f"{action} has no codec; those with one are {', '.join(sorted(self._codecs))}.")
+        into, bucket = action.into, action.into.bucket
+        if into.slot not in self._declared:
+            raise IllegalAction(undeclared(into, self._declared))
+        source, given = self._array(action.source), None
+        helper: Any = None
+        if action.given is not None:
+            given = self.operand(action.given)
+            helper = given.payload if isinstance(given, Coded) else self._written(action.given)
+        elif codec.captures:
+            helper = self.replica.factors(bucket)
+        residual = None if action.residual is None else self._written(action.residual)
+        run, node = self._seed
+        turn = Turn(action.clock, _mixed(run, node + 1, action.clock, bucket), _mixed(run, 0, action.clock, bucket))
+        shape = shape_of(self.replica.buckets[bucket], into.part)
+        coded = encode(action.kind, codec, shape, source, residual, turn, helper, self.meter)
+        self._put(into, coded.with_given(helper) if isinstance(given, Coded) else coded)
+
+    def _put(self, buffer: Buffer, coded: Coded) -> None:
+        self._coded.put(buffer, coded)
+        self._captured.pop((buffer.slot, buffer.bucket), None)
+
+    def _combine_coded(self, action: Combine) -> bool:
+        """Do what a coded tensor takes part in, if possible without an array of its size; False if none does."""
+        into, keep, scale = action.into, action.keep, action.scale
+        added = None if action.add is None or scale == 0.0 else self.operand(action.add)
+        here = self._coded.get(into)
+        if keep == 0.0 and not (here is not None and here.codec.adds_up and added is None):
+            self._coded.drop(into)
+            here = None
+        if not isinstance(added, Coded) or action.times is not None:
+            if here is None or added is not None or not here.codec.adds_up:
+                return False
+            self._put(into, here.merged(keep, None, 0.0))
+        elif keep == 0.0 and (scale == 1.0 or added.codec.adds_up) and into.slot not in (PARAMS, GRADIENT):
+            self._put(into, added.copy() if scale == 1.0 else added.merged(scale, None, 0.0))
+        elif here is not None and here.codec.adds_up and here.codec == added.codec:
+            self._put(into, here.merged(keep, added, scale))
+        else:
+            added.add_to(self._written(into), keep, scale, self.meter)
+        return True
+
     def combine(self, action: Combine) -> None:
+        if self._codecs and self._combine_coded(action):
+            return
         into = self._written(action.into)
         if action.add is None or action.scale == 0.0:
             if action.keep == 0.0:
@@ -163,3 +241,12 @@ class NumpyStore:
 
     def reduce(self, payloads: Sequence[Array], weights: Sequence[float], op: str) -> Array:
         return reduce_arrays(payloads, weights, op)
+
+
+def _mixed(*numbers: int) -> int:
+    """A number of 63 bits that follows from others and looks drawn."""
+    mixed = 0
+    for number in numbers:
+        mixed = (mixed ^ number) * 0x9E3779B97F4A7C15 + 0x7F4A7C15 & (1 << 64) - 1
+        mixed ^= mixed >> 29
+    return mixed >> 1

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from weft.core.actions import Apply, Combine
+from weft.core.actions import Apply, Combine, Encode
 from weft.core.names import Buffer
 
 Payload = Any
-"""A tensor's value, captured: an array for stores with tensors, None for the ghost."""
+"""A tensor's value, captured: an array, or its coded form, for stores with tensors; its size for the ghost."""
 
 
 class Store(Protocol):
@@ -30,6 +30,10 @@ class Store(Protocol):
         ...
 
     def combine(self, action: Combine) -> None: ...
+
+    def encode(self, action: Encode) -> None:
+        """Let a tensor be coded by the codec of a kind."""
+        ...
 
     def apply(self, actions: Sequence[Apply]) -> None:
         """One update by actions of the same rule, scale and slots."""

@@ -51,7 +51,7 @@ class AsyncGossip(Strategy):
         return (Slot(DELTA),)
 
     def kinds(self) -> Mapping[str, Carries]:
-        return {OFFER: Carries.STATE, ANSWER: Carries.DELTA}
+        return {OFFER: Carries.STATE, ANSWER: Carries.EXACT}
 
     def peer(self, me: NodeId, world: World, rng: Random) -> Peer:
         return AsyncGossipPeer(self.topology, me, world, rng)

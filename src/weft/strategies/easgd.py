@@ -97,7 +97,7 @@ class EASGD(Strategy):
     def kinds(self) -> Mapping[str, Carries]:
         if self.mode == "sync":
             return {"average": Carries.STATE}
-        return {OFFER: Carries.STATE, ANSWER: Carries.DELTA, ASK: Carries.NOTHING, REPLICA: Carries.STATE}
+        return {OFFER: Carries.STATE, ANSWER: Carries.EXACT, ASK: Carries.NOTHING, REPLICA: Carries.STATE}
 
     def peer(self, me: NodeId, world: World, rng: Random) -> Peer:
         force = self.force(world.num_workers)

@@ -47,7 +47,7 @@ class PushSum(Strategy):
         return (Slot(MASS),)
 
     def kinds(self) -> Mapping[str, Carries]:
-        return {SHARE: Carries.STATE, **CROSSING}
+        return {SHARE: Carries.EXACT, **CROSSING}
 
     def peer(self, me: NodeId, world: World, rng: Random) -> Peer:
         return PushSumPeer(self.topology, me, world, rng)

@@ -74,7 +74,7 @@ class Sandblaster(Strategy):
 
     def kinds(self) -> Mapping[str, Carries]:
         words = dict.fromkeys((ASK, PORTION, SKIPPED, MOVED, HAVE, FETCH), Carries.NOTHING)
-        return {**words, RESULT: Carries.GRADIENT, PARAMETERS: Carries.STATE, KEPT: Carries.STATE}
+        return {**words, **dict.fromkeys((RESULT, PARAMETERS, KEPT), Carries.EXACT)}
 
     def rules(self, world: World) -> Mapping[str, Rule]:
         return {RULE: LBFGS(self.lr, self.history)}

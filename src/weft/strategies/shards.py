@@ -24,9 +24,9 @@ AGAIN = "again"
 
 KINDS: Mapping[str, Carries] = {
     PUSH: Carries.GRADIENT,
-    ANSWER: Carries.STATE,
+    ANSWER: Carries.COPY,
     ASK: Carries.NOTHING,
-    COPY: Carries.STATE,
+    COPY: Carries.EXACT,
     AGAIN: Carries.NOTHING,
 }
 

@@ -23,13 +23,18 @@ HEADER_BYTES = 64
 DATA_BYTES_MAX = 16 << 10
 """A message's plain data (4 KiB at most) and the hyper-parameters that travel with gradients."""
 
+CODED_ITEMSIZE = 1
+
 _LAYOUT = Struct("<4sBBHIIqiIIdIQI")
 _CHECKSUM = Struct("<I")
 assert _LAYOUT.size + _CHECKSUM.size == HEADER_BYTES
 
 
 class Header(NamedTuple):
-    """What a frame says of itself. `part` of (0, 0) is a whole bucket; without a body, `itemsize` is 0."""
+    """What a frame says of itself. `part` of (0, 0) is a whole bucket; without a body, `itemsize` is 0.
+
+    A body of numbers of 1 byte is coded.
+    """
 
     kind: int
     source: NodeId
@@ -69,10 +74,12 @@ class Layout(NamedTuple):
     num_kinds: int
     num_nodes: int
     buckets: tuple[Bucket, ...]
+    coded_bytes_max: tuple[int, ...] = ()
+    """The most that each bucket can have when it is coded; none: nothing is."""
 
     @property
     def body_bytes_max(self) -> int:
-        return max((bucket.num_bytes for bucket in self.buckets), default=0)
+        return max((*(bucket.num_bytes for bucket in self.buckets), *self.coded_bytes_max), default=0)
 
     def read(self, raw: bytes | bytearray | memoryview) -> Header:
         """A checked header; raises TransportError that says what is wrong."""
@@ -101,13 +108,22 @@ class Layout(NamedTuple):
         if not 0 <= header.bucket < len(self.buckets):
             raise TransportError(f"a frame has a body for bucket {header.bucket}, but there are {len(self.buckets)}.")
         bucket, (which, of) = self.buckets[header.bucket], header.part
-        if header.itemsize != bucket.itemsize:
+        is_coded = header.itemsize == CODED_ITEMSIZE and bool(self.coded_bytes_max)
+        if header.itemsize != bucket.itemsize and not is_coded:
             raise TransportError(
                 f"a frame has numbers of {header.itemsize} bytes for bucket {header.bucket}, "
                 f"which has those of {bucket.itemsize}."
             )
         if (of and which >= of) or (which and not of):
             raise TransportError(f"a frame has part {which} of {of} of bucket {header.bucket}.")
+        if is_coded:
+            most = self.coded_bytes_max[header.bucket]
+            if header.body_bytes > most:
+                raise TransportError(
+                    f"a frame announces {header.body_bytes} coded bytes for bucket {header.bucket}, "
+                    f"but {most} are the most."
+                )
+            return
         start, stop = Part(which, of).bounds(bucket.num_elements) if of else (0, bucket.num_elements)
         if header.body_bytes != (stop - start) * bucket.itemsize:
             raise TransportError(

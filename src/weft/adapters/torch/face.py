@@ -347,7 +347,9 @@ def _sizes(num_samples: int, batch_size: int) -> list[int]:
     return [min(batch_size, num_samples - start) for start in range(0, num_samples, batch_size)]
 
 
-def join_torch(seat: Seat, model: nn.Module, optimizer: Optimizer, strategy: Strategy | str | None) -> TorchWorker:
+def join_torch(
+    seat: Seat, model: nn.Module, optimizer: Optimizer, strategy: Strategy | str | None, compress: str | None = None
+) -> TorchWorker:
     """Join with a model and the optimizer of its parameters; it holds worker 0's values afterwards."""
     if not isinstance(model, nn.Module) or not isinstance(optimizer, Optimizer):
         raise ConfigError(
@@ -362,7 +364,7 @@ def join_torch(seat: Seat, model: nn.Module, optimizer: Optimizer, strategy: Str
     replica = TorchReplica(model, optimizer)
     worker = TorchWorker(seat, replica, optimizer)
     worker._watch()
-    seat.join(replica, strategy)
+    seat.join(replica, strategy, compress)
     if replica.needs_closure:
         seat.check_closures()
     seed = vary_by_rank(seat.rank, torch.initial_seed())

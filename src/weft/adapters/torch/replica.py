@@ -11,7 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from weft.adapters.torch.factors import FactorCapture
 from weft.adapters.torch.flat import BUCKET_BYTES_MAX, Flat, bucketed, by_type
+from weft.adapters.torch.momentum import taken_momentum
 from weft.adapters.torch.sliced import SlicedUpdate, works_element_by_element
 from weft.adapters.torch.together import predicting_together
 from weft.adapters.tuning import Tuning
@@ -93,6 +95,7 @@ class TorchReplica:
         self._arrays: dict[str, Sequence[Any]] = {}
         self._sliced: SlicedUpdate | None = None
         self.tuning: Tuning | None = None
+        self._capture: FactorCapture | None = None
 
     @property
     def shares_update(self) -> bool:
@@ -113,7 +116,7 @@ class TorchReplica:
         kept = by_type([*self._buffers, *([] if self.loss is None else [self.loss])])
         self._flats = [Flat(group) for group in (*trained, *kept)]
         self.buckets = tuple(
-            Bucket(flat.num_elements, flat.itemsize, i < len(trained), tensors=flat.shapes())
+            Bucket(flat.num_elements, flat.itemsize, i < len(trained), tensors=flat.shapes(), flagged=True)
             for i, flat in enumerate(self._flats)
         )
         places = (place or own_places)(self.buckets)
@@ -219,6 +222,18 @@ class TorchReplica:
 
     def flags(self, bucket: int) -> Sequence[int]:
         return self._flats[bucket].flags()
+
+    def give_up_momentum(self) -> float:
+        return taken_momentum(self.optimizer)
+
+    def capture_factors(self) -> None:
+        self._capture = FactorCapture(self.model)
+
+    def factors(self, bucket: int) -> Sequence[tuple[int, Any, Any]]:
+        flat = self._flats[bucket]
+        assert self._capture is not None
+        given = flat.views(torch.from_numpy(self._arrays["given"][bucket]))
+        return self._capture.take(flat.tensors, [view.numpy() for view in given])
 
     def check_unfrozen(self) -> None:
         """Refuse parameters that were unfrozen after joining: they have no bucket, so they would not be shared."""

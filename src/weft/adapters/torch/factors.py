@@ -1,0 +1,77 @@
+"""The factors of linear layers' gradients: what went in, and the error that came back (Xie et al. 2016).
+
+The gradient of a linear layer's weight is the product of the two. It is checked that it is: a script may clip, scale
+or add to its gradients, and then the factors say something else and are left out.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from weft.core.errors import ConfigError
+
+Array = NDArray[Any]
+
+TOLERANCE = 1e-4
+"""How far a row of the gradient may be from the product, as a share of its length."""
+
+
+class FactorCapture:
+    """Listens to a model's linear layers, and keeps what the backward passes of one step brought."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._inputs: dict[int, list[Tensor]] = {}
+        self._factors: dict[int, tuple[list[Tensor], list[Tensor]]] = {}
+        """Of each weight: errors and activations, one for each call of its layer."""
+        layers = [module for module in model.modules() if isinstance(module, nn.Linear)]
+        if not layers:
+            raise ConfigError(
+                "'factors' are those of linear layers, but the model has none: a convolution's gradient is no product "
+                "of two small ones.\n  Use 'powersgd(2)' or 'topk(0.01)' instead."
+            )
+        for layer in layers:
+            layer.register_forward_hook(self._went_forward)
+            layer.register_full_backward_hook(self._came_back)
+
+    def _went_forward(self, layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        weight = layer.weight
+        assert isinstance(weight, Tensor)
+        if torch.is_grad_enabled() and weight.requires_grad:
+            self._inputs.setdefault(id(weight), []).append(inputs[0].detach())
+
+    def _came_back(self, layer: nn.Module, gradients_in: Any, gradients_out: tuple[Tensor | None, ...]) -> None:
+        weight, error = layer.weight, gradients_out[0]
+        assert isinstance(weight, Tensor)
+        inputs = self._inputs.get(id(weight))
+        if not inputs or error is None:
+            return
+        errors, activations = self._factors.setdefault(id(weight), ([], []))
+        errors.append(error.detach().reshape(-1, error.shape[-1]))
+        activation = inputs.pop()
+        activations.append(activation.reshape(-1, activation.shape[-1]))
+
+    def take(self, tensors: Sequence[Tensor], gradient: Sequence[Array]) -> list[tuple[int, Array, Array]]:
+        """The factors of these tensors whose product is the gradient; they are forgotten then."""
+        found = []
+        for index, (tensor, values) in enumerate(zip(tensors, gradient, strict=True)):
+            self._inputs.pop(id(tensor), None)
+            factors = self._factors.pop(id(tensor), None)
+            if factors is None:
+                continue
+            errors, activations = (torch.cat(parts).numpy() for parts in factors)
+            if len(errors) == len(activations) and _is_product(errors, activations, values):
+                found.append((index, errors, activations))
+        return found
+
+
+def _is_product(errors: Array, activations: Array, gradient: Array) -> bool:
+    """The first and the last row are as they should be; what a script does to a gradient it does to all of it."""
+    for row in (0, len(gradient) - 1):
+        expected = errors[:, row] @ activations
+        if np.linalg.norm(gradient[row] - expected) > TOLERANCE * np.linalg.norm(gradient[row]) + 1e-12:
+            return False
+    return True

@@ -1,0 +1,130 @@
+"""What every wrapper does alike: it is its inner strategy, but for what it does differently."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+
+from weft.core.actions import Action
+from weft.core.coding import Coding
+from weft.core.events import Event, MembersChanged, Received, Reduced, Returned, Started, StepFinished
+from weft.core.graph import Graph
+from weft.core.names import Carries, NodeId, Result, Role, Roles, Slot
+from weft.core.peer import Actions, Peer
+from weft.core.rules import Rule
+from weft.core.strategy import Strategy
+from weft.core.world import World
+
+
+@dataclass(frozen=True)
+class Wrapped(Strategy):
+    """A strategy that changes how another one speaks."""
+
+    inner: Strategy
+
+    @property
+    def result(self) -> Result:
+        return self.inner.result
+
+    @property
+    def keeps_replicas_equal(self) -> bool:
+        return self.inner.keeps_replicas_equal
+
+    @property
+    def allows_closures(self) -> bool:
+        return self.inner.allows_closures
+
+    @property
+    def keeps_step(self) -> bool:
+        return self.inner.keeps_step
+
+    @property
+    def deals_portions(self) -> bool:
+        return self.inner.deals_portions
+
+    @property
+    def reduces(self) -> bool:
+        return self.inner.reduces
+
+    @property
+    def speaks_reductions(self) -> bool:
+        return self.inner.speaks_reductions
+
+    @property
+    def shares_replica(self) -> bool:
+        return self.inner.shares_replica
+
+    @property
+    def scored(self) -> bool:
+        return self.inner.scored
+
+    @property
+    def score(self) -> str:
+        return self.inner.score
+
+    @property
+    def tunes(self) -> bool:
+        return self.inner.tunes
+
+    def check(self, num_workers: int, num_hosts: int = 1) -> None:
+        self.inner.check(num_workers, num_hosts)
+
+    def roles(self, num_workers: int) -> Roles:
+        return self.inner.roles(num_workers)
+
+    def graph(self, num_workers: int) -> Graph | None:
+        return self.inner.graph(num_workers)
+
+    def slots(self, role: Role, world: World) -> tuple[Slot, ...]:
+        return self.inner.slots(role, world)
+
+    def kinds(self) -> Mapping[str, Carries]:
+        return self.inner.kinds()
+
+    def codecs(self) -> Mapping[str, Coding]:
+        return self.inner.codecs()
+
+    def rules(self, world: World) -> Mapping[str, Rule]:
+        return self.inner.rules(world)
+
+
+class WrappingPeer(Peer):
+    """Hands events on to the peer it wraps, and its answers through `on_action`."""
+
+    def __init__(self, inner: Peer, me: NodeId, world: World, rng: Random) -> None:
+        super().__init__(me, world, rng)
+        self._inner = inner
+
+    @property
+    def holds_user(self) -> bool:
+        return self._inner.holds_user
+
+    def waiting_for(self) -> str:
+        return self._inner.waiting_for()
+
+    def _forward(self, event: Event) -> Actions:
+        """Tell the inner peer; change what it answers."""
+        return [said for action in self._inner.handle(event, self.now) for said in self.on_action(action)]
+
+    on_gradient_ready = on_portion_asked = on_epoch_finished = on_timer_fired = _forward
+
+    def on_started(self, event: Started) -> Actions:
+        return self._forward(event)
+
+    def on_step_finished(self, event: StepFinished) -> Actions:
+        return self._forward(event)
+
+    def on_received(self, event: Received) -> Actions:
+        return self._forward(event)
+
+    def on_returned(self, event: Returned) -> Actions:
+        return self._forward(event)
+
+    def on_reduced(self, event: Reduced) -> Actions:
+        return self._forward(event)
+
+    def on_members_changed(self, event: MembersChanged) -> Actions:
+        return self._forward(event)
+
+    def on_action(self, action: Action) -> Actions:
+        """What becomes of an action of the inner peer."""
+        return [action]

@@ -1,0 +1,186 @@
+"""Which codec carries what: from a strategy and a codec to the strategy whose messages are coded.
+
+Illegal pairs are refused here, before anything starts, with what to use instead.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+from math import log2
+
+from weft import codecs
+from weft.codecs.codec import Codec, Form
+from weft.codecs.sparse import Sparsifier
+from weft.collectives.coded_messages import CodedMessages
+from weft.collectives.gathered import Gathered
+from weft.collectives.lowering import Lowered, Wire
+from weft.collectives.phased import AT_END, AT_ONCE, NO_FEEDBACK, Phase, Phased
+from weft.collectives.two_way import TwoWay
+from weft.config.grammar import parse_chain
+from weft.config.registry import CODECS, COLLECTIVES, build, lowered
+from weft.core.errors import ConfigError
+from weft.core.names import Carries
+from weft.core.strategy import Strategy
+from weft.cost.links import Link
+
+HOPS = "hops"
+"""Every message of the collective is coded anew."""
+SUMS = "sums"
+"""What is coded is summed without being decoded, whole, from partner to partner."""
+SPARSE = "sparse"
+"""Sums of what few numbers say travel as their nonzeros, from partner to partner, and as arrays when those are more."""
+GATHER = "gather"
+"""Everybody gets everybody's, and decodes them all."""
+TWO_WAY = "two_way"
+"""Each worker is the server of a part: coded there and back."""
+
+IN_WORDS: Mapping[str, str] = {
+    HOPS: "each message of the collective is coded",
+    SUMS: "summed in coded form, from partner to partner",
+    SPARSE: "sparse all-reduce: sums travel as their nonzeros, or as arrays where that is shorter",
+    GATHER: "all-gather: everybody gets everybody's, and decodes them all",
+    TWO_WAY: "each worker sums one part: coded on the way there and back",
+}
+
+
+@dataclass(frozen=True)
+class Compression:
+    """A codec, and by which scheme reductions are done with it."""
+
+    codec: Codec
+    scheme: str | None = None
+    """None: the strategy does not reduce."""
+
+
+def codec(text: str) -> Codec:
+    """The codec that a string names, or several with | between them."""
+    built: list[Codec] = [build("codec", call, CODECS) for call in parse_chain(text)]
+    return reduce(lambda first, second: first | second, built)
+
+
+def with_codec(strategy: str, compress: str | None) -> str:
+    """How tables call a strategy whose messages are coded."""
+    return strategy if compress is None else f"{strategy} + {compress}"
+
+
+def check_pair(strategy: Strategy, codec: Codec, name: str) -> None:
+    """Refuse a codec that cannot carry anything the strategy sends, or that it would be wrong to."""
+    carried = set(strategy.kinds().values()) - {Carries.NOTHING, Carries.EXACT}
+    if isinstance(codec, codecs.Factors | codecs.DGC) and Carries.GRADIENT not in carried:
+        raise _refusal(name, codec, "sends no gradients", "a strategy that does: 'allreduce', 'ssp' or 'neighbours'")
+    if codec.votes and not (strategy.reduces and Carries.GRADIENT in carried):
+        raise _refusal(name, codec, "has no majority vote over signs", "'allreduce', or 'onebit', which needs no vote")
+    if not carried & codec.carries:
+        if Carries.STATE in carried:
+            raise _refusal(
+                name,
+                codec,
+                "averages parameters, and what is left out of those is never made up for",
+                "'fp16' or 'bf16', or a strategy that sends gradients: 'allreduce', 'ssp' or 'diloco'",
+            )
+        raise _refusal(name, codec, "sends nothing that may change on the way", "it without a codec")
+
+
+def _refusal(strategy: str, codec: Codec, why: str, instead: str) -> ConfigError:
+    name = type(codec).__name__.lower()
+    return ConfigError(f"'{name}' cannot be used with '{strategy}', which {why}.\n  Use {instead}.")
+
+
+def bytes_sent(codec: Codec, scheme: str, form: Form, num_workers: int) -> float:
+    """What a worker sends to reduce an array by a scheme."""
+    size, others = codec.size(form, 1 << 40), num_workers - 1
+    rounds = log2(num_workers) if num_workers > 1 else 0.0
+    if scheme == GATHER:
+        return others * size
+    if scheme == SUMS:
+        return rounds * size
+    if scheme == SPARSE:
+        return sum(min(2.0**i * size, form.num_bytes) for i in range(num_workers.bit_length() - 1))
+    return 2 * others / num_workers * size
+
+
+def schemes(codec: Codec) -> tuple[str, ...]:
+    """By which schemes what a codec says can be reduced."""
+    if isinstance(codec, codecs.FP16 | codecs.BF16):
+        return (HOPS,)
+    if isinstance(codec, codecs.PowerSGD):
+        return (SUMS,)
+    if codec.votes:
+        return (TWO_WAY,)
+    if codec.adds_up:
+        return (GATHER, SUMS)
+    if isinstance(codec, codecs.Factors | codecs.TernGrad):
+        return (GATHER,)
+    if isinstance(codec, Sparsifier):
+        return (GATHER, SPARSE)
+    if isinstance(codec, codecs.Chain):
+        return (GATHER,)
+    return (GATHER, TWO_WAY)
+
+
+def prices_s(codec: Codec, num_bytes: int, num_workers: int, link: Link) -> dict[str, float]:
+    """What each scheme takes for a model of so many bytes, by latency and bytes."""
+    form = Form(max(1, num_bytes // 4))
+    rounds = max(1, (num_workers - 1).bit_length())
+    latencies = {GATHER: 1, TWO_WAY: 2, HOPS: 2 * rounds, SUMS: rounds, SPARSE: rounds}
+    return {
+        scheme: latencies[scheme] * link.latency_s
+        + bytes_sent(codec, scheme, form, num_workers) / link.bandwidth_bytes_per_s
+        for scheme in schemes(codec)
+    }
+
+
+def cheapest(codec: Codec, num_bytes: int, num_workers: int, link: Link) -> str:
+    """The scheme with the lowest price; of equals the first."""
+    prices = prices_s(codec, num_bytes, num_workers, link)
+    return min(prices, key=lambda scheme: prices[scheme])
+
+
+def compressed(strategy: Strategy, compression: Compression, collective: str | None) -> Strategy:
+    """`strategy`, with what the codec may carry coded; other reductions are spoken by `collective`."""
+    codec, kinds = compression.codec, strategy.kinds()
+    coded = tuple(kind for kind, carries in kinds.items() if carries in codec.carries)
+    if not strategy.reduces:
+        return _messages(strategy, codec)
+    assert compression.scheme is not None
+    assert collective is not None
+    if compression.scheme == HOPS:
+        hops = tuple(Wire(kind, codec, is_exact=False) for kind in coded)
+        return Lowered(strategy, collective, COLLECTIVES[collective], hops)
+    if compression.scheme == TWO_WAY:
+        return lowered(TwoWay(strategy, coded, codec), collective)
+    phased = _phased(strategy, codec, coded)
+    last = [f"{kind}:{phased.phases[-1].name}" for kind in coded]
+    if compression.scheme == GATHER:
+        # what phases agree on first is summed in coded form, which no collective does that cuts it in parts
+        return lowered(Gathered(phased, tuple(last)), "butterfly" if len(phased.phases) > 1 else collective)
+    wires: tuple[Wire, ...] = ()
+    if compression.scheme == SPARSE:
+        wires = tuple(Wire(kind, codecs.Nonzeros(), is_exact=True) for kind in last)
+    return Lowered(phased, "butterfly", COLLECTIVES["butterfly"], wires)
+
+
+def _messages(strategy: Strategy, codec: Codec) -> Strategy:
+    kinds = strategy.kinds()
+    by_use = {Carries.GRADIENT: "pushed", Carries.DELTA: "pushed", Carries.COPY: "followed", Carries.STATE: "cast"}
+    if Carries.STATE in codec.carries:
+        by_use[Carries.COPY] = "cast"
+    uses: dict[str, list[str]] = {"pushed": [], "followed": [], "cast": []}
+    for kind, carries in kinds.items():
+        if carries in codec.carries:
+            uses[by_use[carries]].append(kind)
+    if isinstance(codec, codecs.DGC | codecs.Factors):
+        uses["followed"] = []
+    texts = {use: tuple(found) for use, found in uses.items()}
+    return CodedMessages(strategy, codec, **texts, has_velocity=isinstance(codec, codecs.DGC))
+
+
+def _phased(strategy: Strategy, codec: Codec, coded: tuple[str, ...]) -> Phased:
+    if isinstance(codec, codecs.PowerSGD):
+        phases = (Phase("left", codec.left), Phase("right", codec.right))
+        return Phased(strategy, coded, phases, AT_END, starts_warm=True)
+    if isinstance(codec, codecs.TernGrad):
+        phases = (Phase("peaks", codec.peaks), Phase("signs", codec))
+        return Phased(strategy, coded, phases, NO_FEEDBACK)
+    feedback = AT_ONCE if codec.wants_feedback else NO_FEEDBACK
+    return Phased(strategy, coded, (Phase("coded", codec),), feedback, has_velocity=isinstance(codec, codecs.DGC))
