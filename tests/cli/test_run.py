@@ -53,6 +53,14 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
             "--hiccups 1.5:2 wants a share from 0 to 1 and a factor of at least 1.\n"
             "  Write e.g. --hiccups 0.1:8 to let one iteration in ten take 8 times as long.",
         ),
+        (
+            ("--net", "100mbit"),
+            "--net got '100mbit', but wants RATE,DELAY or RATE,DELAY,LOSS.\n  Write e.g. --net 100mbit,10ms.",
+        ),
+        (
+            ("--net", "100mbit,10ms", "--transport", "shm"),
+            "--net is for workers that talk by sockets.\n  Use --transport tcp, or leave it out.",
+        ),
         (("--slow", "fast"), "--slow got 'fast', but wants WORKER:FACTOR.\n  Write e.g. --slow 0:4."),
         (
             ("--slow", "0:nan"),

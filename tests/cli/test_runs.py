@@ -12,6 +12,7 @@ def run(strategy: str = "ssp(staleness=3)", **told: Any) -> dict[str, Any]:
     return {
         "strategy": strategy,
         "transport": "shm",
+        "network": None,
         "workers": 2,
         "wall_s": 12.4,
         "steps": 450,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from weft.config.units import bytes_per_s, seconds
+from weft.config.units import bytes_per_s, link_rate, seconds
 from weft.core.errors import ConfigError
 
 
@@ -50,6 +50,13 @@ def test_what_is_no_time_is_refused_with_the_units_and_an_example(text: object) 
     assert str(refused.value) == (
         f"edge: latency is '{text}', but wants a number with one of the units s, ms, us, ns.\n  Write e.g. \"30ms\"."
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("100mbit", 12.5e6), ("1gbit", 125e6), ("2 Mbit/s", 250e3), ("1MB/s", 1e6)]
+)
+def test_rates_of_links_may_be_written_as_network_tools_do(text: str, value: float) -> None:
+    assert link_rate(text, "--net") == pytest.approx(value, rel=1e-15)
 
 
 def test_a_bit_is_not_a_byte_so_units_are_case_sensitive() -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from weft.config.network import Network
 from weft.core.errors import ConfigError
 from weft.engines import conversation as module
 from weft.engines.conversation import Conversation, check_layouts
@@ -109,6 +110,18 @@ def test_over_sockets_the_cheapest_collective_for_the_model_is_taken_and_explain
     assert [explanation.collective for explanation in told] == [collective]
     assert told[0].place == "processes of this machine over sockets (tcp)"
     assert told[0].link == LINKS["tcp"]
+
+
+def test_on_a_slow_network_the_collective_is_chosen_for_its_links() -> None:
+    told: list[Explanation] = []
+    for network in (None, Network(1e9, 2.0)):
+        talk = Talk(4, "allreduce", transport="tcp", network=network)
+        talk.engine.on_explain = told.append
+        talk.join(*[joined(num_bytes=40_000_000)] * 4)
+    near, far = told
+    assert far.place == "processes of this machine over sockets (tcp), 8 Gbit/s, 2000 ms"
+    assert far.link == (2.0, 1e9)
+    assert (near.collective, far.collective) == ("halving_doubling", "butterfly")  # two delays rather than four
 
 
 def test_neither_a_baseline_nor_a_scripts_own_object_is_explained() -> None:

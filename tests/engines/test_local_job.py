@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from weft.config.network import Network
 from weft.core.errors import ConfigError
 from weft.engines.local_job import LocalJob
 
@@ -33,6 +34,10 @@ SLOW_WANTS = "wants a worker from 0 to 1 and a factor of at least 1.\n  Write e.
             {"strategy": "hogwild", "transport": "tcp"},
             "'hogwild' writes one replica that all workers share, but 2 workers would be spread over 2 hosts, or talk "
             "by sockets.\n  Use 'async_gossip' or 'downpour' there, or --transport shm on one host.",
+        ),
+        (
+            {"network": Network(1e6, 0.0), "transport": "shm"},
+            "--net is for workers that talk by sockets.\n  Use --transport tcp, or leave it out.",
         ),
         ({"strategy": "gosip"}, "strategy 'gosip' is not known.\n  Did you mean 'gossip'?"),
     ],

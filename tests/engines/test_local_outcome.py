@@ -39,6 +39,7 @@ def test_figures_are_those_of_all_workers_together() -> None:
         "seed": 3,
         "trace": None,
         "transport": "rings",
+        "network": None,
         "virtual_s": None,
         "wall_s": 8.0,
         "steps": 20,

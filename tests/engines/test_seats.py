@@ -10,7 +10,7 @@ import pytest
 import weft
 from weft.config.registry import lowered
 from weft.core.errors import ConfigError
-from weft.engines.seats import OWN, BaselineSeat, resolve, seat_of
+from weft.engines.seats import OWN, BaselineSeat, hook_of, resolve, seat_of
 from weft.runtime.channel import Channel, Descriptors, Job
 from weft.runtime.live_seat import LiveSeat
 from weft.runtime.plain_seat import PlainSeat
@@ -49,6 +49,13 @@ def test_the_baseline_needs_a_torch_model(channel: Channel) -> None:
     assert str(refused.value) == (
         "--baseline ddp needs a torch model, but the script joined with arrays.\n  Leave it out."
     )
+
+
+@pytest.mark.parametrize(
+    ("baseline", "hook"), [(None, None), ("ddp", None), ("ddp+fp16", "fp16"), ("ddp+powersgd", "powersgd")]
+)
+def test_a_baseline_may_compress_what_it_sends(baseline: str | None, hook: str | None) -> None:
+    assert hook_of(baseline) == hook
 
 
 class Mine(weft.AllReduce):

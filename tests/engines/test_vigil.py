@@ -24,6 +24,16 @@ def test_a_process_that_the_system_has_stopped_is_given_up_soon() -> None:
     assert str(error).startswith("worker 0 stopped answering at step 3: its process is stopped.")
 
 
+def test_a_network_that_carries_something_is_not_stuck_and_one_that_is_slow_has_patience() -> None:
+    vigil = Vigil(1, patience_s=2.0)
+    for tick in range(100):
+        vigil.hear(status(0, 4, is_waiting=tick > 0), tick / 10)
+    assert vigil.check(STUCK_S + 1.9, {}, {}) is None
+    vigil.hear_network(4.0)
+    assert vigil.check(4.0 + STUCK_S + 1.9, {}, {}) is None
+    assert isinstance(vigil.check(4.0 + STUCK_S + 2.1, {}, {}), Deadlock)
+
+
 def test_slow_steps_give_a_stopped_process_more_time() -> None:
     vigil = Vigil(1)
     vigil.hear(status(0, 0), 0.0)

@@ -73,3 +73,4 @@ def test_what_is_droppable_is_left_out_when_the_other_side_is_slow(ends: Ends) -
 
 def test_descriptors_come_from_a_plain_list() -> None:
     assert Descriptors.of([3, 4, 5, 6, 7, 8, 9, 10]) == Descriptors(3, 4, 5, 6, [[7, 8], [9, 10]])
+    assert Descriptors.of([3, 4, 5, 6, 7, 8, 9], 1) == Descriptors(3, 4, 5, 6, [[7, 8]], [9])

@@ -340,6 +340,15 @@ def test_a_run_that_cannot_be_safe_is_refused_before_it_starts(changes: dict[str
     assert str(refused.value) == message
 
 
+def test_only_a_network_of_wefts_own_needs_no_encryption_off_loopback() -> None:
+    with listen("127.0.0.1") as listener:
+        with pytest.raises(ConfigError, match="must be encrypted"):
+            process(0, [listener], addresses=[("10.0.0.7", 4711)], is_private=False)
+        own = process(0, [listener], addresses=[("10.0.0.7", 4711)], is_private=True)
+        assert own.gone == {}
+        own.abort()
+
+
 @pytest.mark.parametrize(
     ("host", "message"),
     [

@@ -16,6 +16,7 @@ from weft.cli.run_options import (
     GlobalBatch,
     Hiccups,
     Json,
+    Net,
     Script,
     Seed,
     Set,
@@ -29,6 +30,7 @@ from weft.cli.run_options import (
 )
 from weft.cli.runs import show_runs
 from weft.cli.screen import errors, show_left_out
+from weft.config.network import read_network
 from weft.config.options import set_options, with_parameters
 from weft.config.registry import expanded, is_only_of_all, left_out
 from weft.config.settings import Settings
@@ -40,7 +42,7 @@ from weft.engines.explanation import Explanation
 from weft.engines.local import Watcher, nursery_of, run_local
 from weft.engines.local_job import LocalJob
 from weft.engines.local_outcome import LocalOutcome
-from weft.runtime.wires import SHM
+from weft.runtime.wires import SHM, TCP
 
 
 def run(
@@ -48,7 +50,8 @@ def run(
     arguments: Arguments = None,
     workers: Workers = None,
     strategy: Strategies = None,
-    transport: Transport = SHM,
+    transport: Transport = None,
+    net: Net = None,
     collective: Collective = None,
     compress: Compress = None,
     slow: Slow = None,
@@ -73,7 +76,7 @@ def run(
         2 if settings.workers is None else settings.workers,
         collective=settings.collective,
         compress=settings.compress,
-        transport=transport,
+        transport=transport or (SHM if net is None else TCP),
         seed=settings.seed or 0,
         steps_max=settings.steps,
         slow=slow_workers(slow or ()),
@@ -81,6 +84,7 @@ def run(
         global_batch=global_batch,
         options=options,
         checks_replay=check_replay,
+        network=None if net is None else read_network(net),
     )
     asked = settings.strategy if settings.strategy or not parameters else (DEFAULT_STRATEGY,)
     texts = expanded(asked, job.num_workers, job.num_memories)

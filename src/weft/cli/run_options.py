@@ -16,7 +16,15 @@ Strategies = Annotated[
     list[str] | None,
     typer.Option(help="e.g. 'ssp(staleness=3)'; repeat it to compare, or say 'all'.", show_default="allreduce"),
 ]
-Transport = Annotated[str, typer.Option(help="shm (shared memory) or tcp.")]
+Transport = Annotated[str | None, typer.Option(help="shm (shared memory) or tcp.", show_default="shm; tcp with --net")]
+Net = Annotated[
+    str | None,
+    typer.Option(
+        metavar="RATE,DELAY[,LOSS]",
+        help="A slow network between the workers (root on Linux), e.g. 100mbit,10ms or 20mbit,50ms,1%. "
+        "RATE is of each worker's link, each way; DELAY is one way.",
+    ),
+]
 Collective = Annotated[
     str | None, typer.Option(help=f"Say all-reduce in messages: {', '.join(COLLECTIVES)}; auto takes the cheapest.")
 ]
@@ -29,7 +37,9 @@ Hiccups = Annotated[
 GlobalBatch = Annotated[
     int | None, typer.Option(help="Samples of one step over all workers; default: batch_size for each.")
 ]
-Baseline = Annotated[str | None, typer.Option(help="ddp: also run under torch's DistributedDataParallel, to compare.")]
+Baseline = Annotated[
+    str | None, typer.Option(help="ddp, ddp+fp16 or ddp+powersgd: also run under torch's DistributedDataParallel.")
+]
 Seed = Annotated[int | None, typer.Option(help="Of the data's order and the peers' choices.")]
 Steps = Annotated[int | None, typer.Option(help="End every worker after so many steps.")]
 Set = Annotated[

@@ -2,6 +2,7 @@
 
 from weft.cli.outcomes import AGES, PACE, TRAFFIC, WIDE, Column, Row, duration, in_words, known, reported, table
 from weft.cli.screen import human_bytes, human_seconds, screen
+from weft.config.network import Network
 
 STEPS: list[Column] = [
     ("steps", lambda row: f"{row['steps']:,}"),
@@ -25,7 +26,7 @@ def show_runs(rows: list[Row]) -> None:
 
 def show_run(row: Row) -> None:
     """A row for each worker, then the whole run in a few words."""
-    title = f"{row['strategy']}, {_workers(row)} over {row['transport']}"
+    title = f"{row['strategy']}, {_workers(row)} over {row['transport']}{_network(row)}"
     workers = [{**worker, "worker": worker["rank"]} for worker in row["per_worker"]]
     screen.print(table(title, workers, [*STEPS, PACE, *TRAFFIC, STALENESS, PID], name="worker"))
     learned = [f"{name} {cell(row)}" for name, cell in reported([row])]
@@ -38,7 +39,7 @@ def compare_runs(rows: list[Row]) -> None:
     """A row for each run and, in words, what to make of it."""
     rows = _told_apart(rows)
     first = rows[0]
-    title = f"{_workers(first)}, {first['samples']:,.0f} samples"
+    title = f"{_workers(first)}{_network(first)}, {first['samples']:,.0f} samples"
     times, learned, rest = [duration("time", "wall_s"), PACE], reported(rows), [*AGES, COPIES]
     if screen.width >= WIDE:
         screen.print(table(title, rows, times + learned + TRAFFIC + rest))
@@ -75,6 +76,12 @@ def _total(row: Row) -> str:
 
 def _workers(row: Row) -> str:
     return "1 worker" if row["workers"] == 1 else f"{row['workers']} workers"
+
+
+def _network(row: Row) -> str:
+    """The slow network between the workers, if there was one."""
+    told = row["network"]
+    return "" if told is None else f", {Network(told['bytes_per_s'], told['delay_s'], told['loss'])}"
 
 
 def _told_apart(rows: list[Row]) -> list[Row]:

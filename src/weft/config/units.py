@@ -16,7 +16,8 @@ BYTES_PER_S = {
     "MB/s": 1e6,
     "GB/s": 1e9,
 }
-
+LINK_RATES = {name.removesuffix("/s").lower(): value for name, value in BYTES_PER_S.items() if "bit" in name}
+"""As network tools write them: 'mbit'."""
 
 BYTES = {"B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
 
@@ -34,6 +35,11 @@ def seconds(value: object, where: str) -> float:
 def bytes_per_s(value: object, where: str) -> float:
     """'20Mbit/s' or a number of bytes per second."""
     return _read(value, where, BYTES_PER_S, "20Mbit/s")
+
+
+def link_rate(value: object, where: str) -> float:
+    """'100mbit' or '100Mbit/s', in bytes per second."""
+    return _read(value, where, {**LINK_RATES, **BYTES_PER_S}, "100mbit")
 
 
 def _read(value: object, where: str, units: dict[str, float], example: str) -> float:

@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from weft.config.compression import cheapest as cheapest_scheme
 from weft.config.compression import check_pair, with_codec
 from weft.config.compression import codec as codec_of
+from weft.config.network import Network
 from weft.config.registry import AUTO
 from weft.config.registry import strategy as strategy_of
 from weft.core.errors import ConfigError
 from weft.core.score import WORST, best
 from weft.core.strategy import Strategy
 from weft.cost.choice import Ground, cheapest, prices_s
+from weft.cost.links import Link
 from weft.data.dealt import portions
 from weft.data.static import global_batches
 from weft.engines.explanation import Explanation, coded, cut, explained
@@ -82,12 +84,14 @@ class Conversation:
         global_batch: int | None = None,
         baseline: str | None = None,
         bucket_bytes_max: int = 4 << 20,
+        network: Network | None = None,
     ) -> None:
         self._num_workers = num_workers
         self._strategy = strategy
         self._collective = None if collective == AUTO else collective
         self._transport = transport
         self._compress = compress
+        self._network = network
         self._bucket_bytes_max = bucket_bytes_max
         self._send = send
         self._steps_max = steps_max
@@ -193,7 +197,8 @@ class Conversation:
 
         If none is named, it is the cheapest for this model. A script's own strategy may reduce, too.
         """
-        link = LINKS[self._transport]
+        net = self._network
+        link = LINKS[self._transport] if net is None else Link(net.delay_s, net.bytes_per_s)
         ground = Ground((self._num_workers,), link, link)
         buckets = cut(num_bytes, self._bucket_bytes_max)
         collective, scheme, coding = self._collective, None, None
@@ -205,7 +210,7 @@ class Conversation:
         if compress is not None:
             coding = coded(compress, scheme, num_bytes, ground)
         if built is not None and self._baseline is None:
-            place = f"processes of this machine over {PLACES[self._transport]}"
+            place = f"processes of this machine over {PLACES[self._transport]}" + (f", {net}" if net else "")
             self.on_explain(explained(built, text, place, NATIVE, buckets, ground, collective, coding))
         return Welcome(text, ports, collective, compress, scheme)
 

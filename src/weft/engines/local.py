@@ -12,13 +12,15 @@ from typing import Any
 
 import msgspec
 
-from weft.core.errors import TransportError, WeftError
+from weft.core.errors import NodeLost, TransportError, WeftError
 from weft.engines.birth import Nursery, Process
 from weft.engines.blame import blame, describe, is_silent_death
 from weft.engines.conversation import Conversation
 from weft.engines.explanation import Explanation
 from weft.engines.local_job import LocalJob
 from weft.engines.local_outcome import LocalOutcome
+from weft.engines.net.namespaces import address
+from weft.engines.net.network import SlowNetwork, connect_timeout_s, patience_s
 from weft.engines.output import Output
 from weft.engines.surroundings import surroundings
 from weft.engines.vigil import Vigil, process_state
@@ -117,7 +119,8 @@ class Launch:
         self._outputs: list[Output] = []
         self._curve: list[dict[str, float]] = []
         self._reports: list[dict[str, float]] = []
-        self._vigil = Vigil(job.num_workers)
+        self._network: SlowNetwork | None = None
+        self._vigil = Vigil(job.num_workers, patience_s(job.network))
         self._num_interrupts = 0
         self._asked_to_leave = False
         self._leave_at: int | None = None
@@ -132,6 +135,7 @@ class Launch:
             baseline=job.baseline,
             compress=job.compress,
             bucket_bytes_max=job.options.buckets.bytes_max,
+            network=job.network,
         )
         self._conversation.on_explain = watcher.on_explain
         self._conversation.on_report = self._take_report
@@ -163,6 +167,12 @@ class Launch:
         self._descriptors += fds
         bells = range(NUM_BELLS * job.num_workers)
         self._descriptors += [os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK) for _ in bells]
+        hosts: list[str] = []
+        if job.network is not None:
+            self._network = SlowNetwork(job.network, job.num_workers, job.seed)
+            self._descriptors += self._network.namespaces
+            self._selector.register(self._network.fileno(), selectors.EVENT_READ, self._hear_network)
+            hosts = [address(rank) for rank in range(job.num_workers)]
         secret = secrets.token_bytes(32)
         cores = len(os.sched_getaffinity(0))
         threads = options.worker.threads
@@ -188,8 +198,10 @@ class Launch:
                     options.outbox.bytes_max,
                     job.checks_replay,
                     job.baseline,
-                    Descriptors.of(self._descriptors),
+                    Descriptors.of(self._descriptors, len(hosts)),
                     job.hiccups,
+                    hosts,
+                    connect_timeout_s(job.network, job.num_workers),
                 )
             )
 
@@ -246,6 +258,16 @@ class Launch:
         if worker.channel.is_closed:
             self._selector.unregister(worker.channel.fileno())
             worker.channel.close()
+
+    def _hear_network(self) -> None:
+        assert self._network is not None
+        try:
+            self._network.hear()
+        except NodeLost as error:
+            self._selector.unregister(self._network.fileno())
+            self._halt()
+            raise error
+        self._vigil.hear_network(time.perf_counter())
 
     def _take_status(self, worker: Worker, status: Status) -> None:
         total = self._conversation.steps_total
@@ -344,11 +366,14 @@ class Launch:
             [line for _, c in sorted(self._conversation.concluded.items()) for line in c.replay or ()],
             self._job.baseline is None,
             self._asked_to_leave,
+            None if self._network is None else self._network.conclude(),
         )
 
     def close(self) -> None:
         """Nothing is left: processes, descriptors, memory."""
         self._kill()
+        if self._network is not None:
+            self._network.close()
         for worker in self._workers:
             if not worker.channel.is_closed:
                 worker.channel.close()

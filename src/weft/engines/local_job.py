@@ -6,14 +6,17 @@ from pathlib import Path
 
 from weft.config.compression import check_pair, with_codec
 from weft.config.compression import codec as codec_of
+from weft.config.network import Network
 from weft.config.options import Options
 from weft.config.registry import strategy as strategy_of
 from weft.core.errors import ConfigError, did_you_mean
 from weft.engines.conversation import DEFAULT_STRATEGY
 from weft.engines.job import check_job
+from weft.engines.net.network import check_network
 from weft.runtime.wires import SHM, TRANSPORTS
 
-BASELINES = ("ddp",)
+BASELINES = ("ddp", "ddp+fp16", "ddp+powersgd")
+"""torch's DistributedDataParallel, plain or with one of its hooks that compress gradients."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,8 @@ class LocalJob:
     compress: str | None = None
     options: Options = field(default_factory=Options)
     checks_replay: bool = False
+    network: Network | None = None
+    """A slow network between the workers, which talk by sockets then."""
 
     def __post_init__(self) -> None:
         check_job(self.script, self.num_workers, self.seed, self.steps_max)
@@ -43,6 +48,10 @@ class LocalJob:
             raise ConfigError(
                 f"transport '{self.transport}' is not known.\n  {did_you_mean(self.transport, TRANSPORTS)}"
             )
+        if self.network is not None:
+            if self.transport == SHM:
+                raise ConfigError("--net is for workers that talk by sockets.\n  Use --transport tcp, or leave it out.")
+            check_network(self.num_workers)
         if self.baseline not in (None, *BASELINES):
             raise ConfigError(f"baseline '{self.baseline}' is not known.\n  {did_you_mean(self.baseline, BASELINES)}")
         if self.global_batch is not None and self.global_batch < self.num_workers:

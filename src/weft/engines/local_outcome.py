@@ -29,6 +29,8 @@ class LocalOutcome:
     """False for a baseline, of whose inner life nothing is known."""
     was_stopped: bool = False
     """Somebody asked the run to end early."""
+    network: dict[str, float] | None = None
+    """The slow network of the run, and what it carried."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, with the names that `weft simulate` uses; None for what is not finite."""
@@ -39,6 +41,7 @@ class LocalOutcome:
             "seed": self.seed,
             "trace": None,
             "transport": self.transport,
+            "network": self.network,
             "virtual_s": None,
             "wall_s": self.wall_s,
             "steps": max(status.step for status in self.workers),

@@ -26,6 +26,11 @@ def seat_of(job: Job, channel: Channel) -> EngineSeat:
     return LiveSeat(job, channel, resolve, sharing)
 
 
+def hook_of(baseline: str | None) -> str | None:
+    """How a baseline compresses what it sends: 'fp16' of 'ddp+fp16'."""
+    return (baseline or "").partition("+")[2] or None
+
+
 class BaselineSeat(PlainSeat):
     """A worker under torch's DistributedDataParallel."""
 
@@ -37,11 +42,12 @@ class BaselineSeat(PlainSeat):
             raise ConfigError("--baseline ddp needs a torch model, but the script joined with arrays.\n  Leave it out.")
         self._check_first_join()
         self._replica = replica
-        store = ddp.open_store(self.rank, self.num_workers) if self.rank == 0 else None
+        host = self.job.hosts[0] if self.job.hosts else ddp.LOOPBACK
+        store = ddp.open_store(self.rank, self.num_workers, host=host) if self.rank == 0 else None
         self._channel.send(Joined(list(replica.layout()), 0, None, 0 if store is None else store.port))
         welcome = self._welcome = self._expect(Welcome)
-        store = store or ddp.open_store(self.rank, self.num_workers, welcome.ports[0])
-        wrapped = ddp.wrap(model, store, self.rank, self.num_workers)
+        store = store or ddp.open_store(self.rank, self.num_workers, welcome.ports[0], host)
+        wrapped = ddp.wrap(model, store, self.rank, self.num_workers, hook_of(self.job.baseline))
         self.no_sync = wrapped.no_sync
         self._leave = ddp.leave
         self._begin()

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from statistics import median
 
@@ -34,8 +35,12 @@ class Seen:
 class Vigil:
     """Told of every status; asked now and then whether the run can still go on."""
 
-    def __init__(self, num_workers: int) -> None:
+    def __init__(self, num_workers: int, patience_s: float = 0.0) -> None:
+        """`patience_s` is how much longer than usual nothing at all may happen, because the network is slow."""
         self._num_workers = num_workers
+        self._patience_s = patience_s
+        self._carried_s = -inf
+        """When the network last carried something, if it is one that tells."""
         self._seen: dict[int, Seen] = {}
 
     def hear(self, status: Status, now_s: float) -> None:
@@ -50,6 +55,10 @@ class Vigil:
         if steps or status.bytes_sent != before.status.bytes_sent or not status.is_waiting:
             before.changed_s = now_s
         before.status, before.heard_s = status, now_s
+
+    def hear_network(self, now_s: float) -> None:
+        """Packets have come out of the network: somebody gets what it waits for, however slowly."""
+        self._carried_s = now_s
 
     def check(self, now_s: float, ended: Mapping[int, object], states: Mapping[int, str]) -> WeftError | None:
         """What ends the run, if anything; `states` are what the system says of the processes."""
@@ -69,7 +78,10 @@ class Vigil:
                 )
         if len(self._seen) < self._num_workers or not running:
             return None
-        if all(seen.status.is_waiting and now_s - seen.changed_s > STUCK_S for seen in running.values()):
+        moved_s = now_s - STUCK_S - self._patience_s
+        if self._carried_s >= moved_s:
+            return None
+        if all(seen.status.is_waiting and seen.changed_s < moved_s for seen in running.values()):
             return Deadlock(_stuck(running, ended))
         return None
 

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from weft.core.seat import sit
+from weft.engines.net.namespaces import move_in
 from weft.engines.seats import seat_of
 from weft.lifeline import die_with_parent
 from weft.runtime.channel import Channel, Descriptors, Job
@@ -25,7 +26,9 @@ def main(channel_fd: int, shared: Sequence[int]) -> None:
     channel = Channel(socket.socket(fileno=channel_fd))
     job = next(iter(channel.receive(wait=True)))
     assert isinstance(job, Job)
-    job = msgspec.structs.replace(job, descriptors=Descriptors.of(shared))
+    job = msgspec.structs.replace(job, descriptors=Descriptors.of(shared, len(job.hosts)))
+    if job.hosts:  # no thread has been started yet: all that this process does is in its namespace
+        move_in(job.descriptors.namespaces, job.rank)
     seat = seat_of(job, channel)
     sit(seat)  # type: ignore[arg-type]
     seed = random.Random(f"script/{job.seed}").getrandbits(63)

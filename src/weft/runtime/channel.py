@@ -25,14 +25,16 @@ class Descriptors(Struct, frozen=True):
     initial: int
     once: int
     bells: list[list[int]]
+    namespaces: list[int] = []
+    """Of each worker, if the launcher made a network for them."""
 
     @staticmethod
-    def of(fds: Sequence[int]) -> "Descriptors":
+    def of(fds: Sequence[int], num_namespaces: int = 0) -> "Descriptors":
         """From a plain list, as it is handed from process to process."""
         arena, rings, initial, once, *flat = fds
-        return Descriptors(
-            arena, rings, initial, once, [list(pair) for pair in zip(flat[::2], flat[1::2], strict=True)]
-        )
+        bells, namespaces = flat[: len(flat) - num_namespaces], flat[len(flat) - num_namespaces :]
+        pairs = [list(pair) for pair in zip(bells[::2], bells[1::2], strict=True)]
+        return Descriptors(arena, rings, initial, once, pairs, namespaces)
 
 
 class Job(Struct, frozen=True, tag=True):
@@ -59,6 +61,10 @@ class Job(Struct, frozen=True, tag=True):
     """By the numbers that they have in the worker's own process."""
     hiccups: tuple[float, float] = (0.0, 1.0)
     """The share of its iterations, drawn at random, that take so many times as long again."""
+    hosts: list[str] = []
+    """Where the workers are in a network that the launcher made for them alone; empty: all on loopback."""
+    connect_timeout_s: float = 10.0
+    """How long the workers may take to connect to each other."""
 
 
 class Joined(Struct, frozen=True, tag=True):

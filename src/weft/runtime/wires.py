@@ -24,15 +24,16 @@ ring or the socket and out of it, while other workers want the same memory. Raw 
 
 
 class Wires:
-    """Between the workers of one machine: shared-memory rings, or TCP on the loopback interface."""
+    """Between the workers of one machine: shared-memory rings, or TCP, on loopback or in the run's own network."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
+        self._hosts = job.hosts or [LOOPBACK] * job.num_workers
         self._listener: socket.socket | None = None
         if job.transport == TCP:
             from weft.transports.tcp import listen
 
-            self._listener = listen(LOOPBACK)
+            self._listener = listen(self._hosts[job.rank])
 
     @property
     def port(self) -> int:
@@ -49,10 +50,12 @@ class Wires:
             job.rank,
             job.num_workers,
             self._listener,
-            [(LOOPBACK, port) for port in ports],
+            list(zip(self._hosts, ports, strict=True)),
             job.secret,
             layout,
             place=lambda node: rank_of(world, node),
+            is_private=bool(job.hosts),
+            connect_timeout_s=job.connect_timeout_s,
         )
         transport.connect()
         return transport

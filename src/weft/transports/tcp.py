@@ -78,7 +78,8 @@ def _socket(host: str) -> socket.socket:
 class TcpTransport:
     """Frames between this process and the others of the run, over TCP.
 
-    The secret authenticates every connection; off loopback all of them are encrypted as well.
+    The secret authenticates every connection; off loopback all of them are encrypted as well, unless nobody but the
+    processes of this run can be on the network.
     """
 
     def __init__(
@@ -92,12 +93,16 @@ class TcpTransport:
         *,
         place: Callable[[NodeId], Rank],
         tls: "Contexts | None" = None,
+        is_private: bool = False,
         connect_timeout_s: float = 10.0,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        """`addresses` are those of all ranks, in order; `place` says at which rank a node lives."""
+        """`addresses` are those of all ranks, in order; `place` says at which rank a node lives.
+
+        `is_private` is for a network that Weft made itself, for this run alone, on one machine.
+        """
         _check_run(num_processes, addresses, secret)
-        if tls is None:
+        if tls is None and not is_private:
             _check_loopback([*enumerate(addresses), (rank, listener.getsockname())])
         self.bytes_sent = 0
         self.num_copies = 0

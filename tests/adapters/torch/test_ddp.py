@@ -69,6 +69,27 @@ def test_the_models_own_calls_go_through_ddp_once_whenever_gradients_are_wanted(
     assert (told, model.num_forwards) == (["ddp"], 2)
 
 
+@pytest.mark.parametrize("hook", [ddp.FP16, ddp.POWERSGD])
+def test_hooks_compress_gradients_on_their_way(hook: str) -> None:
+    model = nn.Linear(64, 64)
+    parallel = ddp.wrap(model, ddp.open_store(0, 1), 0, 1, hook)
+    inputs = torch.rand(8, 64)
+    for _ in range(ddp.POWERSGD_START + 1):
+        model.zero_grad()
+        model(inputs).square().sum().backward()
+    sent = model.weight.grad.clone()
+    with parallel.no_sync():
+        model.zero_grad()
+        model(inputs).square().sum().backward()
+    exact = model.weight.grad
+    ddp.leave()
+    assert not torch.equal(sent, exact)
+    if hook == ddp.FP16:
+        torch.testing.assert_close(sent, exact, rtol=1e-2, atol=1e-2)
+    else:
+        assert torch.linalg.matrix_rank(sent, atol=1e-3) <= ddp.POWERSGD_RANK
+
+
 def test_after_an_error_in_the_model_calls_go_through_ddp_again(
     wrapped: tuple[Model, DistributedDataParallel], monkeypatch: pytest.MonkeyPatch
 ) -> None:

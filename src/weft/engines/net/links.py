@@ -1,0 +1,72 @@
+"""The links of a slow network, as arithmetic: when a packet that is sent now comes out at the other end, if it does.
+
+Each worker has a link to the switch in the middle and one back, each as fast as was asked for, with a queue before it.
+A packet is stored and forwarded: its turn on the sender's link, then the delay, then its turn on the receiver's link.
+"""
+
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from random import Random
+
+QUEUE_S = 0.1
+"""A queue holds what the link carries in this time, and what comes then is dropped: TCP learns how fast it may send."""
+QUEUE_BYTES_MIN = 256 << 10
+"""But never less than this: TCP begins with bursts of ten packets."""
+CREDIT_S = 0.004
+"""What the link could have carried while the relay had no core may be made up for, for so long."""
+
+Packet = bytes
+
+
+class Links:
+    """Holds packets until they are due; told the time, never asking for it."""
+
+    def __init__(self, num_workers: int, bytes_per_s: float, delay_s: float, loss: float, seed: int = 0) -> None:
+        self._byte_s = 1 / bytes_per_s
+        self._delay_s = delay_s
+        self._loss = loss
+        self._queue_s = max(QUEUE_S, QUEUE_BYTES_MIN / bytes_per_s)
+        self._rng = Random(seed)
+        self._up_free_s = [0.0] * num_workers
+        self._down_free_s = [0.0] * num_workers
+        self._number = 0
+        self._under_way: list[tuple[float, int, bool, int, Packet]] = []
+        """By the time of what comes next: the switch, or (True) the receiver."""
+        self.num_bytes = self.num_packets = self.num_lost = self.num_dropped = 0
+
+    def send(self, source: int, target: int, packet: Packet, now_s: float) -> None:
+        """A worker has sent a packet to another."""
+        if self._loss and self._rng.random() < self._loss:
+            self.num_lost += 1
+            return
+        begin_s = max(self._up_free_s[source], now_s - CREDIT_S)
+        if begin_s - now_s > self._queue_s:
+            self.num_dropped += 1
+            return
+        self._up_free_s[source] = done_s = begin_s + len(packet) * self._byte_s
+        self._push(max(done_s, now_s) + self._delay_s, False, target, packet)
+
+    def due(self, now_s: float) -> Iterator[tuple[int, Packet]]:
+        """The packets that come out by now, in order, with whom they are for."""
+        while self._under_way and self._under_way[0][0] <= now_s:
+            at_s, _, is_through, target, packet = heappop(self._under_way)
+            if is_through:
+                self.num_packets += 1
+                self.num_bytes += len(packet)
+                yield target, packet
+                continue
+            begin_s = max(self._down_free_s[target], at_s)
+            if begin_s - at_s > self._queue_s:
+                self.num_dropped += 1
+                continue
+            self._down_free_s[target] = done_s = begin_s + len(packet) * self._byte_s
+            self._push(done_s, True, target, packet)
+
+    @property
+    def next_s(self) -> float | None:
+        """When something happens next, if anything is under way."""
+        return self._under_way[0][0] if self._under_way else None
+
+    def _push(self, at_s: float, is_through: bool, target: int, packet: Packet) -> None:
+        self._number += 1
+        heappush(self._under_way, (at_s, self._number, is_through, target, packet))
