@@ -3,6 +3,8 @@
 Importing weft imports no framework; `weft.join` brings in the one that the script uses.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from weft.adapters.joining import join, once
 from weft.core.errors import (
     CheckpointError,
@@ -37,9 +39,32 @@ from weft.strategies import (
     StaleSync,
 )
 
+if TYPE_CHECKING:
+    from weft.codecs import (
+        BF16,
+        DGC,
+        FP8,
+        FP16,
+        QSGD,
+        Factors,
+        Int8,
+        OneBit,
+        PowerSGD,
+        RandomK,
+        SignSGD,
+        TernGrad,
+        Threshold,
+        TopK,
+    )
+
 __version__ = "0.1.0"
 
 __all__ = [
+    "BF16",
+    "DGC",
+    "FP8",
+    "FP16",
+    "QSGD",
     "SGD",
     "AdaGrad",
     "Adam",
@@ -53,24 +78,42 @@ __all__ = [
     "DelayCompensated",
     "Downpour",
     "Ensemble",
+    "Factors",
     "Gossip",
     "GossipGrad",
     "Hogwild",
     "IllegalAction",
+    "Int8",
     "LocalSGD",
     "Momentum",
     "Neighbours",
     "NodeLost",
+    "OneBit",
     "ParameterServer",
     "Population",
+    "PowerSGD",
     "ProtocolError",
     "PushSum",
     "Quorum",
+    "RandomK",
     "Sandblaster",
+    "SignSGD",
     "StaleSync",
+    "TernGrad",
+    "Threshold",
+    "TopK",
     "TransportError",
     "UnexpectedMessage",
     "WeftError",
     "join",
     "once",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Codecs are imported when they are named: they need numpy, and scripts without them need not wait for it."""
+    if name not in __all__:
+        raise AttributeError(f"module 'weft' has no attribute '{name}'")
+    from weft import codecs
+
+    return getattr(codecs, name)

@@ -28,7 +28,7 @@ def replica() -> ArrayReplica:
 
 def test_each_type_of_number_is_one_bucket() -> None:
     flat = replica()
-    assert flat.buckets == (Bucket(2, 4), Bucket(7, 8))
+    assert flat.buckets == (Bucket(2, 4, tensors=((0, (2,)),)), Bucket(7, 8, tensors=((0, (2, 3)), (6, ()))))
     assert flat.array(PARAMS, 0).tolist() == [7, 8]
     assert flat.array(PARAMS, 1).tolist() == [0, 1, 2, 3, 4, 5, 9]
     assert flat.layout() == ["a (2, 3) float64", "b (2,) float32", "c () float64"]

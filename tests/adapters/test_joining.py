@@ -37,6 +37,11 @@ W = {"w": np.zeros(2)}
             "weft.join was given strategy=3, which is neither a name nor a strategy.\n"
             "  Use strategy='gossip' or strategy=weft.Gossip().",
         ),
+        (
+            {"arrays": W, "optimizer": weft.SGD(lr=1.0), "compress": 3},
+            "weft.join was given compress=3, which is neither a name nor a codec.\n"
+            "  Use e.g. compress='topk(0.01)' or compress=weft.TopK(0.01).",
+        ),
     ],
 )
 def test_joining_with_the_wrong_things_says_what_to_join_with(given: dict[str, Any], message: str) -> None:

@@ -167,7 +167,7 @@ def test_it_declares_two_sums_and_memory_for_early_messages() -> None:
         "halving_doubling.gradient": Carries.GRADIENT,
         "halving_doubling.state": Carries.STATE,
         "halving_doubling@ended": Carries.NOTHING,
-        "halving_doubling@handed": Carries.STATE,
+        "halving_doubling@handed": Carries.EXACT,
     }
 
 

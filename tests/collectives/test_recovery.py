@@ -167,7 +167,7 @@ def test_a_word_has_room_for_thousands_of_buckets_and_counts_beyond_four() -> No
 
 
 def test_its_kinds_are_declared_and_its_state_is_plain() -> None:
-    assert {TOLD: Carries.NOTHING, HANDED: Carries.STATE}.items() <= TREE.kinds().items()
+    assert {TOLD: Carries.NOTHING, HANDED: Carries.EXACT}.items() <= TREE.kinds().items()
     peer = waiting(1)
     tell(peer, WITHOUT_TWO)
     assert is_plain(peer)

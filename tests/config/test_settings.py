@@ -17,11 +17,12 @@ def test_settings_are_read_from_text_as_from_toml() -> None:
         "strategy": ["ssp", "gossip"],
         "cluster": "edge",
         "collective": "ring",
+        "compress": "topk(0.01)",
         "workers": 4,
         "seed": 1,
         "steps": 9,
     }
-    expected = Settings(("ssp", "gossip"), "edge", "ring", 4, 1, 9)
+    expected = Settings(("ssp", "gossip"), "edge", "ring", "topk(0.01)", 4, 1, 9)
     assert read_settings(typed, "weft.toml") == expected
     assert read_settings({"strategy": "ssp", "workers": "4"}, "environment") == Settings(("ssp",), workers=4)
 

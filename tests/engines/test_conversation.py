@@ -74,27 +74,32 @@ def test_all_are_welcome_when_the_last_has_joined_and_learn_where_the_others_lis
 
 
 @pytest.mark.parametrize(
-    ("runs", "scripts", "options", "named", "label"),
+    ("runs", "scripts", "options", "named", "collective", "label"),
     [
-        (None, None, {}, "allreduce", "allreduce"),
-        (None, "gossip", {}, "gossip", "gossip"),
-        ("ssp(staleness=2)", "gossip", {}, "ssp(staleness=2)", "ssp(staleness=2)"),
-        (None, "", {}, "", "the script's own"),
-        ("allreduce", "", {"collective": "tree"}, "allreduce | tree", "allreduce"),
-        (None, "", {"transport": "tcp"}, " | butterfly", "the script's own"),
-        (None, None, {"transport": "tcp"}, "allreduce | butterfly", "allreduce"),
-        (None, None, {"transport": "tcp", "collective": "ring"}, "allreduce | ring", "allreduce"),
-        (None, None, {"transport": "tcp", "collective": "auto"}, "allreduce | butterfly", "allreduce"),
-        (None, None, {"collective": "auto"}, "allreduce", "allreduce"),
-        (None, "gossip", {"transport": "tcp"}, "gossip", "gossip"),
-        (None, None, {"baseline": "ddp"}, "allreduce", "ddp"),
+        (None, None, {}, "allreduce", None, "allreduce"),
+        (None, "gossip", {}, "gossip", None, "gossip"),
+        ("ssp(staleness=2)", "gossip", {}, "ssp(staleness=2)", None, "ssp(staleness=2)"),
+        (None, "", {}, "", None, "the script's own"),
+        ("allreduce", "", {"collective": "tree"}, "allreduce", "tree", "allreduce"),
+        (None, "", {"transport": "tcp"}, "", "butterfly", "the script's own"),
+        (None, None, {"transport": "tcp"}, "allreduce", "butterfly", "allreduce"),
+        (None, None, {"transport": "tcp", "collective": "ring"}, "allreduce", "ring", "allreduce"),
+        (None, None, {"transport": "tcp", "collective": "auto"}, "allreduce", "butterfly", "allreduce"),
+        (None, None, {"collective": "auto"}, "allreduce", None, "allreduce"),
+        (None, "gossip", {"transport": "tcp"}, "gossip", None, "gossip"),
+        (None, None, {"baseline": "ddp"}, "allreduce", None, "ddp"),
     ],
 )
 def test_the_runs_strategy_comes_before_the_scripts_and_sockets_speak_reductions(
-    runs: str | None, scripts: str | None, options: dict[str, Any], named: str, label: str
+    runs: str | None,
+    scripts: str | None,
+    options: dict[str, Any],
+    named: str,
+    collective: str | None,
+    label: str,
 ) -> None:
     talk = Talk(2, runs, **options)
-    assert talk.join(joined(scripts), joined(scripts)) == to_all(Welcome(named, [0, 0]), 2)
+    assert talk.join(joined(scripts), joined(scripts)) == to_all(Welcome(named, [0, 0], collective), 2)
     assert talk.engine.label == label
 
 
@@ -106,7 +111,7 @@ def test_over_sockets_the_cheapest_collective_for_the_model_is_taken_and_explain
     told: list[Explanation] = []
     talk.engine.on_explain = told.append
     answers = talk.join(*[joined(num_bytes=num_bytes)] * 4)
-    assert answers[0] == (0, Welcome(f"allreduce | {collective}", [0] * 4))
+    assert answers[0] == (0, Welcome("allreduce", [0] * 4, collective))
     assert [explanation.collective for explanation in told] == [collective]
     assert told[0].place == "processes of this machine over sockets (tcp)"
     assert told[0].link == LINKS["tcp"]

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 import weft
+from weft.config.compression import Compression, compressed
 from weft.config.registry import lowered
 from weft.core.errors import ConfigError
 from weft.engines.seats import OWN, BaselineSeat, hook_of, resolve, seat_of
-from weft.runtime.channel import Channel, Descriptors, Job
+from weft.runtime.channel import Channel, Descriptors, Job, Welcome
 from weft.runtime.live_seat import LiveSeat
 from weft.runtime.plain_seat import PlainSeat
 
@@ -63,17 +64,28 @@ class Mine(weft.AllReduce):
 
 
 @pytest.mark.parametrize(
-    ("named", "asked", "expected"),
+    ("welcome", "asked", "expected"),
     [
         (None, weft.StaleSync(staleness=5), (weft.StaleSync(staleness=5), "ssp(staleness=5)")),
         (None, Mine(), (Mine(), OWN)),
-        ("gossip", Mine(), (weft.Gossip(), "gossip")),
-        (OWN, Mine(), (Mine(), OWN)),
-        ("allreduce | ring", None, (lowered(weft.AllReduce(), "ring"), "allreduce | ring")),
-        (" | tree", Mine(), (lowered(Mine(), "tree"), " | tree")),
+        (Welcome(None, []), Mine(), (Mine(), OWN)),
+        (Welcome("gossip", []), Mine(), (weft.Gossip(), "gossip")),
+        (Welcome(OWN, []), Mine(), (Mine(), OWN)),
+        (Welcome("allreduce", [], "ring"), None, (lowered(weft.AllReduce(), "ring"), "allreduce")),
+        (Welcome(OWN, [], "tree"), Mine(), (lowered(Mine(), "tree"), OWN)),
+        (
+            Welcome("allreduce", [], "ring", "topk(0.01)", "gather"),
+            None,
+            (compressed(weft.AllReduce(), Compression(weft.TopK(0.01), "gather"), "ring"), "allreduce"),
+        ),
+        (
+            Welcome("ssp", [], None, "onebit"),
+            None,
+            (compressed(weft.StaleSync(), Compression(weft.OneBit()), None), "ssp"),
+        ),
     ],
 )
 def test_a_strategy_is_the_one_that_the_engine_names_or_the_scripts_own(
-    named: str | None, asked: Any, expected: tuple[Any, str]
+    welcome: Welcome | None, asked: Any, expected: tuple[Any, str]
 ) -> None:
-    assert resolve(named, asked) == expected
+    assert resolve(welcome, asked) == expected

@@ -155,5 +155,5 @@ def test_the_snapshot_is_plain() -> None:
 def test_it_declares_memory_for_the_difference() -> None:
     world = World(PAIR.roles(3), ONE, PAIR.graph(3))
     assert PAIR.slots(Role.WORKER, world) == (Slot("async_gossip.delta"),)
-    assert PAIR.kinds() == {"offer": Carries.STATE, "answer": Carries.DELTA}
+    assert PAIR.kinds() == {"offer": Carries.STATE, "answer": Carries.EXACT}
     assert PAIR.result is Result.MEAN

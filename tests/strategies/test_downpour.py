@@ -192,5 +192,5 @@ def test_workers_need_memory_for_what_accrues() -> None:
     assert Downpour().slots(Role.SERVER, world) == ()
     assert Downpour(servers=2).roles(4) == Roles(4, 2)
     told = Downpour().kinds()
-    assert (told["push"], told["fetch"], told["params"]) == (Carries.GRADIENT, Carries.NOTHING, Carries.STATE)
+    assert (told["push"], told["fetch"], told["params"]) == (Carries.GRADIENT, Carries.NOTHING, Carries.COPY)
     assert Downpour().result is Result.SERVERS

@@ -216,7 +216,7 @@ def test_it_declares_its_memory_its_messages_and_its_servers_and_the_centre_is_t
     assert EASGD().kinds() == {"average": Carries.STATE}
     assert ASYNC.kinds() == {
         "offer": Carries.STATE,
-        "answer": Carries.DELTA,
+        "answer": Carries.EXACT,
         "ask": Carries.NOTHING,
         "replica": Carries.STATE,
     }

@@ -174,5 +174,5 @@ def test_it_declares_memory_for_the_mass_and_takes_one_peer_at_a_time() -> None:
     world = World(ONE_PEER.roles(3), ONE, ONE_PEER.graph(3))
     assert ONE_PEER.topology == Exponential(one_peer=True)
     assert ONE_PEER.slots(Role.WORKER, world) == (Slot("push_sum.mass"),)
-    assert ONE_PEER.kinds() == {"share": Carries.STATE, **CROSSING}
+    assert ONE_PEER.kinds() == {"share": Carries.EXACT, **CROSSING}
     assert ONE_PEER.result is Result.MEAN

@@ -197,9 +197,7 @@ def test_it_wants_one_server_and_memory_for_what_is_summed_and_what_comes() -> N
     assert recipe.deals_portions
     assert recipe.kinds() == {
         **dict.fromkeys(("ask", "portion", "skipped", "moved", "have", "fetch"), Carries.NOTHING),
-        "result": Carries.GRADIENT,
-        "params": Carries.STATE,
-        "kept": Carries.STATE,
+        **dict.fromkeys(("result", "params", "kept"), Carries.EXACT),
     }
 
 

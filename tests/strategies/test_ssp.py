@@ -252,6 +252,6 @@ def test_it_needs_servers_and_memory_for_a_sum_only_when_bulk_synchronous() -> N
     assert ParameterServer().slots(Role.SERVER, world) == (Slot("closing.sum"),)
     assert ParameterServer().slots(Role.WORKER, world) == StaleSync().slots(Role.SERVER, world) == ()
     carrying = {kind: carries for kind, carries in StaleSync().kinds().items() if carries is not Carries.NOTHING}
-    assert carrying == {"push": Carries.GRADIENT, "params": Carries.STATE, "copy": Carries.STATE}
+    assert carrying == {"push": Carries.GRADIENT, "params": Carries.COPY, "copy": Carries.EXACT}
     assert set(StaleSync().kinds()) < set(ParameterServer().kinds())
     assert StaleSync().result is Result.SERVERS

@@ -26,12 +26,17 @@ def join(
     Returns the worker. When nothing launched the script it is alone, and the loop is a plain loop.
     `strategy` and `compress` are what the script asks for when nobody asks for another.
     """
-    words = None if compress is None else str(compress)
     if not isinstance(strategy, Strategy | str | None):
         raise ConfigError(
             f"weft.join was given strategy={strategy!r}, which is neither a name nor a strategy.\n"
             "  Use strategy='gossip' or strategy=weft.Gossip()."
         )
+    if not isinstance(compress, Coding | str | None):
+        raise ConfigError(
+            f"weft.join was given compress={compress!r}, which is neither a name nor a codec.\n"
+            "  Use e.g. compress='topk(0.01)' or compress=weft.TopK(0.01)."
+        )
+    words = None if compress is None else str(compress)
     seat = current() or Alone()
     if arrays is not None:
         if model is not None or (optimizer is not None and not isinstance(optimizer, Rule)):

@@ -1,10 +1,11 @@
 """What protocols may know of a codec: what it carries and what it wants, never what it does to an array."""
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from weft.core.names import Carries
 
 
+@runtime_checkable
 class Coding(Protocol):
     """A codec, as seen by those who only name tensors."""
 
