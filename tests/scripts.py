@@ -8,7 +8,8 @@ from typing import Any
 from weft.config.cluster import load_cluster
 from weft.core.strategy import Strategy
 from weft.engines.outcome import Outcome
-from weft.engines.simulated import Job, Watcher, simulate
+from weft.engines.simulated import Watcher, simulate
+from weft.engines.simulated_job import Job
 
 SEEN: list[Any] = []
 """What the scripts of the last run told the test; they import this list."""

@@ -16,7 +16,8 @@ from weft.core.errors import ConfigError, Deadlock, NodeLost
 from weft.core.world import World
 from weft.engines import simulated as engine
 from weft.engines.explanation import Explanation
-from weft.engines.simulated import Job, Watcher, simulate, simulate_dry
+from weft.engines.simulated import Watcher, simulate, simulate_dry
+from weft.engines.simulated_job import Job
 from weft.sim.facts import Facts
 
 

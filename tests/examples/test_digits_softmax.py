@@ -11,7 +11,8 @@ from scripts import simulated
 
 from weft.config.cluster import load_cluster
 from weft.config.registry import COLLECTIVES, STRATEGIES
-from weft.engines.simulated import Job, simulate_dry
+from weft.engines.simulated import simulate_dry
+from weft.engines.simulated_job import Job
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "digits_softmax.py"
 

@@ -58,6 +58,8 @@ def show_outcomes(outcomes: list[Outcome]) -> None:
         screen.print(table("what was learned", rows, learned + rest))
     if len(rows) > 1:
         screen.print(in_words(rows, "virtual_s"), markup=False)
+    if len(rows) == 1 and rows[0]["coding"] is not None:
+        screen.print(coding_in_words(rows[0]["coding"]), markup=False)
     screen.print("Traces, the same for the same seed:", markup=False)
     for row in rows:
         screen.print(f"  {row['trace']}  {row['strategy']}", markup=False)
@@ -75,6 +77,19 @@ def reported(rows: list[Row]) -> list[Column]:
         return name, lambda row: told(row["final"][name], ".4f") if name in row["final"] else ""
 
     return [column(name) for name in dict.fromkeys(name for row in rows for name in row["final"])]
+
+
+def coding_in_words(coding: Row) -> str:
+    """What codecs have saved and cost, and what they have not said."""
+    times = coding["bytes_before"] / max(1, coding["bytes_after"])
+    words = (
+        f"Coded: {human_bytes(coding['bytes_before'])} became {human_bytes(coding['bytes_after'])}, {times:.1f} times "
+        f"fewer; encoding took {human_seconds(coding['encode_s'])}, decoding {human_seconds(coding['decode_s'])}; "
+        f"left for later: {coding['residual_norm']:.3g} in length."
+    )
+    if coding["num_not_finite"]:
+        words += f" {coding['num_not_finite']:,} numbers were not finite and were not sent."
+    return words
 
 
 def told(value: float | None, form: str) -> str:

@@ -1,6 +1,19 @@
 """Real runs on the screen when they are over: every worker of one, or a row for each of several."""
 
-from weft.cli.outcomes import AGES, PACE, TRAFFIC, WIDE, Column, Row, duration, in_words, known, reported, table
+from weft.cli.outcomes import (
+    AGES,
+    PACE,
+    TRAFFIC,
+    WIDE,
+    Column,
+    Row,
+    coding_in_words,
+    duration,
+    in_words,
+    known,
+    reported,
+    table,
+)
 from weft.cli.screen import human_bytes, human_seconds, screen
 from weft.config.network import Network
 
@@ -33,6 +46,8 @@ def show_run(row: Row) -> None:
     if learned:
         screen.print(", ".join(learned), markup=False)
     screen.print(_total(row), markup=False)
+    if row["coding"] is not None:
+        screen.print(coding_in_words(row["coding"]), markup=False)
 
 
 def compare_runs(rows: list[Row]) -> None:

@@ -21,9 +21,10 @@ from weft.core.errors import ConfigError
 from weft.engines.environment import settings_of
 from weft.engines.explanation import Explanation
 from weft.engines.outcome import Outcome
-from weft.engines.simulated import Job, Watcher
+from weft.engines.simulated import Watcher
 from weft.engines.simulated import simulate as run_simulation
 from weft.engines.simulated import simulate_dry as run_dry
+from weft.engines.simulated_job import Job
 from weft.sim.facts import Facts
 
 

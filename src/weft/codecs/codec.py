@@ -90,6 +90,10 @@ class Codec:
         name = type(self).__name__.lower()
         return f"{name}({', '.join(said)})" if said else name
 
+    def stages(self) -> "tuple[Codec, ...]":
+        """The codecs that do its work, each given what the one before agreed on; most have only themselves."""
+        return (self,)
+
     def taking_over(self, momentum: float) -> "Codec":
         """The same with the optimizer's momentum."""
         raise NotImplementedError

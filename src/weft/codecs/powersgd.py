@@ -165,6 +165,9 @@ class PowerSGD(Codec):
     def __post_init__(self) -> None:
         check_whole("powersgd", "rank", self.rank, 1, 4096, usual=2)
 
+    def stages(self) -> tuple[Codec, ...]:
+        return self.left, self.right
+
     @property
     def left(self) -> Left:
         return Left(self.rank)

@@ -36,6 +36,9 @@ class TernGrad(Codec):
     def wants_feedback(self) -> bool:
         return False
 
+    def stages(self) -> tuple[Codec, ...]:
+        return self.peaks, self
+
     @property
     def peaks(self) -> "Peaks":
         """By what workers agree on scales."""

@@ -1,6 +1,7 @@
 """Cluster files: which hosts there are, how fast they are, how they are linked, who straggles."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from math import inf
@@ -11,6 +12,7 @@ from weft.config.toml import load_toml, read_toml
 from weft.config.units import bytes_per_s, seconds
 from weft.core.errors import ConfigError, did_you_mean
 from weft.cost.choice import Ground
+from weft.cost.coding import Throughput
 from weft.cost.links import Link
 
 PACKAGED = ("rack", "cloud", "edge")
@@ -47,6 +49,8 @@ class Cluster:
     stragglers: tuple[Straggler, ...] = ()
     step_s: tuple[tuple[float, ...], ...] = ()
     """Recorded step times, a row for each worker, in place of seconds per sample."""
+    codecs: tuple[tuple[str, Throughput], ...] = ()
+    """How fast codecs are, by name; none: they take no time."""
 
     @property
     def num_workers(self) -> int:
@@ -80,6 +84,10 @@ class Cluster:
         sizes = Counter(self.place(num_workers).hosts)
         return Ground(tuple(sizes.values()), self.within, self.between)
 
+    def with_codecs(self, throughputs: Mapping[str, Throughput]) -> "Cluster":
+        """The cluster with measured speeds of codecs."""
+        return replace(self, codecs=tuple(throughputs.items()))
+
     def with_seconds_per_sample(self, value: float) -> "Cluster":
         """The cluster with a measured compute time in place of recorded ones, for hosts that have none of their own."""
         return replace(self, seconds_per_sample=value, step_s=())
@@ -107,7 +115,7 @@ def load_cluster(name: str) -> Cluster:
 
 def read_cluster(table: dict[str, Any], name: str) -> Cluster:
     """Check a parsed cluster file and give it meaning."""
-    _check_keys(table, ("name", "compute", "hosts", "links", "stragglers"), name)
+    _check_keys(table, ("name", "compute", "hosts", "links", "stragglers", "codecs"), name)
     compute = _table(table, "compute", name)
     _check_keys(compute, ("seconds_per_sample", "variation", "step_s"), f"{name}: [compute]")
     hosts = tuple(_host(host, name) for host in _tables(table, "hosts", name))
@@ -129,8 +137,20 @@ def read_cluster(table: dict[str, Any], name: str) -> Cluster:
         variation=_number(compute.get("variation", 0.0), f"{name}: variation"),
         stragglers=tuple(_straggler(entry, name) for entry in _tables(table, "stragglers", name)),
         step_s=_trace(compute.get("step_s", []), name),
+        codecs=tuple(_codec(codec, entry, name) for codec, entry in _table(table, "codecs", name).items()),
         **optional,
     )
+
+
+def _codec(codec: str, table: Any, name: str) -> tuple[str, Throughput]:
+    where = f"{name}: [codecs] {codec}"
+    if not isinstance(table, dict) or set(table) != {"encode", "decode"}:
+        raise ConfigError(
+            f"{where} is {table!r}, but must say how fast it encodes and decodes.\n"
+            f'  Write e.g. {codec} = {{ encode = "1GB/s", decode = "2GB/s" }}.'
+        )
+    speeds = [_positive(bytes_per_s(table[way], f"{where} {way}"), f"{where} {way}") for way in ("encode", "decode")]
+    return codec, Throughput(*speeds)
 
 
 def _trace(rows: Any, name: str) -> tuple[tuple[float, ...], ...]:

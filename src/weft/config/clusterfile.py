@@ -18,6 +18,9 @@ def cluster_toml(cluster: Cluster) -> str:
     lines += _link("between", cluster.between) + _link("within", cluster.within)
     for straggler in cluster.stragglers:
         lines += ["[[stragglers]]", f"worker = {straggler.worker}", f"factor = {straggler.factor!r}", ""]
+    if cluster.codecs:
+        lines.append("[codecs] # bytes of the array per second")
+        lines += [f"{name} = {{ encode = {speed[0]:.0f}, decode = {speed[1]:.0f} }}" for name, speed in cluster.codecs]
     return "\n".join(lines).rstrip() + "\n"
 
 

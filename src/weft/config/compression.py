@@ -172,15 +172,12 @@ def _messages(strategy: Strategy, codec: Codec) -> Strategy:
     if isinstance(codec, codecs.DGC | codecs.Factors):
         uses["followed"] = []
     texts = {use: tuple(found) for use, found in uses.items()}
-    return CodedMessages(strategy, codec, **texts, has_velocity=isinstance(codec, codecs.DGC))
+    return CodedMessages(strategy, codec, **texts, has_velocity=codec.takes_momentum)
 
 
 def _phased(strategy: Strategy, codec: Codec, coded: tuple[str, ...]) -> Phased:
+    phases = tuple(Phase(type(stage).__name__.lower(), stage) for stage in codec.stages())
     if isinstance(codec, codecs.PowerSGD):
-        phases = (Phase("left", codec.left), Phase("right", codec.right))
         return Phased(strategy, coded, phases, AT_END, starts_warm=True)
-    if isinstance(codec, codecs.TernGrad):
-        phases = (Phase("peaks", codec.peaks), Phase("signs", codec))
-        return Phased(strategy, coded, phases, NO_FEEDBACK)
     feedback = AT_ONCE if codec.wants_feedback else NO_FEEDBACK
-    return Phased(strategy, coded, (Phase("coded", codec),), feedback, has_velocity=isinstance(codec, codecs.DGC))
+    return Phased(strategy, coded, phases, feedback, has_velocity=codec.takes_momentum)

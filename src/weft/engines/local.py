@@ -91,6 +91,8 @@ class Worker:
         self.process = process
         self.channel = Channel(process.channel)
         self.status: Status | None = None
+        self.has_bad_numbers = False
+        """It has had a gradient that was not finite, and that was told."""
         self.failed: Failed | None = None
         self.halted: Halted | None = None
         self.step_told: int | None = None
@@ -274,6 +276,12 @@ class Launch:
         worker.status = status = msgspec.structs.replace(status, steps_total=total)
         self._vigil.hear(status, time.perf_counter())
         self._watcher.on_status(status)
+        if status.coding is not None and status.coding.num_not_finite and not worker.has_bad_numbers:
+            worker.has_bad_numbers = True
+            self._watcher.on_tell(
+                f"worker {status.rank} has had a gradient that is not finite, by step {status.step}: "
+                "its numbers that are not were not sent"
+            )
         if status.loss is not None:
             samples = sum(w.status.samples for w in self._workers if w.status is not None)
             self._curve.append({"wall_s": self._conversation.so_far_s, "samples": samples, "loss": status.loss})

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from weft.engines.outcome import finite
-from weft.observe.status import Status
+from weft.engines.outcome import coding_json, finite
+from weft.observe.status import Status, in_all
 
 POINTS_MAX = 200
 UNKNOWN_OF_BASELINES = ("bytes_sent", "copies", "refused", "staleness_mean", "staleness_max", "waiting_fraction")
@@ -52,6 +52,7 @@ class LocalOutcome:
             "refused": sum(status.refused for status in self.workers),
             "staleness_mean": sum(status.staleness_mean for status in self.workers) / len(self.workers),
             "staleness_max": max(status.staleness_max for status in self.workers),
+            "coding": coding_json(in_all(status.coding for status in self.workers if status.coding is not None)),
             "consensus": self.consensus,
             "waiting_fraction": self._fraction(sum(status.waiting_s for status in self.workers)) / len(self.workers),
             "final": self._final(),
@@ -76,6 +77,7 @@ class LocalOutcome:
             "staleness_max": status.staleness_max,
             "bytes_sent": status.bytes_sent,
             "copies": status.num_copies,
+            "coding": coding_json(status.coding),
         }
 
     def _fraction(self, duration_s: float) -> float:

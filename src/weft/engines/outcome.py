@@ -4,6 +4,9 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any
 
+from msgspec.structs import asdict
+
+from weft.observe.status import CodingStatus
 from weft.sim.facts import Facts
 
 
@@ -22,6 +25,7 @@ class Outcome:
     consensus: float | None = None
     arrays: list[Any] | None = None
     replicas: list[Any] = field(default_factory=list)
+    coding: CodingStatus | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, with the names of the documentation; None for what is not finite, which JSON cannot say."""
@@ -38,6 +42,7 @@ class Outcome:
             "bytes_sent": facts.bytes_sent,
             "staleness_mean": facts.staleness_mean,
             "staleness_max": facts.staleness_max,
+            "coding": coding_json(self.coding),
             "consensus": self.consensus,
             "waiting_fraction": facts.waiting_fraction,
             "final": {**({"loss": facts.final_loss} if facts.final_loss is not None else {}), **facts.final},
@@ -46,6 +51,11 @@ class Outcome:
             "events": facts.num_events,
         }
         return {name: finite(value) for name, value in told.items()}
+
+
+def coding_json(coding: CodingStatus | None) -> dict[str, Any] | None:
+    """What codecs have done, in plain data."""
+    return None if coding is None else asdict(coding)
 
 
 def finite(value: Any) -> Any:

@@ -5,32 +5,27 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from weft.adapters.torch.ambient import TorchSwapper
-from weft.config.cluster import Cluster, Placement
-from weft.config.compression import Compression, check_pair, compressed, with_codec
-from weft.config.compression import cheapest as cheapest_scheme
-from weft.config.compression import codec as codec_of
-from weft.config.registry import AUTO, lowered, spelled
-from weft.config.registry import strategy as strategy_of
+from weft.config.cluster import Placement
 from weft.core.errors import ConfigError, NodeLost, WeftError
 from weft.core.names import PARAMS, Bucket, Role, Roles
 from weft.core.recorder import TraceHash
 from weft.core.seat import Places, Replica, check_tuned
 from weft.core.strategy import Strategy
 from weft.core.world import World
-from weft.cost.choice import cheapest, prices_s
+from weft.cost.coding import CodingSpeed
 from weft.data.dealt import portions
 from weft.data.static import global_batches, share_of
-from weft.engines.conversation import DEFAULT_STRATEGY, check_layouts
-from weft.engines.explanation import Explanation, coded, explained
-from weft.engines.job import check_job
+from weft.engines.conversation import check_layouts
+from weft.engines.explanation import Explanation
 from weft.engines.memory import available_bytes, check_fits, resident_bytes
 from weft.engines.outcome import Outcome
+from weft.engines.simulated_job import Job
+from weft.observe.status import CodingStatus, in_all
 from weft.sim.compute import ComputeTime, PerSample, Trace
 from weft.sim.facts import Facts
 from weft.sim.network import HostLinks
@@ -39,90 +34,11 @@ from weft.sim.reports import ModelReports, NoReports, Reports
 from weft.sim.script import Joined, Plan, ScriptProgram, ScriptSeat
 from weft.sim.simulation import Simulation
 from weft.sim.stage import PlainSwapper, Stage
+from weft.store.coded import told_by
 from weft.store.ghost import GhostStore
 from weft.store.numpy import NumpyStore
 from weft.store.preparing import ready_codecs
 from weft.store.store import Store
-
-NATIVE = "done natively, at the price of the cheapest formula on the slowest link"
-
-
-@dataclass(frozen=True)
-class Job:
-    """One simulation: a script with its arguments on a cluster."""
-
-    script: Path
-    arguments: tuple[str, ...]
-    cluster: Cluster
-    num_workers: int
-    strategy: Strategy | str | None = None
-    collective: str | None = None
-    seed: int = 0
-    steps_max: int | None = None
-    compress: str | None = None
-
-    def __post_init__(self) -> None:
-        check_job(self.script, self.num_workers, self.seed, self.steps_max)
-        if self.compress is not None:
-            codec_of(self.compress)
-        if self.strategy is not None or self.collective is not None:
-            self.resolved(None).check(self.num_workers, self.cluster.num_hosts(self.num_workers))
-
-    def asked(self, by_script: Strategy | str | None) -> Strategy:
-        """The strategy as it is asked for: the job's own, else the script's, else all-reduce."""
-        chosen = self.strategy or by_script or DEFAULT_STRATEGY
-        return strategy_of(chosen) if isinstance(chosen, str) else chosen
-
-    def resolved(
-        self, by_script: Strategy | str | None, buckets: Sequence[Bucket] = (), compress: str | None = None
-    ) -> Strategy:
-        """The strategy to run on a model of these buckets, over the collective that is named or the cheapest."""
-        asked, compress = self.asked(by_script), self.codec_for(compress)
-        collective = self.collective_for(asked, buckets, compress)
-        if compress is not None:
-            codec = codec_of(compress)
-            check_pair(asked, codec, self.name_of(by_script))
-            return compressed(asked, Compression(codec, self.scheme_for(asked, buckets, compress)), collective)
-        return asked if collective is None else lowered(asked, collective)
-
-    def codec_for(self, by_script: str | None) -> str | None:
-        """The codec that the job, or else the script, asks for; one worker has nobody to talk to."""
-        return None if self.num_workers == 1 else self.compress or by_script
-
-    def collective_for(self, strategy: Strategy, buckets: Sequence[Bucket], compress: str | None = None) -> str | None:
-        """By whose messages reductions are spoken; None: they are done natively, which nobody does who codes."""
-        if self.collective != AUTO and not (self.collective is None and compress is not None):
-            return self.collective
-        sizes = [bucket.num_bytes for bucket in buckets]
-        return cheapest(prices_s(sizes, self.cluster.ground(self.num_workers))) if strategy.reduces else None
-
-    def scheme_for(self, strategy: Strategy, buckets: Sequence[Bucket], compress: str) -> str | None:
-        """How what is coded is reduced."""
-        num_bytes, link = sum(bucket.num_bytes for bucket in buckets), self.cluster.ground(self.num_workers).slowest
-        return cheapest_scheme(codec_of(compress), num_bytes, self.num_workers, link) if strategy.reduces else None
-
-    def explained(
-        self, by_script: Strategy | str | None, buckets: Sequence[Bucket], compress: str | None = None
-    ) -> Explanation:
-        """How a model of these buckets will be trained."""
-        asked, ground, compress = self.asked(by_script), self.cluster.ground(self.num_workers), self.codec_for(compress)
-        coding = None
-        if compress is not None:
-            num_bytes = sum(bucket.num_bytes for bucket in buckets)
-            coding = coded(compress, self.scheme_for(asked, buckets, compress), num_bytes, ground)
-        place = f"simulated on {len(ground.sizes)} hosts like those of cluster '{self.cluster.name}'"
-        sizes = [bucket.num_bytes for bucket in buckets]
-        collective = self.collective_for(asked, buckets, compress)
-        return explained(asked, self.name_of(by_script), place, NATIVE, sizes, ground, collective, coding)
-
-    def name_of(self, by_script: Strategy | str | None) -> str:
-        """What the strategy is called."""
-        chosen = self.strategy or by_script or DEFAULT_STRATEGY
-        return chosen if isinstance(chosen, str) else spelled(chosen)
-
-    def label(self, by_script: Strategy | str | None, compress: str | None = None) -> str:
-        """How tables call it."""
-        return with_codec(self.name_of(by_script), self.codec_for(compress))
 
 
 @dataclass
@@ -228,9 +144,15 @@ def simulate(job: Job, watcher: Watcher | None = None, recorder: TraceHash | Non
         label = job.label(joined[0].strategy, joined[0].compress)
         arrays = [array for model in reports.result.models().values() for array in model]
         consensus = reports.result.consensus()
-        return Outcome(label, job.num_workers, job.seed, recorder.hexdigest(), facts, consensus, arrays, replicas)
+        trace, coding = recorder.hexdigest(), _coding(strategy, stores)
+        return Outcome(label, job.num_workers, job.seed, trace, facts, consensus, arrays, replicas, coding)
     finally:
         scripts.close()
+
+
+def _coding(strategy: Strategy, stores: Sequence[NumpyStore]) -> CodingStatus | None:
+    """What codecs have done for all nodes; their times are those of this process."""
+    return in_all(told_by(store.meter, store.residual_norm()) for store in stores if strategy.codecs())
 
 
 def simulate_dry(job: Job, watcher: Watcher | None = None, recorder: TraceHash | None = None) -> Outcome:
@@ -387,6 +309,16 @@ def _run(
     if job.cluster.step_s:
         compute = Trace(job.cluster.step_s)
     simulation = Simulation(
-        strategy, world, stores, programs, network, compute, reports, job.seed, recorder, watcher.on_step
+        strategy,
+        world,
+        stores,
+        programs,
+        network,
+        compute,
+        reports,
+        job.seed,
+        recorder,
+        watcher.on_step,
+        CodingSpeed(dict(job.cluster.codecs)) if job.cluster.codecs else None,
     )
     return simulation.run()

@@ -1,6 +1,38 @@
 """What a worker tells about itself while it runs, and what it amounts to at the end."""
 
+from collections.abc import Iterable
+from math import sqrt
+
 from msgspec import Struct
+
+
+class CodingStatus(Struct, frozen=True):
+    """What codecs have done for one worker, and for servers that sit with it."""
+
+    bytes_before: int
+    """Of what was encoded."""
+    bytes_after: int
+    encode_s: float
+    decode_s: float
+    residual_norm: float
+    """The length of all that was left out and is to be said later."""
+    num_not_finite: int
+    """Numbers of its gradients that were not finite, and therefore not sent."""
+
+
+def in_all(told: Iterable[CodingStatus]) -> CodingStatus | None:
+    """That of several workers together; None if nothing was coded."""
+    each = list(told)
+    if not each:
+        return None
+    return CodingStatus(
+        sum(one.bytes_before for one in each),
+        sum(one.bytes_after for one in each),
+        sum(one.encode_s for one in each),
+        sum(one.decode_s for one in each),
+        sqrt(sum(one.residual_norm**2 for one in each)),
+        sum(one.num_not_finite for one in each),
+    )
 
 
 class Status(Struct, frozen=True, tag=True):
@@ -25,3 +57,4 @@ class Status(Struct, frozen=True, tag=True):
     doing: str
     """A few words: what it does or waits for."""
     is_waiting: bool = False
+    coding: CodingStatus | None = None

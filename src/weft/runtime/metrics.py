@@ -4,7 +4,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING
 
-from weft.observe.status import Status
+from weft.observe.status import CodingStatus, Status
 
 if TYPE_CHECKING:
     from weft.runtime.plant import Plant
@@ -29,6 +29,7 @@ class Metrics:
         self._bytes_sent = 0
         self._num_copies = 0
         self._refused = 0
+        self._coding: CodingStatus | None = None
 
     def step(self, samples: float, loss: float | None) -> None:
         self._step += 1
@@ -50,6 +51,7 @@ class Metrics:
         self._staleness = (total / count if count else 0.0, most)
         self._waiting_s = waiting_s
         self._bytes_sent, self._num_copies, self._refused = plant.counters()
+        self._coding = plant.coding()
 
     def begin(self) -> None:
         """The run begins now: all have joined."""
@@ -71,4 +73,5 @@ class Metrics:
             steps_total=None,
             doing=doing,
             is_waiting=is_waiting,
+            coding=self._coding,
         )

@@ -8,6 +8,7 @@ from weft.core.recorder import Recording, replay
 from weft.core.seat import Places, Replica
 from weft.core.strategy import Strategy
 from weft.core.world import World
+from weft.observe.status import CodingStatus, in_all
 from weft.runtime.channel import Concluded, Job
 from weft.runtime.driver import Driver, Node
 from weft.runtime.post import Post, kinds_of, rank_of
@@ -15,7 +16,7 @@ from weft.runtime.shared_params import STEPPING, SharedParams
 from weft.runtime.shared_reduce import ENDED, SharedReduce
 from weft.runtime.wires import SHM, Wires
 from weft.store.arena import Arena
-from weft.store.coded import coded_bytes_max
+from weft.store.coded import coded_bytes_max, told_by
 from weft.store.live import LiveStore
 from weft.store.preparing import ready_codecs
 from weft.store.result import ResultModel
@@ -68,6 +69,13 @@ class Plant:
         shared = (0, 0) if reduce is None else (reduce.bytes_shared, reduce.num_copies)
         copies += 0 if self.shared_params is None else self.shared_params.num_copies
         return transport.bytes_sent + shared[0], copies + shared[1], sum(transport.refused.values())
+
+    def coding(self) -> CodingStatus | None:
+        """What codecs have done so far; None if there are none."""
+        if not self.strategy.codecs():
+            return None
+        stores = [node.store for node in self.driver.nodes.values()]
+        return in_all(told_by(store.meter, store.residual_norm()) for store in stores)
 
     def check_alive(self) -> None:
         """Raise Deadlock when this worker waits for one whose script has ended."""

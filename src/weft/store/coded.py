@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from weft.codecs.codec import Codec, Form, Payload, Turn
 from weft.core.errors import CodecError
 from weft.core.names import Bucket, Part
+from weft.observe.status import CodingStatus
 
 Array = NDArray[Any]
 Places = tuple[int, ...]
@@ -64,6 +65,13 @@ class Meter:
         self.decode_s = 0.0
         self.num_not_finite = 0
         """Numbers that were not finite, and therefore not sent."""
+
+
+def told_by(meter: Meter, residual_norm: float) -> CodingStatus:
+    """What a meter says."""
+    return CodingStatus(
+        meter.bytes_before, meter.bytes_after, meter.encode_s, meter.decode_s, residual_norm, meter.num_not_finite
+    )
 
 
 class Coded:

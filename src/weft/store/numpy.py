@@ -1,6 +1,7 @@
 """The numpy store: a replica's arrays and the slots a strategy declared, in ordinary memory."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,9 @@ from weft.store.rules import State, update
 from weft.store.store import undeclared
 
 Array = NDArray[Any]
+
+KEPT = ("residual", "rest")
+"""How the slots end in which what was left out is kept."""
 
 
 class NumpyStore:
@@ -238,6 +242,11 @@ class NumpyStore:
 
     def hyper(self) -> Any:
         return self.replica.hyper()
+
+    def residual_norm(self) -> float:
+        """The length of all that codecs have left out and will say later."""
+        kept = [arrays for slot, arrays in self._declared.items() if slot.endswith(KEPT)]
+        return sqrt(sum(float(np.vdot(array, array)) for arrays in kept for array in arrays.values()))
 
     def reduce(self, payloads: Sequence[Array], weights: Sequence[float], op: str) -> Array:
         return reduce_arrays(payloads, weights, op)
