@@ -59,11 +59,6 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-CODECS = frozenset(
-    "BF16 DGC FP8 FP16 QSGD Factors Int8 OneBit PowerSGD RandomK SignSGD TernGrad Threshold TopK".split()
-)
-"""Codecs are maths on arrays: they are imported when one is named, because importing weft brings in no numpy."""
-
 __all__ = [
     "BF16",
     "DGC",
@@ -78,7 +73,6 @@ __all__ = [
     "AsyncSGD",
     "CheckpointError",
     "CodecError",
-    "Codecs are imported when they are named: they need numpy, and scripts without them need not wait for it.",
     "ConfigError",
     "Deadlock",
     "DelayCompensated",
@@ -117,8 +111,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in CODECS:
-        from weft import codecs
+    """Codecs are imported when they are named: they need numpy, and scripts without them need not wait for it."""
+    if name not in __all__:
+        raise AttributeError(f"module 'weft' has no attribute '{name}'")
+    from weft import codecs
 
-        return getattr(codecs, name)
-    raise AttributeError(f"module 'weft' has no attribute '{name}'")
+    return getattr(codecs, name)
