@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: demo test check bench bench-peers strategies diloco soak stale docs clean
+.PHONY: demo test check bench bench-peers strategies codecs diloco soak stale docs clean
 
 demo: $(READY) ## 4 real workers; then one of them slow, and four ways to live with it
 	$(BIN)/weft run examples/digits_cnn.py -n 4 -- --epochs 6
@@ -37,6 +37,9 @@ strategies: $(READY) ## every strategy over every transport on real workers, to 
 
 diloco: $(READY) ## DiLoCo against all-reduce on MNIST (DATA=folder): accuracy and bytes (10 minutes)
 	$(BIN)/python benchmarks/diloco.py $(if $(DATA),--data $(DATA))
+
+codecs: $(READY) ## does accuracy stay when messages are coded? MNIST (DATA=folder), 3 seeds (20 minutes)
+	$(BIN)/python benchmarks/codecs_accuracy.py $(if $(DATA),--data $(DATA))
 
 stale: $(READY) ## what staleness gains on MNIST, with and without hiccups (5 minutes; MNIST in data/mnist)
 	$(BIN)/python benchmarks/stale.py
