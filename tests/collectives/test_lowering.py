@@ -164,7 +164,7 @@ def test_it_declares_two_sums_and_memory_for_early_messages() -> None:
     assert recipe.kinds() == {
         "gradient": Carries.GRADIENT,
         "state": Carries.STATE,
-        "halving_doubling.gradient": Carries.GRADIENT,
+        "halving_doubling.gradient": Carries.DELTA,
         "halving_doubling.state": Carries.STATE,
         "halving_doubling@ended": Carries.NOTHING,
         "halving_doubling@handed": Carries.EXACT,

@@ -30,6 +30,7 @@ from weft.cli.run_options import (
 )
 from weft.cli.runs import show_runs
 from weft.cli.screen import errors, show_left_out
+from weft.config.compression import objection
 from weft.config.network import read_network
 from weft.config.options import set_options, with_parameters
 from weft.config.registry import expanded, is_only_of_all, left_out
@@ -87,8 +88,9 @@ def run(
         network=None if net is None else read_network(net),
     )
     asked = settings.strategy if settings.strategy or not parameters else (DEFAULT_STRATEGY,)
-    texts = expanded(asked, job.num_workers, job.num_memories)
-    show_left_out(left_out(asked, job.num_workers, job.num_memories))
+    about = asked, job.num_workers, job.num_memories, objection(job.compress)
+    texts = expanded(*about)
+    show_left_out(left_out(*about))
     jobs = [job.with_strategy(text and with_parameters(text, parameters)) for text in texts]
     dispensable = [is_only_of_all(text, asked) for text in texts]
     outcomes = _run_all(jobs if baseline is None else [*jobs, job.under(baseline)], [*dispensable, False], explain)

@@ -15,6 +15,7 @@ from weft.cli.plot import check_plot, plot_curves
 from weft.cli.run_options import Compress
 from weft.cli.screen import errors, human_seconds, screen, show_left_out
 from weft.config.cluster import load_cluster
+from weft.config.compression import objection
 from weft.config.registry import COLLECTIVES, expanded, is_only_of_all, left_out
 from weft.config.settings import Settings
 from weft.core.errors import ConfigError
@@ -65,6 +66,7 @@ def simulate(
         check_plot(plot, dry)
     place = load_cluster(settings.cluster or "rack")
     num_workers = place.num_workers if settings.workers is None else settings.workers
+    about = settings.strategy, num_workers, place.num_hosts(num_workers), objection(settings.compress)
     jobs = [
         Job(
             script,
@@ -77,9 +79,9 @@ def simulate(
             settings.steps,
             settings.compress,
         )
-        for text in expanded(settings.strategy, num_workers, place.num_hosts(num_workers))
+        for text in expanded(*about)
     ]
-    show_left_out(left_out(settings.strategy, num_workers, place.num_hosts(num_workers)))
+    show_left_out(left_out(*about))
     outcomes = _run_all(jobs, settings.strategy, dry, explain)
     show_outcomes(outcomes)
     if json_file is not None:

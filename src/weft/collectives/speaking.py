@@ -18,7 +18,10 @@ Key = tuple[str, int, int]
 def spoken_kinds(name: str, kinds: dict[str, Carries]) -> dict[str, Carries]:
     """The messages in which reductions of these kinds are spoken, and what survivors tell each other."""
     told, handed = kinds_of(name)
-    spoken = {f"{name}.{kind}": carries for kind, carries in kinds.items()}
+    # a gradient on its way to be summed is applied by nobody, so the sender's hyper-parameters need not go with it
+    spoken = {
+        f"{name}.{kind}": Carries.DELTA if carries is Carries.GRADIENT else carries for kind, carries in kinds.items()
+    }
     return {**spoken, told: Carries.NOTHING, handed: Carries.EXACT}
 
 

@@ -17,7 +17,7 @@ from weft.collectives.lowering import Lowered, Wire
 from weft.collectives.phased import AT_END, AT_ONCE, NO_FEEDBACK, Phase, Phased
 from weft.collectives.two_way import TwoWay
 from weft.config.grammar import parse_chain
-from weft.config.registry import CODECS, COLLECTIVES, build, lowered
+from weft.config.registry import CODECS, COLLECTIVES, Objection, build, lowered
 from weft.core.errors import ConfigError
 from weft.core.names import Carries
 from weft.core.strategy import Strategy
@@ -63,6 +63,14 @@ def with_codec(strategy: str, compress: str | None) -> str:
     return strategy if compress is None else f"{strategy} + {compress}"
 
 
+def objection(compress: str | None) -> Objection | None:
+    """What is to be said against a strategy when messages shall be coded so."""
+    if compress is None:
+        return None
+    built = codec(compress)
+    return lambda strategy, name: check_pair(strategy, built, name)
+
+
 def check_pair(strategy: Strategy, codec: Codec, name: str) -> None:
     """Refuse a codec that cannot carry anything the strategy sends, or that it would be wrong to."""
     carried = set(strategy.kinds().values()) - {Carries.NOTHING, Carries.EXACT}
@@ -75,7 +83,7 @@ def check_pair(strategy: Strategy, codec: Codec, name: str) -> None:
             raise _refusal(
                 name,
                 codec,
-                "averages parameters, and what is left out of those is never made up for",
+                "sends whole parameters, and what is left out of those is never made up for",
                 "'fp16' or 'bf16', or a strategy that sends gradients: 'allreduce', 'ssp' or 'diloco'",
             )
         raise _refusal(name, codec, "sends nothing that may change on the way", "it without a codec")

@@ -2,7 +2,7 @@
 
 import inspect
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -115,25 +115,35 @@ def in_words(collective: str) -> str:
     return (inspect.getdoc(module) or collective).splitlines()[0].partition(": ")[2]
 
 
-def expanded(strategies: tuple[str, ...] | None, num_workers: int, num_hosts: int = 1) -> tuple[str | None, ...]:
+Objection = Callable[[Strategy, str], None]
+"""Raises ConfigError when something else that was asked for does not go with a strategy of this name."""
+
+
+def expanded(
+    strategies: tuple[str, ...] | None, num_workers: int, num_hosts: int = 1, objection: Objection | None = None
+) -> tuple[str | None, ...]:
     """'all' stands for every strategy for so many workers, by its name; nothing leaves the choice to the script."""
     if strategies is None:
         return (None,)
-    refused = left_out(strategies, num_workers, num_hosts)
+    refused = left_out(strategies, num_workers, num_hosts, objection)
     fitting = [name for name in STRATEGIES if name not in refused]
     return tuple(name for text in strategies for name in (fitting if text == ALL else (text,)))
 
 
-def left_out(strategies: tuple[str, ...] | None, num_workers: int, num_hosts: int = 1) -> dict[str, str]:
+def left_out(
+    strategies: tuple[str, ...] | None, num_workers: int, num_hosts: int = 1, objection: Objection | None = None
+) -> dict[str, str]:
     """The strategies that 'all' does not stand for here, if it was said, and why."""
     asked = STRATEGIES if strategies is not None and ALL in strategies else {}
-    refused = {name: _refusal(cls(), num_workers, num_hosts) for name, cls in asked.items()}
+    refused = {name: _refusal(name, cls(), num_workers, num_hosts, objection) for name, cls in asked.items()}
     return {name: why for name, why in refused.items() if why}
 
 
-def _refusal(strategy: Strategy, num_workers: int, num_hosts: int) -> str:
+def _refusal(name: str, strategy: Strategy, num_workers: int, num_hosts: int, objection: Objection | None) -> str:
     try:
         strategy.check(num_workers, num_hosts)
+        if objection is not None:
+            objection(strategy, name)
     except ConfigError as error:
         return str(error)
     return ""
