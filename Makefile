@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: demo test check bench bench-peers strategies codecs diloco soak stale docs clean
+.PHONY: demo test check bench bench-peers slownet strategies codecs diloco soak stale docs clean
 
 demo: $(READY) ## 4 real workers; then one of them slow, and four ways to live with it
 	$(BIN)/weft run examples/digits_cnn.py -n 4 -- --epochs 6
@@ -34,6 +34,9 @@ bench-peers: $(READY) ## Open MPI, so that `make bench` compares with it
 
 strategies: $(READY) ## every strategy over every transport on real workers, to 95 % accuracy (5 minutes)
 	$(BIN)/python benchmarks/every_strategy.py
+
+slownet: $(READY) ## time to 97 % on MNIST (DATA=folder) over slow links, against DDP and its hooks (as root, 15 minutes)
+	$(BIN)/weft bench slownet $(if $(DATA),--data $(DATA)) --json benchmarks/results/slownet.json
 
 diloco: $(READY) ## DiLoCo against all-reduce on MNIST (DATA=folder): accuracy and bytes (10 minutes)
 	$(BIN)/python benchmarks/diloco.py $(if $(DATA),--data $(DATA))

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 from commands import assert_refused, weft_command
+from idx import write_tiny_mnist
 
 from weft.bench import simulator
 from weft.bench.benchmark import Benchmark, Work
 from weft.bench.contender import Contender
+from weft.bench.slownet import Course, Finish, finish_rows
 from weft.cli import bench
 
 
@@ -76,6 +78,28 @@ def test_contenders_are_measured_shown_and_written(
 )
 def test_a_work_that_is_not_known_is_refused(verb: str, only: str, because: str) -> None:
     assert_refused("bench", verb, "--only", only, because=because)
+
+
+def test_slow_networks_are_measured_shown_and_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+
+    def measured(course: Course, *options: object) -> dict[str, object]:
+        asked.extend(options[:-1])
+        finishes = {"weft": [Finish(20.0, 300, 0.97, True)], "ddp": [Finish(300.0, 300, 0.97, True)]}
+        return {"unit": "seconds", "rows": finish_rows(course, finishes, "x"), "ratios": {}}
+
+    monkeypatch.setattr(bench, "measure_slownet", measured)
+    path = tmp_path / "slownet.json"
+    options = ("--data", write_tiny_mnist(tmp_path), "--strategy", "ssp", "--compress", "none", "--json", path)
+    ended = weft_command("bench", "slownet", *options)
+    assert (ended.code, asked) == (0, [1, "ssp", None])
+    assert "15.00 │ 10.00 met" in ended.out
+    assert [row["contender"] for row in json.loads(path.read_text())["rows"]] == ["weft", "ddp"]
+
+
+def test_slow_networks_need_mnist(tmp_path: Path) -> None:
+    because = f"there is no MNIST in '{tmp_path}'.\n  Name the folder of its four files with --data FOLDER."
+    assert_refused("bench", "slownet", "--data", tmp_path, because=because)
 
 
 def test_half_a_hundred_pairs_are_proposed_for_the_overhead() -> None:

@@ -12,6 +12,9 @@ from weft.bench.allreduce import ALLREDUCE
 from weft.bench.benchmark import Benchmark, measure
 from weft.bench.overhead import OVERHEAD
 from weft.bench.simulator import measure_simulator
+from weft.bench.slownet import COMPRESS as SLOWNET_COMPRESS
+from weft.bench.slownet import STRATEGY as SLOWNET_STRATEGY
+from weft.bench.slownet import Course, measure_slownet
 from weft.bench.throughput import THROUGHPUT
 from weft.cli.files import check_writable
 from weft.cli.screen import errors, human_seconds, screen
@@ -23,6 +26,8 @@ Blocks = Annotated[int, typer.Option(help="How many alternating blocks of each c
 Only = Annotated[list[str] | None, typer.Option(help="Only the work of this name; may be given several times.")]
 JsonFile = Annotated[Path | None, typer.Option("--json", help="Write all figures to this file.")]
 Row = dict[str, Any]
+
+CONTENDER_COLUMNS = ("work", "contender", "median", "95 % low", "95 % high", "its time / Weft's", "95 % low", "bar")
 
 
 @app.callback()
@@ -57,13 +62,28 @@ def overhead(blocks: Blocks = 50, only: Only = None, json_file: JsonFile = None)
     _compete(OVERHEAD, blocks, 50, only, json_file)
 
 
+@app.command()
+def slownet(
+    data: Annotated[Path, typer.Option(help="The folder of MNIST's four files.")] = Path("data/mnist"),
+    strategy: Annotated[str, typer.Option(help="How Weft trains.")] = SLOWNET_STRATEGY,
+    compress: Annotated[str, typer.Option(help="Weft's codec, or 'none'.")] = SLOWNET_COMPRESS,
+    blocks: Annotated[int, typer.Option(help="How many times each contender trains.")] = 1,
+    json_file: JsonFile = None,
+) -> None:
+    """Time to 97 % on MNIST over links of 100 Mbit/s and 10 ms: DistributedDataParallel and its hooks (needs root)."""
+    _check(blocks, 1, json_file)
+    course = Course(data)
+    with errors.status("") as status:
+        report = measure_slownet(course, blocks, strategy, None if compress == "none" else compress, status.update)
+    _show(report, f"slownet: {report['unit']}", CONTENDER_COLUMNS, _contender_cells, json_file)
+
+
 def _compete(benchmark: Benchmark, blocks: int, usual: int, only: list[str] | None, json_file: Path | None) -> None:
     _check(blocks, usual, json_file)
     works = benchmark.only(only or ())
     with errors.status("") as status:
         report = measure(benchmark, works, blocks, tell=status.update)
-    columns = ("work", "contender", "median", "95 % low", "95 % high", "its time / Weft's", "95 % low", "bar")
-    _show(report, f"{benchmark.name}: {benchmark.unit}", columns, _contender_cells, json_file)
+    _show(report, f"{benchmark.name}: {benchmark.unit}", CONTENDER_COLUMNS, _contender_cells, json_file)
 
 
 def _check(blocks: int, usual: int, json_file: Path | None) -> None:

@@ -15,7 +15,7 @@ LOOPBACK = "127.0.0.1"
 TIMEOUT = timedelta(minutes=10)
 FP16, POWERSGD = "fp16", "powersgd"
 """Hooks of torch's own that compress gradients."""
-POWERSGD_RANK = 1
+POWERSGD_RANK = 4
 POWERSGD_START = 2
 """The first step that it compresses; its default of 1000 is for trainings far longer than ours."""
 ONE_BUCKET_MB = 1000
