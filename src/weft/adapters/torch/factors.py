@@ -5,6 +5,7 @@ or add to its gradients, and then the factors say something else and are left ou
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,6 @@ class FactorCapture:
     """Listens to a model's linear layers, and keeps what the backward passes of one step brought."""
 
     def __init__(self, model: nn.Module) -> None:
-        self._inputs: dict[int, list[Tensor]] = {}
         self._factors: dict[int, tuple[list[Tensor], list[Tensor]]] = {}
         """Of each weight: errors and activations, one for each call of its layer."""
         layers = [module for module in model.modules() if isinstance(module, nn.Linear)]
@@ -35,30 +35,23 @@ class FactorCapture:
             )
         for layer in layers:
             layer.register_forward_hook(self._went_forward)
-            layer.register_full_backward_hook(self._came_back)
 
     def _went_forward(self, layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        """Wait for the error of this output: it is there before the weight's gradient is."""
         weight = layer.weight
         assert isinstance(weight, Tensor)
-        if torch.is_grad_enabled() and weight.requires_grad:
-            self._inputs.setdefault(id(weight), []).append(inputs[0].detach())
+        if output.requires_grad and weight.requires_grad:
+            output.register_hook(partial(self._came_back, id(weight), inputs[0].detach()))  # type: ignore[no-untyped-call]
 
-    def _came_back(self, layer: nn.Module, gradients_in: Any, gradients_out: tuple[Tensor | None, ...]) -> None:
-        weight, error = layer.weight, gradients_out[0]
-        assert isinstance(weight, Tensor)
-        inputs = self._inputs.get(id(weight))
-        if not inputs or error is None:
-            return
-        errors, activations = self._factors.setdefault(id(weight), ([], []))
+    def _came_back(self, weight: int, activation: Tensor, error: Tensor) -> None:
+        errors, activations = self._factors.setdefault(weight, ([], []))
         errors.append(error.detach().reshape(-1, error.shape[-1]))
-        activation = inputs.pop()
         activations.append(activation.reshape(-1, activation.shape[-1]))
 
     def take(self, tensors: Sequence[Tensor], gradient: Sequence[Array]) -> list[tuple[int, Array, Array]]:
         """The factors of these tensors whose product is the gradient; they are forgotten then."""
         found = []
         for index, (tensor, values) in enumerate(zip(tensors, gradient, strict=True)):
-            self._inputs.pop(id(tensor), None)
             factors = self._factors.pop(id(tensor), None)
             if factors is None:
                 continue
