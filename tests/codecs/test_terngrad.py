@@ -20,7 +20,9 @@ def test_workers_agree_on_the_larger_scale() -> None:
     agreed = codec.peaks.encode(np.array([1, 2, 3, 4], np.float32), None, form, Turn()).payload
     other = codec.peaks.encode(np.array([9, 2, 3, 4], np.float32), None, form, Turn()).payload
     codec.peaks.check(other, form)
-    codec.peaks.merge(agreed, 0.0, other, 0.0, form)
+    codec.peaks.merge(agreed, 0.5, other, 0.0, form)
+    assert agreed.view(np.float32).tolist() == [4], "a share of 0 does not count"
+    codec.peaks.merge(agreed, 0.5, other, 0.5, form)
     assert agreed.view(np.float32).tolist() == [9]
     said = np.empty(4, np.float32)
     codec.decode(codec.encode(np.full(4, 4.5, np.float32), None, form, Turn(), agreed).payload, said, form)

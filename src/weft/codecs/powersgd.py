@@ -77,7 +77,10 @@ class Factor(Codec):
 
 @dataclass(frozen=True)
 class Left(Factor):
-    """Each matrix times its last right factor, which is given; at first, times random numbers that all share."""
+    """Each matrix times its last right factor, which is given; at first, times random numbers that all share.
+
+    That says nothing of the values by itself: if there is a residual, all of them are in it then.
+    """
 
     def size(self, form: Form, clock: int = 0) -> int:
         return form.itemsize * self.rank * sum(matrix.num_rows for matrix in chosen(form, self.rank))
@@ -89,6 +92,9 @@ class Left(Factor):
         self, values: Array, residual: Array | None, form: Form, turn: Turn, given: Array | None = None
     ) -> Encoded:
         values, num_not_finite = finite(values)
+        if residual is not None:
+            residual += values
+            values = residual
         payload = np.empty(self.size(form), np.uint8)
         before = None if given is None else Right(self.rank).split(given, form)
         rng = np.random.default_rng((turn.common & EVERY_BIT, turn.clock & EVERY_BIT))
@@ -102,7 +108,11 @@ class Left(Factor):
 
 @dataclass(frozen=True)
 class Right(Factor):
-    """The transpose of each matrix times its left factor, given, made orthogonal; then what is in no matrix."""
+    """The transpose of each matrix times its left factor, given, made orthogonal; then what is in no matrix.
+
+    If there is a residual, `left` has put the values there, and there they stay: only the sum of what all workers send
+    says what is left out.
+    """
 
     def size(self, form: Form, clock: int = 0) -> int:
         saved = sum(matrix.num_rows * matrix.num_columns for matrix in chosen(form, self.rank))
@@ -115,7 +125,8 @@ class Right(Factor):
     def encode(
         self, values: Array, residual: Array | None, form: Form, turn: Turn, given: Array | None = None
     ) -> Encoded:
-        return self.against([orthogonal(left) for left in self._lefts(given, form)], values, form)
+        lefts = [orthogonal(left) for left in self._lefts(given, form)]
+        return self.against(lefts, values if residual is None else residual, form)
 
     def against(self, lefts: list[Array], values: Array, form: Form) -> Encoded:
         """The payload for left factors that are orthogonal."""

@@ -91,6 +91,8 @@ class TernGrad(Codec):
 class Peaks(Codec):
     """The largest of each tensor once it was clipped. Merging takes the larger: that is the scale that all agree on.
 
+    A share of 0 does not count.
+
     It says nothing else of the values, and leaves the residual alone.
     """
 
@@ -134,4 +136,5 @@ class Peaks(Codec):
 
     def merge(self, into: Payload, keep: float, payload: Payload, scale: float, form: Form) -> None:
         peaks = into.view(form.dtype)
-        np.maximum(peaks, payload.view(form.dtype), out=peaks)
+        peaks *= form.dtype.type(keep != 0.0)
+        np.maximum(peaks, payload.view(form.dtype) * form.dtype.type(scale != 0.0), out=peaks)

@@ -164,10 +164,10 @@ class CodedMessagesPeer(WrappingPeer):
         kind = event.kind.removesuffix(WHOLE)
         told = Returned(event.target, kind, event.clock, event.bucket, event.body, event.weight, event.data, event.view)
         actions = self._forward(told)
+        if kind in self._recipe.followed:  # it may come after later ones, if it is sent again
+            self.known.discard((kind, event.bucket, event.target))
         if event.body is None or any(isinstance(action, Send) and action.body == event.body for action in actions):
             return [_as_it_was(action, event) for action in actions]
-        if kind in self._recipe.followed:
-            self.known.discard((kind, event.bucket, event.target))
         is_open = self.encoded.get(Buffer(coded(kind), event.bucket, event.body.part), 0)
         if kind in self._recipe.pushed and self._recipe.codec.wants_feedback and event.weight and not is_open:
             back = add(Buffer(residual(kind), event.bucket, event.body.part), event.body)

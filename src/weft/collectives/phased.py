@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 from weft.collectives.wrapping import Wrapped, WrappingPeer
-from weft.core.actions import Action, Combine, Encode, Reduce, add, copy
+from weft.core.actions import Action, Encode, Reduce, add, copy
 from weft.core.coding import Coding
 from weft.core.events import Reduced
 from weft.core.names import Buffer, Carries, NodeId, Role, Slot
@@ -22,7 +22,7 @@ NO_FEEDBACK = "none"
 AT_ONCE = "at once"
 """What a worker leaves out of its own contribution it adds to its next one."""
 AT_END = "at the end"
-"""What the result lacks of a worker's contribution it adds to its next one."""
+"""The codecs of the phases leave a contribution in the residual; what the result says of it is taken out there."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,6 @@ class Phased(Wrapped):
             return self.inner.slots(role, world)
         mine = [slot(kind, phase.name) for kind in self.coded for phase in self.phases]
         kept = ["residual"] if self.feedback != NO_FEEDBACK else []
-        kept += ["intent"] if self.feedback == AT_END else []
         kept += ["velocity"] if self.has_velocity else []
         mine += [slot(kind, name) for kind in self.coded for name in kept]
         return (*self.inner.slots(role, world), *map(Slot, mine))
@@ -123,13 +122,8 @@ class PhasedPeer(WrappingPeer):
     def _encode(self, round_: Round) -> Actions:
         """Encode for this phase. A contribution of no weight leaves no traces."""
         recipe, reduce, number = self._recipe, round_._reduce, round_.phase
-        into, source, residual, given = self._phase(round_, number), reduce.buffer, None, None
-        actions: Actions = []
-        if recipe.feedback == AT_END:
-            source = self._buffer(round_, "intent")
-            if number == 0:
-                actions = [copy(source, reduce.buffer), add(source, self._buffer(round_, "residual"))]
-        elif recipe.feedback == AT_ONCE and reduce.weight:
+        into, residual, given = self._phase(round_, number), None, None
+        if recipe.feedback != NO_FEEDBACK and reduce.weight:
             residual = self._buffer(round_, "residual")
         if recipe.has_velocity and reduce.weight:
             given = self._buffer(round_, "velocity")
@@ -137,7 +131,7 @@ class PhasedPeer(WrappingPeer):
             given = self._phase(round_, number - 1)
         elif recipe.starts_warm and (reduce.kind, reduce.buffer.bucket) in self.warm:
             given = self._phase(round_, len(recipe.phases) - 1)
-        return [*actions, Encode(into.slot, reduce.clock, into, source, residual, given)]
+        return [Encode(into.slot, reduce.clock, into, reduce.buffer, residual, given)]
 
     def on_reduced(self, event: Reduced) -> Actions:
         key = event.buffer.slot.rpartition(":")[0], event.buffer.bucket
@@ -153,6 +147,5 @@ class PhasedPeer(WrappingPeer):
             self.warm.add(key)
             actions.append(copy(reduce.buffer, event.buffer))
             if self._recipe.feedback == AT_END and reduce.weight:
-                residual = self._buffer(round_, "residual")
-                actions += [copy(residual, self._buffer(round_, "intent")), Combine(residual, 1.0, reduce.buffer, -1.0)]
+                actions.append(add(self._buffer(round_, "residual"), reduce.buffer, -1.0))
         return actions + self._forward(Reduced(reduce.clock, reduce.buffer, event.weight))

@@ -143,20 +143,11 @@ def _wait_for_all_values(arena: Arena, bells: Bells, wait_words: Wait) -> None:
     wait_words(lambda: all(arena.words[line(worker) + STEPPING] for worker in workers))
 
 
-def build(
-    job: Job,
-    strategy: Strategy,
-    replica: Replica,
-    order: Sequence[int],
-    wires: Wires,
-    ports: list[int],
-    wait_words: Wait,
-) -> Plant:
-    """Lay the replica out and set everything up around it."""
+def _lay_out(
+    job: Job, strategy: Strategy, replica: Replica, order: Sequence[int], *, in_place: bool, shares_params: bool
+) -> Arena:
+    """Settle the replica, in the arena if its tensors are used there as they are; the arena."""
     arenas: list[Arena] = []
-    reduces_here = job.transport == SHM and not strategy.speaks_reductions
-    in_place = reduces_here and strategy.keeps_replicas_equal
-    shares_params = in_place and replica.shares_update
 
     def place(buckets: Sequence[Any]) -> Places:
         arenas.append(Arena(job.descriptors.arena, job.rank, job.num_workers, buckets))
@@ -171,7 +162,23 @@ def build(
         if strategy.tunes:
             replica.share_tuned()
         arenas.append(Arena(job.descriptors.arena, job.rank, job.num_workers, replica.buckets))
-    arena = arenas[0]
+    return arenas[0]
+
+
+def build(
+    job: Job,
+    strategy: Strategy,
+    replica: Replica,
+    order: Sequence[int],
+    wires: Wires,
+    ports: list[int],
+    wait_words: Wait,
+) -> Plant:
+    """Lay the replica out and set everything up around it."""
+    reduces_here = job.transport == SHM and not strategy.speaks_reductions
+    in_place = reduces_here and strategy.keeps_replicas_equal
+    shares_params = in_place and replica.shares_update
+    arena = _lay_out(job, strategy, replica, order, in_place=in_place, shares_params=shares_params)
     lines = [arena.sleeping_line(worker) for worker in range(job.num_workers)]
     bells = Bells(job.rank, arena.words, lines, job.descriptors.bells)
     if strategy.shares_replica:

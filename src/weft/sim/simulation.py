@@ -246,7 +246,7 @@ class Simulation:
         if not 0 <= to < len(self.nodes):
             raise IllegalAction(f"{action} goes to a node that is not of the world (0 to {len(self.nodes) - 1}).")
         self.facts.bytes_sent += size
-        if node.busy_ns > kernel.now_ns:
+        if node.busy_ns and node.busy_ns >= kernel.now_ns:  # at that very time others may still be waiting to leave
             kernel.at(node.busy_ns, self._dispatch, (to, event, size, payload, hyper))
         else:
             self._dispatch(to, event, size, payload, hyper)

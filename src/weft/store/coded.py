@@ -150,11 +150,17 @@ def encode(
     given: Array | None,
     meter: Meter,
 ) -> Coded:
-    """What the codec says of source + residual, and the source's flags."""
+    """What the codec says of source + residual, and the source's flags. Numbers that are not finite become 0 there:
+    whoever takes back what was said must not find them.
+    """
     began, places = perf_counter(), list(shape.flags)
     flags = source[places]
     source[places] = 0
+    if residual is not None:
+        residual[places] = 0
     encoded = codec.encode(source, residual, shape.form, turn, given)
+    if encoded.num_not_finite:
+        np.nan_to_num(source, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
     source[places] = flags
     coded = Coded(kind, codec, shape, flags, encoded.payload)
     meter.bytes_before += source.nbytes

@@ -1,0 +1,91 @@
+"""A wrapper is its inner strategy, but for what it does differently."""
+
+from random import Random
+
+from peers import G0, ONE, P0, is_plain, peer_of, received, returned, tell
+from puppets import Puppets
+
+from weft.collectives.wrapping import Wrapped, WrappingPeer
+from weft.core.actions import Action, Apply, Compute, Note, Send
+from weft.core.events import (
+    EpochFinished,
+    GradientReady,
+    MembersChanged,
+    PortionAsked,
+    Reduced,
+    Started,
+    StepFinished,
+    TimerFired,
+)
+from weft.core.names import NodeId, Role, Roles
+from weft.core.peer import Actions, Peer
+from weft.core.strategy import Strategy
+from weft.core.world import World
+from weft.strategies import Downpour, Neighbours, Population, Sandblaster, StaleSync
+
+EVENTS = (
+    Started(0),
+    GradientReady(0, 0, 1.0),
+    StepFinished(0, 1.0, None),
+    PortionAsked(0, 4),
+    EpochFinished(0, {}),
+    received(1, "value"),
+    returned(1, "value"),
+    Reduced(0, G0, 1.0),
+    TimerFired("late"),
+    MembersChanged(1, (0, 1), "lost worker 2"),
+)
+
+
+class Loud(Wrapped):
+    """Notes every action of its inner peer before it is done."""
+
+    def peer(self, me: NodeId, world: World, rng: Random) -> Peer:
+        return LoudPeer(self.inner.peer(me, world, rng), me, world, rng)
+
+
+class LoudPeer(WrappingPeer):
+    def on_action(self, action: Action) -> Actions:
+        return [Note(type(action).__name__, 1.0), action]
+
+
+def test_every_property_and_every_declaration_is_the_inner_strategys() -> None:
+    public = {name for name in vars(Strategy) if not name.startswith("_")} - {"peer"}
+    assert public <= set(vars(Wrapped)), "a wrapper would answer for its inner strategy with a default"
+    world = World(Roles(3, 1), ONE)
+    for inner in (StaleSync(), Downpour(), Neighbours(), Population(), Sandblaster()):
+        wrapped = Wrapped(inner)
+        for name in ("result", "keeps_step", "reduces", "deals_portions", "shares_replica", "scored", "score", "tunes"):
+            assert getattr(wrapped, name) == getattr(inner, name)
+        assert (wrapped.keeps_replicas_equal, wrapped.allows_closures, wrapped.speaks_reductions) == (
+            inner.keeps_replicas_equal,
+            inner.allows_closures,
+            inner.speaks_reductions,
+        )
+        assert wrapped.roles(3) == inner.roles(3)
+        assert (wrapped.graph(4) is None) is (inner.graph(4) is None)
+        assert wrapped.kinds() == inner.kinds()
+        assert wrapped.codecs() == inner.codecs() == {}
+        assert wrapped.rules(world) == inner.rules(world)
+    assert Wrapped(Downpour()).slots(Role.WORKER, world) == Downpour().slots(Role.WORKER, world)
+
+
+def test_every_event_reaches_the_inner_peer_and_every_action_passes_by_the_wrapper() -> None:
+    peer = peer_of(Loud(Puppets(lambda peer, event: [Apply(G0, P0), Compute(1)])))
+    for event in EVENTS:
+        assert tell(peer, event) == [Note("Apply", 1.0), Apply(G0, P0), Note("Compute", 1.0), Compute(1)]
+    assert [event for _, event in peer._inner._seen] == list(EVENTS)
+
+
+def test_what_it_waits_for_and_whether_the_user_is_held_is_for_the_inner_peer_to_say() -> None:
+    peer = peer_of(Loud(StaleSync()), num_workers=2)
+    tell(peer, Started(0), StepFinished(0, 1.0, None))
+    assert peer.waiting_for() == peer._inner.waiting_for() != "the user's iteration"
+    assert peer.holds_user is peer._inner.holds_user
+    assert is_plain(peer)
+
+
+def test_unless_it_says_otherwise_actions_are_left_as_they_are() -> None:
+    world = World(Roles(2), ONE)
+    inner = Puppets(lambda peer, event: [Send(1, "value", 0, 0, P0)]).peer(0, world, Random(0))
+    assert WrappingPeer(inner, 0, world, Random(0)).handle(Started(0), 0.0) == [Send(1, "value", 0, 0, P0)]
