@@ -141,6 +141,11 @@ def test_hosts_that_are_not_linked_are_refused() -> None:
             {"compute": {"variaton": 1}},
             "lab.toml: [compute] has an unknown key 'variaton'.\n  Did you mean 'variation'?",
         ),
+        (
+            {"codecs": {"topk": {"encode": "1GB/s"}}},
+            "lab.toml: [codecs] topk is {'encode': '1GB/s'}, but must say how fast it encodes and decodes.\n"
+            '  Write e.g. topk = { encode = "1GB/s", decode = "2GB/s" }.',
+        ),
         ({"hosts": [{"sped": 2}]}, "lab.toml: [[hosts]] has an unknown key 'sped'.\n  Did you mean 'speed'?"),
         (
             {"links": {**BETWEEN, "inside": {}}},

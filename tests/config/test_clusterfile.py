@@ -7,6 +7,7 @@ import pytest
 
 from weft.config.cluster import PACKAGED, Cluster, Host, Straggler, load_cluster
 from weft.config.clusterfile import cluster_toml
+from weft.cost.coding import Throughput
 from weft.cost.links import Link
 
 FULL = Cluster(
@@ -18,6 +19,7 @@ FULL = Cluster(
     variation=0.1,
     stragglers=(Straggler(2, 3.0), Straggler(0, 1.5)),
     step_s=((0.1, 0.2), (0.3,)),
+    codecs=(("topk", Throughput(1e9, 2e10)), ("onebit", Throughput(3e9, 4e9))),
 )
 
 
