@@ -17,7 +17,7 @@ WARMUP_FRACTIONS = (0.25, 0.0625, 0.015625, 0.004)
 
 @dataclass(frozen=True)
 class DGC(Sparsifier):
-    """Deep Gradient Compression (Lin et al. 2017, algorithms 1 and 2): the largest `fraction` of what has gathered.
+    """Deep Gradient Compression (Lin et al. 2017): the largest `fraction` of what has gathered.
 
     Momentum correction: a velocity u = momentum u + gradient is kept here and gathered in the residual, instead of
     by the optimizer. Factor masking: what is sent is forgotten in both. Local clipping: a gradient whose norm is above

@@ -12,7 +12,7 @@ from weft.core.errors import CodecError
 
 @dataclass(frozen=True)
 class OneBit(Signs):
-    """One bit for each number and two means for each block (Seide et al. 2014, section 3.1 and 3.2).
+    """One bit for each number and two means for each block (Seide et al. 2014).
 
     A number from 0 on becomes the mean of those of its block, one below 0 the mean of those. What that leaves
     out is kept and said later; feedback=False forgets it, and then training suffers: it is there to show that.

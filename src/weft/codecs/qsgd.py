@@ -8,7 +8,7 @@ from weft.codecs.rounding import Rounding
 
 @dataclass(frozen=True)
 class QSGD(Rounding):
-    """Stochastic levels (Alistarh et al. 2017, section 3.1), of the block's *maximum* norm rather than its 2-norm.
+    """Stochastic levels (Alistarh et al. 2017), of the block's *maximum* norm rather than its 2-norm.
 
     Each number of a block becomes one of 2 levels + 1 multiples of largest / levels, the two nearest by chance, so that
     the mean of many draws is the number. A code has 2 bits for 1 level, 4 for up to 7, 8 for up to 127.

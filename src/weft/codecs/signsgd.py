@@ -11,7 +11,7 @@ BLOCK = 2048
 
 @dataclass(frozen=True)
 class SignSGD(Signs):
-    """One bit for each number and no scale (Bernstein et al. 2018, algorithm 1): it stands for 1 or -1; 0 counts as 1.
+    """One bit for each number and no scale (Bernstein et al. 2018, algorithm 3): it stands for 1 or -1; 0 counts as 1.
 
     The sum of the workers' signs is their vote. The length of a step is the optimizer's alone.
     """
