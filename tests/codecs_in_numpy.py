@@ -116,13 +116,16 @@ def means(size: int | None, total: Array) -> Array:
 def cast(size: int, top: float, digits: int, lowest: float, total: Array, is_bad: Array) -> Array:
     """Each block times a power of two, rounded to so many digits and no finer than `lowest`, and back."""
     said, total = np.zeros_like(total), np.where(is_bad, 0, total).astype(total.dtype)
-    highest = {4: 126, 8: 1022}[total.itemsize]
+    highest, power = {4: 126, 8: 1022}[total.itemsize], total.dtype.type(1)
     for piece in pieces(len(total), size):
         mantissa, exponent = np.frexp(np.abs(total[piece]).max())
         wanted = 15 - exponent if top > 448 else 9 - exponent - (mantissa > 0.875)
-        power = total.dtype.type(
-            2.0 ** np.clip(wanted, (16 if top > 448 else 9) - highest - 2, highest) if mantissa else 1
-        )
+        with np.errstate(over="ignore"):
+            is_kept = top > 448 and 2.0**11 <= np.abs(total[piece]).max() * power < 2.0**15
+        if not is_kept:
+            power = total.dtype.type(
+                2.0 ** np.clip(wanted, (16 if top > 448 else 9) - highest - 2, highest) if mantissa else 1
+            )
         numbers = np.clip(total[piece] * power, -top, top).astype(np.float32).astype(np.float64)
         units = np.maximum(2.0 ** (np.frexp(numbers)[1] - digits), lowest)
         said[piece] = (np.rint(numbers / units) * units).astype(total.dtype) * (1 / power)

@@ -57,11 +57,13 @@ def test_one_that_varies_may_count_less_but_must_have_the_bytes() -> None:
 
 def test_taking_moves_numbers_except_where_a_value_was_not_finite() -> None:
     total = np.array([1.0, 2.0, 3.0])
-    picked = take(total, np.array([0, 2]), np.array([2]))
+    picked = take(total, total, np.array([0, 2]), np.array([2]))
     assert isinstance(picked, Picked)
     assert picked.numbers.tolist() == [1, 0]
     assert total.tolist() == [0, 2, 3]
     assert picked.num_not_finite == 1
+    assert take(total, None, np.array([1]), np.array([], np.int64)).numbers.tolist() == [2]
+    assert total[1] == 2
 
 
 def test_numbers_are_refused_that_would_not_be_finite_once_multiplied() -> None:

@@ -14,7 +14,7 @@ HALF, BRAIN, EIGHT = 0, 1, 2
 """What numbers are cast to: float16, bfloat16, and e4m3 of 8 bits."""
 
 EXPONENTS_MAX = {4: 126, 8: 1022}
-LARGEST = {HALF: 65504.0, BRAIN: float(np.finfo(np.float32).max), EIGHT: 448.0}
+LARGEST = {HALF: 65504.0, BRAIN: 255 * 2.0**120, EIGHT: 448.0}
 DIGITS_ABOVE = {HALF: 16, BRAIN: 128, EIGHT: 9}
 """The power of two that all numbers of a format are below."""
 
@@ -57,14 +57,12 @@ class Cast(Codec):
 
         payload = np.empty(self.size(form), np.uint8)
         powers, doubles, octets = self._parts(payload, form)
-        block, single = np.empty(self.block, form.dtype), np.empty(self.block, np.float32)
+        block, said = np.empty((2, self.block), form.dtype)
         num_not_finite = casts.encode(
             values,
             nothing(form) if residual is None else residual,
             block,
-            block.view(f"i{form.itemsize}"),
-            single,
-            single.view(np.int32),
+            said,
             powers,
             doubles,
             octets,
@@ -89,10 +87,15 @@ class Cast(Codec):
             raise CodecError("the payload has numbers that are not finite: it is broken, or of another codec.")
 
     def add(self, payload: Payload, into: Array, scale: float, form: Form, given: Array | None = None) -> None:
+        self._put(payload, into, scale, form, adds=True)
+
+    def decode(self, payload: Payload, into: Array, form: Form, given: Array | None = None) -> None:
+        self._put(payload, into, 1.0, form, adds=False)
+
+    def _put(self, payload: Payload, into: Array, scale: float, form: Form, *, adds: bool) -> None:
         from weft.codecs.kernels import casts
 
-        single = np.empty(self.block, np.float32)
-        casts.add(*self._parts(payload, form), eights(), into, single, single.view(np.int32), self.kind, scale)
+        casts.add(*self._parts(payload, form), eights(), into, self.block, self.kind, scale, adds)
 
     def _are_numbers(self, doubles: Any, octets: Any) -> bool:
         raise NotImplementedError

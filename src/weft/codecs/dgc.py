@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from weft.codecs.codec import Array, Form, Turn
-from weft.codecs.picking import largest
+from weft.codecs.picking import Momentum, gather
 from weft.codecs.ranges import check_above_zero, check_fraction, check_whole
 from weft.codecs.sparse import Picked, Sparsifier, take
 from weft.codecs.topk import kept
@@ -62,21 +62,12 @@ class DGC(Sparsifier):
         if momentum and given is None:
             raise ConfigError("'dgc' has a momentum but was given no velocity.\n  Give an array of zeros at first.")
         total = np.zeros(form.num_elements, form.dtype) if residual is None else residual
-        velocity = np.zeros(form.num_elements, form.dtype) if given is None else given
-        bad = self._gather(values, total, velocity, momentum)
-        picked = take(total, largest(total, self.most(form, turn.clock), bad), bad)
-        velocity[picked.places if not bad.size else np.setdiff1d(picked.places, bad)] = 0
+        by = Momentum(momentum, self._factor(values), given)
+        gathered, places = gather(values, total, form, largest=self.most(form, turn.clock), by=by)
+        picked = take(total, total, places, gathered.bad)
+        if given is not None:
+            given[np.setdiff1d(places, gathered.bad, assume_unique=True) if gathered.bad.size else places] = 0
         return picked
-
-    def _gather(self, values: Array, total: Array, velocity: Array, momentum: float) -> Array:
-        """velocity = momentum velocity + gradient; total += velocity; where that is not finite, both stay."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            moved = values.dtype.type(momentum) * velocity + values.dtype.type(self._factor(values)) * values
-            gathered = total + moved
-        bad = np.flatnonzero(~np.isfinite(gathered))
-        moved[bad], gathered[bad] = velocity[bad], total[bad]
-        velocity[:], total[:] = moved, gathered
-        return bad
 
     def _factor(self, values: Array) -> float:
         """By what a gradient is multiplied so that its norm, without what is not finite, is at most `clip`."""

@@ -14,8 +14,9 @@ INFINITY = 0x7C00
 class FP16(Cast):
     """16 bits for each number, right to 11 binary digits.
 
-    Each block of 4,096 numbers is multiplied by a power of two that brings its largest to 2^14 or above, as
-    loss scaling does: small gradients keep their digits, large parameters do not become infinite.
+    Each block of 4,096 numbers is multiplied by a power of two that brings its largest between 2^11 and 2^15, as
+    loss scaling does: small gradients keep their digits, large parameters do not become infinite. If the power of
+    the block before does that, it is taken again.
     """
 
     carries: ClassVar[frozenset[Carries]] = ANYTHING

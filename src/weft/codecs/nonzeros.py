@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from weft.codecs.codec import ANYTHING, Array, Encoded, Form, Payload, Turn
-from weft.codecs.picking import sum_up
+from weft.codecs.picking import gather, sizes_of
 from weft.codecs.sparse import WORD, Picked, Sparsifier, check_numbers, take
 from weft.core.errors import CodecError
 from weft.core.names import Carries
@@ -32,8 +32,8 @@ class Nonzeros(Sparsifier):
         return form.num_elements
 
     def pick(self, values: Array, residual: Array | None, form: Form, turn: Turn, given: Array | None) -> Picked:
-        total, bad = sum_up(values, residual, form)
-        return take(total, np.setdiff1d(np.flatnonzero(total), bad, assume_unique=True), bad)
+        gathered, _ = gather(values, residual, form)
+        return take(gathered.total, residual, np.flatnonzero(sizes_of(gathered) > 0), gathered.bad)
 
     def size(self, form: Form, clock: int = 0) -> int:
         return WORD + form.num_bytes

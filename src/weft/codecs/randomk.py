@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from weft.codecs.codec import Array, Form, Payload, Turn
-from weft.codecs.picking import sum_up
+from weft.codecs.picking import gather
 from weft.codecs.ranges import check_fraction
 from weft.codecs.sparse import WORD, Picked, Places, Sparsifier, take
 from weft.codecs.topk import kept
@@ -53,8 +53,9 @@ class RandomK(Sparsifier):
         return kept(self.fraction, form)
 
     def pick(self, values: Array, residual: Array | None, form: Form, turn: Turn, given: Array | None) -> Picked:
-        total, bad = sum_up(values, residual, form)
-        return take(total, drawn_places(self._seed(turn), kept(self.fraction, form), form.num_elements), bad)
+        gathered, _ = gather(values, residual, form)
+        places = drawn_places(self._seed(turn), kept(self.fraction, form), form.num_elements)
+        return take(gathered.total, residual, places, gathered.bad)
 
     def places_size(self, form: Form, number: int) -> int:
         return WORD

@@ -85,7 +85,6 @@ class Rounding(Codec):
             values,
             nothing(form) if residual is None else residual,
             block,
-            block.view(f"i{form.itemsize}"),
             np.empty(self.block_size, np.uint8),
             lattice(self.block_size),
             steps,
@@ -102,10 +101,16 @@ class Rounding(Codec):
         check_steps(self._parts(payload, form)[0], self.num_levels)
 
     def add(self, payload: Payload, into: Array, scale: float, form: Form, given: Array | None = None) -> None:
+        self._put(payload, into, scale, form, adds=True)
+
+    def decode(self, payload: Payload, into: Array, form: Form, given: Array | None = None) -> None:
+        self._put(payload, into, 1.0, form, adds=False)
+
+    def _put(self, payload: Payload, into: Array, scale: float, form: Form, *, adds: bool) -> None:
         from weft.codecs.kernels import rounding
 
         codes = np.empty(self.block_size, np.uint8)
-        rounding.add(*self._parts(payload, form), into, codes, self.num_levels, self.width, scale)
+        rounding.add(*self._parts(payload, form), into, codes, self.num_levels, self.width, scale, adds)
 
     def _parts(self, payload: Payload, form: Form) -> tuple[Array, Payload]:
         end = self.num_blocks(form) * form.itemsize

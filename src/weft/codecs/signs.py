@@ -31,22 +31,25 @@ class Signs(Codec):
         from weft.codecs.kernels import signs
 
         payload = np.empty(self.size(form), np.uint8)
-        block, flags = np.empty(self.block_size, form.dtype), np.empty(self.block_size, np.uint8)
+        block = np.empty(self.block_size, form.dtype)
         num_not_finite = signs.encode(
             values,
             nothing(form) if residual is None else residual,
             block,
-            block.view(f"i{form.itemsize}"),
-            flags,
-            flags.view(np.uint64),
             *self._parts(payload, form),
         )
         return Encoded(payload, num_not_finite)
 
     def add(self, payload: Payload, into: Array, scale: float, form: Form, given: Array | None = None) -> None:
+        self._put(payload, into, scale, form, adds=True)
+
+    def decode(self, payload: Payload, into: Array, form: Form, given: Array | None = None) -> None:
+        self._put(payload, into, 1.0, form, adds=False)
+
+    def _put(self, payload: Payload, into: Array, scale: float, form: Form, *, adds: bool) -> None:
         from weft.codecs.kernels import signs
 
-        signs.add(*self._parts(payload, form), into, self.block_size, scale)
+        signs.add(*self._parts(payload, form), into, self.block_size, scale, adds)
 
     def _means_size(self, form: Form) -> int:
         return 2 * form.itemsize * -(-form.num_elements // self.block_size) if self.has_means else 0

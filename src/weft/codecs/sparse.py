@@ -33,15 +33,15 @@ def up_to_word(size: int) -> int:
     return -(-size // WORD) * WORD
 
 
-def take(total: Array, places: Places, bad: Places) -> Picked:
+def take(total: Array, residual: Array | None, places: Places, bad: Places) -> Picked:
     """Move numbers out of what there is to say; where a value was not finite, nothing is said."""
-    numbers = total[places]
+    numbers, said = total[places], places
     if bad.size:
         is_bad = np.isin(places, bad)
         numbers[is_bad] = 0
-        total[places[~is_bad]] = 0
-    else:
-        total[places] = 0
+        said = places[~is_bad]
+    if residual is not None:
+        residual[said] = 0
     return Picked(places, numbers, len(bad))
 
 

@@ -62,7 +62,6 @@ class TernGrad(Codec):
             nothing(form) if residual is None else residual,
             bounds(form, self.block),
             block,
-            block.view(f"i{form.itemsize}"),
             np.empty_like(block),
             np.empty(CHUNK, np.uint8),
             lattice(CHUNK),
@@ -78,9 +77,16 @@ class TernGrad(Codec):
         check_steps(self._parts(payload, form)[0], 1)
 
     def add(self, payload: Payload, into: Array, scale: float, form: Form, given: Array | None = None) -> None:
+        self._put(payload, into, scale, form, adds=True)
+
+    def decode(self, payload: Payload, into: Array, form: Form, given: Array | None = None) -> None:
+        self._put(payload, into, 1.0, form, adds=False)
+
+    def _put(self, payload: Payload, into: Array, scale: float, form: Form, *, adds: bool) -> None:
         from weft.codecs.kernels import ternary
 
-        ternary.add(*self._parts(payload, form), bounds(form, self.block), into, np.empty(CHUNK, np.uint8), scale)
+        codes = np.empty(CHUNK, np.uint8)
+        ternary.add(*self._parts(payload, form), bounds(form, self.block), into, codes, scale, adds)
 
     def _parts(self, payload: Payload, form: Form) -> tuple[Array, Payload]:
         end = self.peaks.size(form)
@@ -124,7 +130,7 @@ class Peaks(Codec):
         limits, peaks = np.empty((2, len(cut) - 1), form.dtype)
         block = np.empty(CHUNK, form.dtype)
         total = nothing(form) if residual is None else residual
-        ternary.measure(values, total, cut, block, block.view(f"i{form.itemsize}"), limits, peaks, self.clip)
+        ternary.measure(values, total, cut, block, limits, peaks, self.clip)
         return limits, peaks
 
     def check(self, payload: Payload, form: Form, clock: int = 0) -> None:

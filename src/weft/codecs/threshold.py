@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from weft.codecs.codec import Array, Form, Turn
-from weft.codecs.picking import at_least, sum_up
+from weft.codecs.picking import gather, sizes_of
 from weft.codecs.ranges import check_above_zero
 from weft.codecs.sparse import Picked, Sparsifier, take
 
@@ -26,5 +28,6 @@ class Threshold(Sparsifier):
         return form.num_elements
 
     def pick(self, values: Array, residual: Array | None, form: Form, turn: Turn, given: Array | None) -> Picked:
-        total, bad = sum_up(values, residual, form)
-        return take(total, at_least(total, self.t, bad), bad)
+        gathered, _ = gather(values, residual, form)
+        least = np.array(self.t, form.dtype).view(f"i{form.itemsize}")
+        return take(gathered.total, residual, np.flatnonzero(sizes_of(gathered) >= least), gathered.bad)

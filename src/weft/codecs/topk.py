@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from weft.codecs.codec import Array, Form, Turn
-from weft.codecs.picking import largest, largest_of_blocks, sum_up
+from weft.codecs.picking import gather, largest_of_blocks
 from weft.codecs.ranges import check_fraction, check_whole
 from weft.codecs.sparse import Picked, Sparsifier, take
 from weft.core.errors import ConfigError
@@ -39,10 +39,12 @@ class TopK(Sparsifier):
         return whole * self.k_of_block + min(rest, self.k_of_block)
 
     def pick(self, values: Array, residual: Array | None, form: Form, turn: Turn, given: Array | None) -> Picked:
-        total, bad = sum_up(values, residual, form)
         if self.k_of_block is None:
-            return take(total, largest(total, kept(self.fraction, form), bad), bad)
-        return take(total, largest_of_blocks(total, self.k_of_block, self.block, bad), bad)
+            gathered, places = gather(values, residual, form, largest=kept(self.fraction, form))
+        else:
+            gathered, _ = gather(values, residual, form)
+            places = largest_of_blocks(gathered, self.k_of_block, self.block, self.most(form, turn.clock))
+        return take(gathered.total, residual, places, gathered.bad)
 
 
 def kept(fraction: float, form: Form) -> int:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from weft.codecs.kernels.rounding import pack, round_block, unpack
+from weft.codecs.kernels.rounding import leave, pack, put, round_block, unpack
 from weft.codecs.rounding import lattice
 
 
@@ -24,3 +24,13 @@ def test_whole_multiples_are_never_rounded() -> None:
     for key in range(200):
         round_block(block, 4, np.float32(1), 7, lattice(512), np.uint64(key << 33 | key), codes)
         assert codes.tolist() == [0, 7, 10, 14]
+
+
+def test_what_codes_say_and_what_they_leave() -> None:
+    block, codes, residual = np.array([1.0, -2.0, 5.0]), np.array([2, 0, 200], np.uint8), np.full(3, 9.0)
+    leave(block[:2], codes, 1, 1.5, residual[:2], np.array([False, True]), 1)
+    assert residual.tolist() == [-0.5, 9, 9]
+    put(codes, 1, 1.5, residual, False)
+    assert residual.tolist() == [1.5, -1.5, 1.5]
+    put(codes, 1, 1.5, residual, True)
+    assert residual.tolist() == [3, -3, 3]

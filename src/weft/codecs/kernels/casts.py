@@ -4,8 +4,6 @@ import math
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba.extending import intrinsic
 
 from weft.codecs.casts import BRAIN, HALF
 from weft.codecs.codec import Array
@@ -13,8 +11,8 @@ from weft.codecs.kernels.compiling import (
     DOUBLE,
     SINGLE,
     Kinds,
+    boolean,
     float32,
-    int32,
     int64,
     kernel,
     read,
@@ -24,37 +22,19 @@ from weft.codecs.kernels.compiling import (
     void,
     written,
 )
-from weft.codecs.kernels.shared import gather, mend
+from weft.codecs.kernels.lanes import bits_of, half_bits, half_number, number_of
+from weft.codecs.kernels.shared import fill, mend, peak
 
-
-def _half_bits(typing: Any, number: Any) -> Any:
-    """The bits of a float32 as the nearest float16."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(builder.fptrunc(arguments[0], ir.HalfType()), ir.IntType(16))
-
-    return uint16(float32), generate
-
-
-def _half_number(typing: Any, bits: Any) -> Any:
-    """The float32 of a float16's bits."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.fpext(builder.bitcast(arguments[0], ir.HalfType()), ir.FloatType())
-
-    return float32(uint16), generate
-
-
-half_bits: Any = intrinsic(_half_bits)
-half_number: Any = intrinsic(_half_number)
+SPARE = 4
+"""A block of halves keeps the power of the one before it if its largest has not this many digits to spare."""
 
 
 @shared
-def power_for(peak: float, kind: int, exponent_min: int, exponent_max: int) -> float:
+def power_for(largest: float, kind: int, exponent_min: int, exponent_max: int) -> float:
     """The power of two that lets a block's largest number fit, with as little to spare as can be."""
-    if peak == 0 or kind == BRAIN:
+    if largest == 0 or kind == BRAIN:
         return 1.0
-    mantissa, exponent = math.frexp(float(peak))
+    mantissa, exponent = math.frexp(float(largest))
     wanted = 15 - exponent
     if kind != HALF:
         wanted = 9 - exponent if mantissa <= 0.875 else 8 - exponent
@@ -62,57 +42,110 @@ def power_for(peak: float, kind: int, exponent_min: int, exponent_max: int) -> f
 
 
 @shared
-def eight_bits(bits: Any, number: Any) -> Any:
-    """e4m3, to nearest even, of a float32 up to 448."""
-    size = bits & np.int32(0x7FFFFFFF)
-    normal = (np.int32(size + np.int32(0x7FFFF) + ((size >> 20) & 1)) >> 20) - np.int32(120 << 3)
-    small = np.int32(np.float32(abs(number) * np.float32(512) + np.float32(12582912))) - np.int32(12582912)
-    chosen = small if size < np.int32(0x3C800000) else normal
-    return chosen | ((bits >> 24) & np.int32(0x80))
+def brain_bits(number: Any) -> Any:
+    """bfloat16, to nearest even, of a float32 that fits."""
+    bits = np.uint32(bits_of(number))
+    odd = np.uint32(np.uint32(bits >> np.uint32(16)) & np.uint32(1))
+    return np.uint16(np.uint32(np.uint32(bits + np.uint32(0x7FFF)) + odd) >> np.uint32(16))
 
 
 @shared
-def narrow(
-    single: Array, single_bits: Array, length: int, kind: int, doubles: Array, octets: Array, start: int
-) -> None:
-    """Cast a block, to nearest even."""
+def eight_bits(number: Any) -> Any:
+    """e4m3, to nearest even, of a float32 up to 448."""
+    bits = bits_of(number)
+    size = np.int32(bits & np.int32(0x7FFFFFFF))
+    odd = np.int32(np.int32(size >> np.int32(20)) & np.int32(1))
+    normal = np.int32(np.int32(np.int32(np.int32(size + np.int32(0x7FFFF)) + odd) >> np.int32(20)) - np.int32(960))
+    small = np.int32(np.int32(np.float32(abs(number) * np.float32(512) + np.float32(12582912))) - np.int32(12582912))
+    chosen = small if size < np.int32(0x3C800000) else normal
+    return np.uint8(np.int32(chosen | np.int32(np.int32(bits >> np.int32(24)) & np.int32(0x80))))
+
+
+@shared
+def narrow(numbers: Array, power: Any, kind: int, doubles: Array, octets: Array, start: int) -> Any:
+    """Cast numbers that fit, once multiplied, to nearest even; the largest of them."""
+    largest = bits_of(numbers.dtype.type(0))
+    doubles, octets = doubles[start : start + numbers.size], octets[start : start + numbers.size]
     if kind == HALF:
-        for i in range(length):
-            doubles[start + i] = half_bits(single[i])
+        for i in range(numbers.size):
+            largest = max(largest, bits_of(abs(numbers[i])))
+            doubles[i] = half_bits(np.float32(numbers[i] * power))
     elif kind == BRAIN:
-        for i in range(length):
-            bits = single_bits[i]
-            size = bits & np.int32(0x7FFFFFFF)
-            size = min(np.int32(size + np.int32(0x7FFF) + ((size >> 16) & 1)) >> 16, np.int32(0x7F7F))
-            doubles[start + i] = np.uint16(size | ((bits >> 16) & np.int32(0x8000)))
+        for i in range(numbers.size):
+            largest = max(largest, bits_of(abs(numbers[i])))
+            doubles[i] = brain_bits(np.float32(numbers[i]))
     else:
-        for i in range(length):
-            octets[start + i] = np.uint8(eight_bits(single_bits[i], single[i]))
+        for i in range(numbers.size):
+            octets[i] = eight_bits(np.float32(numbers[i] * power))
+    return number_of(largest)
+
+
+@shared
+def cast_block(
+    numbers: Array,
+    power: Any,
+    kind: int,
+    highest: float,
+    low: int,
+    high: int,
+    doubles: Array,
+    octets: Array,
+    start: int,
+) -> Any:
+    """Cast a block and say by which power; 0 if a number is not finite. A power that was good may be so again."""
+    real = numbers.dtype.type
+    if kind in (HALF, BRAIN):
+        largest = narrow(numbers, power, kind, doubles, octets, start)
+        if kind == BRAIN and largest <= highest:
+            return real(1)
+        if kind == HALF and real(1 << (15 - SPARE)) <= largest * power < real(1 << 15):
+            return power
+    else:
+        largest = peak(numbers, numbers.size)
+    if not np.isfinite(largest):
+        return real(0)
+    power = real(power_for(largest, kind, low, high))
+    if largest * power > highest:
+        within = np.empty(numbers.size, numbers.dtype)
+        for i in range(numbers.size):
+            within[i] = min(max(numbers[i] * power, -highest), highest)
+        narrow(within, real(1), kind, doubles, octets, start)
+    else:
+        narrow(numbers, power, kind, doubles, octets, start)
+    return power
 
 
 @shared
 def widen(
-    doubles: Array, octets: Array, start: int, length: int, kind: int, table: Array, single: Array, single_bits: Array
+    doubles: Array, octets: Array, start: int, kind: int, table: Array, factor: Any, into: Array, adds: bool
 ) -> None:
-    """Numbers of a block from what they were cast to."""
-    if kind == HALF:
-        for i in range(length):
-            single[i] = half_number(doubles[start + i])
+    """into = factor * the numbers of codes, or is increased by them."""
+    real = into.dtype.type
+    doubles, octets = doubles[start : start + into.size], octets[start : start + into.size]
+    if kind == HALF and adds:
+        for i in range(into.size):
+            into[i] += real(half_number(doubles[i])) * factor
+    elif kind == HALF:
+        for i in range(into.size):
+            into[i] = real(half_number(doubles[i])) * factor
+    elif kind == BRAIN and adds:
+        for i in range(into.size):
+            into[i] += real(number_of(np.int32(np.int32(doubles[i]) << 16))) * factor
     elif kind == BRAIN:
-        for i in range(length):
-            single_bits[i] = np.int32(doubles[start + i]) << 16
+        for i in range(into.size):
+            into[i] = real(number_of(np.int32(np.int32(doubles[i]) << 16))) * factor
+    elif adds:
+        for i in range(into.size):
+            into[i] += real(table[octets[i]]) * factor
     else:
-        for i in range(length):
-            single[i] = table[octets[start + i]]
-
-
-def _scratch(kinds: Kinds) -> Any:
-    return written(kinds.real), written(kinds.bits), written(float32), written(int32)
+        for i in range(into.size):
+            into[i] = real(table[octets[i]]) * factor
 
 
 def _encoding(kinds: Kinds) -> Any:
     real, codes = written(kinds.real), (written(uint16), written(uint8))
-    return int64(read(kinds.real), real, *_scratch(kinds), real, *codes, read(float32), int64, int64, int64, kinds.real)
+    limits = (int64, int64, int64, kinds.real)
+    return int64(read(kinds.real), real, real, real, real, *codes, read(float32), *limits)
 
 
 @kernel(_encoding(SINGLE), _encoding(DOUBLE))
@@ -120,9 +153,7 @@ def encode(
     values: Array,
     residual: Array,
     block: Array,
-    bits: Array,
-    single: Array,
-    single_bits: Array,
+    said: Array,
     powers: Array,
     doubles: Array,
     octets: Array,
@@ -134,46 +165,37 @@ def encode(
 ) -> int:
     """Cast each block; how many numbers were not finite."""
     real = block.dtype.type
-    size, total, num_bad = block.size, values.size, 0
-    infinity = np.array([np.inf], block.dtype).view(bits.dtype)[0]
-    is_bad = np.zeros(size, np.bool_)
-    kept = np.empty(size, block.dtype)
-    for index in range(-(-total // size)):
+    size, num_bad, power = block.size, 0, real(1)
+    low, high, is_bad = exponent_min, exponent_max, np.zeros(block.size, np.bool_)
+    for index in range(-(-values.size // size)):
         start = index * size
-        length = min(start + size, total) - start
-        largest = gather(values, residual, start, start + length, block, bits)
-        bad_here = 0
-        if largest >= infinity:
+        length = min(start + size, values.size) - start
+        before, bad_here = power, 0
+        if residual.size:
+            fill(values, residual, start, start + length, block)
+            power = cast_block(block[:length], before, kind, highest, low, high, doubles, octets, start)
+        else:
+            here = values[start : start + length]
+            power = cast_block(here, before, kind, highest, low, high, doubles, octets, start)
+        if power == 0:
+            fill(values, residual, start, start + length, block)
             bad_here = mend(block, length, is_bad)
             num_bad += bad_here
-            if residual.size:
-                kept[:length] = residual[start : start + length]
-        power = real(1)
+            power = cast_block(block[:length], before, kind, highest, low, high, doubles, octets, start)
         if kind != BRAIN:
-            peak = real(0)
-            for i in range(length):
-                peak = max(peak, abs(block[i]))
-            power = real(power_for(peak, kind, exponent_min, exponent_max))
             powers[index] = power
-        for i in range(length):
-            single[i] = np.float32(min(max(block[i] * power, -highest), highest))
-        narrow(single, single_bits, length, kind, doubles, octets, start)
         if residual.size:
-            widen(doubles, octets, start, length, kind, table, single, single_bits)
-            inverse = real(real(1) / power)
+            widen(doubles, octets, start, kind, table, real(real(1) / power), said[:length], False)
+            left = residual[start : start + length]
             for i in range(length):
-                residual[start + i] = block[i] - real(single[i]) * inverse
-            if bad_here:
-                for i in range(length):
-                    if is_bad[i]:
-                        residual[start + i] = kept[i]
+                if not (bad_here and is_bad[i]):
+                    left[i] = block[i] - said[i]
     return num_bad
 
 
 def _adding(kinds: Kinds) -> Any:
-    scratch = (written(float32), written(int32))
     codes = (read(uint16), read(uint8), read(float32))
-    return void(read(kinds.real), *codes, written(kinds.real), *scratch, int64, kinds.real)
+    return void(read(kinds.real), *codes, written(kinds.real), int64, int64, kinds.real, boolean)
 
 
 @kernel(_adding(SINGLE), _adding(DOUBLE))
@@ -183,20 +205,15 @@ def add(
     octets: Array,
     table: Array,
     into: Array,
-    single: Array,
-    single_bits: Array,
+    size: int,
     kind: int,
     scale: float,
+    adds: bool,
 ) -> None:
-    """into += scale * what was cast."""
+    """into += scale * what was cast, or becomes that."""
     real = into.dtype.type
-    size, total = single.size, into.size
-    for index in range(-(-total // size)):
-        start = index * size
-        length = min(start + size, total) - start
-        widen(doubles, octets, start, length, kind, table, single, single_bits)
-        inverse = real(1)
+    for start in range(0, into.size, size):
+        factor = scale
         if kind != BRAIN:
-            inverse = real(real(1) / powers[index])
-        for i in range(length):
-            into[start + i] += scale * (real(single[i]) * inverse)
+            factor = real(scale / powers[start // size])
+        widen(doubles, octets, start, kind, table, factor, into[start : start + size], adds)

@@ -60,6 +60,7 @@ __all__ = [
     "read",
     "reordering",
     "shared",
+    "types",
     "uint8",
     "uint16",
     "uint32",

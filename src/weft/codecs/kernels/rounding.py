@@ -9,6 +9,7 @@ from weft.codecs.kernels.compiling import (
     DOUBLE,
     SINGLE,
     Kinds,
+    boolean,
     int64,
     kernel,
     read,
@@ -19,7 +20,7 @@ from weft.codecs.kernels.compiling import (
     void,
     written,
 )
-from weft.codecs.kernels.shared import gather, mend, mixed
+from weft.codecs.kernels.shared import fill, mend, mixed, peak
 
 
 @shared
@@ -27,20 +28,21 @@ def pack(codes: Array, length: int, width: int, packed: Array, start: int) -> No
     """Codes of `width` bits, the first in the lowest; what is missing of the last byte is 0."""
     each = 8 // width
     whole = length // each
+    packed = packed[start : start + -(-length // each)]
     if width == 4:
         for i in range(whole):
-            packed[start + i] = codes[2 * i] | (codes[2 * i + 1] << np.uint8(4))
+            packed[i] = codes[2 * i] | (codes[2 * i + 1] << np.uint8(4))
     elif width == 2:
         for i in range(whole):
             low = codes[4 * i] | (codes[4 * i + 1] << np.uint8(2))
-            packed[start + i] = low | (codes[4 * i + 2] << np.uint8(4)) | (codes[4 * i + 3] << np.uint8(6))
+            packed[i] = low | (codes[4 * i + 2] << np.uint8(4)) | (codes[4 * i + 3] << np.uint8(6))
     else:
         for i in range(whole):
-            packed[start + i] = codes[i]
+            packed[i] = codes[i]
     if whole * each < length:
-        packed[start + whole] = 0
+        packed[whole] = 0
         for i in range(whole * each, length):
-            packed[start + whole] |= np.uint8(codes[i] << np.uint8((i - whole * each) * width))
+            packed[whole] |= np.uint8(codes[i] << np.uint8((i - whole * each) * width))
 
 
 @shared
@@ -48,24 +50,25 @@ def unpack(packed: Array, start: int, length: int, width: int, codes: Array) -> 
     """What `pack` packed."""
     each = 8 // width
     whole = length // each
+    packed = packed[start : start + -(-length // each)]
     mask = np.uint8((1 << width) - 1)
     if width == 4:
         for i in range(whole):
-            byte = packed[start + i]
+            byte = packed[i]
             codes[2 * i] = byte & mask
             codes[2 * i + 1] = byte >> np.uint8(4)
     elif width == 2:
         for i in range(whole):
-            byte = packed[start + i]
+            byte = packed[i]
             codes[4 * i] = byte & mask
             codes[4 * i + 1] = (byte >> np.uint8(2)) & mask
             codes[4 * i + 2] = (byte >> np.uint8(4)) & mask
             codes[4 * i + 3] = byte >> np.uint8(6)
     else:
         for i in range(whole):
-            codes[i] = packed[start + i]
+            codes[i] = packed[i]
     for i in range(whole * each, length):
-        codes[i] = (packed[start + whole] >> np.uint8((i - whole * each) * width)) & mask
+        codes[i] = (packed[whole] >> np.uint8((i - whole * each) * width)) & mask
 
 
 @shared
@@ -87,10 +90,34 @@ def round_block(
         codes[i] = np.uint8(min(max(code, np.int32(0)), top))
 
 
+@shared
+def leave(block: Array, codes: Array, middle: int, step: Any, residual: Array, is_bad: Array, num_bad: int) -> None:
+    """What the codes do not say; where a number was not finite, the residual stays."""
+    real, offset = block.dtype.type, np.int32(middle)
+    if num_bad:
+        for i in range(residual.size):
+            if not is_bad[i]:
+                residual[i] = block[i] - real(np.int32(codes[i]) - offset) * step
+    else:
+        for i in range(residual.size):
+            residual[i] = block[i] - real(np.int32(codes[i]) - offset) * step
+
+
+@shared
+def put(codes: Array, middle: int, step: Any, into: Array, adds: bool) -> None:
+    """into += what codes say, or becomes that; a code that cannot be is the highest that can."""
+    real, offset, top = into.dtype.type, np.int32(middle), np.int32(2 * middle)
+    if adds:
+        for i in range(into.size):
+            into[i] += real(min(np.int32(codes[i]), top) - offset) * step
+    else:
+        for i in range(into.size):
+            into[i] = real(min(np.int32(codes[i]), top) - offset) * step
+
+
 def _encoding(kinds: Kinds) -> Any:
-    real, bits = written(kinds.real), written(kinds.bits)
-    scratch = (real, bits, written(uint8), read(uint32))
-    return int64(read(kinds.real), real, *scratch, real, written(uint8), int64, int64, kinds.real, uint64)
+    real, octets = written(kinds.real), written(uint8)
+    return int64(read(kinds.real), real, real, octets, read(uint32), real, octets, int64, int64, kinds.real, uint64)
 
 
 @kernel(_encoding(SINGLE), _encoding(DOUBLE))
@@ -98,7 +125,6 @@ def encode(
     values: Array,
     residual: Array,
     block: Array,
-    bits: Array,
     codes: Array,
     lattice: Array,
     steps: Array,
@@ -110,25 +136,18 @@ def encode(
 ) -> int:
     """Round each block to steps of its largest / levels; how many numbers were not finite."""
     real = block.dtype.type
-    size, total, num_bad = block.size, values.size, 0
-    infinity = np.array([np.inf], block.dtype).view(bits.dtype)[0]
+    size, num_bad = block.size, 0
     is_bad = np.zeros(size, np.bool_)
-    kept = np.empty(size, block.dtype)
     for index in range(steps.size):
         start = index * size
-        stop = min(start + size, total)
-        length = stop - start
-        largest = gather(values, residual, start, stop, block, bits)
-        bad_here = 0
-        if largest >= infinity:
+        length = min(start + size, values.size) - start
+        fill(values, residual, start, start + length, block)
+        largest, bad_here = peak(block, length), 0
+        if not np.isfinite(largest):
             bad_here = mend(block, length, is_bad)
             num_bad += bad_here
-            if residual.size:
-                kept[:length] = residual[start:stop]
-        peak = real(0)
-        for i in range(length):
-            peak = max(peak, abs(block[i]))
-        step = min(real(peak / real(levels)), step_max)
+            largest = peak(block, length)
+        step = min(real(largest / real(levels)), step_max)
         inverse = real(0)
         if step > 0:
             inverse = min(real(real(1) / step), np.finfo(block.dtype).max)
@@ -136,30 +155,24 @@ def encode(
         round_block(block, length, inverse, levels, lattice, mixed(np.uint64(draw + np.uint64(index))), codes)
         pack(codes, length, width, packed, start * width // 8)
         if residual.size:
-            middle = np.int32(levels)
-            for i in range(length):
-                residual[start + i] = block[i] - real(np.int32(codes[i]) - middle) * step
-            if bad_here:
-                for i in range(length):
-                    if is_bad[i]:
-                        residual[start + i] = kept[i]
+            leave(block, codes, levels, step, residual[start : start + length], is_bad, bad_here)
     return num_bad
 
 
 def _adding(kinds: Kinds) -> Any:
-    return void(read(kinds.real), read(uint8), written(kinds.real), written(uint8), int64, int64, kinds.real)
+    real, octets = written(kinds.real), written(uint8)
+    return void(read(kinds.real), read(uint8), real, octets, int64, int64, kinds.real, boolean)
 
 
 @kernel(_adding(SINGLE), _adding(DOUBLE))
-def add(steps: Array, packed: Array, into: Array, codes: Array, levels: int, width: int, scale: float) -> None:
-    """into += scale * what the codes say."""
+def add(
+    steps: Array, packed: Array, into: Array, codes: Array, levels: int, width: int, scale: float, adds: bool
+) -> None:
+    """into += scale * what the codes say, or becomes that."""
     real = into.dtype.type
     size = codes.size
-    middle, top = np.int32(levels), np.int32(2 * levels)
     for index in range(steps.size):
         start = index * size
-        stop = min(start + size, into.size)
-        unpack(packed, start * width // 8, stop - start, width, codes)
-        step = real(steps[index] * scale)
-        for i in range(stop - start):
-            into[start + i] += real(min(np.int32(codes[i]), top) - middle) * step
+        length = min(start + size, into.size) - start
+        unpack(packed, start * width // 8, length, width, codes)
+        put(codes, levels, real(steps[index] * scale), into[start : start + length], adds)

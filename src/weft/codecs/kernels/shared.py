@@ -1,9 +1,12 @@
 """What several kernels are made of: a block of values with its residual, and numbers drawn by counting."""
 
+from typing import Any
+
 import numpy as np
 
 from weft.codecs.codec import Array
 from weft.codecs.kernels.compiling import shared
+from weft.codecs.kernels.lanes import bits_of, number_of
 
 
 @shared
@@ -16,24 +19,24 @@ def mixed(number: np.uint64) -> np.uint64:
 
 
 @shared
-def gather(values: Array, residual: Array, start: int, stop: int, block: Array, bits: Array) -> int:
-    """Write values + residual of a range to `block`; the largest of their absolute values, as an integer.
-
-    `bits` is the same memory as `block`. An integer of bits orders as the number does, and infinities and what is
-    not a number come last. No residual is an empty array.
-    """
-    length = stop - start
-    largest = bits.dtype.type(0)
+def fill(values: Array, residual: Array, start: int, stop: int, block: Array) -> None:
+    """Write values + residual of a range to `block`. No residual is an empty array."""
+    here, left = values[start:stop], residual[start:stop]
     if residual.size:
-        for i in range(length):
-            block[i] = values[start + i] + residual[start + i]
+        for i in range(here.size):
+            block[i] = here[i] + left[i]
     else:
-        for i in range(length):
-            block[i] = values[start + i]
-    everything = np.iinfo(bits.dtype).max
+        for i in range(here.size):
+            block[i] = here[i]
+
+
+@shared
+def peak(block: Array, length: int) -> Any:
+    """The largest absolute value. Bits order as numbers do, what is infinite or not a number comes last."""
+    largest = bits_of(block.dtype.type(0))
     for i in range(length):
-        largest = max(largest, bits.dtype.type(bits[i] & everything))
-    return int(largest)
+        largest = max(largest, bits_of(abs(block[i])))
+    return number_of(largest)
 
 
 @shared

@@ -9,20 +9,18 @@ from weft.codecs.kernels.compiling import (
     DOUBLE,
     SINGLE,
     Kinds,
+    boolean,
     int64,
     kernel,
     read,
     reordering,
     shared,
     uint8,
-    uint64,
     void,
     written,
 )
-from weft.codecs.kernels.shared import gather
-
-GATHERING_BITS = np.uint64(0x0102040810204080)
-"""Eight bytes of 0 or 1, times this: the highest byte has the first as its lowest bit, and so on."""
+from weft.codecs.kernels.lanes import put_signs, signs
+from weft.codecs.kernels.shared import fill
 
 
 @shared
@@ -37,29 +35,29 @@ def stand_in(block: Array, length: int, residual: Array, start: int) -> int:
 
 
 @shared
-def pack_signs(block: Array, length: int, flags: Array, eights: Array, packed: Array, start: int) -> int:
-    """A bit of 1 for every number from 0 on; how many there are. `eights` is the memory of `flags`."""
-    for i in range(length):
-        flags[i] = block[i] >= 0
-    number = np.int32(0)
-    for i in range(length):
-        number += np.int32(flags[i])
-    for i in range(length, -(-length // 8) * 8):
-        flags[i] = 0
-    for i in range(-(-length // 8)):
-        packed[start + i] = np.uint8(np.uint64(eights[i] * GATHERING_BITS) >> np.uint64(56))
-    return int(number)
+def pack_signs(block: Array, length: int, packed: Array, start: int) -> None:
+    """A bit of 1 for every number from 0 on, the first in the lowest."""
+    whole = length // 8
+    here = packed[start : start + -(-length // 8)]
+    for i in range(whole):
+        here[i] = signs(block, 8 * i)
+    if 8 * whole < length:
+        here[whole] = 0
+        for i in range(8 * whole, length):
+            here[whole] |= np.uint8(np.uint8(block[i] >= 0) << np.uint8(i % 8))
 
 
 @reordering
-def sums(block: Array, length: int) -> tuple[float, float]:
-    """Of the numbers from 0 on, and of those below."""
+def sums(block: Array, length: int) -> tuple[float, float, float, float]:
+    """Of all numbers, of those from 0 on, of those below, and how many the second are. The first shows infinities."""
     zero = block.dtype.type(0)
-    high, low = zero, zero
+    total, high, low, number = zero, zero, zero, zero
     for i in range(length):
+        total += block[i]
         high += max(block[i], zero)
         low += min(block[i], zero)
-    return high, low
+        number += block.dtype.type(block[i] >= zero)
+    return total, high, low, number
 
 
 @shared
@@ -73,57 +71,55 @@ def careful_mean(block: Array, length: int, is_high: bool) -> Any:
     return mean
 
 
+@shared
+def leave(block: Array, high: float, low: float, residual: Array) -> None:
+    """What the signs do not say."""
+    for i in range(block.size):
+        residual[i] = block[i] - (high if block[i] >= 0 else low)
+
+
 def _encoding(kinds: Kinds) -> Any:
-    real, octets = written(kinds.real), written(uint8)
-    scratch = (real, written(kinds.bits), octets, written(uint64))
-    return int64(read(kinds.real), real, *scratch, real, octets)
+    real = written(kinds.real)
+    return int64(read(kinds.real), real, real, real, written(uint8))
 
 
 @kernel(_encoding(SINGLE), _encoding(DOUBLE))
-def encode(
-    values: Array,
-    residual: Array,
-    block: Array,
-    bits: Array,
-    flags: Array,
-    eights: Array,
-    means: Array,
-    packed: Array,
-) -> int:
+def encode(values: Array, residual: Array, block: Array, means: Array, packed: Array) -> int:
     """Signs, and two means for each block, or none: then a sign stands for 1. How many numbers were not finite."""
     real = block.dtype.type
-    size, total, num_bad = block.size, values.size, 0
-    infinity = np.array([np.inf], block.dtype).view(bits.dtype)[0]
-    for index in range(-(-total // size)):
+    size, num_bad = block.size, 0
+    for index in range(-(-values.size // size)):
         start = index * size
-        stop = min(start + size, total)
+        stop = min(start + size, values.size)
         length = stop - start
-        if gather(values, residual, start, stop, block, bits) >= infinity:
+        fill(values, residual, start, stop, block)
+        total, high, low, number = sums(block, length)
+        if not np.isfinite(total):
             num_bad += stand_in(block, length, residual, start)
-        num_high = pack_signs(block, length, flags, eights, packed, start // 8)
-        high, low = real(1), real(-1)
+            total, high, low, number = sums(block, length)
+        pack_signs(block, length, packed, start // 8)
         if means.size:
-            high, low = sums(block, length)
-            high, low = real(high / real(max(num_high, 1))), real(low / real(max(length - num_high, 1)))
+            high, low = real(high / max(number, real(1))), real(low / max(real(length) - number, real(1)))
             if not np.isfinite(high):
                 high = careful_mean(block, length, True)
             if not np.isfinite(low):
                 low = careful_mean(block, length, False)
             means[2 * index] = high
             means[2 * index + 1] = low
+        else:
+            high, low = real(1), real(-1)
         if residual.size:
-            for i in range(length):
-                residual[start + i] = block[i] - (high if block[i] >= 0 else low)
+            leave(block[:length], high, low, residual[start:stop])
     return num_bad
 
 
 def _adding(kinds: Kinds) -> Any:
-    return void(read(kinds.real), read(uint8), written(kinds.real), int64, kinds.real)
+    return void(read(kinds.real), read(uint8), written(kinds.real), int64, kinds.real, boolean)
 
 
 @kernel(_adding(SINGLE), _adding(DOUBLE))
-def add(means: Array, packed: Array, into: Array, size: int, scale: float) -> None:
-    """into += scale * what the signs say; without means, a sign stands for 1."""
+def add(means: Array, packed: Array, into: Array, size: int, scale: float, adds: bool) -> None:
+    """into += scale * what the signs say, or becomes that; without means, a sign stands for 1."""
     real = into.dtype.type
     total = into.size
     for index in range(-(-total // size)):
@@ -134,8 +130,7 @@ def add(means: Array, packed: Array, into: Array, size: int, scale: float) -> No
             high, low = real(scale * means[2 * index]), real(scale * means[2 * index + 1])
         whole = (stop - start) // 8
         for i in range(whole):
-            byte = np.int32(packed[start // 8 + i])
-            for j in range(8):
-                into[start + 8 * i + j] += high if (byte >> j) & 1 else low
-        for i in range(8 * whole, stop - start):
-            into[start + i] += high if (packed[(start + i) // 8] >> np.uint8(i % 8)) & 1 else low
+            put_signs(into, start + 8 * i, packed[start // 8 + i], high, low, adds)
+        for i in range(start + 8 * whole, stop):
+            said = high if (packed[i // 8] >> np.uint8(i % 8)) & 1 else low
+            into[i] = into[i] + said if adds else said

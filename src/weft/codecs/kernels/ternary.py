@@ -9,6 +9,7 @@ from weft.codecs.kernels.compiling import (
     DOUBLE,
     SINGLE,
     Kinds,
+    boolean,
     float64,
     int64,
     kernel,
@@ -20,8 +21,8 @@ from weft.codecs.kernels.compiling import (
     void,
     written,
 )
-from weft.codecs.kernels.rounding import pack, round_block, unpack
-from weft.codecs.kernels.shared import gather, mend, mixed
+from weft.codecs.kernels.rounding import leave, pack, put, round_block, unpack
+from weft.codecs.kernels.shared import fill, mend, mixed, peak
 
 WIDTH = 2
 
@@ -38,29 +39,30 @@ def squares(block: Array, length: int) -> float:
 
 def _measuring(kinds: Kinds) -> Any:
     real = written(kinds.real)
-    return void(read(kinds.real), real, read(int64), real, written(kinds.bits), real, real, float64)
+    return void(read(kinds.real), real, read(int64), real, real, real, float64)
 
 
 @kernel(_measuring(SINGLE), _measuring(DOUBLE))
 def measure(
-    values: Array, residual: Array, bounds: Array, block: Array, bits: Array, limits: Array, peaks: Array, clip: float
+    values: Array, residual: Array, bounds: Array, block: Array, limits: Array, peaks: Array, clip: float
 ) -> None:
     """For each piece: where it is clipped, `clip` times the root of its mean square; and its largest after that."""
     real = block.dtype.type
-    infinity = np.array([np.inf], block.dtype).view(bits.dtype)[0]
     is_bad = np.zeros(block.size, np.bool_)
     for piece in range(peaks.size):
-        peak, total, number = real(0), 0.0, bounds[piece + 1] - bounds[piece]
+        largest, total, number = real(0), 0.0, bounds[piece + 1] - bounds[piece]
         for start in range(bounds[piece], bounds[piece + 1], block.size):
             length = min(start + block.size, bounds[piece + 1]) - start
-            if gather(values, residual, start, start + length, block, bits) >= infinity:
+            fill(values, residual, start, start + length, block)
+            here = peak(block, length)
+            if not np.isfinite(here):
                 number -= mend(block, length, is_bad)
-            for i in range(length):
-                peak = max(peak, abs(block[i]))
+                here = peak(block, length)
+            largest = max(largest, here)
             total += squares(block, length)
         deviation = np.sqrt(total / max(number, 1))
-        limit = peak
-        if deviation > 0 and clip * deviation < peak:
+        limit = largest
+        if deviation > 0 and clip * deviation < largest:
             limit = real(clip * deviation)
         limits[piece] = limit
         peaks[piece] = limit
@@ -68,7 +70,7 @@ def measure(
 
 def _encoding(kinds: Kinds) -> Any:
     real = written(kinds.real)
-    scratch = (real, written(kinds.bits), real, written(uint8), read(uint32))
+    scratch = (real, real, written(uint8), read(uint32))
     return int64(
         read(kinds.real), real, read(int64), *scratch, read(kinds.real), read(kinds.real), written(uint8), uint64
     )
@@ -80,7 +82,6 @@ def encode(
     residual: Array,
     bounds: Array,
     block: Array,
-    bits: Array,
     clipped: Array,
     codes: Array,
     lattice: Array,
@@ -92,7 +93,6 @@ def encode(
     """Round each piece, clipped, to -1, 0 or 1 times its scale; how many numbers were not finite."""
     real = block.dtype.type
     size, num_bad, piece = block.size, 0, 0
-    infinity = np.array([np.inf], block.dtype).view(bits.dtype)[0]
     is_bad = np.zeros(size, np.bool_)
     for first in range(0, values.size, size):
         last = min(first + size, values.size)
@@ -100,7 +100,8 @@ def encode(
         while start < last:
             length = min(last, bounds[piece + 1]) - start
             bad_here = 0
-            if gather(values, residual, start, start + length, block, bits) >= infinity:
+            fill(values, residual, start, start + length, block)
+            if not np.isfinite(peak(block, length)):
                 bad_here = mend(block, length, is_bad)
                 num_bad += bad_here
             scale = scales[piece]
@@ -114,9 +115,7 @@ def encode(
             place = start - first
             round_block(clipped, length, inverse, 1, lattice, key, codes[place:])
             if residual.size:
-                for i in range(length):
-                    if bad_here == 0 or not is_bad[i]:
-                        residual[start + i] = block[i] - real(np.int32(codes[place + i]) - np.int32(1)) * scale
+                leave(block, codes[place:], 1, scale, residual[start : start + length], is_bad, bad_here)
             start += length
             piece += start == bounds[piece + 1]
         pack(codes, last - first, WIDTH, packed, first * WIDTH // 8)
@@ -124,12 +123,12 @@ def encode(
 
 
 def _adding(kinds: Kinds) -> Any:
-    return void(read(kinds.real), read(uint8), read(int64), written(kinds.real), written(uint8), kinds.real)
+    return void(read(kinds.real), read(uint8), read(int64), written(kinds.real), written(uint8), kinds.real, boolean)
 
 
 @kernel(_adding(SINGLE), _adding(DOUBLE))
-def add(scales: Array, packed: Array, bounds: Array, into: Array, codes: Array, factor: float) -> None:
-    """into += factor * what the codes say."""
+def add(scales: Array, packed: Array, bounds: Array, into: Array, codes: Array, factor: float, adds: bool) -> None:
+    """into += factor * what the codes say, or becomes that."""
     real = into.dtype.type
     size, piece = codes.size, 0
     for first in range(0, into.size, size):
@@ -138,8 +137,6 @@ def add(scales: Array, packed: Array, bounds: Array, into: Array, codes: Array, 
         start = first
         while start < last:
             stop = min(last, bounds[piece + 1])
-            scale = real(factor * scales[piece])
-            for i in range(start, stop):
-                into[i] += real(min(np.int32(codes[i - first]), np.int32(2)) - np.int32(1)) * scale
+            put(codes[start - first :], 1, real(factor * scales[piece]), into[start:stop], adds)
             start = stop
             piece += start == bounds[piece + 1]

@@ -1,0 +1,118 @@
+"""What loops do not become by themselves: bits of numbers, and eight numbers at a time."""
+
+from typing import Any
+
+from llvmlite import ir
+from numba.extending import intrinsic
+
+from weft.codecs.kernels.compiling import DOUBLE, SINGLE, float32, types, uint8, uint16, void
+
+LANES = 8
+
+
+def _integers(kind: Any) -> Any:
+    """The integers of a number's size."""
+    return next(kinds.bits for kinds in (SINGLE, DOUBLE) if kinds.real == kind)
+
+
+def _bits_of(typing: Any, number: Any) -> Any:
+    """A number's bits, as an integer of its size."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], context.get_value_type(signature.return_type))
+
+    return _integers(number)(number), generate
+
+
+def _number_of(typing: Any, bits: Any) -> Any:
+    """The number that has these bits."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], context.get_value_type(signature.return_type))
+
+    real = next(kinds.real for kinds in (SINGLE, DOUBLE) if kinds.bits == bits)
+    return real(bits), generate
+
+
+def _half_bits(typing: Any, number: Any) -> Any:
+    """The bits of a float32 as the nearest float16."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(builder.fptrunc(arguments[0], ir.HalfType()), ir.IntType(16))
+
+    return uint16(float32), generate
+
+
+def _half_number(typing: Any, bits: Any) -> Any:
+    """The float32 of a float16's bits."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.fpext(builder.bitcast(arguments[0], ir.HalfType()), ir.FloatType())
+
+    return float32(uint16), generate
+
+
+def _eight(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> Any:
+    """A pointer to eight numbers of an array, and what it points to."""
+    data = context.make_array(kind)(context, builder, array).data
+    vector = ir.VectorType(context.get_value_type(kind.dtype), LANES)
+    return builder.bitcast(builder.gep(data, [index]), vector.as_pointer()), vector
+
+
+def _spread(builder: Any, number: Any, vector: Any) -> Any:
+    """Eight times the same number."""
+    nothing = ir.Constant(vector, ir.Undefined)
+    first = builder.insert_element(nothing, number, ir.Constant(ir.IntType(32), 0))
+    order = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+    return builder.shuffle_vector(first, nothing, order)
+
+
+def _signs(typing: Any, array: Any, index: Any) -> Any:
+    """A byte: bit i is 1 where number index + i is 0 or above."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer, vector = _eight(context, builder, signature.args[0], *arguments)
+        zeros = ir.Constant(vector, [0.0] * LANES)
+        return builder.bitcast(builder.fcmp_ordered(">=", builder.load(pointer, align=1), zeros), ir.IntType(8))
+
+    return uint8(array, types.intp), generate
+
+
+def _reach(typing: Any, array: Any, index: Any, least: Any) -> Any:
+    """A byte: bit i is 1 where integer index + i is `least` or above."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer, vector = _eight(context, builder, signature.args[0], *arguments[:2])
+        numbers = builder.load(pointer, align=1)
+        return builder.bitcast(
+            builder.icmp_signed(">=", numbers, _spread(builder, arguments[2], vector)), ir.IntType(8)
+        )
+
+    return uint8(array, types.intp, array.dtype), generate
+
+
+def _put_signs(typing: Any, array: Any, index: Any, byte: Any, high: Any, low: Any, adds: Any) -> Any:
+    """Eight numbers become `high` where a bit is 1 and `low` where it is 0, or are increased by that."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array, index, byte, high, low, adds = arguments
+        pointer, vector = _eight(context, builder, signature.args[0], array, index)
+        are_high = builder.bitcast(byte, ir.VectorType(ir.IntType(1), LANES))
+        chosen = builder.select(are_high, _spread(builder, high, vector), _spread(builder, low, vector))
+        with builder.if_else(builder.icmp_unsigned("!=", adds, adds.type(0))) as (adding, writing):
+            with adding:
+                builder.store(builder.fadd(builder.load(pointer, align=1), chosen), pointer, align=1)
+            with writing:
+                builder.store(chosen, pointer, align=1)
+        return context.get_dummy_value()
+
+    return void(array, types.intp, uint8, array.dtype, array.dtype, types.boolean), generate
+
+
+bits_of: Any = intrinsic(_bits_of)
+number_of: Any = intrinsic(_number_of)
+half_bits: Any = intrinsic(_half_bits)
+half_number: Any = intrinsic(_half_number)
+signs: Any = intrinsic(_signs)
+reach: Any = intrinsic(_reach)
+put_signs: Any = intrinsic(_put_signs)

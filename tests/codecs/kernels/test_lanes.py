@@ -1,0 +1,50 @@
+"""Bits of numbers, and eight at a time."""
+
+import numba
+import numpy as np
+import pytest
+
+from weft.codecs.kernels import lanes
+
+bits_of, number_of, signs, reach, put_signs = lanes.bits_of, lanes.number_of, lanes.signs, lanes.reach, lanes.put_signs
+half_bits, half_number = lanes.half_bits, lanes.half_number
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_numbers_and_their_bits(dtype: type) -> None:
+    @numba.njit
+    def there_and_back(number):
+        return bits_of(number), number_of(bits_of(number))
+
+    number = dtype(-1.75)
+    assert there_and_back(number) == (int(np.array(number).view(f"i{number.itemsize}")), -1.75)
+
+
+def test_halves_and_their_bits() -> None:
+    @numba.njit
+    def there_and_back(number):
+        return half_bits(number), half_number(half_bits(number))
+
+    assert there_and_back(np.float32(0.1)) == (np.float16(0.1).view(np.uint16), np.float32(np.float16(0.1)))
+
+
+def test_bytes_of_comparisons() -> None:
+    @numba.njit
+    def compared(numbers, integers):
+        return signs(numbers, 1), reach(integers, 1, integers[0])
+
+    numbers = np.array([9, 1, -1, 0, -0.0, np.nan, -5, 5, -np.inf], np.float32)
+    integers = np.array([3, 3, 2, 4, -9, 3, 0, 0, 9], np.int32)
+    assert compared(numbers, integers) == (0b01001101, 0b10010101)
+
+
+def test_bits_become_one_of_two_numbers() -> None:
+    @numba.njit
+    def put(numbers, byte, adds):
+        put_signs(numbers, 1, byte, 5.0, -7.0, adds)
+
+    numbers = np.ones(10)
+    put(numbers, np.uint8(0b10000001), True)
+    assert numbers.tolist() == [1, 6, -6, -6, -6, -6, -6, -6, 6, 1]
+    put(numbers, np.uint8(0b10000001), False)
+    assert numbers.tolist() == [1, 5, -7, -7, -7, -7, -7, -7, 5, 1]
