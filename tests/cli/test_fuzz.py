@@ -17,6 +17,12 @@ def test_a_clean_campaign_shows_what_it_covered() -> None:
     assert "no invariant was broken" in ended.out
 
 
+def test_seeds_with_codecs_are_counted() -> None:
+    ended = weft_command("fuzz", "--first", 3, "--seeds", 1, "--strategy", "asgd", "--jobs", 1)
+    assert (ended.code, ended.err) == (0, "")
+    assert "│ asgd     │ 1     │ topk  │ 1 " in ended.out
+
+
 def test_a_failure_is_named_made_small_and_can_be_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
     def dislikes_crashes(evidence: Evidence) -> list[Violation]:
         bad = any(isinstance(fault, Crash) for fault in evidence.scenario.faults.schedule)

@@ -154,6 +154,33 @@ def test_a_push_of_an_earlier_step_that_is_not_sent_again_is_said_with_the_next_
     assert tell(peer, returned(1, "push")) == [add(RESIDUAL, IN0), Combine(P0, 0.5)]
 
 
+def test_a_push_to_several_is_said_with_the_next_one_only_if_none_of_them_hears_it() -> None:
+    def pushes(clock: int, *targets: int) -> list[Action]:
+        return [Send(target, "push", clock, 0, G0) for target in targets]
+
+    peer = puppet(pushes(0, 1, 2), pushes(1, 1, 2), pushes(2, 3))
+    tell(peer, *(StepFinished(step, 1.0, None) for step in range(3)))
+    assert tell(peer, returned(1, "push", 0)) == []
+    assert tell(peer, returned(1, "push", 1)) == []
+    assert tell(peer, returned(2, "push", 0)) == [add(RESIDUAL, IN0)]
+    assert tell(peer, returned(3, "push", 2)) == [add(RESIDUAL, IN0)]
+
+
+def test_a_push_that_comes_back_after_it_was_sent_again_is_still_to_be_heard() -> None:
+    push = [Send(1, "push", 0, 0, G0)]
+    peer = puppet(push, push)
+    tell(peer, StepFinished(0, 1.0, None), members(0, 1, view=1))
+    assert tell(peer, returned(1, "push")) == []
+    assert tell(peer, returned(1, "push")) == [add(RESIDUAL, IN0)]
+
+
+def test_how_often_pushes_were_sent_is_kept_where_it_changes() -> None:
+    two = [Send(target, "push", 0, 0, G0) for target in (1, 2)]
+    peer = puppet(two, two, two, two[:1])
+    tell(peer, *(StepFinished(step, 1.0, None) for step in range(4)))
+    assert [number for _, number in peer.sent[CODED]] == [2, 1]
+
+
 @pytest.mark.parametrize("weight", [0.0, 1.0])
 def test_without_weight_or_feedback_nothing_goes_back(weight: float) -> None:
     codec = TopK() if not weight else FP16()

@@ -1,9 +1,12 @@
 """Every strategy is audited by what it promises."""
 
+from dataclasses import replace
+
 import pytest
 
 from weft.config.registry import STRATEGIES
-from weft.fuzz.auditor import OF_STRATEGIES, audit
+from weft.core.names import Buffer
+from weft.fuzz.auditor import OF_STRATEGIES, OF_WHOLE, audit
 from weft.fuzz.evidence import Violation
 from weft.fuzz.run import run
 from weft.fuzz.scenario import draw
@@ -19,6 +22,27 @@ def test_every_promise_is_of_a_registered_strategy() -> None:
 @pytest.mark.parametrize("name", CLEAN)
 def test_a_clean_strategy_is_found_clean(name: str) -> None:
     assert [audit(run(draw(seed, (name,)))) for seed in range(8)] == [[]] * 8
+
+
+@pytest.mark.parametrize("name", OF_WHOLE)
+def test_a_clean_strategy_with_a_codec_is_found_clean(name: str) -> None:
+    drawn = [scenario for scenario in (draw(seed, (name,)) for seed in range(40)) if scenario.compress is not None]
+    assert [audit(run(scenario)) for scenario in drawn[:3]] == [[]] * 3
+
+
+def test_what_is_coded_is_audited_by_what_its_codec_can_keep() -> None:
+    drawn = [draw(seed, ("allreduce",)) for seed in range(60)]
+    whole = next(s for s in drawn if s.compress == "randomk(0.3)")
+    for scenario, expected in ((whole, {2, 4, 6}), (replace(whole, compress="onebit", scheme="two_way"), {4, 6})):
+        evidence = run(scenario)
+        assert audit(evidence) == []
+        last = [sighting for sighting in evidence.sightings if sighting.worker not in evidence.lost][-1]
+        for sighting in evidence.sightings:
+            if sighting.worker == last.worker:
+                sighting.params[0][1:] += sighting.step
+        for key in evidence.simulation.nodes[last.worker].store.accounts:  # type: ignore[attr-defined]
+            evidence.slot(last.worker, Buffer(*key))[:] += 0.5
+        assert {violation.invariant for violation in audit(evidence)} == expected
 
 
 def test_after_an_error_the_promises_of_the_strategy_are_not_judged() -> None:

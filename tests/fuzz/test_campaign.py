@@ -1,9 +1,12 @@
 """Campaigns over many seeds."""
 
+from collections import Counter
+
 import pytest
 
+from weft.config.registry import CODECS
 from weft.fuzz import campaign as campaigns
-from weft.fuzz.campaign import campaign, judge, judge_all
+from weft.fuzz.campaign import Verdict, campaign, judge, judge_all
 from weft.fuzz.evidence import Violation
 
 NAMES = ("async_gossip",)
@@ -20,6 +23,15 @@ def test_coverage_counts_strategies_faults_and_events() -> None:
     assert sum(coverage.faults.values()) == sum(len(verdict.faults) for verdict in heard)
     assert coverage.median_events == sorted(verdict.num_events for verdict in heard)[2]
     assert coverage.failures == []
+
+
+def test_coverage_counts_codecs_by_their_names() -> None:
+    heard: list[Verdict] = []
+    coverage = campaign(range(12), ("asgd",), 1, heard.append)
+    coded = [verdict.codec for verdict in heard if verdict.codec is not None]
+    assert 0 < len(coded) < 12
+    assert set(coded) <= {"topk | qsgd", *CODECS}
+    assert coverage.codecs == Counter(coded)
 
 
 def test_failures_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,3 +78,15 @@ def test_a_script_whose_portions_are_handed_out_ends_after_its_epochs_or_its_ste
     step, over = [PortionWanted, BackwardDone, StepDone], [PortionWanted, ReportDone]
     assert kinds(4, 1, None, None) == [*step, *over, *over], "four places hold two epochs of two portions"
     assert kinds(1, 1) == step
+
+
+def test_a_wide_book_has_several_places_for_a_contribution_and_a_matrix() -> None:
+    book = Book(num_workers=3, num_steps=4, width=2)
+    assert book.num_elements == 25
+    assert book.places(1, 2) == slice(13, 15)
+    assert [book.contribution(place) for place in (13, 14, 15)] == [(1, 2), (1, 2), (1, 3)]
+    assert book.buckets[0].tensors == ((1, (4, 4)),)
+    replica = LedgerReplica(book)
+    LedgerProgram(1, replica, book, 2.0, 2, 4, frozenset(), seed=0).resume()
+    assert np.flatnonzero(replica.array(GRADIENT, 0)).tolist() == [9, 10]
+    assert replica.give_up_momentum() == 0.0

@@ -1,10 +1,13 @@
 """Scenarios are drawn from seeds."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
+from weft.config.compression import codec
 from weft.config.registry import STRATEGIES
+from weft.fuzz.coding import WIDTH
 from weft.fuzz.scenario import REDUCING, VARIANTS, draw
 from weft.sim.faults import KINDS, Crash, Partition, Pause, Slow
 
@@ -38,6 +41,15 @@ def test_only_strategies_that_reduce_are_lowered() -> None:
     lowered = {s.strategy.partition("(")[0] for s in map(draw, SEEDS) if s.collective is not None}
     assert lowered
     assert lowered <= set(REDUCING)
+
+
+def test_a_codec_changes_nothing_else_of_a_world_but_a_wider_book() -> None:
+    scenario = next(s for s in (draw(seed, ("ssp",)) for seed in SEEDS) if s.compress is not None)
+    assert scenario.book.width == WIDTH
+    plain = replace(scenario, compress=None)
+    assert plain.book.width == 1
+    assert scenario.recipe.inner == plain.recipe  # type: ignore[attr-defined]
+    assert scenario.recipe.codecs()["push"] == codec(scenario.compress or "")
 
 
 def test_one_strategy_by_name_or_call_is_drawn_alone() -> None:

@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
-from weft.core.actions import Compute, SetTimer, Stop
+from weft.core.actions import Compute, Encode, SetTimer, Stop
 from weft.core.events import PortionAsked, TimerFired
+from weft.core.names import Buffer
 from weft.fuzz import stories
 from weft.fuzz.run import run
 from weft.fuzz.scenario import draw
@@ -17,6 +18,13 @@ def test_the_opening_names_the_world_and_its_faults() -> None:
         f"seed 2: async_gossip(topology=ring), {scenario.num_workers} workers, {scenario.num_steps} steps"
     )
     assert lines[1:] == ["  fault 0: Crash(worker=1, at_s=0.5)"]
+
+
+def test_the_opening_says_what_is_coded_and_how() -> None:
+    plain = replace(draw(2, ("allreduce",)), collective="ring", compress="topk(0.01)", scheme="gather")
+    assert next(stories.opening(plain)).startswith("seed 2: allreduce + topk(0.01) by 'gather' over ring, ")
+    pushed = replace(draw(2, ("ps(servers=1)",)), compress="onebit", scheme=None)
+    assert next(stories.opening(pushed)).startswith("seed 2: ps(servers=1) + onebit, ")
 
 
 def test_a_story_tells_every_event_and_answer_and_the_views_between() -> None:
@@ -52,5 +60,9 @@ def test_rare_words_are_told_too() -> None:
     world = run(draw(0, ("async_gossip",))).world
     assert stories._said(TimerFired("tea"), world) == "timer 'tea' fired"
     assert stories._said(PortionAsked(2, 8), world) == "asked for one of the 8 portions of share 2"
+    encode = Encode("push", 3, Buffer("push:coded", 0), Buffer("gradient", 0), Buffer("push:residual", 0))
+    assert list(stories._answered([encode], world)) == [
+        "encode gradient[0] as push:coded[0], the rest stays in push:residual[0]"
+    ]
     told = list(stories._answered([SetTimer("tea", 2.0), Stop("enough"), Compute(3, 5)], world))
     assert told == ["set timer 'tea' for 2.000000 s", "stop: enough", "compute step 3 on portion 5"]

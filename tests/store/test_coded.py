@@ -104,6 +104,16 @@ def test_what_adds_up_is_merged_without_being_decoded() -> None:
     np.testing.assert_allclose(one.merged(0.25, None, 0.0).decoded(Meter()), 0.25 * one.decoded(Meter()), rtol=1e-6)
 
 
+def test_random_places_of_another_clock_cannot_be_merged() -> None:
+    def said(clock: int) -> Coded:
+        return encode("push", RandomK(0.5), PLAIN, numbers(), None, Turn(clock), None, Meter())
+
+    assert said(1).can_merge(said(1))
+    assert not said(1).can_merge(said(2))
+    assert not said(1).can_merge(coded(RandomK(0.25), numbers()))
+    assert not coded(TopK(0.5), numbers()).can_merge(coded(TopK(0.5), numbers()))
+
+
 def test_merging_merges_flags_and_leaves_both_as_they_were() -> None:
     shape = shape_of(FLAGGED, None)
     one, other = (coded(RandomK(0.5), np.full(12, value, np.float32), shape) for value in (1.0, 3.0))

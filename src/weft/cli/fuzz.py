@@ -52,12 +52,11 @@ def _show_failure(verdict: Verdict) -> None:
 
 
 def _show_coverage(coverage: Coverage, num_seeds: int, seconds: float) -> None:
-    table = Table("strategy", "seeds", "fault", "seeds ", title=f"{num_seeds} seeds in {seconds:.1f} s")
-    strategies = sorted(coverage.strategies.items())
-    faults: list[tuple[str, int]] = sorted(coverage.faults.items())
-    for row in range(max(len(strategies), len(faults))):
-        cells = [*(strategies[row] if row < len(strategies) else ("", ""))]
-        cells += [*(faults[row] if row < len(faults) else ("", ""))]
+    title = f"{num_seeds} seeds in {seconds:.1f} s"
+    table = Table("strategy", "seeds", "codec", "seeds ", "fault", "seeds  ", title=title)
+    counted = [sorted(counts.items()) for counts in (coverage.strategies, coverage.codecs, coverage.faults)]
+    for row in range(max(map(len, counted))):
+        cells = [cell for counts in counted for cell in (counts[row] if row < len(counts) else ("", ""))]
         table.add_row(*map(str, cells))
     screen.print(table)
     broken = f"{len(coverage.failures)} seeds broke an invariant" if coverage.failures else "no invariant was broken"

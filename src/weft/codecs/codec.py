@@ -152,6 +152,10 @@ class Codec:
         """into += scale * what a payload says, for one that was checked."""
         raise NotImplementedError
 
+    def can_merge(self, payload: Payload, other: Payload) -> bool:
+        """Two payloads can be summed without being decoded."""
+        return self.adds_up
+
     def merge(self, into: Payload, keep: float, payload: Payload, scale: float, form: Form) -> None:
         """into = keep * into + scale * payload, if payloads add up."""
         raise NotImplementedError

@@ -76,8 +76,11 @@ class RandomK(Sparsifier):
         number = kept(self.fraction, form)
         into[self.read_places(payload, form, number)] += into.dtype.type(scale) * self.numbers(payload, form, number)
 
+    def can_merge(self, payload: Payload, other: Payload) -> bool:
+        return payload[:WORD].tobytes() == other[:WORD].tobytes()
+
     def merge(self, into: Payload, keep: float, payload: Payload, scale: float, form: Form) -> None:
-        if into[:WORD].tobytes() != payload[:WORD].tobytes():
+        if not self.can_merge(into, payload):
             raise CodecError(
                 "payloads of 'randomk' have other places each, but only those of one clock and one seed add up."
             )

@@ -1,8 +1,9 @@
 """Codecs on messages from node to node: pushes with feedback, answers as differences, and plain casts.
 
 A push is encoded once for each step: sent again, or to several targets, it is the same payload. What a push leaves out
-is kept and said with the next one. Parameters that the receiver takes over travel as the difference to those that it
-has: both ends keep what that is, so what one answer leaves out is in the next difference.
+is kept and said with the next one; so is all of it when nobody will hear it. Parameters that the receiver takes over
+travel as the difference to those that it has: both ends keep what that is, so what one answer leaves out is in the next
+difference.
 """
 
 from collections.abc import Mapping
@@ -89,8 +90,12 @@ class CodedMessagesPeer(WrappingPeer):
     def __init__(self, recipe: CodedMessages, inner: Peer, me: NodeId, world: World, rng: Random) -> None:
         super().__init__(inner, me, world, rng)
         self._recipe = recipe
-        self.encoded: dict[Buffer, int] = {}
-        """What was encoded since the last step, and to how many it was sent."""
+        self.encoded: set[Buffer] = set()
+        """What was encoded since the last step."""
+        self.sent: dict[Buffer, list[tuple[int, int]]] = {}
+        """How often pushes were sent: (clock, number) where the number is another than before."""
+        self.dropped: dict[tuple[Buffer, int], int] = {}
+        """How often the push of a clock came back for good, if not all of them did."""
         self.known: set[tuple[str, int, NodeId]] = set()
         """The kind and bucket of which a worker has something to compare with."""
 
@@ -121,10 +126,14 @@ class CodedMessagesPeer(WrappingPeer):
 
     def _push(self, action: Send, body: Buffer) -> Actions:
         into = Buffer(coded(action.kind), body.bucket, body.part)
-        sent = self.encoded.get(into, 0)
-        self.encoded[into] = sent + 1
-        if sent:
+        runs = self.sent.setdefault(into, [])
+        if into in self.encoded:
+            runs[-1] = runs[-1][0], runs[-1][1] + 1
             return [_with_body(action, into)]
+        self.encoded.add(into)
+        if len(runs) > 1 and runs[-2][1] == runs[-1][1]:
+            runs.pop()
+        runs.append((action.clock, 1))
         kept = given = None
         if action.weight and self._recipe.codec.wants_feedback:
             kept = Buffer(residual(action.kind), body.bucket, body.part)
@@ -168,11 +177,19 @@ class CodedMessagesPeer(WrappingPeer):
             self.known.discard((kind, event.bucket, event.target))
         if event.body is None or any(isinstance(action, Send) and action.body == event.body for action in actions):
             return [_as_it_was(action, event) for action in actions]
-        is_open = self.encoded.get(Buffer(coded(kind), event.bucket, event.body.part), 0)
-        if kind in self._recipe.pushed and self._recipe.codec.wants_feedback and event.weight and not is_open:
+        is_kept = kind in self._recipe.pushed and self._recipe.codec.wants_feedback and event.weight
+        if is_kept and self._is_unheard(Buffer(coded(kind), event.bucket, event.body.part), event.clock):
             back = add(Buffer(residual(kind), event.bucket, event.body.part), event.body)
             return [back, *actions]
         return actions
+
+    def _is_unheard(self, pushed: Buffer, clock: int) -> bool:
+        """A push came back for good; was it the last one of its clock that somebody might still hear?"""
+        num_sent = next(number for since, number in reversed(self.sent[pushed]) if since <= clock)
+        num_dropped = self.dropped.pop((pushed, clock), 0) + 1
+        if num_dropped < num_sent:
+            self.dropped[pushed, clock] = num_dropped
+        return num_dropped == num_sent
 
 
 def _with_body(action: Send, body: Buffer) -> Send:

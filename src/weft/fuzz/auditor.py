@@ -4,8 +4,20 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+from weft.collectives.wrapping import Wrapped
 from weft.core.names import CENTRE
-from weft.fuzz.checks import conservation, equality, fencing, lineage, liveness, mixing, once, portions, staleness
+from weft.fuzz.checks import (
+    conservation,
+    equality,
+    fencing,
+    lineage,
+    liveness,
+    mixing,
+    once,
+    portions,
+    residuals,
+    staleness,
+)
 from weft.fuzz.evidence import Evidence, Violation
 
 Check = Callable[[Evidence], Iterator[Violation]]
@@ -13,9 +25,11 @@ Check = Callable[[Evidence], Iterator[Violation]]
 OF_ALL: tuple[Check, ...] = (
     liveness.ends,
     fencing.hears_members_only,
-    fencing.takes_nothing_from_the_fenced,
     once.is_finite,
 )
+
+OF_EXACT: tuple[Check, ...] = (fencing.takes_nothing_from_the_fenced,)
+"""Of all whose ledger can be read: no codec, or one that says numbers as they are."""
 
 
 def _of_servers(recipe: Any) -> list[Check]:
@@ -120,12 +134,58 @@ OF_STRATEGIES: dict[str, Callable[[Any], list[Check]]] = {
 }
 """What a strategy promises besides what all do, by its name."""
 
+OF_CODED: tuple[Check, ...] = (residuals.are_balanced,)
+
+
+def _of_coded_servers(recipe: Any) -> list[Check]:
+    return [once.servers_apply_once, partial(residuals.are_applied_or_kept, may_drop=recipe.late == "reject")]
+
+
+OF_WHOLE: dict[str, Callable[[Any], list[Check]]] = {
+    "allreduce": lambda recipe: [once.workers_apply_once, residuals.are_applied_or_kept],
+    "ps": _of_coded_servers,
+    "ssp": _of_coded_servers,
+    "asgd": _of_coded_servers,
+    "dc_asgd": _of_coded_servers,
+    # a gradient that is late when the last step closes is dropped, though others are carried
+    "quorum": lambda recipe: [once.servers_apply_once, partial(residuals.are_applied_or_kept, may_drop=True)],
+    "downpour": lambda recipe: [
+        once.servers_apply_once,
+        partial(residuals.are_applied_or_kept, accrued="downpour.accrued"),
+    ],
+    "neighbours": lambda recipe: [once.workers_apply_once] if recipe.elect is None else [],
+    "diloco": lambda recipe: [conservation.ground_is_kept],
+    "bmuf": lambda recipe: [conservation.ground_is_kept],
+    "slowmo": lambda recipe: [conservation.ground_is_kept],
+}
+"""What a strategy promises when a codec says numbers as they are, now or later."""
+
+
+def _of_codec(evidence: Evidence, recipe: Any) -> list[Check]:
+    """Answers are differences, and weights say nothing of what was left out; what is in step stays in step."""
+    checks = list(OF_CODED)
+    if recipe.keeps_replicas_equal:
+        checks.append(staleness.stays_in_step)
+    if recipe.reduces:
+        checks.append(partial(equality.replicas_are_equal, period=getattr(recipe, "period", 1)))
+    if getattr(recipe, "staleness", None) is not None:
+        checks.append(partial(staleness.stays_within, bound=recipe.staleness))
+    if evidence.is_exact:
+        checks += OF_WHOLE[evidence.name](recipe)
+    return checks
+
 
 def audit(evidence: Evidence) -> list[Violation]:
     """Everything that the evidence of a run says against it; after an error only what can still be judged."""
-    found = [violation for check in OF_ALL for violation in check(evidence)]
+    of_all = OF_ALL + OF_EXACT if evidence.is_exact else OF_ALL
+    found = [violation for check in of_all for violation in check(evidence)]
     if evidence.error is None:
-        recipe = getattr(evidence.recipe, "inner", evidence.recipe)
-        checks = OF_STRATEGIES.get(evidence.name, lambda recipe: [])(recipe)
+        recipe = evidence.recipe
+        while isinstance(recipe, Wrapped):
+            recipe = recipe.inner
+        if evidence.scenario.compress is not None:
+            checks = _of_codec(evidence, recipe)
+        else:
+            checks = OF_STRATEGIES.get(evidence.name, lambda recipe: [])(recipe)
         found += [violation for check in checks for violation in check(evidence)]
     return found

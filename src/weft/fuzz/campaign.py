@@ -9,6 +9,7 @@ from multiprocessing import get_context
 from statistics import median
 
 from weft.fuzz.auditor import audit
+from weft.fuzz.coding import codec_name
 from weft.fuzz.evidence import Violation
 from weft.fuzz.run import run
 from weft.fuzz.scenario import draw
@@ -23,6 +24,8 @@ class Verdict:
 
     seed: int
     strategy: str
+    codec: str | None
+    """The name of the codec, if anything is coded."""
     faults: tuple[str, ...]
     """The kinds of faults that happened."""
     num_events: int
@@ -36,7 +39,8 @@ def judge(seed: int, names: Sequence[str]) -> Verdict:
     evidence = run(scenario)
     kinds = tuple(dict.fromkeys(type(fault).__name__ for fault in scenario.faults.schedule))
     num_events = len(evidence.recording.entries)
-    return Verdict(seed, evidence.name, kinds, num_events, evidence.trace, tuple(audit(evidence)))
+    codec = None if scenario.compress is None else codec_name(scenario.compress)
+    return Verdict(seed, evidence.name, codec, kinds, num_events, evidence.trace, tuple(audit(evidence)))
 
 
 def judge_all(seeds: Sequence[int], names: Sequence[str], jobs: int) -> Iterator[Verdict]:
@@ -53,12 +57,15 @@ class Coverage:
     """What a campaign has looked at."""
 
     strategies: Counter[str] = field(default_factory=Counter)
+    codecs: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
     num_events: list[int] = field(default_factory=list)
     failures: list[Verdict] = field(default_factory=list)
 
     def add(self, verdict: Verdict) -> None:
         self.strategies[verdict.strategy] += 1
+        if verdict.codec is not None:
+            self.codecs[verdict.codec] += 1
         self.faults.update(verdict.faults)
         self.num_events.append(verdict.num_events)
         if verdict.violations:

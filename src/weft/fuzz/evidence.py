@@ -11,6 +11,7 @@ from weft.core.events import Started, StepFinished
 from weft.core.names import Buffer, NodeId
 from weft.core.strategy import Strategy
 from weft.core.world import World
+from weft.fuzz.coding import says_whole
 from weft.fuzz.ledger import Array
 from weft.fuzz.scenario import Scenario
 from weft.fuzz.witness import BoundedRecording, Sighting, Version, WitnessedSimulation
@@ -42,6 +43,11 @@ class Evidence:
     def name(self) -> str:
         """The registered name of the strategy."""
         return self.scenario.strategy.partition("(")[0]
+
+    @property
+    def is_exact(self) -> bool:
+        """The ledger can be read: nothing is coded, or by a codec that says numbers as they are."""
+        return self.scenario.compress is None or says_whole(self.scenario.compress)
 
     @property
     def trace(self) -> str:

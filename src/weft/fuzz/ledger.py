@@ -3,18 +3,20 @@
 The gradient of worker w at its step s is the unit vector of the pair (w, s), in every bucket, and the optimizer adds
 it: so the parameters of any replica, however they came about, hold at (w, s) the weight of that contribution. The
 first number is 1 from the start, in all replicas: the ground. Everything that is linear can be read off exactly.
+
+Where messages are coded a contribution has several places: a codec that says little says some of them later.
 """
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
-from math import nan
+from math import isqrt, nan
 from random import Random
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.core.names import GRADIENT, PARAMS, Bucket, NodeId
+from weft.core.names import GRADIENT, PARAMS, Bucket, NodeId, Tensors
 from weft.sim.program import BackwardDone, PortionWanted, ReportDone, Request, StepDone
 
 Array = NDArray[np.float64]
@@ -35,17 +37,24 @@ class Book:
     num_trained: int = 1
     has_state: bool = False
     has_tuned: bool = False
+    width: int = 1
+    """How many places a contribution has."""
 
     @property
     def num_elements(self) -> int:
-        return 1 + self.num_workers * self.num_steps
+        return 1 + self.num_workers * self.num_steps * self.width
 
     def place(self, worker: NodeId, step: int) -> int:
-        return 1 + worker * self.num_steps + step
+        """The first place of a contribution."""
+        return 1 + (worker * self.num_steps + step) * self.width
+
+    def places(self, worker: NodeId, step: int) -> slice:
+        """All its places."""
+        return slice(self.place(worker, step), self.place(worker, step) + self.width)
 
     def contribution(self, place: int) -> tuple[NodeId, int]:
         """The (worker, step) of a place after the ground."""
-        return divmod(place - 1, self.num_steps)
+        return divmod((place - 1) // self.width, self.num_steps)
 
     def name(self, place: int) -> str:
         """What stands at a place."""
@@ -55,7 +64,13 @@ class Book:
     def buckets(self) -> tuple[Bucket, ...]:
         state = (Bucket(STATE_ELEMENTS, 8, trainable=False),) * self.has_state
         tuned = (Bucket(TUNED_ELEMENTS, 8, trainable=False, tuned=True),) * self.has_tuned
-        return (Bucket(self.num_elements, 8),) * self.num_trained + state + tuned
+        return (Bucket(self.num_elements, 8, tensors=self._tensors),) * self.num_trained + state + tuned
+
+    @property
+    def _tensors(self) -> Tensors:
+        """Wide books are for codecs, some of which want a matrix: the largest square one after the ground."""
+        side = isqrt(self.num_elements - 1)
+        return ((GROUND + 1, (side, side)),) if self.width > 1 else ()
 
 
 class LedgerReplica:
@@ -85,6 +100,10 @@ class LedgerReplica:
 
     def hyper(self) -> Any:
         return None
+
+    def give_up_momentum(self) -> float:
+        """There is none."""
+        return 0.0
 
 
 class LedgerProgram:
@@ -122,7 +141,7 @@ class LedgerProgram:
             if kind.trainable:
                 gradient = replica.array(GRADIENT, bucket)
                 gradient[:] = 0.0
-                gradient[self._book.place(self._worker, step)] = nan if step in self._not_finite else 1.0
+                gradient[self._book.places(self._worker, step)] = nan if step in self._not_finite else 1.0
         yield BackwardDone(self._samples)
         yield StepDone(self._samples, self._rng.random())
 

@@ -10,6 +10,7 @@ from weft.core.names import NodeId, Role
 from weft.core.rules import LBFGS, SGD, Rule
 from weft.core.strategy import Strategy
 from weft.core.world import World
+from weft.fuzz.accounts import AccountingStore
 from weft.fuzz.evidence import Evidence
 from weft.fuzz.ledger import LedgerProgram, LedgerReplica
 from weft.fuzz.scenario import Scenario
@@ -21,6 +22,7 @@ from weft.sim.network import RandomDelays
 from weft.sim.program import ReportDone
 from weft.sim.reports import NoReports
 from weft.store.numpy import NumpyStore
+from weft.store.preparing import ready_codecs
 from weft.store.store import Store
 
 DELAYS_S = (1e-4, 3e-2)
@@ -44,11 +46,19 @@ def run(scenario: Scenario, recipe: Strategy | None = None) -> Evidence:
     shared = first.params if recipe.shares_replica else None
     replicas = [first, *(LedgerReplica(book, params=shared) for _ in range(1, world.num_nodes))]
     programs = [_program(scenario, worker, replicas[worker]) for worker in world.workers]
+    codecs = ready_codecs(recipe, replicas[:num_workers])  # type: ignore[arg-type]
 
     def store(node: NodeId, replica: LedgerReplica) -> Store:
         role = world.role(node)
         slots = [slot.name for slot in recipe.slots(role, world)]
-        return NumpyStore(replica, slots, _linear(recipe.rules(world)), is_server=role is Role.SERVER)  # type: ignore[arg-type]
+        return (AccountingStore if codecs else NumpyStore)(
+            replica,  # type: ignore[arg-type]
+            slots,
+            _linear(recipe.rules(world)),
+            is_server=role is Role.SERVER,
+            codecs=codecs,
+            seed=(scenario.seed, node),
+        )
 
     recording = BoundedRecording()
     simulation = WitnessedSimulation(

@@ -6,11 +6,13 @@ from functools import cached_property
 from math import exp, log
 from random import Random
 
+from weft.config.compression import Compression, codec, compressed
 from weft.config.registry import COLLECTIVES, STRATEGIES, TOPOLOGIES
 from weft.config.registry import strategy as strategy_of
 from weft.core.errors import ConfigError
 from weft.core.names import NodeId
 from weft.core.strategy import Strategy
+from weft.fuzz.coding import WIDTH, draw_coding
 from weft.fuzz.ledger import Book
 from weft.sim.faults import (
     KINDS,
@@ -51,10 +53,14 @@ class Scenario:
     samples: tuple[float, ...]
     step_s: tuple[float, ...]
     faults: Faults
+    compress: str | None = None
+    scheme: str | None = None
+    """By which scheme what is coded is reduced."""
 
     @cached_property
     def book(self) -> Book:
-        return Book(self.num_workers, self.num_steps, self.num_trained, self.has_state, self.recipe.tunes)
+        width = 1 if self.compress is None else WIDTH
+        return Book(self.num_workers, self.num_steps, self.num_trained, self.has_state, self.recipe.tunes, width)
 
     @property
     def num_portions(self) -> int | None:
@@ -64,7 +70,10 @@ class Scenario:
 
     @property
     def recipe(self) -> Strategy:
-        return strategy_of(self.strategy, self.collective)
+        if self.compress is None:
+            return strategy_of(self.strategy, self.collective)
+        compression = Compression(codec(self.compress), self.scheme)
+        return compressed(strategy_of(self.strategy), compression, self.collective)
 
     @property
     def bound_s(self) -> float:
@@ -91,10 +100,12 @@ def draw(seed: int, names: Sequence[str] = tuple(STRATEGIES)) -> Scenario:
     step_s = tuple(_between(rng, *STEP_S) for _ in range(num_workers))
     num_nodes = sum(recipe.roles(num_workers))
     length_s = num_steps * sum(step_s) / num_workers
+    collective = rng.choice([None, *COLLECTIVES]) if name in REDUCING else None
+    coding = draw_coding(seed, recipe, collective)
     return Scenario(
         seed,
         text,
-        rng.choice([None, *COLLECTIVES]) if name in REDUCING else None,
+        coding.collective,
         num_workers,
         num_steps,
         rng.randint(3, 8),
@@ -103,6 +114,8 @@ def draw(seed: int, names: Sequence[str] = tuple(STRATEGIES)) -> Scenario:
         tuple(float(rng.randint(1, 4)) for _ in range(num_workers)),
         step_s,
         Faults(tuple(_faults(rng, num_workers, num_nodes, num_steps, length_s)), NOTICE_S, FENCE_S, LINGER_S, NEWS_S),
+        coding.compress,
+        coding.scheme,
     )
 
 

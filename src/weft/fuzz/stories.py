@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from weft.core.actions import Action, Apply, Combine, Compute, Note, Reduce, Send, SetTimer, Stop
+from weft.core.actions import Action, Apply, Combine, Compute, Encode, Note, Reduce, Send, SetTimer, Stop
 from weft.core.events import (
     EpochFinished,
     Event,
@@ -25,6 +25,8 @@ from weft.fuzz.scenario import Scenario
 def opening(scenario: Scenario) -> Iterator[str]:
     """The world and what will go wrong in it."""
     over = f" over {scenario.collective}" if scenario.collective else ""
+    if scenario.compress is not None:
+        over = f" + {scenario.compress}" + (f" by '{scenario.scheme}'" if scenario.scheme else "") + over
     yield f"seed {scenario.seed}: {scenario.strategy}{over}, {scenario.num_workers} workers, {scenario.num_steps} steps"
     for number, fault in enumerate(scenario.faults.schedule):
         yield f"  fault {number}: {fault}"
@@ -93,6 +95,9 @@ def _answered(actions: Sequence[Action], world: World) -> Iterator[str]:
             yield f"reduce {_buffer(action.buffer)} ({action.op}, weight {action.weight:g}) with workers {group}"
         elif isinstance(action, Combine):
             yield _combined(action)
+        elif isinstance(action, Encode):
+            rest = f", the rest stays in {_buffer(action.residual)}" if action.residual is not None else ""
+            yield f"encode {_buffer(action.source)} as {_buffer(action.into)}{rest}"
         elif isinstance(action, Apply):
             where = f"{_buffer(action.gradient)} to {_buffer(action.into)}"
             yield f"apply {where} by '{action.rule}', scale {action.scale:g}"

@@ -131,6 +131,10 @@ class Coded:
         self.add_to(into, 0.0, 1.0, meter)
         return into
 
+    def can_merge(self, other: "Coded") -> bool:
+        """Both are of one codec, and can be summed without being decoded."""
+        return self.codec == other.codec and self.codec.can_merge(self.payload, other.payload)
+
     def merged(self, keep: float, other: "Coded | None", scale: float) -> "Coded":
         """keep * this + scale * another of its kind, both without being decoded."""
         new = self.copy()

@@ -172,7 +172,7 @@ class NumpyStore:
             self._put(into, here.merged(keep, None, 0.0))
         elif keep == 0.0 and (scale == 1.0 or added.codec.adds_up) and into.slot not in (PARAMS, GRADIENT):
             self._put(into, added.copy() if scale == 1.0 else added.merged(scale, None, 0.0))
-        elif here is not None and here.codec.adds_up and here.codec == added.codec:
+        elif here is not None and here.can_merge(added):
             self._put(into, here.merged(keep, added, scale))
         else:
             added.add_to(self._written(into), keep, scale, self.meter)

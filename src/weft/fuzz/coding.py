@@ -1,0 +1,78 @@
+"""Which codec a scenario has, and by which scheme what is coded is reduced.
+
+Drawn apart from all else, so that a seed has the same world with a codec as without.
+"""
+
+from random import Random
+from typing import NamedTuple
+
+from weft.config.compression import check_pair, codec, schemes
+from weft.config.grammar import parse_chain
+from weft.config.registry import COLLECTIVES
+from weft.core.errors import ConfigError
+from weft.core.names import Carries
+from weft.core.strategy import Strategy
+
+SHARE = 1 / 3
+"""Of the seeds of a strategy that can have a codec."""
+WIDTH = 2
+"""How many places a contribution has in a coded run; the codecs below say about one of them at a time."""
+
+LEAVES_OUT = frozenset({Carries.GRADIENT, Carries.DELTA})
+"""What is carried by strategies that can make up later for what a message leaves out."""
+
+WHOLE = ("topk(0.002)", "randomk(0.3)", "threshold(0.5)", "dgc(0.002, momentum=0.0, warmup_steps=0)")
+"""Those that say numbers as they are, now or later."""
+OTHERS = (
+    "onebit",
+    "fp8",
+    "qsgd",
+    "int8",
+    "terngrad",
+    "signsgd",
+    "powersgd",
+    "topk(0.01) | qsgd",
+    "fp16",
+    "bf16",
+)
+
+
+class Coding(NamedTuple):
+    """A codec, its scheme, and the collective that speaks all other reductions."""
+
+    compress: str | None
+    scheme: str | None
+    collective: str | None
+
+
+def draw_coding(seed: int, recipe: Strategy, collective: str | None) -> Coding:
+    """Every third seed has a codec; those that say numbers as they are come as often as all others together."""
+    rng = Random(f"codec-{seed}")
+    if rng.random() >= SHARE or not LEAVES_OUT.intersection(recipe.kinds().values()):
+        return Coding(None, None, collective)
+    legal = [[text for text in texts if _is_legal(recipe, text)] for texts in (WHOLE, OTHERS)]
+    drawn = [rng.choice(texts) for texts in legal if texts]
+    if not drawn:
+        return Coding(None, None, collective)
+    compress = rng.choice(drawn)
+    if not recipe.reduces:
+        return Coding(compress, None, None)
+    return Coding(compress, rng.choice(schemes(codec(compress))), collective or rng.choice(list(COLLECTIVES)))
+
+
+def _is_legal(recipe: Strategy, text: str) -> bool:
+    try:
+        check_pair(recipe, codec(text), "")
+    except ConfigError:
+        return False
+    return True
+
+
+def codec_name(compress: str) -> str:
+    """What a codec is called without its parameters."""
+    return " | ".join(call.name for call in parse_chain(compress))
+
+
+def says_whole(compress: str) -> bool:
+    """A codec says numbers as they are or not at all."""
+    return compress in WHOLE
