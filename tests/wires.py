@@ -1,7 +1,8 @@
 """A wire between drivers of one process: frames are bytes that wait until they are polled."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from hosts import Memory
@@ -12,6 +13,7 @@ from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.runtime.driver import Driver
 from weft.runtime.post import Post, kinds_of, rank_of
+from weft.store.coded import coded_bytes_max
 from weft.store.live import LiveStore
 from weft.transports.frames import HEADER_BYTES, Layout
 from weft.transports.transport import Frame, Rank
@@ -59,9 +61,10 @@ class Processes:
     ) -> None:
         self.world = World(strategy.roles(num_workers), buckets, strategy.graph(num_workers))
         kinds = kinds_of(strategy.kinds())
-        layout = Layout(len(kinds), self.world.num_nodes, buckets)
+        codecs: Mapping[str, Any] = strategy.codecs()
+        layout = Layout(len(kinds), self.world.num_nodes, buckets, coded_bytes_max(codecs.values(), buckets))
         ends: dict[Rank, Wire] = {}
-        self.posts = [Post(self.world, kinds, Wire(layout, ends, rank)) for rank in range(num_workers)]
+        self.posts = [Post(self.world, kinds, Wire(layout, ends, rank), codecs) for rank in range(num_workers)]
         self.stores: dict[int, LiveStore] = {}
         for node in range(self.world.num_nodes):
             arrays = [[np.zeros(b.num_elements, f"f{b.itemsize}") for b in buckets] for _ in range(2)]
@@ -70,6 +73,7 @@ class Processes:
                 [slot.name for slot in strategy.slots(self.world.role(node), self.world)],
                 strategy.rules(self.world),
                 is_server=self.world.role(node) is Role.SERVER,
+                codecs=codecs,
             )
         self.drivers = [
             Driver(

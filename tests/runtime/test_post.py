@@ -1,10 +1,17 @@
 """The post: actions become frames and events again, hyper-parameters travel, replicas can be fetched."""
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import msgspec
 import numpy as np
+import pytest
 from puppets import Puppets
 from wires import Processes
 
-from weft.core.actions import Send
+from weft.codecs import Codec, TopK
+from weft.core.actions import Encode, Send, copy
+from weft.core.errors import CodecError
 from weft.core.events import Event, Received
 from weft.core.names import Bucket, Buffer, Part, Roles
 from weft.core.world import World
@@ -65,3 +72,68 @@ def test_servers_sit_on_worker_processes_in_turn() -> None:
 def test_all_processes_number_kinds_alike_whatever_the_order_they_are_declared_in() -> None:
     assert kinds_of({"b": 1, "a": 2}) == kinds_of({"a": 2, "b": 1})
     assert len(set(kinds_of({"b": 1, "a": 2}).values())) == 4
+
+
+@dataclass(frozen=True)
+class Coding(Puppets):
+    """Puppets whose pushes are coded, and who keep what comes."""
+
+    def codecs(self) -> Mapping[str, Codec]:
+        return {"push": TopK(0.2)}
+
+
+def pushed() -> Processes:
+    """Worker 0 has sent a coded push, which worker 1 has not seen yet."""
+    mine, gradient = Buffer("mine", 0), Buffer("gradient", 0)
+    keep = [copy(mine, Buffer("inbox", 0))]
+    strategy = Coding(lambda peer, event: keep if isinstance(event, Received) else None, slot_names=("mine",))
+    world = Processes(strategy, 2, BUCKETS)  # type: ignore[arg-type]
+    world.stores[0].replica.array("gradient", 0)[:] = np.arange(10)
+    world.stores[0].encode(Encode("push", 3, mine, gradient))
+    world.posts[0].send(0, Send(1, "push", 3, 0, mine, 2.0, {"a": 1}), world.stores[0].operand(mine), None)
+    return world
+
+
+def test_what_is_coded_travels_as_it_is_and_says_by_which_codec() -> None:
+    world = pushed()
+    ((_, _, body),) = world.posts[1].transport.waiting  # type: ignore[union-attr]
+    assert len(body) == world.stores[0].num_bytes(Buffer("mine", 0)) < 40
+    world.settle()
+    assert world.stores[1].lend(Buffer("mine", 0)).tolist() == [0] * 8 + [8, 9]
+
+
+LIES: dict[str, tuple[Callable[[bytes, bytes], tuple[bytes, bytes]], str]] = {
+    "places": (
+        lambda data, body: (data, b"\xff" * len(body)),
+        "worker 0 sent what cannot be decoded, at step 3: ",
+    ),
+    "length": (
+        lambda data, body: (data, body[:-1]),
+        "worker 0 sent what cannot be decoded, at step 3: a payload has 15 bytes",
+    ),
+    "codec": (
+        lambda data, body: (msgspec.msgpack.encode((None, None, "gift")), body),
+        "worker 0 sent a body in the code of 'gift', which has no codec here.",
+    ),
+    "no name": (
+        lambda data, body: (msgspec.msgpack.encode((None, None, [["push"]])), body),
+        "worker 0 sent a body in the code of [['push']], which has no codec here.",
+    ),
+    "nothing": (
+        lambda data, body: (msgspec.msgpack.encode((None, None)), body),
+        "worker 0 sent a body in the code of None, which has no codec here.",
+    ),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_who_lies_about_what_is_coded_is_named_and_nothing_is_applied(lie: str) -> None:
+    world = pushed()
+    change, message = LIES[lie]
+    waiting = world.posts[1].transport.waiting  # type: ignore[union-attr]
+    header, data, body = waiting.popleft()
+    waiting.append((header, *change(data, body)))
+    with pytest.raises(CodecError) as refused:
+        world.settle()
+    assert str(refused.value).startswith(message)
+    assert not world.stores[1].lend(Buffer("mine", 0)).any()

@@ -68,6 +68,36 @@ def test_a_header_that_the_layout_does_not_allow_is_refused(changes: Mapping[str
     assert str(refused.value) == message
 
 
+CODED = LAYOUT._replace(coded_bytes_max=(24, 80))
+CODED_BODY = WHOLE._replace(itemsize=1, body_bytes=24)
+
+
+@pytest.mark.parametrize("body_bytes", [0, 1, 24])
+def test_a_coded_body_has_any_size_up_to_the_most_of_its_bucket(body_bytes: int) -> None:
+    header = CODED_BODY._replace(body_bytes=body_bytes)
+    assert CODED.read(header.pack()) == header
+    assert CODED.read(WHOLE.pack()) == WHOLE, "others are not coded"
+    assert (LAYOUT.body_bytes_max, CODED.body_bytes_max) == (40, 80)
+
+
+@pytest.mark.parametrize(
+    ("layout", "changes", "message"),
+    [
+        (CODED, {"body_bytes": 25}, "a frame announces 25 coded bytes for bucket 0, but 24 are the most."),
+        (CODED, {"body_bytes": 1 << 60}, f"a frame announces {1 << 60} coded bytes for bucket 0, but 24 are the most."),
+        (CODED, {"bucket": 2}, "a frame has a body for bucket 2, but there are 2."),
+        (CODED, {"part": (3, 3)}, "a frame has part 3 of 3 of bucket 0."),
+        (LAYOUT, {}, "a frame has numbers of 1 bytes for bucket 0, which has those of 4."),
+    ],
+)
+def test_a_coded_body_that_cannot_be_is_refused_from_its_header(
+    layout: Layout, changes: Mapping[str, Any], message: str
+) -> None:
+    with pytest.raises(TransportError) as refused:
+        layout.read(CODED_BODY._replace(**changes).pack())
+    assert str(refused.value) == message
+
+
 @pytest.mark.parametrize(
     ("raw", "message"),
     [

@@ -120,15 +120,16 @@ class Post:
             event = Received(header.source, kind, header.clock, header.bucket, body, header.weight, data)
             self._receive(header.target, event, payload, hyper)
 
-    def _decoded(self, header: Header, body: Buffer, coding: list[str], raw: memoryview) -> Coded:
+    def _decoded(self, header: Header, body: Buffer, coding: list[Any], raw: memoryview) -> Coded:
         """A coded body, checked; raises CodecError that names its sender."""
         source = self._world.name(header.source)
-        codec = self._codecs.get(coding[0]) if coding else None
-        if codec is None:
-            raise CodecError(f"{source} sent a body in the code of {coding}, which has no codec here.")
+        kind = coding[0] if coding else None
+        codec = self._codecs.get(kind) if isinstance(kind, str) else None
+        if codec is None or not isinstance(kind, str):
+            raise CodecError(f"{source} sent a body in the code of {kind!r}, which has no codec here.")
         shape = shape_of(self._world.buckets[body.bucket], body.part)
         try:
-            return received(coding[0], codec, shape, np.frombuffer(raw, np.uint8), header.clock)
+            return received(kind, codec, shape, np.frombuffer(raw, np.uint8), header.clock)
         except CodecError as error:
             raise CodecError(
                 f"{source} sent what cannot be decoded, at step {header.clock}: {error}\n"
