@@ -24,6 +24,7 @@ bench: $(READY) ## measure on this machine; rewrites the README's table
 	$(BIN)/weft bench allreduce --json benchmarks/results/allreduce.json
 	$(BIN)/weft bench throughput --json benchmarks/results/throughput.json
 	$(BIN)/weft bench overhead --json benchmarks/results/overhead.json
+	$(BIN)/weft bench codecs --json benchmarks/results/codecs.json
 	$(BIN)/python benchmarks/readme.py
 
 soak: $(READY) ## kill 50 workers and 20 launchers at random moments; nothing may be left

@@ -25,6 +25,7 @@ def test_sparcmls_top16_q4_has_these_bytes() -> None:
 def test_feedback_is_wanted_if_either_wants_it() -> None:
     assert (TopK() | QSGD()).wants_feedback
     assert (DGC() | OneBit()) == Chain(DGC(), OneBit())
+    (DGC(momentum=0.9) | OneBit()).prepare(4)
 
 
 def test_what_cannot_be_composed_is_refused() -> None:

@@ -44,6 +44,7 @@ def test_a_gradient_is_clipped_by_its_norm_without_what_is_not_finite() -> None:
 def test_the_optimizers_momentum_is_taken_over_unless_it_has_its_own() -> None:
     assert DGC().taking_over(0.9) == DGC(momentum=0.9)
     assert DGC(momentum=0.5).taking_over(0.9) == DGC(momentum=0.5)
+    DGC(momentum=0.5).prepare(4)
 
 
 def test_where_a_value_is_not_finite_the_velocity_stays() -> None:

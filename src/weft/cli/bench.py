@@ -10,6 +10,7 @@ from rich.table import Table
 
 from weft.bench.allreduce import ALLREDUCE
 from weft.bench.benchmark import Benchmark, measure
+from weft.bench.codecs import CODECS
 from weft.bench.overhead import OVERHEAD
 from weft.bench.simulator import measure_simulator
 from weft.bench.slownet import COMPRESS as SLOWNET_COMPRESS
@@ -60,6 +61,12 @@ def throughput(blocks: Blocks = 15, only: Only = None, json_file: JsonFile = Non
 def overhead(blocks: Blocks = 50, only: Only = None, json_file: JsonFile = None) -> None:
     """Training with one worker under Weft: the bare loop."""
     _compete(OVERHEAD, blocks, 50, only, json_file)
+
+
+@app.command()
+def codecs(blocks: Blocks = 15, only: Only = None, json_file: JsonFile = None) -> None:
+    """Gradients into payloads and back: the same in torch operations, and a memory copy as the limit."""
+    _compete(CODECS, blocks, 15, only, json_file)
 
 
 @app.command()

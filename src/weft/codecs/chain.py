@@ -48,6 +48,10 @@ class Chain(Codec):
     def wants_feedback(self) -> bool:
         return self.first.wants_feedback or self.second.wants_feedback
 
+    def prepare(self, itemsize: int) -> None:
+        self.first.prepare(itemsize)
+        self.second.prepare(itemsize)
+
     @property
     def sparsifier(self) -> Sparsifier:
         """The first, which chooses."""

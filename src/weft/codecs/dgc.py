@@ -47,6 +47,9 @@ class DGC(Sparsifier):
         """The same with the optimizer's momentum, unless it has its own."""
         return self if self.momentum is not None else replace(self, momentum=momentum)
 
+    def prepare(self, itemsize: int) -> None:
+        super(DGC, replace(self, momentum=0.0)).prepare(itemsize)
+
     def fraction_at(self, clock: int) -> float:
         """What fraction is sent at a step: more in the warm-up, never less than at last."""
         num_stretches = len(WARMUP_FRACTIONS) + 1

@@ -1,0 +1,26 @@
+"""`weft bench codecs`: 64 MiB of gradients into payloads and back, one thread each."""
+
+from weft.bench.benchmark import Benchmark, Work
+from weft.bench.contender import Contender
+
+NAMES = ("fp16", "bf16", "fp8", "int8", "qsgd", "terngrad", "onebit", "signsgd", "topk", "dgc")
+DECODING = "-decode"
+SIZE = "64MiB"
+
+CODECS = Benchmark(
+    name="codecs",
+    unit=f"seconds to encode {SIZE} (with feedback if the codec wants it), or to decode",
+    works=tuple(Work(f"{name}{way}", f"{name}{way}/{SIZE}", 1) for way in ("", DECODING) for name in NAMES),
+    contenders=(
+        Contender("weft", "weft.bench.contenders.weft_codec", keeps_memory=True),
+        Contender("torch", "weft.bench.contenders.torch_codec", keeps_memory=True),
+        Contender("memcpy", "weft.bench.contenders.codec_copy", keeps_memory=True),
+    ),
+    bars={
+        "memcpy/onebit": 0.4,
+        "memcpy/topk": 0.15,
+        **{f"torch/{name}": 3.0 for name in ("onebit", "qsgd", "terngrad", "topk", "dgc")},
+        **{f"torch/{name}{way}": 0.95 for name in ("fp16", "bf16") for way in ("", DECODING)},
+    },
+    block_s=0.15,
+)
