@@ -8,6 +8,7 @@ from weft.codecs.kernels import lanes
 
 bits_of, number_of, signs, reach, put_signs = lanes.bits_of, lanes.number_of, lanes.signs, lanes.reach, lanes.put_signs
 half_bits, half_number = lanes.half_bits, lanes.half_number
+brain_bits, brain_number = lanes.brain_bits, lanes.brain_number
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -26,6 +27,15 @@ def test_halves_and_their_bits() -> None:
         return half_bits(number), half_number(half_bits(number))
 
     assert there_and_back(np.float32(0.1)) == (np.float16(0.1).view(np.uint16), np.float32(np.float16(0.1)))
+
+
+def test_bfloats_and_their_bits() -> None:
+    @numba.njit
+    def there_and_back(number):
+        return brain_bits(number), brain_number(brain_bits(number))
+
+    assert there_and_back(np.float32(1 + 2.0**-8)) == (0x3F80, 1.0)
+    assert there_and_back(np.float32(-1 - 3 * 2.0**-8)) == (0xBF82, -1 - 2.0**-6)
 
 
 def test_bytes_of_comparisons() -> None:

@@ -22,7 +22,7 @@ from weft.codecs.kernels.compiling import (
     void,
     written,
 )
-from weft.codecs.kernels.lanes import bits_of, half_bits, half_number, number_of
+from weft.codecs.kernels.lanes import bits_of, brain_bits, brain_number, half_bits, half_number, number_of
 from weft.codecs.kernels.shared import fill, mend, peak
 
 SPARE = 4
@@ -39,14 +39,6 @@ def power_for(largest: float, kind: int, exponent_min: int, exponent_max: int) -
     if kind != HALF:
         wanted = 9 - exponent if mantissa <= 0.875 else 8 - exponent
     return math.ldexp(1.0, min(max(wanted, exponent_min), exponent_max))
-
-
-@shared
-def brain_bits(number: Any) -> Any:
-    """bfloat16, to nearest even, of a float32 that fits."""
-    bits = np.uint32(bits_of(number))
-    odd = np.uint32(np.uint32(bits >> np.uint32(16)) & np.uint32(1))
-    return np.uint16(np.uint32(np.uint32(bits + np.uint32(0x7FFF)) + odd) >> np.uint32(16))
 
 
 @shared
@@ -130,10 +122,10 @@ def widen(
             into[i] = real(half_number(doubles[i])) * factor
     elif kind == BRAIN and adds:
         for i in range(into.size):
-            into[i] += real(number_of(np.int32(np.int32(doubles[i]) << 16))) * factor
+            into[i] += real(brain_number(doubles[i])) * factor
     elif kind == BRAIN:
         for i in range(into.size):
-            into[i] = real(number_of(np.int32(np.int32(doubles[i]) << 16))) * factor
+            into[i] = real(brain_number(doubles[i])) * factor
     elif adds:
         for i in range(into.size):
             into[i] += real(table[octets[i]]) * factor

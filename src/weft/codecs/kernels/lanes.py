@@ -52,6 +52,29 @@ def _half_number(typing: Any, bits: Any) -> Any:
     return float32(uint16), generate
 
 
+def _brain_bits(typing: Any, number: Any) -> Any:
+    """The bits of a float32 as the nearest bfloat16, if it fits; of two, the even one."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        word = ir.IntType(32)
+        bits = builder.bitcast(arguments[0], word)
+        odd = builder.and_(builder.lshr(bits, word(16)), word(1))
+        rounded = builder.add(builder.add(bits, word(0x7FFF)), odd)
+        return builder.trunc(builder.lshr(rounded, word(16)), ir.IntType(16))
+
+    return uint16(float32), generate
+
+
+def _brain_number(typing: Any, bits: Any) -> Any:
+    """The float32 of a bfloat16's bits."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        word = ir.IntType(32)
+        return builder.bitcast(builder.shl(builder.zext(arguments[0], word), word(16)), ir.FloatType())
+
+    return float32(uint16), generate
+
+
 def _eight(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> Any:
     """A pointer to eight numbers of an array, and what it points to."""
     data = context.make_array(kind)(context, builder, array).data
@@ -113,6 +136,8 @@ bits_of: Any = intrinsic(_bits_of)
 number_of: Any = intrinsic(_number_of)
 half_bits: Any = intrinsic(_half_bits)
 half_number: Any = intrinsic(_half_number)
+brain_bits: Any = intrinsic(_brain_bits)
+brain_number: Any = intrinsic(_brain_number)
 signs: Any = intrinsic(_signs)
 reach: Any = intrinsic(_reach)
 put_signs: Any = intrinsic(_put_signs)
