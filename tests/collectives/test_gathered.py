@@ -145,7 +145,7 @@ def test_it_declares_two_sums_two_places_for_each_worker_and_its_messages() -> N
     assert GATHERED.slots(Role.WORKER, world) == tuple(map(Slot, names))
     assert GATHERED.kinds() == {
         **AllReduce().kinds(),
-        "gather.gradient": Carries.GRADIENT,
+        "gather.gradient": Carries.DELTA,
         TOLD: Carries.NOTHING,
         HANDED: Carries.EXACT,
     }

@@ -106,7 +106,7 @@ def test_its_own_messages_are_sent_again_when_their_channel_broke_and_not_when_m
 
 def test_its_kinds_carry_what_those_of_the_reductions_carry() -> None:
     assert spoken_kinds("talk", {"a": Carries.GRADIENT, "b": Carries.STATE}) == {
-        "talk.a": Carries.GRADIENT,
+        "talk.a": Carries.DELTA,
         "talk.b": Carries.STATE,
         TOLD: Carries.NOTHING,
         HANDED: Carries.EXACT,

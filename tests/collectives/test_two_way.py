@@ -229,8 +229,8 @@ def test_it_declares_its_memory_both_legs_and_their_codec() -> None:
     assert FEEDBACK.codecs() == {THERE: OneBit(), BACK: OneBit()}
     assert FEEDBACK.kinds() == {
         **AllReduce().kinds(),
-        THERE: Carries.GRADIENT,
-        BACK: Carries.GRADIENT,
+        THERE: Carries.DELTA,
+        BACK: Carries.DELTA,
         "two_way@ended": Carries.NOTHING,
         "two_way@handed": Carries.EXACT,
     }

@@ -77,7 +77,8 @@ def test_what_cannot_be_a_codec_is_refused_with_what_to_write(text: str, message
 def test_what_leaves_something_out_may_not_carry_parameters_that_are_averaged(sparse: str, name: str) -> None:
     assert refusal(sparse, name) == (
         f"'{sparse}' cannot be used with '{name}', which sends whole parameters, and what is left out of those is "
-        "never made up for.\n  Use 'fp16' or 'bf16', or a strategy that sends gradients: 'allreduce', 'ssp' or 'diloco'."
+        "never made up for.\n"
+        "  Use 'fp16' or 'bf16', or a strategy that sends gradients: 'allreduce', 'ssp' or 'diloco'."
     )
 
 
