@@ -36,7 +36,7 @@ bench-peers: $(READY) ## Open MPI, so that `make bench` compares with it
 strategies: $(READY) ## every strategy over every transport on real workers, to 95 % accuracy (5 minutes)
 	$(BIN)/python benchmarks/every_strategy.py
 
-slownet: $(READY) ## time to 97 % on MNIST (DATA=folder) over slow links, against DDP and its hooks (as root, 15 minutes)
+slownet: $(READY) ## time to 97 % on MNIST (DATA=folder) over slow links, against DDP and its hooks (as root, 45 minutes)
 	$(BIN)/weft bench slownet $(if $(DATA),--data $(DATA)) --json benchmarks/results/slownet.json
 
 diloco: $(READY) ## DiLoCo against all-reduce on MNIST (DATA=folder): accuracy and bytes (10 minutes)

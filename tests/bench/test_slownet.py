@@ -53,13 +53,20 @@ def run(seconds: float, *, is_reached: bool = True) -> Finish:
 
 def test_ratios_are_of_the_same_block_and_who_gave_up_says_so(tmp_path: Path) -> None:
     course = Course(write_tiny_mnist(tmp_path))
-    finishes = {"weft": [run(10), run(20)], "ddp": [run(150), run(300)], "fp16": [run(600, is_reached=False)] * 2}
+    given_up = run(600, is_reached=False)
+    finishes = {"weft": [run(10), run(20), run(15)], "ddp": [run(150), run(300), run(225)], "fp16": [given_up] * 3}
     weft, ddp, fp16 = finish_rows(course, finishes, "local_sgd + fp16")
     assert (weft["way"], weft["seconds"]) == ("local_sgd + fp16", 15)
     assert "ratio" not in weft
     assert (ddp["ratio"], ddp["ratio_low"], ddp["bar"]) == (15, 15, 10.0)
     assert fp16["contender"] == "fp16 (gave up at 90.0%)"
     assert fp16["seconds"] == 600
+
+
+def test_a_single_block_meets_no_bar(tmp_path: Path) -> None:
+    _, ddp = finish_rows(Course(write_tiny_mnist(tmp_path)), {"weft": [run(10)], "ddp": [run(150)]}, "x")
+    assert ddp["ratio"] == 15
+    assert "bar" not in ddp
 
 
 def test_there_are_no_ratios_if_weft_itself_gave_up(tmp_path: Path) -> None:

@@ -85,14 +85,14 @@ def test_slow_networks_are_measured_shown_and_written(tmp_path: Path, monkeypatc
 
     def measured(course: Course, *options: object) -> dict[str, object]:
         asked.extend(options[:-1])
-        finishes = {"weft": [Finish(20.0, 300, 0.97, True)], "ddp": [Finish(300.0, 300, 0.97, True)]}
+        finishes = {"weft": [Finish(20.0, 300, 0.97, True)] * 3, "ddp": [Finish(300.0, 300, 0.97, True)] * 3}
         return {"unit": "seconds", "rows": finish_rows(course, finishes, "x"), "ratios": {}}
 
     monkeypatch.setattr(bench, "measure_slownet", measured)
     path = tmp_path / "slownet.json"
     options = ("--data", write_tiny_mnist(tmp_path), "--strategy", "ssp", "--compress", "none", "--json", path)
     ended = weft_command("bench", "slownet", *options)
-    assert (ended.code, asked) == (0, [1, "ssp", None])
+    assert (ended.code, asked) == (0, [3, "ssp", None])
     assert "15.00 │ 10.00 met" in ended.out
     assert [row["contender"] for row in json.loads(path.read_text())["rows"]] == ["weft", "ddp"]
 

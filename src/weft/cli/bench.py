@@ -13,9 +13,9 @@ from weft.bench.benchmark import Benchmark, measure
 from weft.bench.codecs import CODECS
 from weft.bench.overhead import OVERHEAD
 from weft.bench.simulator import measure_simulator
+from weft.bench.slownet import BLOCKS_MIN, Course, measure_slownet
 from weft.bench.slownet import COMPRESS as SLOWNET_COMPRESS
 from weft.bench.slownet import STRATEGY as SLOWNET_STRATEGY
-from weft.bench.slownet import Course, measure_slownet
 from weft.bench.throughput import THROUGHPUT
 from weft.cli.files import check_writable
 from weft.cli.screen import errors, human_seconds, screen
@@ -74,11 +74,11 @@ def slownet(
     data: Annotated[Path, typer.Option(help="The folder of MNIST's four files.")] = Path("data/mnist"),
     strategy: Annotated[str, typer.Option(help="How Weft trains.")] = SLOWNET_STRATEGY,
     compress: Annotated[str, typer.Option(help="Weft's codec, or 'none'.")] = SLOWNET_COMPRESS,
-    blocks: Annotated[int, typer.Option(help="How many times each contender trains.")] = 1,
+    blocks: Annotated[int, typer.Option(help="How many times each contender trains.")] = BLOCKS_MIN,
     json_file: JsonFile = None,
 ) -> None:
     """Time to 97 % on MNIST over links of 100 Mbit/s and 10 ms: DistributedDataParallel and its hooks (needs root)."""
-    _check(blocks, 1, json_file)
+    _check(blocks, BLOCKS_MIN, json_file)
     course = Course(data)
     with errors.status("") as status:
         report = measure_slownet(course, blocks, strategy, None if compress == "none" else compress, status.update)
