@@ -72,6 +72,8 @@ def inputs(number: int, dtype: type) -> Iterator[tuple[str, Array, Array]]:
     yield "random", values, residual
     yield "not finite", broken, residual
     if number in LARGE:
+        scales = (2.0 ** (np.arange(number) // 4096 * 3 % 5)).astype(dtype)
+        yield "larger and smaller blocks", values * scales, residual * scales
         return
     tiny, huge = np.finfo(dtype).smallest_subnormal, np.finfo(dtype).max
     yield "constant", np.full(number, 0.1, dtype), np.zeros(number, dtype)
