@@ -12,11 +12,11 @@ from weft.cli.explanation import explanation_lines
 from weft.cli.files import check_writable
 from weft.cli.outcomes import show_outcomes
 from weft.cli.plot import check_plot, plot_curves
-from weft.cli.run_options import Compress
+from weft.cli.run_options import Arguments, Collective, Compress, Explain, Json, Script, Steps, Strategies
 from weft.cli.screen import errors, human_seconds, screen, show_left_out
 from weft.config.cluster import load_cluster
 from weft.config.compression import objection
-from weft.config.registry import COLLECTIVES, expanded, is_only_of_all, left_out
+from weft.config.registry import expanded, is_only_of_all, left_out
 from weft.config.settings import Settings
 from weft.core.errors import ConfigError
 from weft.engines.environment import settings_of
@@ -30,32 +30,23 @@ from weft.sim.facts import Facts
 
 
 def simulate(
-    script: Annotated[Path, typer.Argument(help="The training script, unchanged.", show_default=False)],
-    arguments: Annotated[
-        list[str] | None, typer.Argument(help="Arguments for the script, after --.", show_default=False)
-    ] = None,
+    script: Script,
+    arguments: Arguments = None,
     workers: Annotated[
         int | None, typer.Option("-n", "--workers", help="How many workers; default: those of the cluster.")
     ] = None,
-    strategy: Annotated[
-        list[str] | None,
-        typer.Option(help="e.g. 'ssp(staleness=3)'; repeat it to compare, or say 'all'.", show_default="allreduce"),
-    ] = None,
+    strategy: Strategies = None,
     cluster: Annotated[
         str | None, typer.Option(help="rack, cloud, edge, or a file ending in .toml.", show_default="rack")
     ] = None,
-    collective: Annotated[
-        str | None, typer.Option(help=f"Say all-reduce in messages: {', '.join(COLLECTIVES)}; auto takes the cheapest.")
-    ] = None,
+    collective: Collective = None,
     compress: Compress = None,
     seed: Annotated[int | None, typer.Option(help="The same seed repeats the same run.", show_default="0")] = None,
-    steps: Annotated[int | None, typer.Option(help="End every worker after so many steps.")] = None,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Say how it is done, and what else it could cost.")
-    ] = False,
+    steps: Steps = None,
+    explain: Explain = False,
     dry: Annotated[bool, typer.Option("--dry", help="Without tensors: times and messages only.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw loss against virtual time into this .png.")] = None,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write all figures to this file.")] = None,
+    json_file: Json = None,
 ) -> None:
     """Run SCRIPT on simulated workers: gradients are real, time is virtual."""
     given = Settings(tuple(strategy) if strategy else None, cluster, collective, compress, workers, seed, steps)
