@@ -32,7 +32,8 @@ def test_what_was_given_is_what_was_said_and_what_is_left(store: AccountingStore
     assert (slot, bucket, others) == ("push:residual", 0, [])
     ((key, parts),) = account.contributions.items()
     assert (key, list(parts)) == (("push", 7), [None])
-    given, said = parts[None]
+    given, said, payload = parts[None]
+    assert payload is store.capture(CODED)
     assert given.tolist() == [0.0, 1.0, -2.0, 0.5, 3.0]
     assert np.allclose(given - said, store.lend(RESIDUAL))
     assert said.any()

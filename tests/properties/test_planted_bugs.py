@@ -1,14 +1,22 @@
 """Bugs that were made on purpose are caught: each by the invariant that it breaks, within 200 seeds."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from weft.core.actions import Apply, Combine, Compute, add, rescale
+from weft.collectives.coded_messages import CodedMessagesPeer
+from weft.collectives.phased import PhasedPeer
+from weft.collectives.two_way import REST, TwoWayPeer
+from weft.core.actions import Action, Apply, Combine, Compute, Reduce, add, rescale
 from weft.core.events import Received, Returned, StepFinished
+from weft.core.names import Buffer
 from weft.core.peer import Actions, Peer
+from weft.fuzz.auditor import audit
 from weft.fuzz.campaign import judge
+from weft.fuzz.run import run
+from weft.fuzz.scenario import draw
 from weft.sim.delivery import DeliverySimulation
 from weft.sim.letter import Letter
 from weft.sim.mortal import MortalSimulation
@@ -24,6 +32,7 @@ from weft.strategies.shards import ShardWorker
 from weft.strategies.ssp import Shard, StaleSyncServer
 
 SEEDS_MAX = 200
+ONE_PEER = "exponential(one_peer=True)"
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -172,6 +181,35 @@ def counts_both_copies_of_a_portion(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Dealing, "is_at", lambda self, portion, worker: True)
 
 
+def encodes_again_what_a_change_of_members_overtook(patch: pytest.MonkeyPatch) -> None:
+    right = PhasedPeer.on_action
+
+    def wrong(self: PhasedPeer, action: Action) -> Actions:
+        if isinstance(action, Reduce):
+            self.rounds.pop((action.kind, action.buffer.bucket), None)
+        return right(self, action)
+
+    patch.setattr(PhasedPeer, "on_action", wrong)
+
+
+def forgets_pushes_that_nobody_heard(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(CodedMessagesPeer, "_is_unheard", lambda self, pushed, clock: False)
+
+
+def says_again_what_only_some_did_not_hear(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(CodedMessagesPeer, "_is_unheard", lambda self, pushed, clock: True)
+
+
+def forgets_the_rest_of_its_part(patch: pytest.MonkeyPatch) -> None:
+    right = TwoWayPeer._take_back
+
+    def wrong(self: TwoWayPeer, reduce: Reduce) -> Actions:
+        actions = right(self, reduce)
+        return [a for a in actions if not (isinstance(a, Combine) and a.add == Buffer(REST, reduce.buffer.bucket))]
+
+    patch.setattr(TwoWayPeer, "_take_back", wrong)
+
+
 BUGS: list[tuple[int, str, Plant]] = [
     (1, "ssp", waits_for_the_departed),
     (1, "allreduce", never_asks_again),
@@ -197,6 +235,27 @@ BUGS: list[tuple[int, str, Plant]] = [
 def test_a_planted_bug_is_caught(invariant: int, strategy: str, plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
     assert invariant in _found(strategy, invariant)
+
+
+CODED_BUGS: list[tuple[str, str, str | None, Plant]] = [
+    ("allreduce", "randomk(0.3)", "gather", encodes_again_what_a_change_of_members_overtook),
+    (f"neighbours(topology={ONE_PEER}, wait=any)", "topk(0.002)", None, forgets_pushes_that_nobody_heard),
+    ("neighbours(topology=ring, wait=any, elect=none)", "topk(0.002)", None, says_again_what_only_some_did_not_hear),
+    ("allreduce", "onebit", "two_way", forgets_the_rest_of_its_part),
+]
+"""About residuals: all break invariant 6."""
+
+
+@pytest.mark.parametrize(
+    ("strategy", "compress", "scheme", "plant"), CODED_BUGS, ids=lambda value: getattr(value, "__name__", None)
+)
+def test_a_planted_bug_about_residuals_is_caught(
+    strategy: str, compress: str, scheme: str | None, plant: Plant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    coding = {"compress": compress, "scheme": scheme, "collective": None if scheme is None else "ring"}
+    audits = (audit(run(replace(draw(seed, (strategy,)), **coding))) for seed in range(SEEDS_MAX))
+    assert any(violation.invariant == 6 for found in audits for violation in found)
 
 
 def _found(strategy: str, wanted: int) -> set[int]:

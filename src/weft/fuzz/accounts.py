@@ -24,6 +24,8 @@ class Said(NamedTuple):
 
     given: Array
     said: Array
+    payload: Coded
+    """That very object is what travels, however often it is sent."""
 
 
 class Account:
@@ -67,7 +69,7 @@ class AccountingStore(NumpyStore):
         coded = self.operand(action.into)
         assert isinstance(coded, Coded)
         account = self.account(action.residual.slot, action.residual.bucket)
-        account.encode(action.kind, action.clock, action.residual.part, Said(given, coded.decoded(self.meter)))
+        account.encode(action.kind, action.clock, action.residual.part, Said(given, coded.decoded(self.meter), coded))
 
     def combine(self, action: Combine) -> None:
         source, into = action.add, action.into

@@ -15,19 +15,17 @@ from weft.fuzz.evidence import Evidence, Violation
 from weft.fuzz.ledger import Array
 from weft.sim.letter import RECEIVED
 
-Messages = dict[tuple[str, int, int], bool]
-"""The kind, clock and bucket of all that a node sent: did anybody receive it?"""
-
 
 def are_balanced(evidence: Evidence) -> Iterator[Violation]:
     """What a worker keeps is all that it was given to say, less what it said once and somebody heard."""
+    sent = {id(letter.payload) for letter in evidence.simulation.letters}
+    heard = {id(letter.payload) for letter in evidence.simulation.letters if letter.fate is RECEIVED}
     for worker in evidence.world.workers:
         store = evidence.simulation.nodes[worker].store
         if worker in evidence.lost or not isinstance(store, AccountingStore):
             continue
-        messages = _messages(evidence, worker)
         for (slot, bucket), account in store.accounts.items():
-            kept, owed = store.lend(Buffer(slot, bucket)), _owed(account, bucket, messages)
+            kept, owed = store.lend(Buffer(slot, bucket)), _owed(account, sent - heard)
             wrong = np.abs(kept - owed)
             if wrong.max() > ROUNDING * max(1.0, float(np.abs(owed).max())):
                 place = int(wrong.argmax())
@@ -39,24 +37,14 @@ def are_balanced(evidence: Evidence) -> Iterator[Violation]:
                 return
 
 
-def _messages(evidence: Evidence, worker: NodeId) -> Messages:
-    messages: Messages = {}
-    for letter in evidence.simulation.letters:
-        if letter.sender.id == worker:
-            event = letter.event
-            key = event.kind, event.clock, event.bucket
-            messages[key] = messages.get(key, False) or letter.fate is RECEIVED
-    return messages
-
-
-def _owed(account: Account, bucket: int, messages: Messages) -> Array:
-    """What must be left: contributions that reached nobody are to be said again, whole."""
+def _owed(account: Account, unheard: set[int]) -> Array:
+    """What must be left. Contributions that were sent but reached nobody are to be said again, whole."""
     owed = account.moved.copy()
-    for (kind, clock), parts in account.contributions.items():
-        is_heard = messages.get((kind, clock, bucket), True)
-        for part, (given, said) in parts.items():
+    for parts in account.contributions.values():
+        is_heard = not all(id(said.payload) in unheard for said in parts.values())
+        for part, said in parts.items():
             start, stop = (0, len(owed)) if part is None else part.bounds(len(owed))
-            owed[start:stop] += given - said if is_heard else given
+            owed[start:stop] += said.given - said.said if is_heard else said.given
     return owed
 
 
