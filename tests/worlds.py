@@ -26,6 +26,7 @@ from weft.sim.program import BackwardDone, PortionWanted, ReportDone, Request, S
 from weft.sim.reports import ModelReports
 from weft.sim.simulation import Simulation
 from weft.store.numpy import NumpyStore
+from weft.store.preparing import ready_codecs
 
 Array = NDArray[Any]
 Arrays = Array | Mapping[str, Array]
@@ -184,11 +185,14 @@ def simulate_arrays(
     hosts = tuple(i % num_workers for i in range(sum(roles))) if hosts is None else tuple(hosts)
     world = World(roles, replicas[0].buckets, strategy.graph(num_workers), hosts)
     programs = [ArrayProgram(script(rank, replica)) for rank, replica in enumerate(replicas)]
+    codecs = ready_codecs(strategy, replicas)
     replicas += [replicas[0].twin() for _ in world.servers]
     stores = []
     for node, replica in enumerate(replicas):
         slots = [slot.name for slot in strategy.slots(world.role(node), world)]
-        stores.append(NumpyStore(replica, slots, strategy.rules(world), is_server=world.role(node) is Role.SERVER))
+        is_server = world.role(node) is Role.SERVER
+        updates = strategy.rules(world)
+        stores.append(NumpyStore(replica, slots, updates, is_server=is_server, codecs=codecs, seed=(seed, node)))
     network = network or HostLinks(hosts, [BETWEEN] * (max(hosts) + 1), WITHIN)
     compute = compute or PerSample([1e-2] * num_workers)
     reports = ModelReports(programs, replicas, strategy, world, stores[0].lend)
