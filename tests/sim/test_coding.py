@@ -8,8 +8,8 @@ from peers import G0, P0
 from puppets import Answer, Puppets
 
 from weft.codecs import Codec, TopK
-from weft.core.actions import Action, Compute, Encode, Send
-from weft.core.events import Event, Received, Started
+from weft.core.actions import Action, Compute, Encode, Send, SetTimer
+from weft.core.events import Event, Received, Started, TimerFired
 from weft.core.names import Bucket, Buffer, Part
 from weft.core.world import World
 from weft.cost.coding import CodingSpeed, Throughput
@@ -93,11 +93,8 @@ def test_a_script_goes_on_when_its_node_has_encoded() -> None:
 
 def test_what_is_sent_at_the_very_end_of_encoding_does_not_overtake() -> None:
     def answer(peer: object, event: Event) -> list[Action] | None:
-        me = peer.me  # type: ignore[attr-defined]
-        if isinstance(event, Started) and me == 1:
-            return [ENCODE, Send(0, "word", 0, 0), Compute(0)]
-        if isinstance(event, Started):
-            return [ENCODE, Send(1, "push", 0, 0, MINE), Compute(0)]
-        return [Send(1, "word", 0, 0)] if isinstance(event, Received) and event.source == 1 else None
+        if isinstance(event, Started) and peer.me == 0:  # type: ignore[attr-defined]
+            return [SetTimer("end", 1.0), ENCODE, Send(1, "push", 0, 0, MINE), Compute(0)]
+        return [Send(1, "word", 0, 0)] if isinstance(event, TimerFired) else None
 
     assert arrivals(answer) == [(1.0, "push"), (1.0, "word")]
