@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from weft.codecs import OneBit
+from weft.codecs import OneBit, PowerSGD
 from weft.core.actions import Encode, add, rescale
 from weft.core.names import GRADIENT, Buffer, Part
 from weft.fuzz.accounts import AccountingStore, keeps
@@ -54,6 +54,13 @@ def test_what_is_encoded_again_or_in_other_parts_counts_as_it_was_last(store: Ac
 
 def test_what_is_encoded_without_a_residual_is_on_no_account(store: AccountingStore) -> None:
     store.encode(Encode("push", 7, CODED, SOURCE))
+    assert store.accounts == {}
+
+
+def test_what_a_factor_leaves_out_is_on_no_account() -> None:
+    codecs = {"push": PowerSGD(1).left}
+    store = AccountingStore(LedgerReplica(Book(4, 4, width=2)), ["push:residual", "push:coded"], {}, codecs=codecs)
+    store.encode(Encode("push", 7, CODED, SOURCE, RESIDUAL))
     assert store.accounts == {}
 
 

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from weft.codecs.powersgd import Factor
 from weft.core.actions import Combine, Encode
 from weft.core.names import Buffer, Part
 from weft.fuzz.ledger import Array
@@ -50,7 +51,10 @@ def _of(part: Part | None) -> int:
 
 
 class AccountingStore(NumpyStore):
-    """Notes what every Encode that has a residual does, and what goes from one residual to another."""
+    """Notes what every Encode that has a residual does, and what goes from one residual to another.
+
+    A factor says nothing alone: what PowerSGD keeps is on no account.
+    """
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -61,7 +65,7 @@ class AccountingStore(NumpyStore):
         return self.accounts.setdefault((slot, bucket), Account(self.replica.buckets[bucket].num_elements))
 
     def encode(self, action: Encode) -> None:
-        if action.residual is None:
+        if action.residual is None or isinstance(self._codecs.get(action.kind), Factor):
             super().encode(action)
             return
         given = self.lend(action.source).copy()
