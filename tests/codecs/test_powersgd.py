@@ -75,3 +75,17 @@ def test_columns_become_orthogonal_and_those_that_depend_become_zero() -> None:
 def test_columns_that_said_nothing_are_drawn_anew() -> None:
     begin = begun(np.array([[0.0, 4.0], [0.0, -8.0]]), np.array([[1.0, 2.0], [3.0, 4.0]]))
     assert begin.tolist() == [[1, 0.5], [3, -1]]
+
+
+def test_left_factors_put_all_values_into_the_residual_and_right_ones_leave_them_there() -> None:
+    values, residual = np.random.default_rng(0).standard_normal((2, 48))
+    values[7] = np.nan
+    form, codec, before = Form(48, 8, ((0, (8, 6)),)), PowerSGD(2), residual.copy()
+    left = codec.left.encode(values, residual, form, Turn())
+    total = before + np.where(np.isnan(values), 0.0, values)
+    np.testing.assert_array_equal(residual, total)
+    right = codec.right.encode(values, residual, form, Turn(), left.payload)
+    np.testing.assert_array_equal(residual, total)
+    assert (left.num_not_finite, right.num_not_finite) == (1, 0), "counted once"
+    alone = codec.right.encode(total, None, form, Turn(), left.payload)
+    np.testing.assert_array_equal(right.payload, alone.payload)
