@@ -1,4 +1,4 @@
-"""Every codec again, in plain numpy: slow, obvious, and written without looking at the kernels' loops."""
+"""Every codec again, in plain numpy: slow and obvious. Draws are those of the kernels, so that results can be equal."""
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
