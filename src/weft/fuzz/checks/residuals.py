@@ -18,8 +18,9 @@ from weft.sim.letter import RECEIVED
 
 def are_balanced(evidence: Evidence) -> Iterator[Violation]:
     """What a worker keeps is all that it was given to say, less what it said once and somebody heard."""
-    sent = {id(letter.payload) for letter in evidence.simulation.letters}
-    heard = {id(letter.payload) for letter in evidence.simulation.letters if letter.fate is RECEIVED}
+    letters = evidence.simulation.letters
+    sent = {(letter.event.kind, id(letter.payload)) for letter in letters}
+    heard = {(letter.event.kind, id(letter.payload)) for letter in letters if letter.fate is RECEIVED}
     for worker in evidence.world.workers:
         store = evidence.simulation.nodes[worker].store
         if worker in evidence.lost or not isinstance(store, AccountingStore):
@@ -37,11 +38,14 @@ def are_balanced(evidence: Evidence) -> Iterator[Violation]:
                 return
 
 
-def _owed(account: Account, unheard: set[int]) -> Array:
-    """What must be left. Contributions that were sent but reached nobody are to be said again, whole."""
+def _owed(account: Account, unheard: set[tuple[str, int]]) -> Array:
+    """What must be left. Contributions that were sent but reached nobody are to be said again, whole.
+
+    Those to a reduction, which is spoken in messages of other kinds, count when it ends: even of one worker alone.
+    """
     owed = account.moved.copy()
-    for parts in account.contributions.values():
-        is_heard = not all(id(said.payload) in unheard for said in parts.values())
+    for (kind, _), parts in account.contributions.items():
+        is_heard = not all((kind, id(said.payload)) in unheard for said in parts.values())
         for part, said in parts.items():
             start, stop = (0, len(owed)) if part is None else part.bounds(len(owed))
             owed[start:stop] += said.given - said.said if is_heard else said.given
