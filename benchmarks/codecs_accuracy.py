@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from statistics import mean, stdev
 
+from weft.engines.birth import Nursery
 from weft.engines.local import nursery_of, run_local
 from weft.engines.local_job import LocalJob
 from weft.engines.machine import machine
@@ -28,32 +29,46 @@ feedback is at least so many behind."""
 
 
 def main() -> int:
-    """A line for each run; 1 when a promise was not kept. Writes the results, and the page of the documentation."""
+    """A line for each run; 1 when a promise was not kept. Writes the results, and the page of the documentation.
+
+    Goes on where it was interrupted.
+    """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, default=ROOT / "data/mnist", help="the folder of MNIST")
-    data = parser.parse_args().data
+    parser.add_argument("--again", action="store_true", help="measure also what has been measured")
+    data, again = parser.parse_args().data, parser.parse_args().again
     if not data.is_dir():
         parser.error(f"there is no MNIST in '{data}'; name the folder of its four files with --data")
     arguments = (*ARGUMENTS, "--data", str(data))
+    report = {"benchmark": "codecs_accuracy", "command": " ".join((SCRIPT, *ARGUMENTS)), "workers": NUM_WORKERS}
+    rows = [] if again or not RESULTS.is_file() else json.loads(RESULTS.read_text())["rows"]
     jobs = [
         LocalJob(ROOT / SCRIPT, arguments, NUM_WORKERS, "allreduce", transport="tcp", seed=seed, compress=codec)
         for seed in SEEDS
         for codec in CODECS
+        if not any((row["codec"], row["seed"]) == (codec, seed) for row in rows)
     ]
-    rows = []
-    with nursery_of(jobs[0]) as nursery:
+    with nursery_of(LocalJob(ROOT / SCRIPT, arguments, NUM_WORKERS)) as nursery:
         for job in jobs:
-            told = run_local(job, bear=nursery.bear).to_json()
-            coding = told["coding"]
-            row = {"codec": job.compress, "seed": job.seed, "accuracy": told["final"]["accuracy"]}
-            row["times_fewer"] = coding["bytes_before"] / coding["bytes_after"] if coding else 1.0
-            rows.append({**row, **{name: told[name] for name in ("bytes_sent", "steps", "wall_s")}})
+            rows.append(measured(job, nursery))
             print("{codec!s:50} seed {seed}: {accuracy:.4f}, {bytes_sent:,} bytes".format(**rows[-1]), flush=True)
-    report = {"benchmark": "codecs_accuracy", "command": " ".join((SCRIPT, *ARGUMENTS)), "workers": NUM_WORKERS}
-    RESULTS.write_text(json.dumps({**report, "machine": machine(), "rows": rows}, indent=1) + "\n")
+            RESULTS.write_text(json.dumps({**report, "machine": machine(), "rows": rows}, indent=1) + "\n")
     PAGE.write_text(page(rows))
     print(f"written: {PAGE.relative_to(ROOT)}")
     return int(not all(is_kept(rows, codec) for codec in CODECS))
+
+
+def measured(job: LocalJob, nursery: Nursery) -> dict:
+    """One run."""
+    told = run_local(job, bear=nursery.bear).to_json()
+    coding = told["coding"]
+    return {
+        "codec": job.compress,
+        "seed": job.seed,
+        "accuracy": told["final"]["accuracy"],
+        "times_fewer": coding["bytes_before"] / coding["bytes_after"] if coding else 1.0,
+        **{name: told[name] for name in ("bytes_sent", "steps", "wall_s")},
+    }
 
 
 def accuracies(rows: list[dict], codec: str | None) -> list[float]:

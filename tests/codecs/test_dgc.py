@@ -49,7 +49,9 @@ def test_the_optimizers_momentum_is_taken_over_unless_it_has_its_own() -> None:
 
 def test_where_a_value_is_not_finite_the_velocity_stays() -> None:
     residual, velocity = np.array([1.0, 1.0]), np.array([5.0, 5.0])
-    encoded = DGC(0.5, momentum=0.5).encode(np.array([np.inf, 1.0]), residual, Form(2, 8), Turn(), velocity)
+    encoded = DGC(0.5, momentum=0.5, warmup_steps=0).encode(
+        np.array([np.inf, 1.0]), residual, Form(2, 8), Turn(), velocity
+    )
     assert (residual.tolist(), velocity.tolist()) == ([1, 0], [5, 0])
     assert encoded.num_not_finite == 1
 
@@ -61,3 +63,12 @@ def test_parameters_out_of_range_are_refused_with_the_range() -> None:
         DGC(clip=-1)
     with pytest.raises(ConfigError, match="'dgc' has a momentum but was given no velocity"):
         DGC(momentum=0.9).encode(np.ones(2), np.zeros(2), Form(2, 8), Turn())
+
+
+def test_velocity_is_kept_where_it_is_sent_while_warming_up() -> None:
+    codec, form = DGC(0.5, momentum=0.5, warmup_steps=10), Form(2)
+    residual, velocity = np.zeros(2, np.float32), np.zeros(2, np.float32)
+    codec.encode(np.array([4.0, 1.0], np.float32), residual, form, Turn(9), velocity)
+    assert (residual.tolist(), velocity.tolist()) == ([0.0, 1.0], [4.0, 1.0])
+    codec.encode(np.array([4.0, 1.0], np.float32), residual, form, Turn(10), velocity)
+    assert (residual.tolist(), velocity.tolist()) == ([0.0, 2.5], [0.0, 1.5])

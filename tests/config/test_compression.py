@@ -63,8 +63,13 @@ def test_a_codec_is_named_as_it_is_written_and_prints_as_a_user_would_write_it()
         ),
         (
             "fp16 | topk",
-            "'fp16 | topk' cannot be: 'fp16' does not choose among numbers.\n"
-            "  Begin with topk, randomk, threshold, nonzeros or dgc.",
+            "'fp16 | topk' cannot be: 'fp16' does not choose among numbers, or does more than that.\n"
+            "  Begin with topk, randomk or threshold.",
+        ),
+        (
+            "dgc | qsgd",
+            "'dgc | qsgd' cannot be: 'dgc' does not choose among numbers, or does more than that.\n"
+            "  Begin with topk, randomk or threshold.",
         ),
     ],
 )

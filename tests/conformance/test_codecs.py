@@ -56,7 +56,7 @@ CODECS = [
     TopK(0.05) | FP16(),
     RandomK(0.1) | Int8(),
     Threshold(1.0) | OneBit(),
-    DGC() | TernGrad(),
+    Threshold(0.5) | TernGrad(),
 ]
 SIZES = (1, 2, 63, 64, 65, 511, 512, 513)
 LARGE = (65535, 65536, 65537)

@@ -89,3 +89,11 @@ def test_a_strategy_is_the_one_that_the_engine_names_or_the_scripts_own(
     welcome: Welcome | None, asked: Any, expected: tuple[Any, str]
 ) -> None:
     assert resolve(welcome, asked) == expected
+
+
+def test_a_strategy_of_the_scripts_own_is_checked_against_the_codec() -> None:
+    class Averages(weft.LocalSGD):
+        """Averages parameters, by another name."""
+
+    with pytest.raises(ConfigError, match=r"^'topk' cannot be used with 'Averages', which sends whole parameters"):
+        resolve(Welcome(OWN, [], "ring", "topk(0.01)", "gather"), Averages())

@@ -29,11 +29,11 @@ class Chain(Codec):
     varies: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if not isinstance(self.first, Sparsifier):
+        if not isinstance(self.first, Sparsifier) or self.first.takes_momentum:
             raise ConfigError(
                 f"'{name(self.first)} | {name(self.second)}' cannot be: '{name(self.first)}' does not choose among "
-                "numbers.\n"
-                "  Begin with topk, randomk, threshold, nonzeros or dgc."
+                "numbers, or does more than that.\n"
+                "  Begin with topk, randomk or threshold."
             )
         if not isinstance(self.second, SECONDS) or self.second.votes:
             raise ConfigError(

@@ -20,9 +20,10 @@ class DGC(Sparsifier):
     """Deep Gradient Compression (Lin et al. 2017): the largest `fraction` of what has gathered.
 
     Momentum correction: a velocity u = momentum u + gradient is kept here and gathered in the residual, instead of
-    by the optimizer. Factor masking: what is sent is forgotten in both. Local clipping: a gradient whose norm is above
-    `clip` is shortened to it first. Warm-up: the fraction falls in five equal stretches of `warmup_steps`, 25 % in
-    the first. `momentum` None is that of the optimizer: `taking_over` fills it in.
+    by the optimizer. Factor masking: what is sent is forgotten in both, once the warm-up is over; before,
+    little is old, and numbers that are sent all the time would have no momentum. Local clipping: a gradient whose norm
+    is above `clip` is shortened to it first. Warm-up: the fraction falls in five equal stretches of `warmup_steps`,
+    25 % in the first. `momentum` None is that of the optimizer: `taking_over` fills it in.
     """
 
     takes_momentum: ClassVar[bool] = True
@@ -68,7 +69,7 @@ class DGC(Sparsifier):
         by = Momentum(momentum, self._factor(values), given)
         gathered, places = gather(values, total, form, largest=self.most(form, turn.clock), by=by)
         picked = take(total, total, places, gathered.bad)
-        if given is not None:
+        if given is not None and turn.clock >= self.warmup_steps:
             given[np.setdiff1d(places, gathered.bad, assume_unique=True) if gathered.bad.size else places] = 0
         return picked
 

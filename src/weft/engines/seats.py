@@ -1,7 +1,7 @@
 """Which seat a worker process takes: among others, alone, or under the baseline that Weft is compared with."""
 
 from weft.adapters import sharing
-from weft.config.compression import Compression, compressed
+from weft.config.compression import Compression, check_pair, compressed
 from weft.config.compression import codec as codec_of
 from weft.config.registry import STRATEGIES, lowered, spelled
 from weft.config.registry import strategy as strategy_of
@@ -66,5 +66,7 @@ def resolve(welcome: Welcome | None, asked: Strategy | str | None) -> tuple[Stra
     assert isinstance(built, Strategy)
     if welcome.compress is not None:
         compression = Compression(codec_of(welcome.compress), welcome.scheme)
+        if welcome.strategy == OWN:
+            check_pair(built, compression.codec, type(built).__name__)
         return compressed(built, compression, welcome.collective), welcome.strategy
     return (lowered(built, welcome.collective) if welcome.collective else built), welcome.strategy

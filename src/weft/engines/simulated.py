@@ -175,6 +175,7 @@ def simulate_dry(job: Job, watcher: Watcher | None = None, recorder: TraceHash |
         )
     watcher.on_explain(job.explained(joined.strategy, joined.replica.buckets, joined.compress))
     strategy = job.resolved(joined.strategy, joined.replica.buckets, joined.compress)
+    ready_codecs(strategy, [joined.replica])  # which refuses what a run with tensors would
     num_steps, programs = _ghosts(job, strategy, plan, request.samples)
     if watcher.on_plan is not None:
         watcher.on_plan(num_steps)
