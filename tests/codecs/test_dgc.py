@@ -61,8 +61,14 @@ def test_parameters_out_of_range_are_refused_with_the_range() -> None:
         DGC(momentum=1.0)
     with pytest.raises(ConfigError, match="clip of 'dgc' is -1, but it is a finite number above 0"):
         DGC(clip=-1)
-    with pytest.raises(ConfigError, match="'dgc' has a momentum but was given no velocity"):
-        DGC(momentum=0.9).encode(np.ones(2), np.zeros(2), Form(2, 8), Turn())
+
+
+def test_without_a_velocity_there_is_no_momentum() -> None:
+    """A contribution of no weight leaves no traces."""
+    payload = DGC(0.5, momentum=0.9, warmup_steps=0).encode(np.array([4.0, 1.0]), None, Form(2, 8), Turn()).payload
+    said = np.zeros(2)
+    DGC(0.5, warmup_steps=0).decode(payload, said, Form(2, 8))
+    assert said.tolist() == [4.0, 0.0]
 
 
 def test_velocity_is_kept_where_it_is_sent_while_warming_up() -> None:

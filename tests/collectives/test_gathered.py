@@ -1,13 +1,15 @@
 """Gathering instead of reducing, as one worker speaks it: facts to commands."""
 
+import pytest
 from peers import G0, IN0, ONE, P0, TWO, WITH_STATE, bodiless, is_plain, peer_of, received, returned, tell
 from reducers import ReduceOnce
 
 from weft.collectives.gathered import Gathered, came
 from weft.collectives.recovery import kinds_of
 from weft.core.actions import MAX, MEAN, Apply, Combine, Compute, Reduce, Send
+from weft.core.errors import UnexpectedMessage
 from weft.core.events import GradientReady, MembersChanged, Received, Started, StepFinished
-from weft.core.names import Buffer, Carries, Role, Roles, Slot
+from weft.core.names import Buffer, Carries, Part, Role, Roles, Slot
 from weft.core.world import World
 from weft.strategies import AllReduce, StaleSync
 
@@ -160,3 +162,9 @@ def test_buckets_are_gathered_side_by_side_and_the_snapshot_is_plain() -> None:
     assert peer.waiting_for() == "worker 1 in the gathering of 'gradient' (step 0, bucket 0)"
     assert is_plain(peer)
     assert peer.snapshot()["gather"]["gatherings"] == {"('gradient', 0, 0)": {"weights": {"0": 1.0}}}
+
+
+def test_a_part_is_not_taken_for_a_whole() -> None:
+    event = Received(1, "gather.gradient", 0, 0, Buffer("inbox", 0, Part(0, 5)), 1.0, None)
+    with pytest.raises(UnexpectedMessage, match=r"^worker 0 received 'gather\.gradient'"):
+        tell(peer_of(GATHERED), event)

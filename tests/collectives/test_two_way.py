@@ -215,8 +215,9 @@ def test_other_kinds_and_a_maximum_stay_actions() -> None:
 
 def test_alone_it_encodes_twice_and_ends_at_once() -> None:
     peer = peer_of(FEEDBACK, num_workers=1)
-    kinds = [action.kind for action in tell(peer, GradientReady(0, 0, 3.0)) if isinstance(action, Encode)]
-    assert kinds == [THERE, BACK]
+    answer = tell(peer, GradientReady(0, 0, 3.0))
+    assert [action.kind for action in answer if isinstance(action, Encode)] == [THERE, BACK]
+    assert answer[-1] == Combine(G0, 0.0, Buffer("two_way.sum.0", 0), 1 / 3), "what was said, not what was meant"
     assert not peer.holds_user
 
 

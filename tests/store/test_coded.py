@@ -159,3 +159,24 @@ def test_the_most_of_a_bucket_is_that_of_the_largest_code() -> None:
     most = coded_bytes_max(codecs, buckets)
     assert most == tuple(max(shape_of(bucket, None).size(codec) for codec in codecs) for bucket in buckets)
     assert coded_bytes_max((), buckets) == ()
+
+
+def test_one_of_another_size_is_refused_before_any_kernel_reads_it() -> None:
+    said = coded(OneBit(), numbers())
+    with pytest.raises(CodecError, match="a coded tensor of 8 numbers was added to one of 40"):
+        said.add_to(np.zeros(40, np.float32), 1.0, 1.0, Meter())
+
+
+def test_flags_are_decoded_over_whatever_stood_there() -> None:
+    source = numbers(12)
+    source[[6, 11]] = 1.0, 0.0
+    into = np.full(12, np.nan, np.float32)
+    coded(FP16(), source, shape_of(FLAGGED, None)).add_to(into, 0.0, 1.0, Meter())
+    assert into[[6, 11]].tolist() == [1.0, 0.0]
+
+
+def test_without_a_residual_the_source_is_left_as_it_is() -> None:
+    source = numbers()
+    source[2] = np.nan
+    coded(FP16(), source)
+    assert np.isnan(source[2])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from weft.adapters.arrays import ArrayReplica
-from weft.codecs import FP16, OneBit, RandomK, TopK
+from weft.codecs import FP16, QSGD, OneBit, RandomK, TopK
 from weft.core.actions import Combine, Encode, add, copy, rescale
 from weft.core.errors import IllegalAction
 from weft.core.names import Buffer, Part
@@ -171,6 +171,19 @@ def test_random_choices_follow_from_the_seed_the_node_and_the_clock() -> None:
     assert drawn((1, 0), 0) == drawn((1, 0), 0) == drawn((1, 2), 0), "all workers say the same places"
     assert len({tuple(drawn((1, 0), clock)) for clock in range(8)}) > 1
     assert len({tuple(drawn((seed, 0), 0)) for seed in range(8)}) > 1
+
+
+def test_what_is_encoded_again_under_another_kind_is_drawn_again() -> None:
+    """Else the mean of what was rounded would be rounded by the same numbers, and be biased."""
+    replica = ArrayReplica({"w": np.zeros((2, 5))}, SGD(lr=0.5), None)
+    replica.take({"w": GRADIENT})
+    store = NumpyStore(replica, ["mine", "other"], {}, codecs={"there": QSGD(1), "back": QSGD(1)})
+    differ = []
+    for clock in range(8):
+        store.encode(Encode("there", clock, MINE, G))
+        store.encode(Encode("back", clock, Buffer("other", 0), G))
+        differ.append(values(store, MINE) != values(store, Buffer("other", 0)))
+    assert any(differ)
 
 
 def test_a_kind_without_a_codec_and_a_slot_that_was_not_declared_are_illegal(store: NumpyStore) -> None:

@@ -62,9 +62,7 @@ class DGC(Sparsifier):
         return kept(self.fraction_at(clock), form)
 
     def pick(self, values: Array, residual: Array | None, form: Form, turn: Turn, given: Array | None) -> Picked:
-        momentum = self.momentum or 0.0
-        if momentum and given is None:
-            raise ConfigError("'dgc' has a momentum but was given no velocity.\n  Give an array of zeros at first.")
+        momentum = self.momentum or 0.0 if given is not None else 0.0
         total = np.zeros(form.num_elements, form.dtype) if residual is None else residual
         by = Momentum(momentum, self._factor(values), given)
         gathered, places = gather(values, total, form, largest=self.most(form, turn.clock), by=by)

@@ -94,6 +94,8 @@ class GatheredPeer(SpeakingPeer):
         return [*sends, *self._end_if_complete(key, gathering)]
 
     def take(self, event: Received, key: Key) -> Actions:
+        if event.body is not None and event.body.part is not None:
+            raise self.unexpected(event)
         gathering = self.gatherings.setdefault(key, Gathering())
         gathering.weights[event.source] = event.weight
         place = event.source, event.bucket

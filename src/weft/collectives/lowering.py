@@ -139,7 +139,8 @@ class LoweredPeer(SpeakingPeer):
         run = self.runs.get(key)
         if run is not None:
             step = run._schedule[run.at]
-            if isinstance(step, Take) and run._reduce.group[step.source] == event.source:
+            came = event.source, event.body.part
+            if isinstance(step, Take) and (run._reduce.group[step.source], step.part) == came:
                 return [self._take(run, step, event.body, event.weight), *self._advance(key, run)]
         waiting = self.early.setdefault(key, [])
         waiting.append((event.source, event.weight))

@@ -1,7 +1,7 @@
 """Reductions spoken in messages: whatever the messages are, a change of members ends them for all or for none."""
 
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 from weft.collectives.recovery import Recovery, kinds_of
 from weft.collectives.wrapping import WrappingPeer
@@ -28,6 +28,9 @@ def spoken_kinds(name: str, kinds: dict[str, Carries]) -> dict[str, Carries]:
 class SpeakingPeer(WrappingPeer):
     """Swallows Reduce. When members change, a reduction has ended for all survivors or for none, as their inner peers
     see it (decision 0017, promise 5)."""
+
+    changes_alone: ClassVar[bool] = False
+    """What it says of a contribution is not the contribution, not even where nobody else has one."""
 
     def __init__(self, name: str, inner: Peer, me: NodeId, world: World, rng: Random) -> None:
         super().__init__(inner, me, world, rng)
@@ -94,7 +97,8 @@ class SpeakingPeer(WrappingPeer):
         """The sum is there: let the inner peer have what it asked for."""
         actions: Actions = []
         is_mean = reduce.op == MEAN
-        if total and not (is_mean and total == reduce.weight and len(reduce.group) == 1):
+        is_own = is_mean and total == reduce.weight and len(reduce.group) == 1 and not self.changes_alone
+        if total and not is_own:
             last = self.recovery.last_sum(reduce.buffer.bucket)
             actions.append(Combine(reduce.buffer, 0.0, last, 1.0 / total if is_mean else 1.0))
         return actions + self._forward(Reduced(reduce.clock, reduce.buffer, total))

@@ -78,6 +78,8 @@ class Run:
 class TwoWayPeer(SpeakingPeer):
     """Wraps a peer; a worker and the server of a part at the same time."""
 
+    changes_alone = True
+
     def __init__(self, recipe: TwoWay, inner: Peer, me: NodeId, world: World, rng: Random) -> None:
         super().__init__(NAME, inner, me, world, rng)
         self._coded = recipe.coded

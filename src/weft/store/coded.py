@@ -112,7 +112,12 @@ class Coded:
     def add_to(self, into: Array, keep: float, scale: float, meter: Meter) -> None:
         """into = keep * into + scale * what this says."""
         began, places = perf_counter(), list(self.shape.flags)
-        flags = keep * into[places] + scale * self.flags if places else None
+        if len(into) != self.shape.form.num_elements:
+            raise CodecError(
+                f"a coded tensor of {self.shape.form.num_elements} numbers was added to one of {len(into)}: "
+                "somebody sent another part than was asked for."
+            )
+        flags = scale * self.flags + (keep * into[places] if keep else 0.0)
         if keep == 0.0 and scale == 1.0:
             self.codec.decode(self.payload, into, self.shape.form, self.given)
         else:
@@ -154,8 +159,8 @@ def encode(
     given: Array | None,
     meter: Meter,
 ) -> Coded:
-    """What the codec says of source + residual, and the source's flags. Numbers that are not finite become 0 there:
-    whoever takes back what was said must not find them.
+    """What the codec says of source + residual, and the source's flags. With a residual, numbers that are not finite
+    become 0 in the source: whoever takes back what was said must not find them.
     """
     began, places = perf_counter(), list(shape.flags)
     flags = source[places]
@@ -163,7 +168,7 @@ def encode(
     if residual is not None:
         residual[places] = 0
     encoded = codec.encode(source, residual, shape.form, turn, given)
-    if encoded.num_not_finite:
+    if encoded.num_not_finite and residual is not None:
         np.nan_to_num(source, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
     source[places] = flags
     coded = Coded(kind, codec, shape, flags, encoded.payload)

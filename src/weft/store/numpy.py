@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from math import sqrt
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -149,7 +150,9 @@ class NumpyStore:
             helper = self.replica.factors(bucket)
         residual = None if action.residual is None else self._written(action.residual)
         run, node = self._seed
-        turn = Turn(action.clock, _mixed(run, node + 1, action.clock, bucket), _mixed(run, 0, action.clock, bucket))
+        own = (crc32(action.kind.encode()), *(into.part or (0, 0)))  # what is encoded twice is drawn twice
+        common = _mixed(run, 0, action.clock, bucket)
+        turn = Turn(action.clock, _mixed(run, node + 1, action.clock, bucket, *own), common)
         shape = shape_of(self.replica.buckets[bucket], into.part)
         coded = encode(action.kind, codec, shape, source, residual, turn, helper, self.meter)
         self._put(into, coded.with_given(helper) if isinstance(given, Coded) else coded)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from weft.adapters.torch.factors import FactorCapture
+from weft.adapters.torch.factors import CALLS_MAX, FactorCapture
 from weft.codecs import Factors, Form, Turn
 from weft.core.errors import ConfigError
 
@@ -133,3 +133,14 @@ def test_a_model_without_linear_layers_is_refused_with_what_to_use() -> None:
         "'factors' are those of linear layers, but the model has none: a convolution's gradient is no product of two "
         "small ones.\n  Use 'powersgd(2)' or 'topk(0.01)' instead."
     )
+
+
+def test_what_autocast_computes_in_fewer_digits_is_left_out_and_what_nobody_asks_for_does_not_pile_up() -> None:
+    net = Net()
+    with torch.autocast("cpu", torch.bfloat16):
+        net.backward()
+    assert net.take() == []
+    net.model.zero_grad()
+    for _ in range(CALLS_MAX + 5):
+        net.backward(batch=1)
+    assert len(net.capture._factors[id(net.first.weight)][0]) <= CALLS_MAX

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.optim import SGD, Adam, Optimizer
 
-from weft.adapters.torch.momentum import taken_momentum
+from weft.adapters.torch.momentum import check_no_momentum, taken_momentum
 from weft.core.errors import ConfigError
 
 
@@ -47,3 +47,12 @@ def test_groups_of_different_momentum_are_refused_and_left_as_they_are() -> None
         "  Give all groups the same, or use 'topk(0.001)'."
     )
     assert [group["momentum"] for group in optimizer.param_groups] == [0.5, 0.9]
+
+
+def test_a_scheduler_that_gives_it_back_is_refused() -> None:
+    optimizer = SGD(parameters(), lr=0.1, momentum=0.9)
+    taken_momentum(optimizer)
+    check_no_momentum(optimizer)
+    torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.1, total_steps=10)
+    with pytest.raises(ConfigError, match="'dgc' has taken over the momentum, but the optimizer has one again"):
+        check_no_momentum(optimizer)

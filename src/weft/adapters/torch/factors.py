@@ -21,6 +21,10 @@ TOLERANCE = 1e-4
 """How far a row of the gradient may be from the product, as a share of the longest."""
 
 
+CALLS_MAX = 256
+"""Calls of one layer whose factors are kept: more than any script makes in a step."""
+
+
 class FactorCapture:
     """Listens to a model's linear layers, and keeps what the backward passes of one step brought."""
 
@@ -40,11 +44,14 @@ class FactorCapture:
         """Wait for the error of this output: it is there before the weight's gradient is."""
         weight = layer.weight
         assert isinstance(weight, Tensor)
-        if output.requires_grad and weight.requires_grad:
+        if inputs and output.requires_grad and weight.requires_grad and inputs[0].dtype == weight.dtype:
             output.register_hook(partial(self._came_back, id(weight), inputs[0].detach()))  # type: ignore[no-untyped-call]
 
     def _came_back(self, weight: int, activation: Tensor, error: Tensor) -> None:
         errors, activations = self._factors.setdefault(weight, ([], []))
+        if len(errors) == CALLS_MAX:  # nobody asks for them
+            errors.clear()
+            activations.clear()
         errors.append(error.detach().reshape(-1, error.shape[-1]))
         activations.append(activation.reshape(-1, activation.shape[-1]))
 
@@ -55,6 +62,8 @@ class FactorCapture:
             factors = self._factors.pop(id(tensor), None)
             if factors is None:
                 continue
+            if any(part.dtype != tensor.dtype for parts in factors for part in parts):
+                continue  # autocast made them of fewer digits than the gradient has
             errors, activations = (torch.cat(parts).numpy() for parts in factors)
             if len(errors) == len(activations) and _is_product(errors, activations, values):
                 found.append((index, errors, activations))

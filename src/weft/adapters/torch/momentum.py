@@ -23,3 +23,12 @@ def taken_momentum(optimizer: Optimizer) -> float:
     for group in groups:
         group["momentum"] = 0.0
     return momenta.pop()
+
+
+def check_no_momentum(optimizer: Optimizer) -> None:
+    """Refuse an optimizer to which somebody has given back the momentum that a codec has taken over."""
+    if any(group["momentum"] for group in optimizer.param_groups):
+        raise ConfigError(
+            "'dgc' has taken over the momentum, but the optimizer has one again: a scheduler sets it.\n"
+            "  Use cycle_momentum=False in the scheduler, or 'topk(0.001)', which leaves momentum to the optimizer."
+        )

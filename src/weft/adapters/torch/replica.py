@@ -13,7 +13,7 @@ from torch.optim import Optimizer
 
 from weft.adapters.torch.factors import FactorCapture
 from weft.adapters.torch.flat import BUCKET_BYTES_MAX, Flat, bucketed, by_type
-from weft.adapters.torch.momentum import taken_momentum
+from weft.adapters.torch.momentum import check_no_momentum, taken_momentum
 from weft.adapters.torch.sliced import SlicedUpdate, works_element_by_element
 from weft.adapters.torch.together import predicting_together
 from weft.adapters.tuning import Tuning
@@ -96,6 +96,7 @@ class TorchReplica:
         self._sliced: SlicedUpdate | None = None
         self.tuning: Tuning | None = None
         self._capture: FactorCapture | None = None
+        self._has_given_up_momentum = False
 
     @property
     def shares_update(self) -> bool:
@@ -166,6 +167,8 @@ class TorchReplica:
         if self.has_stepped:
             self.has_stepped = False
             return
+        if self._has_given_up_momentum:
+            check_no_momentum(self.optimizer)
         seen = self._arrays[GRADIENT]
         if all(gradients.get(bucket) is array for bucket, array in enumerate(seen)):
             if self._sliced is not None and scale == 1.0 and hyper is None:
@@ -224,6 +227,7 @@ class TorchReplica:
         return self._flats[bucket].flags()
 
     def give_up_momentum(self) -> float:
+        self._has_given_up_momentum = True
         return taken_momentum(self.optimizer)
 
     def capture_factors(self) -> None:

@@ -62,7 +62,8 @@ def main() -> None:
     except OSError as error:
         end.send(msgspec.json.encode(Carried(error=str(error))))
         return
-    os.nice(NICENESS)
+    with suppress(PermissionError):  # root in a container may lack the right; then it is only less punctual
+        os.nice(NICENESS)
     gc.disable()  # nothing here is circular
     links = Links(plan.num_workers, plan.bytes_per_s, plan.delay_s, plan.loss, plan.seed)
     _carry(end, tuns, links)
@@ -83,15 +84,17 @@ def _make(end: socket.socket, num_workers: int) -> list[int]:
 
 def _carry(end: socket.socket, tuns: Sequence[int], links: Links) -> None:
     rank_of = {tun: rank for rank, tun in enumerate(tuns)}
-    watched, told, tell_s = [end.fileno(), *tuns], 0, 0.0
+    watched, told, tell_s = select.poll(), 0, 0.0
+    for descriptor in (end.fileno(), *tuns):
+        watched.register(descriptor, select.POLLIN)
     while True:
         timeout_s = TELL_S
         if links.next_s is not None:
             time.sleep(TICK_S)
             timeout_s = min(TELL_S, max(0.0, links.next_s - time.monotonic()))
-        readable, _, _ = select.select(watched, [], [], timeout_s)
+        readable = watched.poll(timeout_s * 1e3)
         now_s = time.monotonic()
-        for descriptor in readable:
+        for descriptor, _ in readable:
             if descriptor not in rank_of:  # the launcher never says anything: it has no more need of us
                 _tell(end, links)
                 return
