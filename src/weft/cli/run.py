@@ -111,7 +111,7 @@ def _show(outcomes: list[LocalOutcome], json_file: Path | None) -> None:
 def _run_all(jobs: list[LocalJob], dispensable: list[bool], explain: bool) -> list[LocalOutcome]:
     """Run one job after another, until somebody has had enough; those that are dispensable may not fit the script."""
     outcomes: list[LocalOutcome] = []
-    with nursery_of(jobs[0]) as nursery:
+    with nursery_of(jobs[0], lambda text: errors.print(text, markup=False)) as nursery:
         for number, job in enumerate(jobs, 1):
             try:
                 outcomes.append(_run(job, number, len(jobs), nursery, explain))

@@ -21,6 +21,7 @@ from weft.config.settings import Settings
 from weft.core.errors import ConfigError
 from weft.engines.environment import settings_of
 from weft.engines.explanation import Explanation
+from weft.engines.kernels import compile_kernels
 from weft.engines.outcome import Outcome
 from weft.engines.simulated import Watcher
 from weft.engines.simulated import simulate as run_simulation
@@ -73,6 +74,7 @@ def simulate(
         for text in expanded(*about)
     ]
     show_left_out(left_out(*about))
+    compile_kernels(settings.compress, lambda text: errors.print(text, markup=False))
     outcomes = _run_all(jobs, settings.strategy, dry, explain)
     show_outcomes(outcomes)
     if json_file is not None:

@@ -42,7 +42,7 @@ class Process:
 class Nursery:
     """The process that forks workers of one script, for as many runs as are wanted; used inside `with`."""
 
-    def __init__(self, script: Path, environment: Mapping[str, str]) -> None:
+    def __init__(self, script: Path, environment: Mapping[str, str], modules: Sequence[str] = ()) -> None:
         self._end, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._end.settimeout(0.1)
         adopt_orphans(True)
@@ -50,7 +50,7 @@ class Nursery:
             self._process = subprocess.Popen(
                 [
                     *(sys.executable, "-m", "weft.engines.nursery"),
-                    *(str(theirs.fileno()), str(os.getpid()), *heavy_imports(script)),
+                    *(str(theirs.fileno()), str(os.getpid()), *heavy_imports(script), *modules),
                 ],
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],

@@ -17,6 +17,7 @@ from weft.engines.birth import Nursery, Process
 from weft.engines.blame import blame, describe, is_silent_death
 from weft.engines.conversation import Conversation
 from weft.engines.explanation import Explanation
+from weft.engines.kernels import compile_kernels
 from weft.engines.local_job import LocalJob
 from weft.engines.local_outcome import LocalOutcome
 from weft.engines.net.namespaces import address
@@ -65,10 +66,11 @@ class Watcher:
     on_explain: Callable[[Explanation], None] = lambda explanation: None
 
 
-def nursery_of(job: LocalJob) -> Nursery:
-    """Where the workers of a job come from; it serves all jobs of the same script and options."""
+def nursery_of(job: LocalJob, tell: Callable[[str], None] = lambda text: None) -> Nursery:
+    """Where the workers of a job come from; it serves all jobs of the same script, codec and options."""
     worker = job.options.worker
-    return Nursery(job.script, surroundings(os.environ, worker.threads, keeps_memory=worker.keeps_memory))
+    environment = surroundings(os.environ, worker.threads, keeps_memory=worker.keeps_memory)
+    return Nursery(job.script, environment, compile_kernels(job.compress, tell))
 
 
 def run_local(job: LocalJob, watcher: Watcher | None = None, bear: Bear | None = None) -> LocalOutcome:

@@ -1,0 +1,37 @@
+"""Compiles what a codec needs before anything starts: once for this machine, and never in the first step."""
+
+import sys
+import threading
+from collections.abc import Callable
+
+from weft.codecs.codec import Codec
+from weft.codecs.nonzeros import Nonzeros
+from weft.config.compression import SPARSE, schemes
+from weft.config.compression import codec as codec_of
+
+PATIENCE_S = 1.5
+"""What takes no longer was compiled before."""
+ROOM = "weft.codecs.kernels."
+FLOAT32 = 4
+
+
+def compile_kernels(compress: str | None, tell: Callable[[str], None] = lambda text: None) -> list[str]:
+    """Compile, or load, the kernels of a codec. Returns the modules that have them, for processes that fork workers."""
+    if compress is None:
+        return []
+    codec = codec_of(compress)
+    words = f"compiling '{compress}' for this machine, once: that may take a minute"
+    timer = threading.Timer(PATIENCE_S, tell, (words,))
+    timer.start()
+    try:
+        for stage in _stages(codec):
+            if not stage.captures:
+                stage.prepare(FLOAT32)
+    finally:
+        timer.cancel()
+    return sorted(name for name in sys.modules if name.startswith(ROOM))
+
+
+def _stages(codec: Codec) -> tuple[Codec, ...]:
+    """All that a run with this codec may encode with."""
+    return (*codec.stages(), *((Nonzeros(),) if SPARSE in schemes(codec) else ()))
