@@ -23,6 +23,8 @@ def run(strategy: str = "ssp(staleness=3)", **told: Any) -> dict[str, Any]:
         "staleness_max": 3.0,
         "waiting_fraction": 0.034,
         "copies": 7,
+        "coding": None,
+        "not_finite": [0, 0],
         "final": {"loss": 0.31, "accuracy": 0.9472},
         "per_worker": [worker(0), worker(1, steps=440, samples_per_s=567.0)],
         **told,
@@ -121,3 +123,16 @@ def test_runs_of_one_strategy_are_told_apart_by_what_differs(
     assert [row[0] for row in cells(out)] == ["ps, shm", "ps, tcp"]
     out = shown([run("ps"), run("ps", transport="tcp", workers=1)], capsys, monkeypatch, 140)
     assert [row[0] for row in cells(out)] == ["ps, shm, 2 workers", "ps, tcp, 1 worker"]
+
+
+def test_what_codecs_did_is_said_and_whose_numbers_were_not_finite(capsys: pytest.CaptureFixture[str]) -> None:
+    coding = {"bytes_before": 8_000_000, "bytes_after": 250_000, "encode_s": 0.5, "decode_s": 0.25}
+    coding |= {"residual_norm": 1.5, "num_not_finite": 4}
+    show_runs([run(coding=coding, not_finite=[0, 4])])
+    told = " ".join(capsys.readouterr().out.split())
+    assert (
+        "Coded: 8.0 MB became 250.0 kB, 32.0 times fewer; encoding took 500.0 ms, decoding 250.0 ms; norm of what is "
+        "left for later: 1.5. 4 numbers in gradients of worker 1 were not finite and were not sent." in told
+    )
+    show_runs([run("allreduce + onebit", coding=coding, not_finite=[0, 4]), run()])
+    assert "allreduce + onebit: Coded: 8.0 MB became" in " ".join(capsys.readouterr().out.split())

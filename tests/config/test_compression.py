@@ -58,14 +58,20 @@ def test_a_codec_is_named_as_it_is_written_and_prints_as_a_user_would_write_it()
         ("qsgd(0)", "levels of 'qsgd' is 0, but it is a whole number from 1 to 127.\n  Use 'qsgd(levels=7)'."),
         (
             "topk(",
-            "'topk(' cannot be read: it is not written like calls with | between them.\n  Write a name, or a name with "
-            "arguments: 'ssp', 'ssp(staleness=3)', 'gossip(topology=torus(2, 4))'.",
+            "'topk(' cannot be read: it is not written like calls with | between them.\n"
+            "  Write e.g. 'onebit', 'topk(0.01)' or 'topk(0.01) | qsgd(levels=7)'.",
         ),
         (
             "fp16 | topk",
             "'fp16 | topk' cannot be: 'fp16' does not choose among numbers, or does more than that.\n"
             "  Begin with topk, randomk or threshold.",
         ),
+        (
+            "topk(0.05, k_of_block=16)",
+            "'topk' got both fraction=0.05 and k_of_block=16, but wants one.\n"
+            "  Use 'topk(0.05)' or 'topk(k_of_block=16, block=512)'.",
+        ),
+        ("topk | qsgd | fp16", "'topk | qsgd | fp16' is too long: two codecs in a row are the most."),
         (
             "dgc | qsgd",
             "'dgc | qsgd' cannot be: 'dgc' does not choose among numbers, or does more than that.\n"
@@ -83,7 +89,7 @@ def test_what_leaves_something_out_may_not_carry_parameters_that_are_averaged(sp
     assert refusal(sparse, name) == (
         f"'{sparse}' cannot be used with '{name}', which sends whole parameters, and what is left out of those is "
         "never made up for.\n"
-        "  Use 'fp16' or 'bf16', or a strategy that sends gradients: 'allreduce', 'ssp' or 'diloco'."
+        "  Use 'fp16' or 'bf16', or a strategy that sends gradients or deltas: 'allreduce', 'ssp' or 'diloco'."
     )
 
 

@@ -50,6 +50,8 @@ def test_figures_are_those_of_all_workers_together() -> None:
         "refused": 1,
         "staleness_mean": 1.5,
         "staleness_max": 4.0,
+        "coding": None,
+        "not_finite": [0, 0],
         "consensus": 0.125,
         "waiting_fraction": 0.375,
         "final": {"loss": 0.375, "accuracy": 0.5, "error": 0.1},
@@ -68,6 +70,7 @@ def test_figures_are_those_of_all_workers_together() -> None:
         "staleness_max": 4.0,
         "bytes_sent": 1000,
         "copies": 5,
+        "coding": None,
     }
 
 

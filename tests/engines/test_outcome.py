@@ -17,6 +17,8 @@ DOCUMENTED = [
     "bytes_sent",
     "staleness_mean",
     "staleness_max",
+    "coding",
+    "not_finite",
     "consensus",
     "waiting_fraction",
     "final",

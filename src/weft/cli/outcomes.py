@@ -1,6 +1,6 @@
 """Outcomes of runs on the screen: one table for all strategies, and what it says in words."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rich.markup import escape
@@ -58,8 +58,10 @@ def show_outcomes(outcomes: list[Outcome]) -> None:
         screen.print(table("what was learned", rows, learned + rest))
     if len(rows) > 1:
         screen.print(in_words(rows, "virtual_s"), markup=False)
-    if len(rows) == 1 and rows[0]["coding"] is not None:
-        screen.print(coding_in_words(rows[0]["coding"]), markup=False)
+    for row in rows:
+        if row["coding"] is not None:
+            name = f"{row['strategy']}: " if len(rows) > 1 else ""
+            screen.print(name + coding_in_words(row["coding"], row["not_finite"]), markup=False)
     screen.print("Traces, the same for the same seed:", markup=False)
     for row in rows:
         screen.print(f"  {row['trace']}  {row['strategy']}", markup=False)
@@ -79,16 +81,17 @@ def reported(rows: list[Row]) -> list[Column]:
     return [column(name) for name in dict.fromkeys(name for row in rows for name in row["final"])]
 
 
-def coding_in_words(coding: Row) -> str:
-    """What codecs have saved and cost, and what they have not said."""
+def coding_in_words(coding: Row, not_finite: Sequence[int]) -> str:
+    """What codecs have saved and cost, what they have not said, and whose numbers were not finite."""
     times = coding["bytes_before"] / max(1, coding["bytes_after"])
     words = (
         f"Coded: {human_bytes(coding['bytes_before'])} became {human_bytes(coding['bytes_after'])}, {times:.1f} times "
         f"fewer; encoding took {human_seconds(coding['encode_s'])}, decoding {human_seconds(coding['decode_s'])}; "
-        f"left for later: {coding['residual_norm']:.3g} in length."
+        f"norm of what is left for later: {coding['residual_norm']:.3g}."
     )
-    if coding["num_not_finite"]:
-        words += f" {coding['num_not_finite']:,} numbers were not finite and were not sent."
+    for worker, number in enumerate(not_finite):
+        if number:
+            words += f" {number:,} numbers in gradients of worker {worker} were not finite and were not sent."
     return words
 
 

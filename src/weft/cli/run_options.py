@@ -28,7 +28,9 @@ Net = Annotated[
 Collective = Annotated[
     str | None, typer.Option(help=f"Say all-reduce in messages: {', '.join(COLLECTIVES)}; auto takes the cheapest.")
 ]
-Compress = Annotated[str | None, typer.Option(help="A codec for what is sent, e.g. 'topk(0.01)'; see `weft codecs`.")]
+Compress = Annotated[
+    str | None, typer.Option(help="A codec for what is sent, e.g. 'topk(0.01)', or none; `weft codecs` lists them.")
+]
 Explain = Annotated[bool, typer.Option("--explain", help="Say how the run is done, and what else it could cost.")]
 Slow = Annotated[list[str] | None, typer.Option(help="WORKER:FACTOR stretches a worker's iterations, e.g. 0:4.")]
 Hiccups = Annotated[

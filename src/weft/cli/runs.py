@@ -46,8 +46,7 @@ def show_run(row: Row) -> None:
     if learned:
         screen.print(", ".join(learned), markup=False)
     screen.print(_total(row), markup=False)
-    if row["coding"] is not None:
-        screen.print(coding_in_words(row["coding"]), markup=False)
+    _show_coding(row)
 
 
 def compare_runs(rows: list[Row]) -> None:
@@ -62,6 +61,13 @@ def compare_runs(rows: list[Row]) -> None:
         screen.print(table(title, rows, times + TRAFFIC))
         screen.print(table("what was learned", rows, learned + rest))
     screen.print(f"{in_words(rows, 'wall_s')} {waiting_in_words(rows)}".rstrip(), markup=False)
+    for row in rows:
+        _show_coding(row, f"{row['strategy']}: ")
+
+
+def _show_coding(row: Row, name: str = "") -> None:
+    if row["coding"] is not None:
+        screen.print(name + coding_in_words(row["coding"], row["not_finite"]), markup=False)
 
 
 def waiting_in_words(rows: list[Row]) -> str:

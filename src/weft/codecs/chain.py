@@ -29,6 +29,8 @@ class Chain(Codec):
     varies: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        if isinstance(self.first, Chain):
+            raise ConfigError(f"'{self.first} | {self.second}' is too long: two codecs in a row are the most.")
         if not isinstance(self.first, Sparsifier) or self.first.takes_momentum:
             raise ConfigError(
                 f"'{name(self.first)} | {name(self.second)}' cannot be: '{name(self.first)}' does not choose among "

@@ -72,6 +72,8 @@ class Codec:
     """Says only signs: it wants a majority vote."""
     takes_momentum: ClassVar[bool] = False
     """It keeps a velocity instead of the optimizer: `taking_over` tells it the momentum."""
+    leads_on: ClassVar[bool] = False
+    """It only agrees on something, which another stage is given: by itself it says nothing of the array."""
     captures: ClassVar[bool] = False
     """It encodes factors that the adapter captures."""
 

@@ -11,6 +11,7 @@ from weft.codecs.ranges import check_above_zero, check_fraction, check_whole
 from weft.codecs.sparse import Picked, Sparsifier, take
 from weft.codecs.topk import kept
 from weft.core.errors import ConfigError
+from weft.core.names import Carries
 
 WARMUP_FRACTIONS = (0.25, 0.0625, 0.015625, 0.004)
 
@@ -26,6 +27,7 @@ class DGC(Sparsifier):
     25 % in the first. `momentum` None is that of the optimizer: `taking_over` fills it in.
     """
 
+    carries: ClassVar[frozenset[Carries]] = frozenset({Carries.GRADIENT})
     takes_momentum: ClassVar[bool] = True
 
     fraction: float = 0.001

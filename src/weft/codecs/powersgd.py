@@ -82,6 +82,8 @@ class Left(Factor):
     That says nothing of the values by itself: if there is a residual, all of them are in it then.
     """
 
+    leads_on: ClassVar[bool] = True
+
     def size(self, form: Form, clock: int = 0) -> int:
         return form.itemsize * self.rank * sum(matrix.num_rows for matrix in chosen(form, self.rank))
 

@@ -105,6 +105,7 @@ class Peaks(Codec):
     clip: float = 2.5
     block: int | None = None
     adds_up: ClassVar[bool] = True
+    leads_on: ClassVar[bool] = True
 
     @property
     def wants_feedback(self) -> bool:

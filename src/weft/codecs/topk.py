@@ -9,6 +9,9 @@ from weft.codecs.ranges import check_fraction, check_whole
 from weft.codecs.sparse import Picked, Sparsifier, take
 from weft.core.errors import ConfigError
 
+USUAL = 0.01
+"""The fraction that is kept unless told otherwise."""
+
 
 @dataclass(frozen=True)
 class TopK(Sparsifier):
@@ -17,15 +20,20 @@ class TopK(Sparsifier):
     With k_of_block, that many of each block instead (SparCML, Renggli et al. 2018): topk(k_of_block=16, block=512).
     """
 
-    fraction: float = 0.01
+    fraction: float = USUAL
     k_of_block: int | None = None
     block: int = 512
 
     def __post_init__(self) -> None:
-        check_fraction("topk", self.fraction, usual=0.01)
+        check_fraction("topk", self.fraction, usual=USUAL)
         check_whole("topk", "block", self.block, 1, 65536, usual=512)
         if self.k_of_block is None:
             return
+        if self.fraction != USUAL:
+            raise ConfigError(
+                f"'topk' got both fraction={self.fraction} and k_of_block={self.k_of_block}, but wants one.\n"
+                f"  Use 'topk({self.fraction})' or 'topk(k_of_block={self.k_of_block}, block={self.block})'."
+            )
         if not 1 <= self.k_of_block <= self.block:
             raise ConfigError(
                 f"k_of_block of 'topk' is {self.k_of_block}, but it is from 1 to block, which is {self.block}.\n"

@@ -58,14 +58,23 @@ def codec(text: str) -> Codec:
     return reduce(lambda first, second: first | second, built)
 
 
+NONE = "none"
+"""Stands for no codec, where another place would have one."""
+
+
+def said(compress: str | None) -> str | None:
+    """The codec that was asked for, if it is one."""
+    return None if compress == NONE else compress
+
+
 def with_codec(strategy: str, compress: str | None) -> str:
     """How tables call a strategy whose messages are coded."""
-    return strategy if compress is None else f"{strategy} + {compress}"
+    return strategy if said(compress) is None else f"{strategy} + {compress}"
 
 
 def objection(compress: str | None) -> Objection | None:
     """What is to be said against a strategy when messages shall be coded so."""
-    if compress is None:
+    if compress is None or said(compress) is None:
         return None
     built = codec(compress)
     return lambda strategy, name: check_pair(strategy, built, name)
@@ -84,7 +93,7 @@ def check_pair(strategy: Strategy, codec: Codec, name: str) -> None:
                 name,
                 codec,
                 "sends whole parameters, and what is left out of those is never made up for",
-                "'fp16' or 'bf16', or a strategy that sends gradients: 'allreduce', 'ssp' or 'diloco'",
+                "'fp16' or 'bf16', or a strategy that sends gradients or deltas: 'allreduce', 'ssp' or 'diloco'",
             )
         raise _refusal(name, codec, "sends nothing that may change on the way", "it without a codec")
 

@@ -41,7 +41,10 @@ def parse_chain(text: str) -> tuple[Call, ...]:
     try:
         tree = _tree(text.strip())
     except (SyntaxError, ValueError) as error:
-        raise _refused(text, "it is not written like calls with | between them") from error
+        raise ConfigError(
+            f"'{text}' cannot be read: it is not written like calls with | between them.\n"
+            "  Write e.g. 'onebit', 'topk(0.01)' or 'topk(0.01) | qsgd(levels=7)'."
+        ) from error
     links: list[ast.expr] = []
     while isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.BitOr):
         links.insert(0, tree.right)

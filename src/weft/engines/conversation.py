@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from weft.config.compression import cheapest as cheapest_scheme
-from weft.config.compression import check_pair, with_codec
+from weft.config.compression import check_pair, said, with_codec
 from weft.config.compression import codec as codec_of
 from weft.config.network import Network
 from weft.config.registry import AUTO
@@ -181,7 +181,7 @@ class Conversation:
             built.check(self._num_workers, 1 if self._transport == SHM else self._num_workers)
             self._is_alike = self._is_alike or built.keeps_replicas_equal
             self._deals_portions = built.deals_portions
-        compress = None if self._baseline or self._num_workers == 1 else self._compress or first.compress
+        compress = None if self._baseline or self._num_workers == 1 else said(self._compress or first.compress)
         if compress is not None and built is not None:
             check_pair(built, codec_of(compress), text)
         self.label = self._baseline or with_codec(text or "the script's own", compress)

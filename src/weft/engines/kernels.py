@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from weft.codecs.codec import Codec
 from weft.codecs.nonzeros import Nonzeros
-from weft.config.compression import SPARSE, schemes
+from weft.config.compression import SPARSE, said, schemes
 from weft.config.compression import codec as codec_of
 
 PATIENCE_S = 1.5
@@ -17,7 +17,7 @@ FLOAT32 = 4
 
 def compile_kernels(compress: str | None, tell: Callable[[str], None] = lambda text: None) -> list[str]:
     """Compile, or load, the kernels of a codec. Returns the modules that have them, for processes that fork workers."""
-    if compress is None:
+    if compress is None or said(compress) is None:
         return []
     codec = codec_of(compress)
     words = f"compiling '{compress}' for this machine, once: that may take a minute"

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
 
-from weft.config.compression import check_pair, with_codec
+from weft.config.compression import check_pair, said, with_codec
 from weft.config.compression import codec as codec_of
 from weft.config.network import Network
 from weft.config.options import Options
@@ -73,7 +73,7 @@ class LocalJob:
             )
         built = strategy_of(self.strategy or DEFAULT_STRATEGY, self.collective)
         built.check(self.num_workers, self.num_memories)
-        if self.compress is not None:
+        if self.compress is not None and said(self.compress) is not None:
             codec = codec_of(self.compress)
             if self.strategy is not None:
                 check_pair(built, codec, self.strategy)

@@ -53,6 +53,7 @@ class LocalOutcome:
             "staleness_mean": sum(status.staleness_mean for status in self.workers) / len(self.workers),
             "staleness_max": max(status.staleness_max for status in self.workers),
             "coding": coding_json(in_all(status.coding for status in self.workers if status.coding is not None)),
+            "not_finite": [0 if status.coding is None else status.coding.num_not_finite for status in self.workers],
             "consensus": self.consensus,
             "waiting_fraction": self._fraction(sum(status.waiting_s for status in self.workers)) / len(self.workers),
             "final": self._final(),

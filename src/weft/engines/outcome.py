@@ -26,6 +26,8 @@ class Outcome:
     arrays: list[Any] | None = None
     replicas: list[Any] = field(default_factory=list)
     coding: CodingStatus | None = None
+    not_finite: list[int] = field(default_factory=list)
+    """Of each worker: how many numbers of its gradients were not finite and therefore not sent."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, with the names of the documentation; None for what is not finite, which JSON cannot say."""
@@ -43,6 +45,7 @@ class Outcome:
             "staleness_mean": facts.staleness_mean,
             "staleness_max": facts.staleness_max,
             "coding": coding_json(self.coding),
+            "not_finite": self.not_finite,
             "consensus": self.consensus,
             "waiting_fraction": facts.waiting_fraction,
             "final": {**({"loss": facts.final_loss} if facts.final_loss is not None else {}), **facts.final},

@@ -145,7 +145,9 @@ def simulate(job: Job, watcher: Watcher | None = None, recorder: TraceHash | Non
         arrays = [array for model in reports.result.models().values() for array in model]
         consensus = reports.result.consensus()
         trace, coding = recorder.hexdigest(), _coding(strategy, stores)
-        return Outcome(label, job.num_workers, job.seed, trace, facts, consensus, arrays, replicas, coding)
+        outcome = Outcome(label, job.num_workers, job.seed, trace, facts, consensus, arrays, replicas, coding)
+        outcome.not_finite = [store.meter.num_not_finite for store in stores[: job.num_workers]]
+        return outcome
     finally:
         scripts.close()
 

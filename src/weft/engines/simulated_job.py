@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from weft.config.cluster import Cluster
-from weft.config.compression import Compression, check_pair, compressed, with_codec
+from weft.config.compression import Compression, check_pair, compressed, said, with_codec
 from weft.config.compression import cheapest as cheapest_scheme
 from weft.config.compression import codec as codec_of
 from weft.config.registry import AUTO, lowered, spelled
@@ -36,7 +36,7 @@ class Job:
 
     def __post_init__(self) -> None:
         check_job(self.script, self.num_workers, self.seed, self.steps_max)
-        if self.compress is not None:
+        if self.compress is not None and said(self.compress) is not None:
             codec_of(self.compress)
         if self.strategy is not None or self.collective is not None:
             self.resolved(None).check(self.num_workers, self.cluster.num_hosts(self.num_workers))
@@ -60,7 +60,7 @@ class Job:
 
     def codec_for(self, by_script: str | None) -> str | None:
         """The codec that the job, or else the script, asks for; one worker has nobody to talk to."""
-        return None if self.num_workers == 1 else self.compress or by_script
+        return None if self.num_workers == 1 else said(self.compress or by_script)
 
     def collective_for(self, strategy: Strategy, buckets: Sequence[Bucket], compress: str | None = None) -> str | None:
         """By whose messages reductions are spoken; None: they are done natively, which nobody does who codes."""

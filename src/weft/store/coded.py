@@ -172,7 +172,7 @@ def encode(
         np.nan_to_num(source, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
     source[places] = flags
     coded = Coded(kind, codec, shape, flags, encoded.payload)
-    meter.bytes_before += source.nbytes
+    meter.bytes_before += 0 if codec.leads_on else source.nbytes
     meter.bytes_after += coded.nbytes
     meter.encode_s += perf_counter() - began
     meter.num_not_finite += encoded.num_not_finite
