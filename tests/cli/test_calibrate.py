@@ -21,10 +21,12 @@ def test_it_writes_a_cluster_file_with_what_it_measured_and_that_file_simulates(
     ended = weft_command("calibrate", script, "--cluster", "edge", "-o", output, "--steps", 2)
     assert (ended.code, ended.err) == (0, "")
     cluster = load_cluster(str(output))
-    told = re.match(r"(\S+) seconds per sample here; written to ", ended.out)
+    told = re.match(r"(\S+) seconds per sample here; with the speed of codecs in ", ended.out)
     assert told is not None
     assert 0 < cluster.seconds_per_sample == pytest.approx(float(told[1]), rel=1e-3)
-    assert cluster == replace(load_cluster("edge"), seconds_per_sample=cluster.seconds_per_sample)
+    measured = {"seconds_per_sample": cluster.seconds_per_sample, "codecs": cluster.codecs}
+    assert cluster == replace(load_cluster("edge"), **measured)
+    assert {"topk", "onebit", "left"} <= {name for name, _ in cluster.codecs}
     assert simulated(script, 2, cluster=str(output)).facts.virtual_s > 0
 
 
