@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks/results"
 BEGIN, END = "<!-- figures: written by make bench -->", "<!-- end of figures -->"
-BENCHMARKS = ("simulator", "allreduce", "throughput", "overhead", "codecs")
+BENCHMARKS = ("simulator", "allreduce", "throughput", "overhead", "codecs", "slownet")
 
 
 def simulator_lines(report: dict) -> list[str]:
@@ -40,8 +40,10 @@ def contest_lines(report: dict) -> list[str]:
 def figure(row: dict) -> str:
     """'gloo 6.31x (6.02 to 6.60)' against Weft's time, or a plain time."""
     if "ratio" in row:
-        return f"{row['rival']} {row['ratio']:.2f}x ({row['ratio_low']:.2f} to {row['ratio_high']:.2f})"
-    return f"{row['contender']} {row['seconds'] * 1e3:.3g} ms"
+        low, high = row["ratio_low"], row["ratio_high"]
+        return f"{row['rival']} {row['ratio']:.2f}x ({f'{low:.2f} to {high:.2f}' if low < high else 'once'})"
+    seconds = row["seconds"]
+    return f"{row['contender']} {f'{seconds:.3g} s' if seconds >= 1 else f'{seconds * 1e3:.3g} ms'}"
 
 
 def verdict(low: float, bar: float) -> str:
