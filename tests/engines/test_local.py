@@ -1,6 +1,7 @@
 """Real workers from their start to their end: whatever ends a run, it ends soon, says why, and nothing is left."""
 
 import os
+import re
 import signal
 from pathlib import Path
 from random import Random
@@ -64,7 +65,9 @@ def test_a_killed_worker_is_reported_with_who_waited_for_what(transport: str, tm
     name, *waiting, advice = str(raised.value).splitlines()
     assert name.startswith("worker 1 (host ")
     assert name.endswith("killed by signal 9 (SIGKILL).")
-    assert [line.partition(" was at step 20, waiting for ")[0] for line in waiting] == ["  Worker 0", "  Worker 2"]
+    # whoever is given the sum last may still be on its way out of the step before
+    told = [re.fullmatch(r"  Worker (\d) was at step (19|20), waiting for .*", line) for line in waiting]
+    assert [match and match[1] for match in told] == ["0", "2"]
     assert "worker 1" in "".join(waiting)
     assert "memory may have run out" in advice
 
