@@ -4,24 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from weft.cli.screen import PACKAGE, _is_theirs, human_bytes, human_seconds, show_error
+from weft.cli.screen import PACKAGE, _is_theirs, show_error
 from weft.core.errors import ConfigError, NodeLost
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (3.14e6, "3.1 MB"), (2e9, "2.0 GB"), (5e15, "5000.0 TB")],
-)
-def test_bytes_are_told_in_the_unit_that_suits_them(value: float, text: str) -> None:
-    assert human_bytes(value) == text
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(5e-5, "50 us"), (0.0123, "12.3 ms"), (1.0, "1.0 s"), (119.94, "119.9 s"), (250.0, "4 min 10 s")],
-)
-def test_seconds_are_told_in_the_unit_that_suits_them(value: float, text: str) -> None:
-    assert human_seconds(value) == text
+from weft.observe.quantities import human_bytes
 
 
 def shown(error: Exception, capsys: pytest.CaptureFixture[str]) -> str:

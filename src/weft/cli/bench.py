@@ -18,8 +18,9 @@ from weft.bench.slownet import COMPRESS as SLOWNET_COMPRESS
 from weft.bench.slownet import STRATEGY as SLOWNET_STRATEGY
 from weft.bench.throughput import THROUGHPUT
 from weft.cli.files import check_writable
-from weft.cli.screen import errors, human_seconds, screen
+from weft.cli.screen import errors, screen
 from weft.core.errors import ConfigError
+from weft.observe.quantities import human_seconds
 
 app = typer.Typer(help="Measure Weft on this machine.", no_args_is_help=True)
 

@@ -1,10 +1,10 @@
 """--explain: how a run will be done, in words and a small table."""
 
-from weft.cli.screen import human_bytes, human_seconds
 from weft.config.compression import IN_WORDS
 from weft.config.registry import in_words
 from weft.core.names import Result
 from weft.engines.explanation import Coding, Explanation
+from weft.observe.quantities import human_bytes, human_seconds
 
 RESULTS = {
     Result.REPLICA: "worker 0's model: all workers' are equal",

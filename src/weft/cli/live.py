@@ -8,8 +8,9 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from weft.cli.screen import errors, human_bytes, human_seconds, screen
+from weft.cli.screen import errors, screen
 from weft.observe.progress import Progress, TotalProgress, WorkerProgress
+from weft.observe.quantities import human_bytes, human_seconds
 from weft.observe.status import Status
 
 REFRESH_S = 0.25

@@ -6,8 +6,9 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
-from weft.cli.screen import human_bytes, human_seconds, screen
+from weft.cli.screen import screen
 from weft.engines.outcome import Outcome
+from weft.observe.quantities import human_bytes, human_seconds
 
 WIDE = 112
 """A terminal of this width shows everything in one table; a narrower one gets two."""

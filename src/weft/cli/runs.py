@@ -14,8 +14,9 @@ from weft.cli.outcomes import (
     reported,
     table,
 )
-from weft.cli.screen import human_bytes, human_seconds, screen
+from weft.cli.screen import screen
 from weft.config.network import Network
+from weft.observe.quantities import human_bytes, human_seconds
 
 STEPS: list[Column] = [
     ("steps", lambda row: f"{row['steps']:,}"),

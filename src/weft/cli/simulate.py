@@ -13,7 +13,7 @@ from weft.cli.files import check_writable
 from weft.cli.outcomes import show_outcomes
 from weft.cli.plot import check_plot, plot_curves
 from weft.cli.run_options import Arguments, Collective, Compress, Explain, Json, Script, Steps, Strategies
-from weft.cli.screen import errors, human_seconds, screen, show_left_out
+from weft.cli.screen import errors, screen, show_left_out
 from weft.config.cluster import load_cluster
 from weft.config.compression import objection
 from weft.config.registry import expanded, is_only_of_all, left_out
@@ -27,6 +27,7 @@ from weft.engines.simulated import Watcher
 from weft.engines.simulated import simulate as run_simulation
 from weft.engines.simulated import simulate_dry as run_dry
 from weft.engines.simulated_job import Job
+from weft.observe.quantities import human_seconds
 from weft.sim.facts import Facts
 
 
