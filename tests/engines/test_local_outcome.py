@@ -14,7 +14,18 @@ from weft.sim.facts import Facts
 
 FIRST = Status(0, 10.0, 20, 100.0, 0.5, 2.0, 1.0, 3.0, 1000, 5, 1, 20, "ended")
 SECOND = msgspec.structs.replace(
-    FIRST, rank=1, step=18, samples=60.0, loss=0.25, waiting_s=4.0, staleness_mean=2.0, staleness_max=4.0, refused=0
+    FIRST,
+    rank=1,
+    step=18,
+    samples=60.0,
+    loss=0.25,
+    waiting_s=4.0,
+    staleness_mean=2.0,
+    staleness_max=4.0,
+    refused=0,
+    compute_s=2.0,
+    input_s=1.0,
+    paused_s=0.5,
 )
 OUTCOME = LocalOutcome(
     strategy="gossip",
@@ -65,7 +76,10 @@ def test_figures_are_those_of_all_workers_together() -> None:
         "steps": 18,
         "samples": 60.0,
         "samples_per_s": 6.0,
+        "computing_fraction": 0.25,
+        "reading_fraction": 0.125,
         "waiting_fraction": 0.5,
+        "paused_fraction": 0.0625,
         "staleness_mean": 2.0,
         "staleness_max": 4.0,
         "bytes_sent": 1000,

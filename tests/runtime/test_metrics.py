@@ -3,6 +3,7 @@
 import pytest
 
 from weft.runtime import metrics as module
+from weft.runtime.diary import Diary
 from weft.runtime.metrics import Metrics
 
 
@@ -16,7 +17,7 @@ class Clock:
 
 def test_steps_samples_and_the_last_known_loss_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
-    metrics = Metrics(3)
+    metrics = Metrics(3, Diary())
     clock.now_s += 5.0
     metrics.begin()
     metrics.step(4.0, 0.5)
@@ -29,7 +30,7 @@ def test_steps_samples_and_the_last_known_loss_are_counted(monkeypatch: pytest.M
 
 def test_it_is_due_some_times_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
-    metrics = Metrics(0)
+    metrics = Metrics(0, Diary())
     due = []
     for _ in range(20):
         clock.now_s += module.TELL_EVERY_S / 2 + 1e-6

@@ -34,6 +34,9 @@ class Alone:
     def portions(self, num_portions: int) -> Iterator[int] | None:
         return None
 
+    def note(self, activity: str) -> None:
+        pass
+
     def check_closures(self) -> None:
         pass
 

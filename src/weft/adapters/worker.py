@@ -7,6 +7,7 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from weft.core.activity import COMPUTES, READS
 from weft.core.errors import CheckpointError, ConfigError, did_you_mean
 from weft.core.seat import MINE, MODELS, RESULT, Number, Seat
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:  # numpy is for those who tune
 
 Batch = TypeVar("Batch")
 Portion = TypeVar("Portion")
+Item = TypeVar("Item")
 
 
 class Worker:
@@ -145,7 +147,7 @@ class Worker:
     def _counted(self, batches: Iterable[tuple[Batch, int]]) -> Iterator[Batch]:
         """Batches, their samples counted; those of a whole share that led to no gradient (an evaluation) do not."""
         before, counted = self._num_gradients, 0
-        for batch, size in batches:
+        for batch, size in self._read_by_and_by(batches):
             if self._is_over:
                 return
             self._samples += size
@@ -153,6 +155,19 @@ class Worker:
             yield batch
         if self._num_gradients == before:
             self._samples -= counted
+
+    def _read_by_and_by(self, items: Iterable[Item]) -> Iterator[Item]:
+        """The same, and the seat knows when the script waits for its data."""
+        each = iter(items)
+        while True:
+            self._seat.note(READS)
+            try:
+                item = next(each)
+            except StopIteration:
+                return
+            finally:
+                self._seat.note(COMPUTES)
+            yield item
 
     def _dealt(self, portions: Sequence[Portion]) -> Iterator[Portion] | None:
         """Those of an epoch's portions that this worker is handed, one by one; None if the strategy deals none."""

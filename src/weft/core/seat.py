@@ -177,6 +177,10 @@ class Seat(Protocol):
         """
         ...
 
+    def note(self, activity: str) -> None:
+        """The script does something else from now on: a word of core/activity.py."""
+        ...
+
     def check_closures(self) -> None:
         """Refuse an optimizer that computes the gradient again and again in its step, if the strategy cannot."""
         ...

@@ -7,7 +7,7 @@ from weft.engines.outcome import coding_json, finite
 from weft.observe.status import Status, in_all
 
 POINTS_MAX = 200
-UNKNOWN_OF_BASELINES = ("bytes_sent", "copies", "refused", "staleness_mean", "staleness_max", "waiting_fraction")
+UNKNOWN_OF_BASELINES = ("bytes_sent", "copies", "refused", "staleness_mean", "staleness_max")
 
 
 @dataclass
@@ -73,7 +73,10 @@ class LocalOutcome:
             "steps": status.step,
             "samples": status.samples,
             "samples_per_s": status.samples / status.time_s if status.time_s else 0.0,
+            "computing_fraction": self._fraction(status.compute_s),
+            "reading_fraction": self._fraction(status.input_s),
             "waiting_fraction": self._fraction(status.waiting_s),
+            "paused_fraction": self._fraction(status.paused_s),
             "staleness_mean": status.staleness_mean,
             "staleness_max": status.staleness_max,
             "bytes_sent": status.bytes_sent,

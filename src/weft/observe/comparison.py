@@ -8,7 +8,7 @@ from msgspec import Struct
 from weft.core.score import sign
 
 Span = tuple[str, float, float]
-"""What a worker's script did (a word of observe/activity.py), from when to when, in seconds of the run."""
+"""What a worker's script did (a word of core/activity.py), from when to when, in seconds of the run."""
 
 
 class Target(Struct, frozen=True):

@@ -58,3 +58,9 @@ class Status(Struct, frozen=True, tag=True):
     """A few words: what it does or waits for."""
     is_waiting: bool = False
     coding: CodingStatus | None = None
+    compute_s: float = 0.0
+    """Time in which its script computed, the driver's own work between its calls included."""
+    input_s: float = 0.0
+    """Time in which its script waited for its own loader."""
+    paused_s: float = 0.0
+    """Time in which the whole process stood still."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any, Protocol
 
+from weft.core.activity import REPORTS, WAITS
 from weft.core.errors import ConfigError, TransportError
 from weft.core.score import Score
 from weft.core.seat import MINE, Replica, Reported, saved_alone
@@ -32,6 +33,7 @@ from weft.runtime.channel import (
     Welcome,
 )
 from weft.runtime.channel import Reported as ReportedMessage
+from weft.runtime.diary import Diary
 from weft.runtime.failure import failure
 from weft.runtime.metrics import Metrics
 
@@ -62,7 +64,8 @@ class EngineSeat:
         self.steps_max = job.steps_max
         self.global_batch = job.global_batch
         self.face: object | None = None
-        self.metrics = Metrics(job.rank)
+        self.diary = Diary()
+        self.metrics = Metrics(job.rank, self.diary)
         self._channel = channel
         self._sharing = sharing
         self._inbox: list[Message] = []
@@ -94,10 +97,13 @@ class EngineSeat:
 
     def _wait(self, done: Callable[[], bool]) -> None:
         """Return when something holds; here, by listening to the engine."""
-        while not done():
-            for message in self._channel.receive(wait=True):
-                self._hear(message)
-            self._check_open()
+        if done():
+            return
+        with self.diary.during(WAITS):
+            while not done():
+                for message in self._channel.receive(wait=True):
+                    self._hear(message)
+                self._check_open()
 
     def _listen(self) -> None:
         """Take what the engine has said."""
@@ -159,6 +165,9 @@ class EngineSeat:
         if times > 1:
             time.sleep((times - 1) * (time.thread_time() - self._computing_since))
 
+    def note(self, activity: str) -> None:
+        self.diary.turn_to(activity)
+
     def _observe(self) -> None:
         """Read counters into the metrics before they are told."""
 
@@ -204,7 +213,8 @@ class EngineSeat:
     def _evaluate(self, number: int) -> None:
         """Run a report's callables on the result model."""
         epoch, numbers = self._open_reports.pop(number)
-        told = self._on_result({name: value for name, value in numbers.items() if callable(value)})
+        with self.diary.during(REPORTS):
+            told = self._on_result({name: value for name, value in numbers.items() if callable(value)})
         self._channel.send(Evaluated(number, epoch, told))
 
     def _on_result(self, functions: Mapping[str, Callable[[], float]]) -> dict[str, float]:
@@ -232,7 +242,8 @@ class EngineSeat:
         return saved_alone(self._replica, model, self.num_workers)
 
     def _write(self, path: str, models: Mapping[str, Sequence[Any]]) -> None:
-        self._replica.save(path, models)
+        with self.diary.during(REPORTS):
+            self._replica.save(path, models)
 
     def once(self, key: object, load: Callable[[], Any]) -> Any:
         name = f"{self._num_once}: {key}"

@@ -37,7 +37,7 @@ class LiveSeat(EngineSeat):
         self._lock = threading.RLock()
         self._asked: Strategy | str | None = None
         self._plant: Plant | None = None
-        self._waiting = Waiting([channel.fileno()])
+        self._waiting = Waiting([channel.fileno()], self.diary)
         self._given: set[int] = set()
         """Buckets of this backward that the peer knows of."""
         self._epoch = 0
@@ -115,7 +115,9 @@ class LiveSeat(EngineSeat):
         ports = self._welcome.ports
         plant = self._plant = build(self.job, strategy, self._replica, told.order, self._wires, ports, self._wait_words)
         descriptors = [self._channel.fileno(), *plant.descriptors]
-        self._waiting = Waiting(descriptors, plant.bells, owns_core=self.job.owns_core, spin_s=self.job.spin_s)
+        self._waiting = Waiting(
+            descriptors, self.diary, plant.bells, owns_core=self.job.owns_core, spin_s=self.job.spin_s
+        )
         plant.driver.start()
         self._wait(lambda: plant.worker.computes == 0)
         plant.worker.store.let_user_run()
@@ -173,7 +175,7 @@ class LiveSeat(EngineSeat):
 
     def _observe(self) -> None:
         if self._plant is not None:
-            self.metrics.observe(self._plant, self._waiting.idle_s)
+            self.metrics.observe(self._plant)
 
     def _wait(self, done: Callable[[], bool]) -> None:
         """Drive until something holds."""
@@ -273,7 +275,7 @@ class LiveSeat(EngineSeat):
 
     def _write(self, path: str, models: Mapping[str, Sequence[Any]]) -> None:
         with self._lock:
-            self._replica.save(path, models)
+            super()._write(path, models)
 
     def _say_ended(self) -> None:
         with self._lock:

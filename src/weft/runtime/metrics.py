@@ -4,7 +4,9 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING
 
+from weft.core.activity import COMPUTES, PAUSED, READS, WAITS
 from weft.observe.status import CodingStatus, Status
+from weft.runtime.diary import Diary
 
 if TYPE_CHECKING:
     from weft.runtime.plant import Plant
@@ -17,14 +19,14 @@ LOSSES_MAX = 20
 class Metrics:
     """Counts from the beginning of the run."""
 
-    def __init__(self, rank: int) -> None:
+    def __init__(self, rank: int, diary: Diary) -> None:
         self._rank = rank
+        self._diary = diary
         self._began = time.perf_counter()
         self._told = self._began
         self._step = 0
         self._samples = 0.0
         self._losses: deque[float] = deque(maxlen=LOSSES_MAX)
-        self._waiting_s = 0.0
         self._staleness = (0.0, 0.0)
         self._bytes_sent = 0
         self._num_copies = 0
@@ -45,26 +47,27 @@ class Metrics:
         self._told = now
         return True
 
-    def observe(self, plant: "Plant", waiting_s: float) -> None:
+    def observe(self, plant: "Plant") -> None:
         """Read the counters of the driver and its transports."""
         count, total, most = plant.driver.notes.get("staleness", (0.0, 0.0, 0.0))
         self._staleness = (total / count if count else 0.0, most)
-        self._waiting_s = waiting_s
         self._bytes_sent, self._num_copies, self._refused = plant.counters()
         self._coding = plant.coding()
 
     def begin(self) -> None:
         """The run begins now: all have joined."""
         self._began = time.perf_counter()
+        self._diary.begin()
 
     def status(self, doing: str, *, is_waiting: bool = False) -> Status:
+        seconds = self._diary.seconds()
         return Status(
             rank=self._rank,
             time_s=time.perf_counter() - self._began,
             step=self._step,
             samples=self._samples,
             loss=sum(self._losses) / len(self._losses) if self._losses else None,
-            waiting_s=self._waiting_s,
+            waiting_s=seconds[WAITS],
             staleness_mean=self._staleness[0],
             staleness_max=self._staleness[1],
             bytes_sent=self._bytes_sent,
@@ -74,4 +77,7 @@ class Metrics:
             doing=doing,
             is_waiting=is_waiting,
             coding=self._coding,
+            compute_s=seconds[COMPUTES],
+            input_s=seconds[READS],
+            paused_s=seconds[PAUSED],
         )

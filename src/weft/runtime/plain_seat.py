@@ -3,16 +3,27 @@
 import time
 from collections.abc import Iterator
 
+from weft.core.activity import COMPUTES, WAITS
 from weft.core.seat import Replica, Reported, step_alone
 from weft.core.strategy import Strategy
-from weft.runtime.channel import Joined, Welcome
-from weft.runtime.engine_seat import EngineSeat
+from weft.runtime.channel import Channel, Job, Joined, Welcome
+from weft.runtime.engine_seat import EngineSeat, Sharing
+from weft.runtime.off_core import OffCore
 
 
 class PlainSeat(EngineSeat):
     """Counts steps and tells the engine; gradients and parameters never pass through it."""
 
     is_plain = True
+
+    def __init__(self, job: Job, channel: Channel, sharing: Sharing) -> None:
+        super().__init__(job, channel, sharing)
+        self._off_core = OffCore()
+
+    def note(self, activity: str) -> None:
+        super().note(activity)
+        if activity == COMPUTES:
+            self._off_core.restart()
 
     def join(self, replica: Replica, strategy: Strategy | str | None, compress: str | None = None) -> None:
         self._check_first_join()
@@ -39,6 +50,8 @@ class PlainSeat(EngineSeat):
 
     def step_finished(self, samples: float, loss: float | None) -> None:
         self._check_over()
+        if self.num_workers > 1:  # a baseline waits for the others inside of backward, at its end
+            self.diary.turn_back_to(WAITS, self._off_core.seconds())
         if self._replica.buckets:
             step_alone(self._replica)
         self._stretch()
@@ -49,6 +62,7 @@ class PlainSeat(EngineSeat):
         if self._pauses_at_step:
             self._wait(lambda: not self._pauses_at_step)
         self._computing_since = time.thread_time()
+        self._off_core.restart()
 
     def report(self, epoch: int, numbers: Reported) -> None:
         own = {name: float(value) for name, value in numbers.items() if not callable(value)}

@@ -5,6 +5,8 @@ import select
 import time
 from collections.abc import Callable, Sequence
 
+from weft.core.activity import COMPUTES, WAITS
+from weft.runtime.diary import Diary
 from weft.transports.bells import SCRIPT, Bells
 
 YIELDS = 20
@@ -16,8 +18,15 @@ class Waiting:
     """The pauses of one thread: `pause` is called again and again while there is nothing to do."""
 
     def __init__(
-        self, descriptors: Sequence[int], bells: Bells | None = None, *, owns_core: bool = False, spin_s: float = 0.0
+        self,
+        descriptors: Sequence[int],
+        diary: Diary,
+        bells: Bells | None = None,
+        *,
+        owns_core: bool = False,
+        spin_s: float = 0.0,
     ) -> None:
+        self._diary = diary
         self._bells = bells
         self._poll = select.poll()
         for descriptor in (*descriptors, *([] if bells is None else [bells.fileno(SCRIPT)])):
@@ -26,8 +35,8 @@ class Waiting:
         self._spin_s = spin_s
         self._since: float | None = None
         self._num_yields = 0
-        self.idle_s = 0.0
-        """Time spent in pauses."""
+        self._before = COMPUTES
+        """What the script did before it had to wait."""
         self.has_slept = False
         """The last pause was a sleep, not a spin."""
 
@@ -37,6 +46,7 @@ class Waiting:
         now = time.perf_counter()
         if self._since is None:
             self._since, self._num_yields = now, 0
+            self._before = self._diary.turn_to(WAITS)
         if self._owns_core and now - self._since < self._spin_s:
             return
         if not self._owns_core and self._num_yields < YIELDS:
@@ -59,5 +69,5 @@ class Waiting:
     def resume(self) -> None:
         """There was something to do: the next pause begins with a spin again."""
         if self._since is not None:
-            self.idle_s += time.perf_counter() - self._since
+            self._diary.turn_to(self._before)
             self._since = None

@@ -1,0 +1,31 @@
+"""How long a thread neither ran nor was ready to run: the time that a plain loop spends waiting inside a library."""
+
+import time
+from pathlib import Path
+
+SCHEDSTAT = Path("/proc/thread-self/schedstat")
+"""Linux's account of a thread: nanoseconds on a core, and ready but without one."""
+
+
+class OffCore:
+    """Measures one thread, the one that calls."""
+
+    def __init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        """Measure from now on."""
+        self._since, self._busy_s = time.perf_counter(), self._busy()
+
+    def seconds(self) -> float:
+        """Since the last restart."""
+        return max(0.0, time.perf_counter() - self._since - (self._busy() - self._busy_s))
+
+    @staticmethod
+    def _busy() -> float:
+        """Seconds on a core and ready for one, so far; where the system does not tell the latter, the former."""
+        try:
+            ran_ns, ready_ns, _ = SCHEDSTAT.read_bytes().split()
+        except OSError:
+            return time.thread_time()
+        return (int(ran_ns) + int(ready_ns)) / 1e9

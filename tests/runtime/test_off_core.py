@@ -1,0 +1,35 @@
+"""Off core: sleeping counts, computing does not."""
+
+import time
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from weft.runtime import off_core as module
+from weft.runtime.off_core import OffCore
+
+
+def burn(seconds: float) -> None:
+    until = time.thread_time() + seconds
+    while time.thread_time() < until:
+        pass
+
+
+def test_sleeping_counts_and_computing_does_not() -> None:
+    off_core = OffCore()
+    burn(0.05)
+    assert off_core.seconds() < 0.02
+    Event().wait(0.05)
+    assert 0.045 < off_core.seconds() < 0.5
+    off_core.restart()
+    assert off_core.seconds() < 0.02
+
+
+def test_where_the_system_keeps_no_account_the_time_on_a_core_alone_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(module, "SCHEDSTAT", tmp_path / "none")
+    off_core = OffCore()
+    Event().wait(0.05)
+    assert off_core.seconds() > 0.045
