@@ -1,5 +1,6 @@
 """Cluster files."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -93,8 +94,13 @@ def test_the_smallest_file_has_one_host_and_a_link() -> None:
 
 def test_workers_fill_hosts_in_order_and_start_over_when_there_are_more() -> None:
     cluster = Cluster("lab", (Host(1, 2), Host(1, 1, speed=2.0)), Link(0.0, 1.0), seconds_per_sample=1.0)
-    assert cluster.place(5) == Placement(hosts=(0, 0, 1, 2, 2), seconds_per_sample=(1.0, 1.0, 0.5, 1.0, 1.0))
-    assert cluster.place(1) == Placement((0,), (1.0,))
+    assert cluster.place(5) == Placement(
+        hosts=(0, 0, 1, 2, 2),
+        seconds_per_sample=(1.0, 1.0, 0.5, 1.0, 1.0),
+        seconds_per_step=(0.0,) * 5,
+        factors=(1.0,) * 5,
+    )
+    assert cluster.place(1) == Placement((0,), (1.0,), (0.0,), (1.0,))
 
 
 def test_a_straggler_takes_longer_and_one_beyond_the_workers_is_not_there() -> None:
@@ -225,3 +231,18 @@ def test_an_unknown_key_gets_the_nearest_one_and_its_place(table: dict[str, Any]
 )
 def test_a_wrong_value_is_refused_with_its_place(table: dict[str, Any], message: str) -> None:
     assert refusal(table) == f"lab.toml: {message}"
+
+
+def test_a_step_costs_more_on_a_slow_host_and_a_straggler_costs_more_where_cores_are_its_own() -> None:
+    cluster = Cluster("lab", (Host(2, 1, speed=0.5),), Link(0.0, 1.0), 1.0, 0.0).with_stragglers({1: 4.0})
+    cluster = replace(cluster, seconds_per_step=3.0, seconds_per_sample=1.0)
+    place = cluster.place(2)
+    assert (place.seconds_per_sample, place.seconds_per_step) == ((2.0, 8.0), (6.0, 24.0))
+    shared = replace(cluster, cores=1).place(2)
+    assert (shared.seconds_per_sample, shared.seconds_per_step, shared.factors) == ((2.0, 2.0), (6.0, 6.0), (1.0, 4.0))
+
+
+def test_hosts_without_cores_are_refused() -> None:
+    table = {"compute": {"cores": 0}, "hosts": [{}], "links": {"between": {}}}
+    with pytest.raises(ConfigError, match="cores of a host are 0"):
+        read_cluster(table, "lab")

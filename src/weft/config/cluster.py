@@ -30,7 +30,7 @@ class Host:
 
 @dataclass(frozen=True)
 class Straggler:
-    """A worker that takes `factor` times as long as its host says."""
+    """A worker that takes `factor` times as long as its host says; cores that are shared are free for the more."""
 
     worker: int
     factor: float
@@ -46,6 +46,10 @@ class Cluster:
     within: Link = field(default=Link(5e-6, 5e9))
     seconds_per_sample: float = 1e-3
     variation: float = 0.0
+    seconds_per_step: float = 0.0
+    """What a step takes besides its samples."""
+    cores: int | None = None
+    """Of each host, shared by its workers; None: every worker has one of its own."""
     stragglers: tuple[Straggler, ...] = ()
     step_s: tuple[tuple[float, ...], ...] = ()
     """Recorded step times, a row for each worker, in place of seconds per sample."""
@@ -61,6 +65,7 @@ class Cluster:
         """Where each worker sits and how long a sample takes there."""
         hosts: list[int] = []
         per_sample: list[float] = []
+        speeds: list[float] = []
         number = 0
         while len(hosts) < num_workers:
             for kind in self.hosts:
@@ -68,12 +73,19 @@ class Cluster:
                     hosts += [number] * kind.workers
                     cost = kind.seconds_per_sample or self.seconds_per_sample
                     per_sample += [cost / kind.speed] * kind.workers
+                    speeds += [kind.speed] * kind.workers
                     number += 1
-        hosts, per_sample = hosts[:num_workers], per_sample[:num_workers]
+        factors = [1.0] * num_workers
         for straggler in self.stragglers:
             if straggler.worker < num_workers:
-                per_sample[straggler.worker] *= straggler.factor
-        return Placement(tuple(hosts), tuple(per_sample))
+                factors[straggler.worker] *= straggler.factor
+        slower = factors if self.cores is None else [1.0] * num_workers
+        return Placement(
+            tuple(hosts[:num_workers]),
+            tuple(cost * factor for cost, factor in zip(per_sample, slower)),
+            tuple(self.seconds_per_step / speed * factor for speed, factor in zip(speeds, slower)),
+            tuple(factors),
+        )
 
     def num_hosts(self, num_workers: int) -> int:
         """Over how many hosts so many workers are spread."""
@@ -88,6 +100,11 @@ class Cluster:
         """The cluster with measured speeds of codecs."""
         return replace(self, codecs=tuple(throughputs.items()))
 
+    def with_stragglers(self, slow: Mapping[int, float]) -> "Cluster":
+        """The cluster with more workers that take so many times as long."""
+        more = tuple(Straggler(worker, factor) for worker, factor in slow.items() if factor != 1)
+        return replace(self, stragglers=self.stragglers + more)
+
     def with_seconds_per_sample(self, value: float) -> "Cluster":
         """The cluster with a measured compute time in place of recorded ones, for hosts that have none of their own."""
         return replace(self, seconds_per_sample=value, step_s=())
@@ -95,10 +112,15 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Placement:
-    """Workers on hosts: the host's number and the seconds per sample of each."""
+    """Workers on hosts: the host's number, the seconds per sample and per step, and how much slower each one is.
+
+    Where every worker has a core of its own, the seconds are those of the slower worker already.
+    """
 
     hosts: tuple[int, ...]
     seconds_per_sample: tuple[float, ...]
+    seconds_per_step: tuple[float, ...]
+    factors: tuple[float, ...]
 
 
 def load_cluster(name: str) -> Cluster:
@@ -117,7 +139,9 @@ def read_cluster(table: dict[str, Any], name: str) -> Cluster:
     """Check a parsed cluster file and give it meaning."""
     _check_keys(table, ("name", "compute", "hosts", "links", "stragglers", "codecs"), name)
     compute = _table(table, "compute", name)
-    _check_keys(compute, ("seconds_per_sample", "variation", "step_s"), f"{name}: [compute]")
+    _check_keys(
+        compute, ("seconds_per_sample", "seconds_per_step", "variation", "step_s", "cores"), f"{name}: [compute]"
+    )
     hosts = tuple(_host(host, name) for host in _tables(table, "hosts", name))
     if sum(host.count * host.workers for host in hosts) < 1:
         raise ConfigError(f"cluster '{name}' has no workers.\n  Add hosts: [[hosts]] with count = 4 and workers = 1.")
@@ -135,11 +159,20 @@ def read_cluster(table: dict[str, Any], name: str) -> Cluster:
         between=_link(links, "between", name),
         seconds_per_sample=_positive(compute.get("seconds_per_sample", 1e-3), f"{name}: seconds_per_sample"),
         variation=_number(compute.get("variation", 0.0), f"{name}: variation"),
+        seconds_per_step=_number(compute.get("seconds_per_step", 0.0), f"{name}: seconds_per_step"),
+        cores=_cores(compute.get("cores"), name),
         stragglers=tuple(_straggler(entry, name) for entry in _tables(table, "stragglers", name)),
         step_s=_trace(compute.get("step_s", []), name),
         codecs=tuple(_codec(codec, entry, name) for codec, entry in _table(table, "codecs", name).items()),
         **optional,
     )
+
+
+def _cores(value: Any, name: str) -> int | None:
+    cores = None if value is None else _whole(value, f"{name}: cores of a host")
+    if cores == 0:
+        raise ConfigError(f"{name}: cores of a host are 0, but workers need some.\n  Leave it out, or write e.g. 2.")
+    return cores
 
 
 def _codec(codec: str, table: Any, name: str) -> tuple[str, Throughput]:

@@ -10,6 +10,10 @@ def cluster_toml(cluster: Cluster) -> str:
     """The text of a cluster file."""
     lines = [f"name = {json.dumps(cluster.name, ensure_ascii=False)}", "", "[compute]"]
     lines += [f"seconds_per_sample = {cluster.seconds_per_sample!r}", f"variation = {cluster.variation!r}"]
+    if cluster.seconds_per_step:
+        lines.append(f"seconds_per_step = {cluster.seconds_per_step!r}")
+    if cluster.cores is not None:
+        lines.append(f"cores = {cluster.cores} # of each host, shared by its workers")
     if cluster.step_s:
         lines.append(f"step_s = {[list(row) for row in cluster.step_s]!r}")
     lines.append("")

@@ -308,7 +308,7 @@ def _run(
 ) -> Facts:
     num_hosts = max(world.hosts) + 1
     network = HostLinks(world.hosts, [job.cluster.between] * num_hosts, job.cluster.within)
-    compute: ComputeTime = PerSample(placement.seconds_per_sample, job.cluster.variation)
+    compute: ComputeTime = PerSample(placement.seconds_per_sample, job.cluster.variation, placement.seconds_per_step)
     if job.cluster.step_s:
         compute = Trace(job.cluster.step_s)
     simulation = Simulation(
@@ -323,5 +323,7 @@ def _run(
         recorder,
         watcher.on_step,
         CodingSpeed(dict(job.cluster.codecs)) if job.cluster.codecs else None,
+        job.cluster.cores,
+        placement.factors,
     )
     return simulation.run()

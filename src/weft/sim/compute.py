@@ -21,13 +21,17 @@ class ComputeTime(Protocol):
 
 @dataclass(frozen=True)
 class PerSample:
-    """seconds_per_sample / speed of the worker, for each sample; with `sigma`, a lognormal factor of mean 1."""
+    """Seconds for each sample and for each step, by worker; with `sigma`, a lognormal factor of mean 1."""
 
     seconds_per_sample: Sequence[float]
     sigma: float = 0.0
+    seconds_per_step: Sequence[float] | None = None
+    """What a step takes however many samples it has; None: nothing."""
 
     def seconds(self, worker: int, step: int, samples: float, rng: Random) -> float:
         seconds = samples * self.seconds_per_sample[worker]
+        if self.seconds_per_step is not None:
+            seconds += self.seconds_per_step[worker]
         if self.sigma:
             seconds *= exp(rng.gauss(0.0, self.sigma) - self.sigma**2 / 2)
         return seconds

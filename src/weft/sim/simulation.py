@@ -37,8 +37,9 @@ from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.cost.coding import CodingSpeed
 from weft.sim.coding import CodingTime
-from weft.sim.compute import ComputeTime, ready_shares
+from weft.sim.compute import ComputeTime
 from weft.sim.facts import Facts
+from weft.sim.iterations import Iterations
 from weft.sim.kernel import NS_PER_S, Kernel, to_ns
 from weft.sim.native import NativeReduce
 from weft.sim.network import Network
@@ -68,6 +69,8 @@ class Simulation:
         recorder: TraceHash | None = None,
         on_step: Callable[[Facts, float], None] | None = None,
         coding: CodingSpeed | None = None,
+        num_cores: int | None = None,
+        stretch: Sequence[float] = (),
     ) -> None:
         self.world = world
         self.kernel = Kernel()
@@ -81,8 +84,7 @@ class Simulation:
         self._rngs = [Random(f"compute/{seed}/{worker}") for worker in world.workers]
         self._kinds = {kind: carries is Carries.GRADIENT for kind, carries in strategy.kinds().items()}
         self._inbox = [Buffer(INBOX, bucket) for bucket in range(len(world.buckets))]
-        shares = ready_shares([world.buckets[b].num_elements for b in world.trainable])
-        self._ready = [(b, share * NS_PER_S) for b, share in zip(world.trainable, shares, strict=True)]
+        self._iterations = Iterations(self.kernel, self.facts, world, self._fill, num_cores, stretch)
         self.nodes = [
             self._new_node(
                 id,
@@ -341,12 +343,7 @@ class Simulation:
     def _schedule_gradients(self, node: Node, samples: float) -> None:
         node.user = IN_BACKWARD
         fresh, node.samples = samples - node.samples, samples
-        seconds = self._seconds(node, fresh)
-        self.facts.compute_s[node.id] += seconds
-        now_ns, last = max(self.kernel.now_ns, node.busy_ns), self._ready[-1][0]
-        for bucket, share_ns in self._ready:
-            event = GradientReady(node.step, bucket, samples)
-            self.kernel.at(now_ns + round(seconds * share_ns), self._fill, (node, event, bucket == last))
+        self._iterations.begin(node, self._seconds(node, fresh), samples)
 
     def _seconds(self, node: Node, samples: float) -> float:
         """How long an iteration takes that begins now."""

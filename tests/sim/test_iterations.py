@@ -1,0 +1,57 @@
+"""Iterations on shared cores: buckets are ready in their course; a stretched worker sleeps and has all at once."""
+
+from weft.core.events import GradientReady
+from weft.core.names import Bucket, Roles
+from weft.core.world import World
+from weft.sim.facts import Facts
+from weft.sim.iterations import Iterations
+from weft.sim.kernel import NS_PER_S, Kernel
+from weft.sim.node import Node
+from weft.sim.program import GhostProgram
+from weft.store.ghost import GhostStore
+from weft.strategies import AllReduce
+
+Filled = list[tuple[float, int, int, bool]]
+
+
+def filled(
+    seconds: list[float], num_cores: int | None, stretch: tuple[float, ...] = (1.0, 1.0), busy_s: float = 0.0
+) -> tuple[Filled, Facts]:
+    """(when, worker, bucket, is the last) of two buckets of equal size, for workers that all begin at 0."""
+    kernel, facts = Kernel(), Facts(len(seconds))
+    buckets = (Bucket(10), Bucket(10))
+    world = World(Roles(len(seconds), 0), buckets, None, (0,) * len(seconds))
+    seen: Filled = []
+
+    def fill(node: Node, event: GradientReady, is_last: bool) -> None:
+        seen.append((round(kernel.now_ns / NS_PER_S, 6), node.id, event.bucket, is_last))
+
+    iterations = Iterations(kernel, facts, world, fill, num_cores, stretch)
+    for worker, duration in enumerate(seconds):
+        node = Node(worker, AllReduce().peer(worker, world, None), GhostStore(buckets, []), GhostProgram([1], 1))  # type: ignore[arg-type]
+        node.busy_ns = round(busy_s * NS_PER_S)
+        iterations.begin(node, duration, 1.0)
+    kernel.run()
+    return seen, facts
+
+
+def test_buckets_are_ready_in_the_course_of_an_iteration() -> None:
+    seen, facts = filled([3.0], None)
+    assert seen == [(2.0, 0, 0, False), (3.0, 0, 1, True)]
+    assert facts.compute_s == [3.0]
+
+
+def test_on_a_shared_core_everything_takes_longer_and_that_is_time_of_computing() -> None:
+    seen, facts = filled([3.0, 3.0], 1)
+    assert seen == [(4.0, 0, 0, False), (4.0, 1, 0, False), (6.0, 0, 1, True), (6.0, 1, 1, True)]
+    assert facts.compute_s == [6.0, 6.0]
+
+
+def test_a_stretched_worker_sleeps_beside_its_core_and_has_its_gradient_at_once() -> None:
+    seen, facts = filled([3.0, 3.0], 1, (4.0, 1.0))
+    assert seen == [(4.0, 1, 0, False), (6.0, 1, 1, True), (15.0, 0, 0, False), (15.0, 0, 1, True)]
+    assert facts.compute_s == [15.0, 6.0]
+
+
+def test_an_iteration_begins_when_its_node_has_finished_coding() -> None:
+    assert filled([3.0], 2, (1.0,), busy_s=1.0)[0] == [(3.0, 0, 0, False), (4.0, 0, 1, True)]
