@@ -11,7 +11,8 @@ from weft.sim.facts import Facts
 
 
 def outcome(strategy: str, virtual_s: float = 2.0, dry: bool = False, **reported: float) -> Outcome:
-    facts = Facts(2, bytes_sent=3_100_000)
+    facts = Facts(2)
+    facts.sent(0, 3_100_000)
     for worker in (0, 1):
         facts.step(worker, 1.0, 10.0, None if dry else 0.5)
     facts.compute_s, facts.finished_s = [0.5, 0.5], [virtual_s, virtual_s]

@@ -39,7 +39,7 @@ class Talk:
     def __init__(self, num_workers: int = 3, strategy: str | None = None, **options: Any) -> None:
         collective, transport = options.pop("collective", None), options.pop("transport", "shm")
         self.sent: list[tuple[int, Message]] = []
-        self.reports: list[tuple[int, dict[str, float]]] = []
+        self.reports: list[tuple[int, dict[str, float], float | None]] = []
         self.engine = Conversation(
             num_workers, strategy, collective, transport, lambda *said: self.sent.append(said), **options
         )
@@ -201,7 +201,7 @@ def test_numbers_of_a_report_are_averaged_over_those_who_told_them() -> None:
     for rank, numbers in [(2, {"loss": 4.0}), (0, {"loss": 1.0, "mine": 7.0}), (1, {"loss": 1.0})]:
         assert talk.reports == []
         assert talk.hear(rank, Reported(0, 5, numbers, [])) == []
-    assert talk.reports == [(5, {"loss": 2.0, "mine": 7.0})]
+    assert talk.reports == [(5, {"loss": 2.0, "mine": 7.0}, None)]
 
 
 def test_the_last_who_reports_runs_the_callables_and_the_report_waits_for_them() -> None:
@@ -209,8 +209,8 @@ def test_the_last_who_reports_runs_the_callables_and_the_report_waits_for_them()
     answers = [talk.hear(rank, Reported(0, 1, {"loss": float(rank)}, ["accuracy"])) for rank in (1, 2, 0)]
     assert answers == [[(1, Decided(False))], [(2, Decided(False))], [(0, Decided(True))]]
     assert talk.reports == []
-    talk.hear(0, Evaluated(0, 1, {"accuracy": 0.5}))
-    assert talk.reports == [(1, {"loss": 1.0, "accuracy": 0.5})]
+    talk.hear(0, Evaluated(0, 1, {"accuracy": 0.5}, 0.25))
+    assert talk.reports == [(1, {"loss": 1.0, "accuracy": 0.5}, 0.25)]
 
 
 def test_a_fast_worker_may_report_twice_before_others_have_reported_once() -> None:
@@ -219,7 +219,7 @@ def test_a_fast_worker_may_report_twice_before_others_have_reported_once() -> No
     talk.hear(0, Reported(1, 1, {"loss": 10.0}, []))
     talk.hear(1, Reported(0, 0, {"loss": 3.0}, []))
     talk.hear(1, Reported(1, 1, {"loss": 30.0}, []))
-    assert talk.reports == [(0, {"loss": 2.0}), (1, {"loss": 20.0})]
+    assert talk.reports == [(0, {"loss": 2.0}, None), (1, {"loss": 20.0}, None)]
 
 
 def test_the_last_who_saves_writes_the_file_each_time_anew() -> None:
@@ -265,7 +265,7 @@ def test_when_all_scripts_have_ended_worker_0_concludes_what_only_some_reported_
     assert talk.hear(1, Ended(STATUS)) == []
     assert talk.hear(2, Ended(STATUS)) == to_all(Finish([0], [0])), "only what worker 0 knows of"
     talk.hear(0, Evaluated(0, 0, {"accuracy": 0.5}))
-    assert talk.reports == [(1, {"loss": 9.0}), (0, {"loss": 2.0, "accuracy": 0.5})]
+    assert talk.reports == [(1, {"loss": 9.0}, None), (0, {"loss": 2.0, "accuracy": 0.5}, None)]
 
 
 def test_the_run_is_over_when_all_have_said_their_last_word() -> None:

@@ -34,10 +34,11 @@ OUTCOME = LocalOutcome(
     wall_s=8.0,
     workers=[FIRST, SECOND],
     pids=[11, 12],
-    reports=[{"epoch": 0, "wall_s": 4.0, "accuracy": 0.5}, {"epoch": 1, "wall_s": 8.0, "error": 0.1}],
+    reports=[{"epoch": 0, "wall_s": 4.0, "consensus": 0.5, "accuracy": 0.5}, {"epoch": 1, "wall_s": 8.0, "error": 0.1}],
     curve=[{"wall_s": 1.0, "loss": 2.0}],
     consensus=0.125,
     replay=[],
+    ages={4: 1, 0: 3},
 )
 
 
@@ -61,6 +62,7 @@ def test_figures_are_those_of_all_workers_together() -> None:
         "refused": 1,
         "staleness_mean": 1.5,
         "staleness_max": 4.0,
+        "staleness_histogram": {"0": 3, "4": 1},
         "coding": None,
         "not_finite": [0, 0],
         "consensus": 0.125,

@@ -17,6 +17,7 @@ DOCUMENTED = [
     "bytes_sent",
     "staleness_mean",
     "staleness_max",
+    "staleness_histogram",
     "coding",
     "not_finite",
     "consensus",
@@ -24,12 +25,14 @@ DOCUMENTED = [
     "final",
     "curve",
     "reports",
+    "per_worker",
     "events",
 ]
 
 
 def outcome() -> Outcome:
-    facts = Facts(2, num_events=9, bytes_sent=80)
+    facts = Facts(2, num_events=9)
+    facts.sent(1, 80)
     facts.step(0, 0.5, 3.0, 2.0)
     facts.step(1, 1.0, 5.0, 1.0)
     facts.compute_s, facts.finished_s = [1.0, 1.5], [2.0, 3.0]
@@ -51,7 +54,32 @@ def test_its_figures_are_those_of_the_run() -> None:
     assert told["waiting_fraction"] == 0.5
     assert told["final"] == {"loss": 1.5, "accuracy": 0.5}
     assert told["curve"] == [{"virtual_s": 1.0, "samples": 8.0, "loss": 1.5}]
-    assert told["reports"] == [{"epoch": 0, "virtual_s": 1.0, "accuracy": 0.5}]
+    assert told["reports"] == [{"epoch": 0, "virtual_s": 1.0, "accuracy": 0.5, "consensus": None}]
+    assert told["staleness_histogram"] == {"3": 1}
+
+
+def test_a_worker_computes_and_waits_for_parts_of_the_runs_time_and_does_nothing_when_it_has_ended() -> None:
+    first, second = outcome().to_json()["per_worker"]
+    assert first == {
+        "rank": 0,
+        "seconds": 2.0,
+        "steps": 1,
+        "samples": 3.0,
+        "samples_per_s": 1.5,
+        "computing_fraction": 1 / 3,
+        "reading_fraction": 0.0,
+        "waiting_fraction": 1 / 3,
+        "paused_fraction": 0.0,
+        "bytes_sent": 0,
+    }
+    assert (second["computing_fraction"], second["waiting_fraction"], second["bytes_sent"]) == (0.5, 0.5, 80)
+
+
+def test_ages_are_told_from_the_newest_to_the_oldest() -> None:
+    ran = outcome()
+    for age in (10, 2, 2):
+        ran.facts.note("staleness", age)
+    assert list(ran.to_json()["staleness_histogram"].items()) == [("2", 2), ("3", 1), ("10", 1)]
 
 
 def test_a_run_without_losses_and_time_is_told_without_them() -> None:

@@ -145,6 +145,7 @@ def test_notes_are_counted_and_stop_is_remembered() -> None:
     world = processes(answer, 1)
     world.start()
     assert world.drivers[0].notes == {"staleness": [2, 4.0, 3.0]}
+    assert world.drivers[0].ages == {1: 1, 3: 1}
     assert world.drivers[0].stopped_because == "enough"
 
 

@@ -74,6 +74,20 @@ def test_a_callable_sees_the_result_and_the_worker_gets_its_own_values_back(tmp_
     assert scored.startswith("scores [-0.1000000000")  # the mean of 0, -0.1 and -0.2
 
 
+def test_a_report_says_how_far_the_replicas_were_apart(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(HEAD + SCORES)
+    for strategy, expected in [("local_sgd(period=5)", (2 / 3) ** 0.5), ("allreduce", 0.0)]:
+        (report,) = real(tmp_path / "train.py", NUM_WORKERS, strategy).reports
+        assert report["consensus"] == pytest.approx(expected), "0, -0.1 and -0.2 are so far from their mean, -0.1"
+
+
+def test_every_update_that_a_server_made_has_an_age(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(HEAD + READS)
+    told = real(tmp_path / "train.py", NUM_WORKERS, "ssp(staleness=2)").to_json()["staleness_histogram"]
+    assert sum(told.values()) == 120, "one for each step of each worker: there is one bucket"
+    assert set(told) <= {"0", "1", "2"}
+
+
 def test_hiccups_make_a_share_of_all_iterations_longer(tmp_path: Path) -> None:
     busy = READS.replace("0.001 * (1 + rank)", "0.001").replace("240", "60")
     (tmp_path / "train.py").write_text(HEAD + busy)

@@ -18,6 +18,24 @@ def test_staleness_has_a_mean_and_a_maximum_and_other_notes_are_for_other_observ
         facts.note("staleness", value)
     facts.note("elected", 100.0)
     assert (facts.staleness_mean, facts.staleness_max, facts.staleness_count) == (1.0, 3, 4)
+    assert facts.ages == {0: 2, 1: 1, 3: 1}
+
+
+def test_ages_are_counted_in_whole_steps() -> None:
+    facts = Facts(1)
+    for value in (0.9, 1.0, 1.5):
+        facts.note("staleness", value)
+    assert facts.ages == {0: 1, 1: 2}
+
+
+def test_a_worker_has_sent_what_servers_that_sit_with_it_have_and_its_part_of_what_a_group_has() -> None:
+    facts = Facts(2)
+    for node, num_bytes in [(0, 1), (1, 10), (2, 100), (3, 1000), (4, 10_000)]:
+        facts.sent(node, num_bytes)
+    assert facts.bytes_from == [10_101, 1010]
+    facts.sent_together((0, 1), 7)
+    assert facts.bytes_from == [10_105, 1013]
+    assert facts.bytes_sent == 11_118
 
 
 def test_steps_and_samples_are_counted_and_losses_kept_when_told() -> None:
@@ -27,6 +45,7 @@ def test_steps_and_samples_are_counted_and_losses_kept_when_told() -> None:
     facts.step(0, 3.0, 8, 0.25)
     assert facts.steps == [2, 1]
     assert facts.samples == 20
+    assert facts.samples_of == [16, 4]
     assert facts.losses == [(1.0, 8, 0.5), (3.0, 20, 0.25)]
 
 
@@ -62,10 +81,10 @@ def test_a_long_run_is_drawn_with_a_limited_number_of_points(num_steps: int) -> 
 
 def test_the_final_numbers_are_the_last_reported_of_each_name() -> None:
     facts = Facts(1)
-    facts.report(0, 1.0, {"loss": 2.0, "accuracy": 0.5})
+    facts.report(0, 1.0, {"loss": 2.0, "accuracy": 0.5}, 0.25)
     facts.report(1, 2.0, {"loss": 1.0})
     assert facts.reports == [
-        {"epoch": 0, "virtual_s": 1.0, "loss": 2.0, "accuracy": 0.5},
-        {"epoch": 1, "virtual_s": 2.0, "loss": 1.0},
+        {"epoch": 0, "virtual_s": 1.0, "loss": 2.0, "accuracy": 0.5, "consensus": 0.25},
+        {"epoch": 1, "virtual_s": 2.0, "loss": 1.0, "consensus": None},
     ]
     assert facts.final == {"loss": 1.0, "accuracy": 0.5}

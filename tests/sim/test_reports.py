@@ -49,7 +49,7 @@ def test_a_report_is_complete_when_the_last_worker_has_made_it(run: Run) -> None
     run.report(1, now_s=1.0, loss=2.0)
     assert run.facts.reports == []
     run.report(0, now_s=3.0, loss=4.0)
-    assert run.facts.reports == [{"epoch": 0, "virtual_s": 3.0, "loss": 3.0}]
+    assert run.facts.reports == [{"epoch": 0, "virtual_s": 3.0, "loss": 3.0, "consensus": None}]
 
 
 def test_epochs_that_overlap_are_kept_apart(run: Run) -> None:
@@ -58,8 +58,8 @@ def test_epochs_that_overlap_are_kept_apart(run: Run) -> None:
     run.report(1, epoch=0, now_s=3.0, loss=5.0)
     run.report(1, epoch=1, now_s=4.0, loss=6.0)
     assert run.facts.reports == [
-        {"epoch": 0, "virtual_s": 3.0, "loss": 3.0},
-        {"epoch": 1, "virtual_s": 4.0, "loss": 4.0},
+        {"epoch": 0, "virtual_s": 3.0, "loss": 3.0, "consensus": None},
+        {"epoch": 1, "virtual_s": 4.0, "loss": 4.0, "consensus": None},
     ]
 
 
@@ -75,6 +75,7 @@ def test_a_callable_is_run_once_on_the_result_put_into_worker_0s_model(run: Run)
     assert calls == [2.0]
     assert run.facts.final == {"accuracy": 20.0}
     assert [run.parameter(0), run.parameter(1)] == [1.0, 3.0], "and taken out again"
+    assert run.facts.reports[0]["consensus"] == 0.5, "both are 1 away from their mean, which is 2"
 
 
 def test_the_model_is_given_back_even_when_the_callable_fails(run: Run) -> None:
@@ -116,7 +117,7 @@ def test_at_the_end_what_worker_0_reported_alone_is_kept_and_what_others_did_is_
     run.report(1, epoch=4, loss=9.0)
     run.facts.finished_s = [5.0, 6.0]
     run.reports.end(run.facts)
-    assert run.facts.reports == [{"epoch": 3, "virtual_s": 6.0, "loss": 1.0}]
+    assert run.facts.reports == [{"epoch": 3, "virtual_s": 6.0, "loss": 1.0, "consensus": None}]
 
 
 def test_the_predictions_of_an_ensemble_of_arrays_are_averaged_as_numbers() -> None:

@@ -65,7 +65,7 @@ class Meeting:
     has_callables: bool
     came: dict[int, Message] = field(default_factory=dict)
     is_decided: bool = False
-    evaluated: dict[str, float] | None = None
+    evaluated: Evaluated | None = None
 
 
 class Conversation:
@@ -112,7 +112,8 @@ class Conversation:
         self.steps_total: int | None = steps_max
         self.label = strategy or ""
         self.on_explain: Callable[[Explanation], None] = lambda explanation: None
-        self.on_report: Callable[[int, dict[str, float]], None] = lambda epoch, numbers: None
+        self.on_report: Callable[[int, dict[str, float], float | None], None] = lambda epoch, numbers, consensus: None
+        """The epoch, its numbers, and how far the replicas were apart if that was looked at."""
         self._began = self._over = 0.0
 
     @property
@@ -252,10 +253,13 @@ class Conversation:
         names = dict.fromkeys(name for report in reports for name in report.numbers)
         told = {n: [report.numbers[n] for report in reports if n in report.numbers] for n in names}
         means = {name: sum(values) / len(values) for name, values in told.items()}
-        self.on_report(meeting.epoch, {**means, **(meeting.evaluated or {})})
+        if meeting.evaluated is None:
+            self.on_report(meeting.epoch, means, None)
+        else:
+            self.on_report(meeting.epoch, {**means, **meeting.evaluated.numbers}, meeting.evaluated.consensus)
 
     def _evaluate(self, message: Evaluated) -> None:
-        self._reports[message.number].evaluated = message.numbers
+        self._reports[message.number].evaluated = message
         self._tell_report(message.number, even_if_some_lack=len(self.ended) == self._num_workers)
 
     def _save(self, rank: int, message: Saves) -> None:

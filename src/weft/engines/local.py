@@ -5,6 +5,7 @@ import secrets
 import selectors
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -122,7 +123,7 @@ class Launch:
         self._workers: list[Worker] = []
         self._outputs: list[Output] = []
         self._curve: list[dict[str, float]] = []
-        self._reports: list[dict[str, float]] = []
+        self._reports: list[dict[str, float | None]] = []
         self._network: SlowNetwork | None = None
         self._vigil = Vigil(job.num_workers, patience_s(job.network))
         self._num_interrupts = 0
@@ -294,8 +295,9 @@ class Launch:
         """What the system says of each process: 'R', 'S', 'T', ..."""
         return {worker.rank: process_state(worker.pid) for worker in self._workers if worker.is_alive}
 
-    def _take_report(self, epoch: int, numbers: dict[str, float]) -> None:
-        self._reports.append({**numbers, "epoch": epoch, "wall_s": self._conversation.so_far_s})
+    def _take_report(self, epoch: int, numbers: dict[str, float], consensus: float | None) -> None:
+        now_s = self._conversation.so_far_s
+        self._reports.append({**numbers, "epoch": epoch, "wall_s": now_s, "consensus": consensus})
         self._watcher.on_report(epoch, numbers)
 
     def _bury(self, worker: Worker) -> None:
@@ -377,6 +379,7 @@ class Launch:
             self._job.baseline is None,
             self._asked_to_leave,
             None if self._network is None else self._network.conclude(),
+            sum((Counter(told.ages) for told in self._conversation.concluded.values()), Counter()),
         )
 
     def close(self) -> None:

@@ -1,13 +1,16 @@
 """The outcome of a real run: what the table shows and what --json writes."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from weft.engines.outcome import coding_json, finite
+from weft.engines.outcome import coding_json, finite, histogram
 from weft.observe.status import Status, in_all
 
 POINTS_MAX = 200
-UNKNOWN_OF_BASELINES = ("bytes_sent", "copies", "refused", "staleness_mean", "staleness_max")
+UNKNOWN_OF_BASELINES = ("bytes_sent", "copies", "refused", "staleness_mean", "staleness_max", "staleness_histogram")
+NOT_REPORTED = ("epoch", "wall_s", "consensus")
+"""What stands with reported numbers."""
 
 
 @dataclass
@@ -20,7 +23,7 @@ class LocalOutcome:
     wall_s: float
     workers: list[Status]
     pids: list[int]
-    reports: list[dict[str, float]]
+    reports: list[dict[str, float | None]]
     curve: list[dict[str, float]]
     consensus: float | None
     replay: list[str]
@@ -31,6 +34,8 @@ class LocalOutcome:
     """Somebody asked the run to end early."""
     network: dict[str, float] | None = None
     """The slow network of the run, and what it carried."""
+    ages: Mapping[int, int] = field(default_factory=dict)
+    """How many updates were how many whole steps old."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, with the names that `weft simulate` uses; None for what is not finite."""
@@ -52,6 +57,7 @@ class LocalOutcome:
             "refused": sum(status.refused for status in self.workers),
             "staleness_mean": sum(status.staleness_mean for status in self.workers) / len(self.workers),
             "staleness_max": max(status.staleness_max for status in self.workers),
+            "staleness_histogram": histogram(self.ages),
             "coding": coding_json(in_all(status.coding for status in self.workers if status.coding is not None)),
             "not_finite": [0 if status.coding is None else status.coding.num_not_finite for status in self.workers],
             "consensus": self.consensus,
@@ -87,11 +93,11 @@ class LocalOutcome:
     def _fraction(self, duration_s: float) -> float:
         return duration_s / self.wall_s if self.wall_s else 0.0
 
-    def _final(self) -> dict[str, float]:
+    def _final(self) -> dict[str, float | None]:
         losses = [status.loss for status in self.workers if status.loss is not None]
-        final = {"loss": sum(losses) / len(losses)} if losses else {}
+        final: dict[str, float | None] = {"loss": sum(losses) / len(losses)} if losses else {}
         for report in self.reports:
-            final.update({name: value for name, value in report.items() if name not in ("epoch", "wall_s")})
+            final.update({name: value for name, value in report.items() if name not in NOT_REPORTED})
         return final
 
     def _thinned(self) -> list[dict[str, float]]:

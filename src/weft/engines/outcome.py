@@ -1,5 +1,6 @@
 """The outcome of one run: what the table shows and what --json writes."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any
@@ -44,6 +45,7 @@ class Outcome:
             "bytes_sent": facts.bytes_sent,
             "staleness_mean": facts.staleness_mean,
             "staleness_max": facts.staleness_max,
+            "staleness_histogram": histogram(facts.ages),
             "coding": coding_json(self.coding),
             "not_finite": self.not_finite,
             "consensus": self.consensus,
@@ -51,9 +53,31 @@ class Outcome:
             "final": {**({"loss": facts.final_loss} if facts.final_loss is not None else {}), **facts.final},
             "curve": facts.curve(),
             "reports": facts.reports,
+            "per_worker": [self._row(rank) for rank in range(self.workers)],
             "events": facts.num_events,
         }
         return {name: finite(value) for name, value in told.items()}
+
+    def _row(self, rank: int) -> dict[str, Any]:
+        facts, run_s = self.facts, self.facts.virtual_s or 1.0
+        seconds, samples = facts.finished_s[rank], facts.samples_of[rank]
+        return {
+            "rank": rank,
+            "seconds": seconds,
+            "steps": facts.steps[rank],
+            "samples": samples,
+            "samples_per_s": samples / seconds if seconds else 0.0,
+            "computing_fraction": facts.compute_s[rank] / run_s,
+            "reading_fraction": 0.0,
+            "waiting_fraction": (seconds - facts.compute_s[rank]) / run_s,
+            "paused_fraction": 0.0,
+            "bytes_sent": facts.bytes_from[rank],
+        }
+
+
+def histogram(ages: Mapping[int, int]) -> dict[str, int]:
+    """How many updates were how many steps old, from the newest to the oldest; JSON has no other names than text."""
+    return {str(age): ages[age] for age in sorted(ages)}
 
 
 def coding_json(coding: CodingStatus | None) -> dict[str, Any] | None:

@@ -133,6 +133,8 @@ class Evaluated(Struct, frozen=True, tag=True):
     number: int
     epoch: int
     numbers: dict[str, float]
+    consensus: float | None = None
+    """How far the replicas are apart."""
 
 
 class Saves(Struct, frozen=True, tag=True):
@@ -206,6 +208,8 @@ class Concluded(Struct, frozen=True, tag=True):
 
     consensus: float | None
     replay: list[str] | None
+    ages: dict[int, int] = {}
+    """How many updates of this worker's nodes were how many whole steps old."""
 
 
 class Failed(Struct, frozen=True, tag=True):

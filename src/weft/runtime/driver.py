@@ -5,7 +5,7 @@ One thread at a time: the script's thread drives while it waits, an attendant wh
 
 import heapq
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -85,6 +85,8 @@ class Driver:
         self.num_events = 0
         self.notes: dict[str, list[float]] = {}
         """Of each noted name: how many, their sum, the greatest."""
+        self.ages: Counter[int] = Counter()
+        """How many updates were how many whole steps old."""
         post.open(self._receive_from_afar, {id: node.store for id, node in self.nodes.items()})
 
     @property
@@ -211,6 +213,8 @@ class Driver:
         if isinstance(action, Note):
             count, total, most = self.notes.get(action.name, (0.0, 0.0, action.value))
             self.notes[action.name] = [count + 1, total + action.value, max(most, action.value)]
+            if action.name == "staleness":
+                self.ages[int(action.value)] += 1
         elif isinstance(action, Reduce):
             if self.reduce is None:
                 raise IllegalAction(f"{action} has nobody to do it here; run the strategy over a collective.")

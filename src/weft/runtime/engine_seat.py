@@ -214,12 +214,12 @@ class EngineSeat:
         """Run a report's callables on the result model."""
         epoch, numbers = self._open_reports.pop(number)
         with self.diary.during(REPORTS):
-            told = self._on_result({name: value for name, value in numbers.items() if callable(value)})
-        self._channel.send(Evaluated(number, epoch, told))
+            told, consensus = self._on_result({name: value for name, value in numbers.items() if callable(value)})
+        self._channel.send(Evaluated(number, epoch, told, consensus))
 
-    def _on_result(self, functions: Mapping[str, Callable[[], float]]) -> dict[str, float]:
-        """What functions of the script give while its model is the result."""
-        return {name: float(function()) for name, function in functions.items()}
+    def _on_result(self, functions: Mapping[str, Callable[[], float]]) -> tuple[dict[str, float], float]:
+        """What functions of the script give while its model is the result, and how far the replicas are apart."""
+        return {name: float(function()) for name, function in functions.items()}, 0.0
 
     def _is_mine_to_do(self) -> bool:
         """Wait for the engine's decision on a report or a save."""

@@ -249,15 +249,17 @@ class LiveSeat(EngineSeat):
             plant.worker.store.let_user_run()
         self._report(epoch, own, numbers)
 
-    def _on_result(self, functions: Mapping[str, Callable[[], float]]) -> dict[str, float]:
+    def _on_result(self, functions: Mapping[str, Callable[[], float]]) -> tuple[dict[str, float], float]:
         store = self._built.worker.store
         if self._built.strategy.result is Result.REPLICA:
             return super()._on_result(functions)
-        models = list(self._models(RESULT).values())
+        with self._driving() as plant:
+            result = plant.result(self._wait, self._best)
+            models, consensus = list(result.models(RESULT).values()), result.consensus()
         with self._lock:
             store.lend_model()
         try:
-            return {name: self._replica.run_as(models, function) for name, function in functions.items()}
+            return {name: self._replica.run_as(models, function) for name, function in functions.items()}, consensus
         finally:
             with self._lock:
                 store.take_model_back()

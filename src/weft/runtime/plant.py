@@ -117,7 +117,7 @@ class Plant:
         differences = None
         if self.recording is not None:
             differences = replay(self.recording, self.strategy, self.world, self._job.seed)
-        return Concluded(consensus, differences)
+        return Concluded(consensus, differences, dict(self.driver.ages))
 
 
 def _names(workers: Sequence[int]) -> str:

@@ -53,7 +53,7 @@ class DeliverySimulation(MortalSimulation):
 
     def _post(self, node: Node, action: Send, event: Received, size: int, payload: Payload, hyper: Any) -> None:
         assert isinstance(node, MortalNode)
-        self.facts.bytes_sent += size
+        self.facts.sent(node.id, size)
         letter = self._write(node, action.to, event, payload, hyper)
         if action.to not in self.arbiter.members_of(node.view):
             self.kernel.at(self.kernel.now_ns, self._return_at_once, (letter,))

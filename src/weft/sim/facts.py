@@ -1,9 +1,12 @@
 """What a simulated run amounts to: the facts gathered on the way, for tables, plots and JSON."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 POINTS_MAX = 200
+NOT_REPORTED = ("epoch", "virtual_s", "consensus")
+"""What stands with reported numbers."""
 
 
 @dataclass
@@ -12,22 +15,29 @@ class Facts:
 
     num_workers: int
     num_events: int = 0
-    bytes_sent: int = 0
+    bytes_from: list[int] = field(init=False)
+    """What each worker's process has sent: servers sit with workers, dealt in turn."""
     steps: list[int] = field(init=False)
     num_steps: int = 0
     """All workers' together."""
     samples: float = 0.0
+    samples_of: list[float] = field(init=False)
+    """Each worker's."""
     compute_s: list[float] = field(init=False)
     finished_s: list[float] = field(init=False)
     staleness_sum: float = 0.0
     staleness_count: int = 0
     staleness_max: float = 0.0
+    ages: Counter[int] = field(default_factory=Counter)
+    """How many updates were how many whole steps old."""
     losses: list[tuple[float, float, float]] = field(default_factory=list)
     """(virtual seconds, samples so far, loss) of every step that told its loss."""
-    reports: list[dict[str, float]] = field(default_factory=list)
+    reports: list[dict[str, float | None]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.steps = [0] * self.num_workers
+        self.bytes_from = [0] * self.num_workers
+        self.samples_of = [0.0] * self.num_workers
         self.compute_s = [0.0] * self.num_workers
         self.finished_s = [0.0] * self.num_workers
 
@@ -37,18 +47,34 @@ class Facts:
             self.staleness_sum += value
             self.staleness_count += 1
             self.staleness_max = max(self.staleness_max, value)
+            self.ages[int(value)] += 1
+
+    def sent(self, node: int, num_bytes: int) -> None:
+        """Count a message."""
+        self.bytes_from[node % self.num_workers] += num_bytes
+
+    def sent_together(self, group: Sequence[int], num_bytes: int) -> None:
+        """Count what a group has sent, each of its members about as much."""
+        each, rest = divmod(num_bytes, len(group))
+        for place, node in enumerate(group):
+            self.sent(node, each + (place < rest))
 
     def step(self, worker: int, now_s: float, samples: float, loss: float | None) -> None:
         """Count a finished step."""
         self.steps[worker] += 1
         self.num_steps += 1
         self.samples += samples
+        self.samples_of[worker] += samples
         if loss is not None:
             self.losses.append((now_s, self.samples, loss))
 
-    def report(self, epoch: int, now_s: float, numbers: Mapping[str, float]) -> None:
-        """Keep what was reported for an epoch."""
-        self.reports.append({"epoch": epoch, "virtual_s": now_s, **numbers})
+    def report(self, epoch: int, now_s: float, numbers: Mapping[str, float], consensus: float | None = None) -> None:
+        """Keep what was reported for an epoch, and how far the replicas were apart then, if that was looked at."""
+        self.reports.append({**numbers, "epoch": epoch, "virtual_s": now_s, "consensus": consensus})
+
+    @property
+    def bytes_sent(self) -> int:
+        return sum(self.bytes_from)
 
     @property
     def virtual_s(self) -> float:
@@ -77,11 +103,11 @@ class Facts:
         return points
 
     @property
-    def final(self) -> dict[str, float]:
+    def final(self) -> dict[str, float | None]:
         """The last reported numbers, by name."""
-        last: dict[str, float] = {}
+        last: dict[str, float | None] = {}
         for report in self.reports:
-            last.update({name: value for name, value in report.items() if name not in ("epoch", "virtual_s")})
+            last.update({name: value for name, value in report.items() if name not in NOT_REPORTED})
         return last
 
     @property

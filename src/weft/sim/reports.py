@@ -114,7 +114,8 @@ class ModelReports:
             else:
                 told = [float(report[name]) for report in reports.values() if name in report]
                 numbers[name] = sum(told) / len(told)
-        facts.report(epoch, now_s, numbers)
+        evaluated = any(callable(value) for value in reports[0].values())
+        facts.report(epoch, now_s, numbers, self.result.consensus() if evaluated else None)
 
     def _on_result(self, function: Callable[[], Any]) -> float:
         replica = self._replicas[0]

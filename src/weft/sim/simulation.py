@@ -207,7 +207,7 @@ class Simulation:
             raise IllegalAction(f"{action!r} is not an action; the vocabulary of core/actions.py is closed.")
 
     def _join(self, node: Node, action: Reduce) -> None:
-        self.facts.bytes_sent += self._native.join(node, action)
+        self.facts.sent_together(action.group, self._native.join(node, action))
 
     def _due_ns(self, node: Node, at_s: float) -> int:
         """When a timer of a node's own clock comes due."""
@@ -247,7 +247,7 @@ class Simulation:
         to, kernel = action.to, self.kernel
         if not 0 <= to < len(self.nodes):
             raise IllegalAction(f"{action} goes to a node that is not of the world (0 to {len(self.nodes) - 1}).")
-        self.facts.bytes_sent += size
+        self.facts.sent(node.id, size)
         if node.busy_ns and node.busy_ns >= kernel.now_ns:  # at that very time others may still be waiting to leave
             kernel.at(node.busy_ns, self._dispatch, (to, event, size, payload, hyper))
         else:
