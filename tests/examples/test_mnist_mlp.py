@@ -1,47 +1,23 @@
 """The MNIST example: alone and simulated, on digits and on files like those of MNIST."""
 
-import gzip
 import json
-import runpy
-import sys
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
-import torch
 from commands import weft_command
+from mnist_files import run_example, write_mnist
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "mnist_mlp.py"
 NOTICE = "no MNIST in data/mnist: training on the digits of scikit-learn"
 
 
-def run_alone(*arguments: object) -> dict[str, Any]:
-    """`python examples/mnist_mlp.py ARGUMENTS`, in this process; its names and values at the end."""
-    before, sys.argv = sys.argv, [str(EXAMPLE), *map(str, arguments)]
-    try:
-        with torch.random.fork_rng():
-            return runpy.run_path(str(EXAMPLE), run_name="__main__")
-    finally:
-        sys.argv = before
-
-
-def write_idx(path: Path, array: torch.Tensor) -> None:
-    """As MNIST's files: two zeros, the type (8: bytes), the number of sides, the sides, the bytes."""
-    sides = b"".join(side.to_bytes(4, "big") for side in array.shape)
-    raw = bytes([0, 0, 8, array.ndim]) + sides + bytes(array.flatten().tolist())
-    path.write_bytes(gzip.compress(raw) if path.suffix == ".gz" else raw)
+run_alone = partial(run_example, "mnist_mlp.py")
 
 
 @pytest.fixture(params=["", ".gz"])
 def mnist(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """Forty images to train on and ten to test with: image i has its only bright row at its label."""
-    for part, count in (("train", 40), ("t10k", 10)):
-        labels = torch.arange(count, dtype=torch.uint8) % 10
-        images = torch.zeros(count, 28, 28, dtype=torch.uint8)
-        images[torch.arange(count), labels.long()] = 255
-        write_idx(tmp_path / f"{part}-images-idx3-ubyte{request.param}", images)
-        write_idx(tmp_path / f"{part}-labels-idx1-ubyte{request.param}", labels)
-    return tmp_path
+    return write_mnist(tmp_path, request.param)
 
 
 def test_files_of_mnist_are_read_packed_or_not(mnist: Path, capsys: pytest.CaptureFixture[str]) -> None:
