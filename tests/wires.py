@@ -16,7 +16,7 @@ from weft.runtime.post import Post, kinds_of, rank_of
 from weft.store.coded import coded_bytes_max
 from weft.store.live import LiveStore
 from weft.transports.frames import HEADER_BYTES, Layout
-from weft.transports.transport import Frame, Rank
+from weft.transports.transport import Frame, Rank, Traffic
 
 
 class Wire:
@@ -45,6 +45,9 @@ class Wire:
 
     def outbox_bytes(self, to: Rank | None = None) -> int:
         return 0
+
+    def traffic(self) -> dict[Rank, Traffic]:
+        return {}
 
     def fileno_set(self) -> list[int]:
         return []

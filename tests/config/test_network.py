@@ -50,3 +50,31 @@ def test_what_is_no_network_is_refused_with_what_to_write(text: str, because: st
     with pytest.raises(ConfigError) as refused:
         read_network(text)
     assert str(refused.value) == because
+
+
+def test_a_worker_may_have_a_link_of_its_own() -> None:
+    network = read_network("2:20mbit,30ms", "1gbit,1ms", "0: 1gbit,5ms,1%")
+    assert network == Network(125e6, 0.001, own=((0, Network(125e6, 0.005, 0.01)), (2, Network(2.5e6, 0.03))))
+    assert [network.link(worker) for worker in (1, 2)] == [Network(125e6, 0.001), Network(2.5e6, 0.03)]
+    assert network.worst == Network(2.5e6, 0.03, 0.01)
+    assert str(network) == "1 Gbit/s, 1 ms; worker 0: 1 Gbit/s, 5 ms, 1 % lost; worker 2: 20 Mbit/s, 30 ms"
+
+
+@pytest.mark.parametrize(
+    ("texts", "because"),
+    [
+        (("2:20mbit,30ms",), "--net does not say the link of all other workers.\n  Write e.g. {both}."),
+        (("1gbit,1ms", "1gbit,2ms"), "--net says several links for all workers.\n  Write e.g. {both}."),
+        (("1gbit,1ms", "2:1gbit,1ms", "2:1gbit,2ms"), "--net says the link of worker 2 twice.\n  Say it once."),
+        (
+            ("1gbit,1ms", "x:1gbit,1ms"),
+            "--net got 'x:1gbit,1ms', but 'x' is no worker's number.\n  Write e.g. --net 2:20mbit,30ms.",
+        ),
+        (("1gbit,1ms", "2:fast"), "--net got 'fast', but wants RATE,DELAY or RATE,DELAY,LOSS.\n  Write e.g. {all}."),
+    ],
+)
+def test_links_that_contradict_each_other_or_lack_something_are_refused(texts: tuple[str, ...], because: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        read_network(*texts)
+    everybody = "--net 100mbit,10ms"
+    assert str(refused.value) == because.format(both=f"{everybody} --net 2:20mbit,30ms", all=everybody)

@@ -239,7 +239,7 @@ def test_a_long_iteration_or_evaluation_after_a_wait_is_no_deadlock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(vigil, "STUCK_S", 0.3)
-    monkeypatch.setattr(engine_seat, "HEARTBEAT_S", 0.05)
+    monkeypatch.setattr(engine_seat, "HEARTBEAT_TICKS", 1)
     outcome = real(script(tmp_path, TRAIN, LONG), NUM_WORKERS)
     assert [status.step for status in outcome.workers] == [2, 2, 2]
 

@@ -39,6 +39,10 @@ SLOW_WANTS = "wants a worker from 0 to 1 and a factor of at least 1.\n  Write e.
             {"network": Network(1e6, 0.0), "transport": "shm"},
             "--net is for workers that talk by sockets.\n  Use --transport tcp, or leave it out.",
         ),
+        (
+            {"network": Network(1e6, 0.0, own=((2, Network(1e6, 0.1)),)), "transport": "tcp"},
+            "--net says the link of worker 2, but there are 2 workers.\n  Name one from 0 to 1.",
+        ),
         ({"strategy": "gosip"}, "strategy 'gosip' is not known.\n  Did you mean 'gossip'?"),
     ],
 )

@@ -2,6 +2,8 @@
 
 import pytest
 
+from weft.core.activity import COMPUTES, READS
+from weft.observe.status import Mark
 from weft.runtime import metrics as module
 from weft.runtime.diary import Diary
 from weft.runtime.metrics import Metrics
@@ -36,3 +38,26 @@ def test_it_is_due_some_times_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
         clock.now_s += module.TELL_EVERY_S / 2 + 1e-6
         due.append(metrics.is_due())
     assert sum(due) == 10
+
+
+def test_every_step_is_told_once_with_what_the_script_had_done_by_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    diary = Diary()
+    metrics = Metrics(0, diary)
+    metrics.begin()
+    for _ in range(2):
+        clock.now_s += 1.0
+        diary.turn_to(READS)
+        clock.now_s += 0.5
+        diary.turn_to(COMPUTES)
+        metrics.step(4.0, None)
+    clock.now_s += 7.0
+    assert metrics.status("computes").marks == [Mark(1, 1.5, 4.0, 1.0, 0.5, 0.0), Mark(2, 3.0, 8.0, 2.0, 1.0, 0.0)]
+    assert metrics.status("computes").marks == []
+
+
+def test_of_very_many_steps_the_last_are_told() -> None:
+    metrics = Metrics(0, Diary())
+    for _ in range(module.MARKS_MAX + 10):
+        metrics.step(1.0, None)
+    assert [mark.step for mark in metrics.status("computes").marks] == list(range(11, module.MARKS_MAX + 11))

@@ -9,7 +9,7 @@ from weft.transports.rings import RingTransport
 from weft.transports.tcp import TcpTransport
 from weft.transports.transport import Frame, Transport
 
-CALLS = ["send", "poll", "outbox_bytes", "fileno_set", "close"]
+CALLS = ["send", "poll", "outbox_bytes", "traffic", "fileno_set", "close"]
 
 
 @pytest.mark.parametrize("kind", [RingTransport, TcpTransport])

@@ -85,7 +85,7 @@ def run(
         global_batch=global_batch,
         options=options,
         checks_replay=check_replay,
-        network=None if net is None else read_network(net),
+        network=None if net is None else read_network(*net),
     )
     asked = settings.strategy if settings.strategy or not parameters else (DEFAULT_STRATEGY,)
     about = asked, job.num_workers, job.num_memories, objection(job.compress)

@@ -18,11 +18,11 @@ Strategies = Annotated[
 ]
 Transport = Annotated[str | None, typer.Option(help="shm (shared memory) or tcp.", show_default="shm; tcp with --net")]
 Net = Annotated[
-    str | None,
+    list[str] | None,
     typer.Option(
-        metavar="RATE,DELAY[,LOSS]",
+        metavar="[WORKER:]RATE,DELAY[,LOSS]",
         help="A slow network between the workers (root on Linux), e.g. 100mbit,10ms or 20mbit,50ms,1%. "
-        "RATE is of each worker's link, each way; DELAY is one way.",
+        "RATE is of each worker's link, each way; DELAY is one way. Once more, 2:20mbit,30ms is the link of worker 2.",
     ),
 ]
 Collective = Annotated[

@@ -103,7 +103,12 @@ def _workers(row: Row) -> str:
 def _network(row: Row) -> str:
     """The slow network between the workers, if there was one."""
     told = row["network"]
-    return "" if told is None else f", {Network(told['bytes_per_s'], told['delay_s'], told['loss'])}"
+    return "" if told is None else f", {_links(told)}"
+
+
+def _links(told: Row) -> Network:
+    own = tuple((int(worker), _links(link)) for worker, link in told.get("own", {}).items())
+    return Network(told["bytes_per_s"], told["delay_s"], told["loss"], own)
 
 
 def _told_apart(rows: list[Row]) -> list[Row]:

@@ -199,7 +199,7 @@ class Conversation:
         If none is named, it is the cheapest for this model. A script's own strategy may reduce, too.
         """
         net = self._network
-        link = LINKS[self._transport] if net is None else Link(net.delay_s, net.bytes_per_s)
+        link = LINKS[self._transport] if net is None else Link(net.worst.delay_s, net.worst.bytes_per_s)
         ground = Ground((self._num_workers,), link, link)
         buckets = cut(num_bytes, self._bucket_bytes_max)
         collective, scheme, coding = self._collective, None, None

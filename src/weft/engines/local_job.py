@@ -52,6 +52,7 @@ class LocalJob:
             if self.transport == SHM:
                 raise ConfigError("--net is for workers that talk by sockets.\n  Use --transport tcp, or leave it out.")
             check_network(self.num_workers)
+            self._check_links(self.network)
         if self.baseline not in (None, *BASELINES):
             raise ConfigError(f"baseline '{self.baseline}' is not known.\n  {did_you_mean(self.baseline, BASELINES)}")
         if self.global_batch is not None and self.global_batch < self.num_workers:
@@ -77,6 +78,14 @@ class LocalJob:
             codec = codec_of(self.compress)
             if self.strategy is not None:
                 check_pair(built, codec, self.strategy)
+
+    def _check_links(self, network: Network) -> None:
+        for worker, _ in network.own:
+            if worker >= self.num_workers:
+                raise ConfigError(
+                    f"--net says the link of worker {worker}, but there are {self.num_workers} workers.\n"
+                    f"  Name one from 0 to {self.num_workers - 1}."
+                )
 
     @property
     def num_memories(self) -> int:

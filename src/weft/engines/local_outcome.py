@@ -32,7 +32,7 @@ class LocalOutcome:
     """False for a baseline, of whose inner life nothing is known."""
     was_stopped: bool = False
     """Somebody asked the run to end early."""
-    network: dict[str, float] | None = None
+    network: dict[str, Any] | None = None
     """The slow network of the run, and what it carried."""
     ages: Mapping[int, int] = field(default_factory=dict)
     """How many updates were how many whole steps old."""

@@ -35,6 +35,28 @@ def in_all(told: Iterable[CodingStatus]) -> CodingStatus | None:
     )
 
 
+class Mark(Struct, frozen=True, array_like=True):
+    """A worker at the end of one of its steps; everything counts from the beginning of the run."""
+
+    step: int
+    """How many it has made."""
+    time_s: float
+    samples: float
+    compute_s: float
+    input_s: float
+    paused_s: float
+
+
+class LinkStatus(Struct, frozen=True, array_like=True):
+    """A worker's connection to another one, as its own end of it sees it, so far."""
+
+    peer: int
+    network_s: float
+    """Time in which something was under way to the other, and not because that one did not take it."""
+    num_bytes: int
+    """That have arrived there."""
+
+
 class Status(Struct, frozen=True, tag=True):
     """One worker at one moment; everything counts from the beginning of the run."""
 
@@ -64,3 +86,7 @@ class Status(Struct, frozen=True, tag=True):
     """Time in which its script waited for its own loader."""
     paused_s: float = 0.0
     """Time in which the whole process stood still."""
+    marks: list[Mark] = []
+    """Its last steps, those that it has not told of before."""
+    links: list[LinkStatus] = []
+    """To the others; none in shared memory, where there is no network."""

@@ -4,7 +4,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from weft.core.activity import ACTIVITIES, COMPUTES
+from weft.core.activity import ACTIVITIES, COMPUTES, PAUSED
+from weft.runtime.pauses import PAUSE_S_MIN, Pauses
 
 Span = tuple[str, float, float]
 
@@ -13,10 +14,12 @@ class Diary:
     """Kept by the script's thread; others may read how the time divides.
 
     At any time the script does one thing. Times are those of `time.perf_counter`, which all processes of a host share.
+    What stood still with the whole process is taken out of what the script did then.
     """
 
-    def __init__(self, *, keeps_spans: bool = False) -> None:
+    def __init__(self, *, keeps_spans: bool = False, pauses: Pauses | None = None) -> None:
         self._keeps_spans = keeps_spans
+        self._pauses = pauses
         self.spans: list[Span] = []
         """What was done from when to when, if that is kept; whoever takes some removes them."""
         self.begin()
@@ -36,9 +39,21 @@ class Diary:
         return before
 
     def _close(self, now: float) -> None:
-        self._seconds[self._activity] += now - self._since
-        if self._keeps_spans and now > self._since:
-            self.spans.append((self._activity, self._since, now))
+        self._set_pauses_apart(now)
+        self._note(self._activity, self._since, now)
+
+    def _set_pauses_apart(self, now: float) -> None:
+        """What the script did since the last turn began later, by as long as the process stood still."""
+        if self._pauses is None or now - self._since < PAUSE_S_MIN:
+            return
+        resumed = min(now, self._since + self._pauses.take())
+        self._note(PAUSED, self._since, resumed)
+        self._since = resumed
+
+    def _note(self, activity: str, since: float, until: float) -> None:
+        self._seconds[activity] += until - since
+        if self._keeps_spans and until > since:
+            self.spans.append((activity, since, until))
 
     @contextmanager
     def during(self, activity: str) -> Iterator[None]:
@@ -51,16 +66,18 @@ class Diary:
 
     def turn_back_to(self, activity: str, seconds: float) -> None:
         """Of the time since the last turn, so much at its end was spent otherwise: that is known only now."""
-        now = time.perf_counter()
-        middle = max(self._since, now - seconds)
-        before = self._activity
-        self._close(middle)
-        self._activity, self._since = activity, middle
-        self._close(now)
-        self._activity, self._since = before, now
+        since, now = self._since, time.perf_counter()
+        self._set_pauses_apart(now)
+        middle = max(self._since, now - max(0.0, seconds - (self._since - since)))
+        self._note(self._activity, self._since, middle)
+        self._note(activity, middle, now)
+        self._since = now
 
     def seconds(self) -> dict[str, float]:
         """How long the script has done what, until now."""
         seconds, activity, since = dict(self._seconds), self._activity, self._since
-        seconds[activity] += max(0.0, time.perf_counter() - since)
+        so_far_s = max(0.0, time.perf_counter() - since)
+        paused_s = 0.0 if self._pauses is None else min(so_far_s, self._pauses.found_s())
+        seconds[PAUSED] += paused_s
+        seconds[activity] += so_far_s - paused_s
         return seconds

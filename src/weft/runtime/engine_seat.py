@@ -36,9 +36,11 @@ from weft.runtime.channel import Reported as ReportedMessage
 from weft.runtime.diary import Diary
 from weft.runtime.failure import failure
 from weft.runtime.metrics import Metrics
+from weft.runtime.pauses import TICK_S, Pauses
 
 COMPUTES = "computes"
-HEARTBEAT_S = 0.5
+HEARTBEAT_TICKS = 10
+"""A sign of life comes with every so many looks for pauses."""
 HALT_EXIT_CODE = 3
 """A worker that ended because another one failed."""
 
@@ -64,7 +66,8 @@ class EngineSeat:
         self.steps_max = job.steps_max
         self.global_batch = job.global_batch
         self.face: object | None = None
-        self.diary = Diary()
+        self._pauses = Pauses()
+        self.diary = Diary(pauses=self._pauses)
         self.metrics = Metrics(job.rank, self.diary)
         self._channel = channel
         self._sharing = sharing
@@ -190,8 +193,11 @@ class EngineSeat:
         threading.Thread(target=self._beat, name="weft heartbeat", daemon=True).start()
 
     def _beat(self) -> None:
+        self._pauses.begin()
         while not self._channel.is_closed:
-            time.sleep(HEARTBEAT_S)
+            for _ in range(HEARTBEAT_TICKS):
+                time.sleep(TICK_S)
+                self._pauses.check()
             try:
                 self._send_status()
             except TransportError:  # the engine is gone, which the other threads notice by themselves

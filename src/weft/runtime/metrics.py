@@ -5,7 +5,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from weft.core.activity import COMPUTES, PAUSED, READS, WAITS
-from weft.observe.status import CodingStatus, Status
+from weft.observe.status import CodingStatus, LinkStatus, Mark, Status
 from weft.runtime.diary import Diary
 
 if TYPE_CHECKING:
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 TELL_EVERY_S = 0.1
 LOSSES_MAX = 20
 """The loss that is told is the mean over so many steps: that of one small batch says little."""
+MARKS_MAX = 32
+"""Of the steps between two statuses, the last ones are told one by one."""
 
 
 class Metrics:
@@ -32,12 +34,20 @@ class Metrics:
         self._num_copies = 0
         self._refused = 0
         self._coding: CodingStatus | None = None
+        self._marks: deque[Mark] = deque(maxlen=MARKS_MAX)
+        self._links: list[LinkStatus] = []
 
     def step(self, samples: float, loss: float | None) -> None:
         self._step += 1
         self._samples += samples
+        self._marks.append(self._mark())
         if loss is not None:
             self._losses.append(loss)
+
+    def _mark(self) -> Mark:
+        seconds = self._diary.seconds()
+        so_far_s = time.perf_counter() - self._began
+        return Mark(self._step, so_far_s, self._samples, seconds[COMPUTES], seconds[READS], seconds[PAUSED])
 
     def is_due(self) -> bool:
         """True some times a second."""
@@ -53,6 +63,7 @@ class Metrics:
         self._staleness = (total / count if count else 0.0, most)
         self._bytes_sent, self._num_copies, self._refused = plant.counters()
         self._coding = plant.coding()
+        self._links = plant.links()
 
     def begin(self) -> None:
         """The run begins now: all have joined."""
@@ -61,6 +72,8 @@ class Metrics:
 
     def status(self, doing: str, *, is_waiting: bool = False) -> Status:
         seconds = self._diary.seconds()
+        marks = list(self._marks)
+        self._marks.clear()
         return Status(
             rank=self._rank,
             time_s=time.perf_counter() - self._began,
@@ -80,4 +93,6 @@ class Metrics:
             compute_s=seconds[COMPUTES],
             input_s=seconds[READS],
             paused_s=seconds[PAUSED],
+            marks=marks,
+            links=self._links,
         )

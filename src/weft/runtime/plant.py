@@ -8,7 +8,7 @@ from weft.core.recorder import Recording, replay
 from weft.core.seat import Places, Replica
 from weft.core.strategy import Strategy
 from weft.core.world import World
-from weft.observe.status import CodingStatus, in_all
+from weft.observe.status import CodingStatus, LinkStatus, in_all
 from weft.runtime.channel import Concluded, Job
 from weft.runtime.driver import Driver, Node
 from weft.runtime.post import Post, kinds_of, rank_of
@@ -69,6 +69,11 @@ class Plant:
         shared = (0, 0) if reduce is None else (reduce.bytes_shared, reduce.num_copies)
         copies += 0 if self.shared_params is None else self.shared_params.num_copies
         return transport.bytes_sent + shared[0], copies + shared[1], sum(transport.refused.values())
+
+    def links(self) -> list[LinkStatus]:
+        """What the links to the other processes have carried; none without a network."""
+        assert self._post.transport is not None
+        return [LinkStatus(rank, *one) for rank, one in sorted(self._post.transport.traffic().items())]
 
     def coding(self) -> CodingStatus | None:
         """What codecs have done so far; None if there are none."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from weft.transports.bells import ATTENDANT, SCRIPT, Bells, fence
 from weft.transports.frames import DATA_BYTES_MAX, HEADER_BYTES, Layout, check_data
-from weft.transports.transport import Frame, Rank
+from weft.transports.transport import Frame, Rank, Traffic
 
 LINE = 64
 WRITTEN, READ, BLOCKED = 0, 8, 16
@@ -118,6 +118,9 @@ class RingTransport:
     def outbox_bytes(self, to: Rank | None = None) -> int:
         chosen = self._outbox.values() if to is None else [self._outbox[to]]
         return sum(len(body) for waiting in chosen for _, _, body in waiting)
+
+    def traffic(self) -> dict[Rank, Traffic]:
+        return {}
 
     def fileno_set(self) -> list[int]:
         return [self._bells.fileno(SCRIPT)]

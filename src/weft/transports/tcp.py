@@ -30,7 +30,8 @@ from weft.transports.handshake import (
     certified_name,
 )
 from weft.transports.link import GOODBYE, Link
-from weft.transports.transport import Frame, Rank
+from weft.transports.tcp_info import traffic
+from weft.transports.transport import Frame, Rank, Traffic
 
 if TYPE_CHECKING:
     from weft.transports.certificates import Contexts
@@ -277,6 +278,10 @@ class TcpTransport:
 
     def outbox_bytes(self, to: Rank | None = None) -> int:
         return sum(link.waiting_bytes for link in self._links.values() if to in (None, link.rank))
+
+    def traffic(self) -> dict[Rank, Traffic]:
+        told = {rank: traffic(link.sock) for rank, link in self._links.items()}
+        return {rank: one for rank, one in told.items() if one is not None}
 
     def fileno_set(self) -> list[int]:
         return [self._selector.fileno()]

@@ -17,6 +17,15 @@ class Frame(NamedTuple):
     body: memoryview
 
 
+class Traffic(NamedTuple):
+    """What has gone from this process to another one, so far."""
+
+    network_s: float
+    """Time in which bytes were on their way, other than those that the receiver had no room for."""
+    num_bytes: int
+    """That were acknowledged."""
+
+
 class Transport(Protocol):
     """Frames between this process and the others. One thread at a time; channels are FIFO per pair.
 
@@ -41,6 +50,10 @@ class Transport(Protocol):
 
     def outbox_bytes(self, to: Rank | None = None) -> int:
         """What is waiting to leave, for one process or for all."""
+        ...
+
+    def traffic(self) -> dict[Rank, Traffic]:
+        """What each link to another process has carried; none where there is no network, or nobody keeps account."""
         ...
 
     def fileno_set(self) -> list[int]:

@@ -110,7 +110,7 @@ def test_a_run_over_a_slow_network_says_so_and_leaves_no_descriptor(option: dict
     before = set(os.listdir("/proc/self/fd"))
     told = real(script, 3, transport="tcp", network=SLOW, **option).to_json()
     assert set(os.listdir("/proc/self/fd")) == before
-    assert told["network"].keys() == {"bytes_per_s", "delay_s", "loss", *module.FIGURES}
+    assert told["network"].keys() == {"bytes_per_s", "delay_s", "loss", "own", *module.FIGURES}
     assert told["network"]["num_bytes"] > told["bytes_sent"] > 0
 
 

@@ -11,10 +11,11 @@ import pytest
 from namespaces import inside
 
 from weft.engines.net import relay
+from weft.engines.net.links import Line
 from weft.engines.net.namespaces import address
 from weft.engines.net.relay import FDS_PER_MESSAGE, Carried, Plan
 
-PLAN = Plan(2, 1e6, 0.0, 0.0, 0)
+PLAN = Plan([Line(1e6, 0.0, 0.0)] * 2, 0)
 
 
 class Relay:
@@ -89,7 +90,7 @@ from weft.engines.net import relay
 os.setgid(65534)
 os.setuid(65534)
 mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-plan = msgspec.json.encode(relay.Plan(1, 1.0, 0.0, 0.0, 0)).decode()
+plan = msgspec.json.encode(relay.Plan([relay.Line(1.0, 0.0, 0.0)], 0)).decode()
 sys.argv = ["relay", str(theirs.detach()), str(os.getppid()), plan]
 relay.main()
 print(msgspec.json.decode(mine.recv(4096), type=relay.Carried).error.partition("] ")[2])

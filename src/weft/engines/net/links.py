@@ -4,9 +4,11 @@ Each worker has a link to the switch in the middle and one back, each as fast as
 A packet is stored and forwarded: its turn on the sender's link, then the delay, then its turn on the receiver's link.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 from random import Random
+
+from msgspec import Struct
 
 QUEUE_S = 0.1
 """A queue holds what the link carries in this time, and what comes then is dropped: TCP learns how fast it may send."""
@@ -18,17 +20,25 @@ CREDIT_S = 0.004
 Packet = bytes
 
 
+class Line(Struct, frozen=True):
+    """One worker's link, up and down. Between two workers the longer delay and the greater loss count."""
+
+    bytes_per_s: float
+    delay_s: float
+    loss: float
+
+
 class Links:
     """Holds packets until they are due; told the time, never asking for it."""
 
-    def __init__(self, num_workers: int, bytes_per_s: float, delay_s: float, loss: float, seed: int = 0) -> None:
-        self._byte_s = 1 / bytes_per_s
-        self._delay_s = delay_s
-        self._loss = loss
-        self._queue_s = max(QUEUE_S, QUEUE_BYTES_MIN / bytes_per_s)
+    def __init__(self, lines: Sequence[Line], seed: int = 0) -> None:
+        self._byte_s = [1 / line.bytes_per_s for line in lines]
+        self._delay_s = [line.delay_s for line in lines]
+        self._loss = [line.loss for line in lines]
+        self._queue_s = [max(QUEUE_S, QUEUE_BYTES_MIN / line.bytes_per_s) for line in lines]
         self._rng = Random(seed)
-        self._up_free_s = [0.0] * num_workers
-        self._down_free_s = [0.0] * num_workers
+        self._up_free_s = [0.0] * len(lines)
+        self._down_free_s = [0.0] * len(lines)
         self._number = 0
         self._under_way: list[tuple[float, int, bool, int, Packet]] = []
         """By the time of what comes next: the switch, or (True) the receiver."""
@@ -36,15 +46,17 @@ class Links:
 
     def send(self, source: int, target: int, packet: Packet, now_s: float) -> None:
         """A worker has sent a packet to another."""
-        if self._loss and self._rng.random() < self._loss:
+        loss = max(self._loss[source], self._loss[target])
+        if loss and self._rng.random() < loss:
             self.num_lost += 1
             return
         begin_s = max(self._up_free_s[source], now_s - CREDIT_S)
-        if begin_s - now_s > self._queue_s:
+        if begin_s - now_s > self._queue_s[source]:
             self.num_dropped += 1
             return
-        self._up_free_s[source] = done_s = begin_s + len(packet) * self._byte_s
-        self._push(max(done_s, now_s) + self._delay_s, False, target, packet)
+        self._up_free_s[source] = done_s = begin_s + len(packet) * self._byte_s[source]
+        delay_s = max(self._delay_s[source], self._delay_s[target])
+        self._push(max(done_s, now_s) + delay_s, False, target, packet)
 
     def due(self, now_s: float) -> Iterator[tuple[int, Packet]]:
         """The packets that come out by now, in order, with whom they are for."""
@@ -56,10 +68,10 @@ class Links:
                 yield target, packet
                 continue
             begin_s = max(self._down_free_s[target], at_s)
-            if begin_s - at_s > self._queue_s:
+            if begin_s - at_s > self._queue_s[target]:
                 self.num_dropped += 1
                 continue
-            self._down_free_s[target] = done_s = begin_s + len(packet) * self._byte_s
+            self._down_free_s[target] = done_s = begin_s + len(packet) * self._byte_s[target]
             self._push(done_s, True, target, packet)
 
     @property

@@ -5,13 +5,15 @@ import socket
 import subprocess
 import sys
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import msgspec
+from msgspec import to_builtins
 
 from weft.config.network import Network
 from weft.core.errors import ConfigError, NodeLost
+from weft.engines.net.links import Line
 from weft.engines.net.namespaces import TUN, WORKERS_MAX
 from weft.engines.net.relay import FDS_PER_MESSAGE, Carried, Plan
 
@@ -37,12 +39,12 @@ def check_network(num_workers: int) -> None:
 
 def connect_timeout_s(network: Network | None, num_workers: int) -> float:
     """How long workers may take to connect: each calls all before it, one after the other."""
-    return CONNECT_S if network is None else CONNECT_S + CALL_DELAYS * num_workers * network.delay_s
+    return CONNECT_S if network is None else CONNECT_S + CALL_DELAYS * num_workers * network.worst.delay_s
 
 
 def patience_s(network: Network | None) -> float:
     """How much longer than usual nothing may happen while everybody waits: what is lost is sent again after a while."""
-    return 0.0 if network is None else 4 * network.delay_s + (LOST_S if network.loss else 0.0)
+    return 0.0 if network is None else 4 * network.worst.delay_s + (LOST_S if network.worst.loss else 0.0)
 
 
 class SlowNetwork:
@@ -51,7 +53,7 @@ class SlowNetwork:
     def __init__(self, network: Network, num_workers: int, seed: int) -> None:
         self.carried = Carried()
         self._network = network
-        plan = Plan(num_workers, network.bytes_per_s, network.delay_s, network.loss, seed)
+        plan = Plan([_line(network.link(worker)) for worker in range(num_workers)], seed)
         self._end, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._end.settimeout(MAKE_S_MAX)
         with theirs:
@@ -98,17 +100,22 @@ class SlowNetwork:
             return
         raise NodeLost(f"the relay of the slow network ended with code {self._relay.wait()}.\n  Run it again.")
 
-    def conclude(self) -> dict[str, float]:
+    def conclude(self) -> dict[str, Any]:
         """End the relay; the network and all that it has carried, as plain data."""
         self._end.settimeout(CONCLUDE_S_MAX)
         self._end.shutdown(socket.SHUT_WR)
         with suppress(NodeLost, TimeoutError):  # it ends when it has told
             self.hear()
         told = msgspec.structs.asdict(self.carried)
-        return {**asdict(self._network), **{name: told[name] for name in FIGURES}}
+        own = {str(worker): to_builtins(_line(link)) for worker, link in self._network.own}
+        return {**to_builtins(_line(self._network)), "own": own, **{name: told[name] for name in FIGURES}}
 
     def close(self) -> None:
         """End the relay; its devices go with it."""
         self._end.close()
         self._relay.kill()
         self._relay.wait()
+
+
+def _line(link: Network) -> Line:
+    return Line(link.bytes_per_s, link.delay_s, link.loss)

@@ -15,7 +15,7 @@ from contextlib import suppress
 
 import msgspec
 
-from weft.engines.net.links import Links
+from weft.engines.net.links import Line, Links
 from weft.engines.net.namespaces import MTU_BYTES, enter, make_namespace, own_namespace, rank_at
 from weft.lifeline import die_with_parent
 
@@ -32,10 +32,8 @@ NICENESS = -15
 class Plan(msgspec.Struct, frozen=True):
     """What the relay is told."""
 
-    num_workers: int
-    bytes_per_s: float
-    delay_s: float
-    loss: float
+    lines: list[Line]
+    """Of the workers, in order of rank."""
     seed: int
 
 
@@ -58,15 +56,14 @@ def main() -> None:
     end = socket.socket(fileno=int(sys.argv[1]))
     plan = msgspec.json.decode(sys.argv[3], type=Plan)
     try:
-        tuns = _make(end, plan.num_workers)
+        tuns = _make(end, len(plan.lines))
     except OSError as error:
         end.send(msgspec.json.encode(Carried(error=str(error))))
         return
     with suppress(PermissionError):  # root in a container may lack the right; then it is only less punctual
         os.nice(NICENESS)
     gc.disable()  # nothing here is circular
-    links = Links(plan.num_workers, plan.bytes_per_s, plan.delay_s, plan.loss, plan.seed)
-    _carry(end, tuns, links)
+    _carry(end, tuns, Links(plan.lines, plan.seed))
 
 
 def _make(end: socket.socket, num_workers: int) -> list[int]:
