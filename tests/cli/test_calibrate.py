@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from commands import assert_refused, weft_command
+from launches import TRAIN
 from scripts import ARRAYS, ARRAYS_TRAIN, simulated, write
 
 from weft.config.cluster import load_cluster
@@ -68,3 +69,19 @@ def test_a_script_that_raises_ends_with_1_and_its_traceback_last(tmp_path: Path)
     assert lines[0] == "NodeLost: the script raised ZeroDivisionError while it was measured: division by zero"
     assert lines[-1] == "ZeroDivisionError: division by zero"
     assert not (tmp_path / "a.toml").exists()
+
+
+def test_several_workers_are_measured_together_and_the_file_is_this_machine(tmp_path: Path) -> None:
+    output = tmp_path / "here.toml"
+    script = write(tmp_path, TRAIN, ARRAYS_TRAIN.replace("worker.report(total=lambda: w.sum())", ""))
+    ended = weft_command("calibrate", script, "-n", 2, "-o", output, "--steps", 2)
+    assert ended.code == 0, ended.err
+    cluster = load_cluster(str(output))
+    assert (cluster.name, cluster.num_workers) == ("this machine", 2)
+    assert cluster.cores is not None
+    assert simulated(script, 2, cluster=str(output)).facts.virtual_s > 0
+
+
+def test_this_machine_is_not_written_into_another_ones_figures(script: Path) -> None:
+    because = "-n measures this machine, --cluster writes into another one's figures.\n  Leave out one of them."
+    assert_refused("calibrate", script, "-n", 2, "--cluster", "edge", because=because)

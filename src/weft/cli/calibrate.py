@@ -1,4 +1,4 @@
-"""weft calibrate: measures a script alone, and codecs, and writes a cluster file."""
+"""weft calibrate: measures a script, alone or on several workers, and codecs, and writes a cluster file."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,12 +6,16 @@ from typing import Annotated
 import typer
 
 from weft.cli.files import check_writable
-from weft.cli.screen import screen
+from weft.cli.run_options import Transport
+from weft.cli.screen import errors, screen
 from weft.config.cluster import load_cluster
 from weft.config.clusterfile import cluster_toml
 from weft.core.errors import ConfigError
 from weft.engines.calibration import measure
 from weft.engines.codec_speed import codec_speeds
+from weft.engines.local_calibration import this_machine
+from weft.engines.local_job import LocalJob
+from weft.runtime.wires import SHM
 
 
 def calibrate(
@@ -19,17 +23,38 @@ def calibrate(
     arguments: Annotated[
         list[str] | None, typer.Argument(help="Arguments for the script, after --.", show_default=False)
     ] = None,
-    cluster: Annotated[str, typer.Option(help="The cluster to write the figure into.")] = "rack",
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "-n", "--workers", help="Measure so many real workers here: the file is this machine.", show_default=False
+        ),
+    ] = None,
+    transport: Transport = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(help="Measure the script alone, and write its figures into this cluster.", show_default="rack"),
+    ] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="The cluster file to write.")] = None,
     steps: Annotated[int, typer.Option(help="How many steps to measure, after as many to warm up.")] = 20,
 ) -> None:
-    """Measure SCRIPT alone on this machine and write a cluster file: seconds per sample, and how fast codecs are."""
+    """Measure SCRIPT on this machine and write a cluster file: what steps cost, and how fast codecs are."""
     if steps < 1:
         raise ConfigError(f"--steps is {steps}, but at least 1 must be measured.\n  Use --steps 20.")
-    place = load_cluster(cluster)
-    output = output or Path(f"{place.name}-calibrated.toml")
+    if workers is not None and cluster is not None:
+        raise ConfigError(
+            "-n measures this machine, --cluster writes into another one's figures.\n  Leave out one of them."
+        )
+    base = load_cluster(cluster or "rack")
+    output = output or Path(f"{base.name}-calibrated.toml" if workers is None else "this-machine.toml")
     check_writable(output)
-    seconds_per_sample = measure(script, tuple(arguments or ()), steps)
-    output.write_text(cluster_toml(place.with_seconds_per_sample(seconds_per_sample).with_codecs(codec_speeds())))
-    screen.print(f"{seconds_per_sample:.3e} seconds per sample here; with the speed of codecs in {output}")
-    screen.print(f"Next: weft simulate {script} -n 16 --cluster {output}")
+    if workers is None:
+        place = base.with_seconds_per_sample(measure(script, tuple(arguments or ()), steps))
+    else:
+        job = LocalJob(script, tuple(arguments or ()), workers, transport=transport or SHM)
+        place = this_machine(job, steps, lambda text: errors.print(text, markup=False))
+    output.write_text(cluster_toml(place.with_codecs(codec_speeds())))
+    besides = f", and {place.seconds_per_step:.3e} a step besides" if place.seconds_per_step else ""
+    screen.print(
+        f"{place.seconds_per_sample:.3e} seconds per sample here{besides}; with the speed of codecs in {output}"
+    )
+    screen.print(f"Next: weft simulate {script} -n {workers or 16} --cluster {output}")

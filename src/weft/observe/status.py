@@ -86,6 +86,8 @@ class Status(Struct, frozen=True, tag=True):
     """Time in which its script waited for its own loader."""
     paused_s: float = 0.0
     """Time in which the whole process stood still."""
+    cpu_s: float = 0.0
+    """Time that its script's thread had a core, whatever it did."""
     marks: list[Mark] = []
     """Its last steps, those that it has not told of before."""
     links: list[LinkStatus] = []

@@ -1,5 +1,6 @@
 """What a worker counts of itself, and when it tells."""
 
+import threading
 import time
 from collections import deque
 from typing import TYPE_CHECKING
@@ -24,6 +25,8 @@ class Metrics:
     def __init__(self, rank: int, diary: Diary) -> None:
         self._rank = rank
         self._diary = diary
+        self._cpu_clock = time.pthread_getcpuclockid(threading.get_ident())
+        self._cpu_began = 0.0
         self._began = time.perf_counter()
         self._told = self._began
         self._step = 0
@@ -69,6 +72,7 @@ class Metrics:
         """The run begins now: all have joined."""
         self._began = time.perf_counter()
         self._diary.begin()
+        self._cpu_began = time.clock_gettime(self._cpu_clock)
 
     def status(self, doing: str, *, is_waiting: bool = False) -> Status:
         seconds = self._diary.seconds()
@@ -93,6 +97,7 @@ class Metrics:
             compute_s=seconds[COMPUTES],
             input_s=seconds[READS],
             paused_s=seconds[PAUSED],
+            cpu_s=time.clock_gettime(self._cpu_clock) - self._cpu_began,
             marks=marks,
             links=self._links,
         )
