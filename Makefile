@@ -3,15 +3,19 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: demo test check bench bench-peers slownet strategies codecs diloco soak stale docs clean
+.PHONY: demo test browser check bench bench-peers slownet strategies codecs diloco soak stale docs clean
 
 demo: $(READY) ## 4 real workers; then one of them slow, and four ways to live with it
 	$(BIN)/weft run examples/digits_cnn.py -n 4 -- --epochs 6
 	$(BIN)/weft run examples/digits_cnn.py -n 4 --slow 0:4 \
 		--strategy allreduce --strategy ssp --strategy async_gossip --baseline ddp -- --epochs 4
 
-test: $(READY) ## all tests
+test: $(READY) browser ## all tests
 	$(BIN)/python -m pytest -n 2
+
+browser: ## Chromium, in which tests open the page of a comparison
+	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install --yes -qq --no-install-recommends chromium >/dev/null; } \
+		|| echo "There is no Chromium. As root: apt-get install chromium."
 
 check: $(READY) ## style, types, import rule
 	$(BIN)/ruff check .

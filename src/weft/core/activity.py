@@ -10,3 +10,5 @@ REPORTS = "report"
 PAUSED = "pause"
 """The whole process stood still: it was stopped, or its machine was."""
 ACTIVITIES = (COMPUTES, READS, WAITS, REPORTS, PAUSED)
+SENDS = "send"
+"""Its messages are on their way, whatever its script does meanwhile: only timelines know this word."""
