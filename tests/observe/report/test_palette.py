@@ -1,6 +1,6 @@
 """Who has which colour."""
 
-from weft.observe.activity import ACTIVITIES, SENDS
+from weft.core.activity import ACTIVITIES, SENDS
 from weft.observe.comparison import Contender
 from weft.observe.report.palette import ACTIVITIES_DARK, ACTIVITIES_LIGHT, DARK, LIGHT, looks, variables
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from weft.observe.activity import COMPUTES, PAUSED, READS, REPORTS, SENDS, WAITS
+from weft.core.activity import COMPUTES, PAUSED, READS, REPORTS, SENDS, WAITS
 from weft.observe.comparison import Contender
 
 LIGHT = ("#0072b2", "#d55e00", "#009e73", "#b5579a", "#c98a00", "#3a9bd1")

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from weft.observe.activity import ACTIVITIES, SENDS
+from weft.core.activity import ACTIVITIES, SENDS
 from weft.observe.report.palette import DASHES, LIGHT, variables
 
 LIGHT_PAGE = "color-scheme:light;--page:#fff;--card:#f6f7f9;--ink:#1b1f24;--soft:#59626d;--rule:#d9dde3;"

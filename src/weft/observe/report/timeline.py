@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from weft.observe.activity import ACTIVITIES, COMPUTES, PAUSED, READS, REPORTS, SENDS, WAITS
+from weft.core.activity import ACTIVITIES, COMPUTES, PAUSED, READS, REPORTS, SENDS, WAITS
 from weft.observe.comparison import Setup, WorkerFigures
 from weft.observe.quantities import human_seconds
 from weft.observe.report.bars import bar, piece

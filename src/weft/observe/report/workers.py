@@ -3,7 +3,7 @@
 from collections import Counter
 from statistics import fmean
 
-from weft.observe.activity import COMPUTES, PAUSED, READS, WAITS
+from weft.core.activity import COMPUTES, PAUSED, READS, WAITS
 from weft.observe.comparison import Comparison, Contender, WorkerFigures
 from weft.observe.report.bars import greatest_share, histogram, shares
 from weft.observe.report.figures import Standings, ranked
