@@ -1,6 +1,6 @@
 """The seat of a script that nobody launched: one worker, no communication, a plain loop."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from weft.core.seat import Replica, Reported, saved_alone, step_alone
@@ -16,6 +16,8 @@ class Alone:
     global_batch: int | None = None
     is_simulated = False
     is_plain = True
+    block_steps: int | None = None
+    steals = False
 
     def __init__(self, steps_max: int | None = None) -> None:
         self.steps_max = steps_max
@@ -36,6 +38,9 @@ class Alone:
 
     def note(self, activity: str) -> None:
         pass
+
+    def fractions(self, share: int, block: int) -> Sequence[float]:
+        return (1.0,)
 
     def check_closures(self) -> None:
         pass

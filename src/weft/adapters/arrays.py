@@ -17,8 +17,6 @@ from weft.core.names import GRADIENT, PARAMS, Bucket, Tensors
 from weft.core.rules import SGD, Momentum, Rule
 from weft.core.seat import Number, Places, Seat
 from weft.core.strategy import Strategy
-from weft.data.dealt import portions
-from weft.data.static import Span, global_batches, share_of
 from weft.store.rules import State, update
 
 GIVEN = "given"
@@ -231,7 +229,7 @@ class ArrayWorker(Worker):
 
     def share(self, num_samples: int, batch_size: int, shuffle: bool = True) -> Iterator[NDArray[np.int64]]:
         """This worker's indices of one epoch, in an order that all workers know: its own of every global batch,
-        or whole portions of batch_size as the strategy hands them out."""
+        or whole portions of batch_size as they are handed out."""
         epoch = self._begin_share()
         self._seat.plan(self._num_epochs, num_samples, batch_size, False)
         order = np.arange(num_samples)
@@ -239,14 +237,6 @@ class ArrayWorker(Worker):
             np.random.default_rng([self._seat.seed, epoch]).shuffle(order)
         spans = self._spans(num_samples, batch_size)
         yield from self._counted((order[start:stop], stop - start) for start, stop in spans)
-
-    def _spans(self, num_samples: int, batch_size: int) -> Iterator[Span]:
-        """Where this worker's batches of an epoch begin and end."""
-        about = (num_samples, self.num_workers, batch_size, False, self._seat.global_batch)
-        dealt = self._dealt(portions(*about))
-        return (
-            (share_of(span, self.rank, self.num_workers) for span in global_batches(*about)) if dealt is None else dealt
-        )
 
     def step(self, gradients: Mapping[str, Array], samples: float | None = None, loss: float | None = None) -> None:
         """Give this iteration's gradients; returns when the arrays hold the parameters of the next one."""

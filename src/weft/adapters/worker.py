@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -10,12 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from weft.core.activity import COMPUTES, READS
 from weft.core.errors import CheckpointError, ConfigError, did_you_mean
 from weft.core.seat import MINE, MODELS, RESULT, Number, Seat
+from weft.data.dealt import portions
+from weft.data.proportional import parts_of
+from weft.data.static import Span, global_batches, share_of
 
 if TYPE_CHECKING:  # numpy is for those who tune
     from weft.adapters.tuning import Tuning
 
 Batch = TypeVar("Batch")
-Portion = TypeVar("Portion")
 Item = TypeVar("Item")
 
 
@@ -30,6 +33,7 @@ class Worker:
         """Those shared since the last step."""
         self._num_gradients = 0
         self._has_shared = False
+        self._num_shares = 0
         self._takes_portions = False
         """The strategy hands out the batches of this worker's shares one by one."""
         self._has_told = False
@@ -63,6 +67,7 @@ class Worker:
     def _begin_share(self) -> int:
         """The epoch of a share that begins: that of epochs(), or a count of shares."""
         self._has_shared = True
+        self._num_shares += 1
         if self._num_epochs is None:
             self._epoch += 1
         return self._epoch
@@ -169,15 +174,31 @@ class Worker:
                 self._seat.note(COMPUTES)
             yield item
 
-    def _dealt(self, portions: Sequence[Portion]) -> Iterator[Portion] | None:
-        """Those of an epoch's portions that this worker is handed, one by one; None if the strategy deals none."""
-        places = self._seat.portions(len(portions))
+    def _spans(self, num_samples: int, batch_size: int, drop_last: bool = False) -> Iterator[Span]:
+        """Where this worker's batches of a share begin and end in its order; each is decided when it is drawn."""
+        about = (num_samples, self.num_workers, batch_size, drop_last, self._seat.global_batch)
+        dealt = self._dealt(portions(*about))
+        return self._parts(self._num_shares - 1, *about) if dealt is None else dealt
+
+    def _parts(self, share: int, *about: Any) -> Iterator[Span]:
+        """This worker's parts of a share's global batches."""
+        spans, every = global_batches(*about), self._seat.block_steps
+        if every is None:
+            yield from (share_of(span, self.rank, self.num_workers) for span in spans)
+        else:
+            yield from parts_of(spans, self.rank, every, partial(self._seat.fractions, share))
+
+    def _dealt(self, spans: Sequence[Span]) -> Iterator[Span] | None:
+        """Those of an epoch's portions that this worker is handed, one by one; None if nobody deals any."""
+        places = self._seat.portions(len(spans))
         if places is None:
             return None
-        if not portions:
+        if not spans:
             raise ConfigError("share() was given no samples, so there is nothing to hand out.\n  Give it some data.")
-        self._takes_portions = True
-        return (portions[place] for place in self._each_for_itself(places))
+        if not self._seat.steals:
+            self._takes_portions = True
+            places = self._each_for_itself(places)
+        return (spans[place] for place in places)
 
     def _each_for_itself(self, places: Iterator[int]) -> Iterator[int]:
         """A portion that led to no step counts for nothing, rather than in the next step."""

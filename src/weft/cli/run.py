@@ -20,6 +20,7 @@ from weft.cli.run_options import (
     Script,
     Seed,
     Set,
+    Share,
     Slow,
     Steps,
     Strategies,
@@ -33,9 +34,11 @@ from weft.cli.screen import errors, show_left_out
 from weft.config.compression import objection
 from weft.config.network import read_network
 from weft.config.options import set_options, with_parameters
-from weft.config.registry import expanded, is_only_of_all, left_out
+from weft.config.registry import both, expanded, is_only_of_all, left_out
 from weft.config.settings import Settings
 from weft.core.errors import ConfigError, WeftError
+from weft.data.shares import STATIC
+from weft.data.shares import objection as objection_to_share
 from weft.engines.birth import Nursery
 from weft.engines.conversation import DEFAULT_STRATEGY
 from weft.engines.environment import settings_of
@@ -55,6 +58,7 @@ def run(
     net: Net = None,
     collective: Collective = None,
     compress: Compress = None,
+    share: Share = None,
     slow: Slow = None,
     hiccups: Hiccups = None,
     global_batch: GlobalBatch = None,
@@ -68,7 +72,7 @@ def run(
 ) -> None:
     """Run SCRIPT on real workers of this machine."""
     given = tuple(strategy) if strategy else None
-    settings = settings_of(Settings(given, None, collective, compress, workers, seed, steps))
+    settings = settings_of(Settings(given, None, collective, compress, workers, seed, steps, share))
     check_writable(json_file)
     options, parameters = set_options(set_ or ())
     job = LocalJob(
@@ -77,6 +81,7 @@ def run(
         2 if settings.workers is None else settings.workers,
         collective=settings.collective,
         compress=settings.compress,
+        share=settings.share or STATIC,
         transport=transport or (SHM if net is None else TCP),
         seed=settings.seed or 0,
         steps_max=settings.steps,
@@ -88,7 +93,7 @@ def run(
         network=None if net is None else read_network(*net),
     )
     asked = settings.strategy if settings.strategy or not parameters else (DEFAULT_STRATEGY,)
-    about = asked, job.num_workers, job.num_memories, objection(job.compress)
+    about = asked, job.num_workers, job.num_memories, both(objection(job.compress), objection_to_share(job.sharing))
     texts = expanded(*about)
     show_left_out(left_out(*about))
     jobs = [job.with_strategy(text and with_parameters(text, parameters)) for text in texts]

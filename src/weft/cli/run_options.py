@@ -31,6 +31,14 @@ Collective = Annotated[
 Compress = Annotated[
     str | None, typer.Option(help="A codec for what is sent, e.g. 'topk(0.01)', or none; `weft codecs` lists them.")
 ]
+Share = Annotated[
+    str | None,
+    typer.Option(
+        help="How data is shared: static (evenly), proportional (by what workers do in equal time) or stealing "
+        "(each takes the next batch when it has time).",
+        show_default="static",
+    ),
+]
 Explain = Annotated[bool, typer.Option("--explain", help="Say how the run is done, and what else it could cost.")]
 Slow = Annotated[list[str] | None, typer.Option(help="WORKER:FACTOR stretches a worker's iterations, e.g. 0:4.")]
 Hiccups = Annotated[

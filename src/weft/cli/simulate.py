@@ -12,13 +12,15 @@ from weft.cli.explanation import explanation_lines
 from weft.cli.files import check_writable
 from weft.cli.outcomes import show_outcomes
 from weft.cli.plot import check_plot, plot_curves
-from weft.cli.run_options import Arguments, Collective, Compress, Explain, Json, Script, Steps, Strategies
+from weft.cli.run_options import Arguments, Collective, Compress, Explain, Json, Script, Share, Steps, Strategies
 from weft.cli.screen import errors, screen, show_left_out
 from weft.config.cluster import load_cluster
 from weft.config.compression import objection
-from weft.config.registry import expanded, is_only_of_all, left_out
+from weft.config.registry import both, expanded, is_only_of_all, left_out
 from weft.config.settings import Settings
 from weft.core.errors import ConfigError
+from weft.data.shares import STATIC
+from weft.data.shares import objection as objection_to_share
 from weft.engines.environment import settings_of
 from weft.engines.explanation import Explanation
 from weft.engines.kernels import compile_kernels
@@ -43,6 +45,7 @@ def simulate(
     ] = None,
     collective: Collective = None,
     compress: Compress = None,
+    share: Share = None,
     seed: Annotated[int | None, typer.Option(help="The same seed repeats the same run.", show_default="0")] = None,
     steps: Steps = None,
     explain: Explain = False,
@@ -51,7 +54,7 @@ def simulate(
     json_file: Json = None,
 ) -> None:
     """Run SCRIPT on simulated workers: gradients are real, time is virtual."""
-    given = Settings(tuple(strategy) if strategy else None, cluster, collective, compress, workers, seed, steps)
+    given = Settings(tuple(strategy) if strategy else None, cluster, collective, compress, workers, seed, steps, share)
     settings = settings_of(given)
     for path in (plot, json_file):
         check_writable(path)
@@ -59,7 +62,9 @@ def simulate(
         check_plot(plot, dry)
     place = load_cluster(settings.cluster or "rack")
     num_workers = place.num_workers if settings.workers is None else settings.workers
-    about = settings.strategy, num_workers, place.num_hosts(num_workers), objection(settings.compress)
+    sharing = STATIC if num_workers == 1 else settings.share or STATIC
+    objected = both(objection(settings.compress), objection_to_share(sharing))
+    about = settings.strategy, num_workers, place.num_hosts(num_workers), objected
     jobs = [
         Job(
             script,
@@ -71,6 +76,7 @@ def simulate(
             settings.seed or 0,
             settings.steps,
             settings.compress,
+            settings.share or STATIC,
         )
         for text in expanded(*about)
     ]
@@ -94,7 +100,7 @@ def _run_all(jobs: list[Job], strategies: tuple[str, ...] | None, dry: bool, exp
         try:
             outcomes.append(_run(job, dry, explain))
         except ConfigError as error:
-            if not outcomes or not is_only_of_all(job.label(None), strategies):
+            if not outcomes or not is_only_of_all(job.name_of(None), strategies):
                 raise
             errors.print(f"{job.label(None)} is left out: {error}", markup=False)
     return outcomes

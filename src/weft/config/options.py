@@ -8,6 +8,7 @@ from typing import Any
 from weft.config.grammar import parse
 from weft.config.units import num_bytes, seconds
 from weft.core.errors import ConfigError, did_you_mean
+from weft.data.proportional import EVERY
 
 STRATEGY = "strategy"
 """The section that names a parameter of the strategy rather than an option."""
@@ -43,6 +44,13 @@ class Outbox:
 
 
 @dataclass(frozen=True)
+class Shares:
+    """Proportional shares of data: after how many steps they may change."""
+
+    every: int = EVERY
+
+
+@dataclass(frozen=True)
 class Options:
     """The tree of options; every leaf is a field of its owner's record."""
 
@@ -50,6 +58,7 @@ class Options:
     buckets: Buckets = Buckets()
     waiting: Waiting = Waiting()
     outbox: Outbox = Outbox()
+    shares: Shares = Shares()
 
 
 def set_options(settings: Iterable[str]) -> tuple[Options, dict[str, str]]:

@@ -119,6 +119,17 @@ Objection = Callable[[Strategy, str], None]
 """Raises ConfigError when something else that was asked for does not go with a strategy of this name."""
 
 
+def both(*objections: Objection | None) -> Objection:
+    """All that is to be said against a strategy, the first first."""
+
+    def object_to(strategy: Strategy, name: str) -> None:
+        for objection in objections:
+            if objection is not None:
+                objection(strategy, name)
+
+    return object_to
+
+
 def expanded(
     strategies: tuple[str, ...] | None, num_workers: int, num_hosts: int = 1, objection: Objection | None = None
 ) -> tuple[str | None, ...]:

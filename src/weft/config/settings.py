@@ -17,6 +17,7 @@ class Settings:
     workers: int | None = None
     seed: int | None = None
     steps: int | None = None
+    share: str | None = None
 
     def over(self, other: "Settings") -> "Settings":
         """These settings, and the other's where these say nothing."""

@@ -149,6 +149,10 @@ class Seat(Protocol):
     """Several workers share this process."""
     is_plain: bool
     """The script's loop is left as it is: its gradients and its optimizer are its own."""
+    block_steps: int | None
+    """After how many steps of a share the parts of a global batch may change; None: all workers' are even."""
+    steals: bool
+    """Portions come from one queue of all workers, not from the strategy: they may be read ahead and added up."""
 
     def join(self, replica: Replica, strategy: Strategy | str | None, compress: str | None = None) -> None:
         """Bring the replica; returns when the first iteration may run. `compress` is a codec in words."""
@@ -173,8 +177,12 @@ class Seat(Protocol):
     def portions(self, num_portions: int) -> Iterator[int] | None:
         """The portions of one share that this worker is handed, each when it asks, until all are in.
 
-        None: the strategy deals none, and the worker takes its own part of every global batch.
+        None: nobody deals any, and the worker takes its own part of every global batch.
         """
+        ...
+
+    def fractions(self, share: int, block: int) -> Sequence[float]:
+        """What part of its global batches each worker takes in a block of a share; all are told the same."""
         ...
 
     def note(self, activity: str) -> None:

@@ -16,6 +16,8 @@ from weft.core.strategy import Strategy
 from weft.cost.choice import Ground, cheapest, prices_s
 from weft.cost.links import Link
 from weft.data.dealt import portions
+from weft.data.proportional import EVERY
+from weft.data.shares import STATIC, Shares, check_sharing, with_share
 from weft.data.static import global_batches
 from weft.engines.explanation import Explanation, coded, cut, explained
 from weft.engines.memory import available_bytes, check_fits
@@ -26,13 +28,18 @@ from weft.runtime.channel import (
     Ended,
     Evaluated,
     Finish,
+    FractionsAsked,
+    FractionsTold,
     Joined,
+    Measured,
     Message,
     OnceAnswer,
     OnceAsked,
     OnceLoaded,
     Order,
     Planned,
+    PortionTold,
+    PortionWanted,
     Reported,
     Saves,
     Welcome,
@@ -85,6 +92,8 @@ class Conversation:
         baseline: str | None = None,
         bucket_bytes_max: int = 4 << 20,
         network: Network | None = None,
+        share: str = STATIC,
+        block_steps: int = EVERY,
     ) -> None:
         self._num_workers = num_workers
         self._strategy = strategy
@@ -97,6 +106,8 @@ class Conversation:
         self._steps_max = steps_max
         self._global_batch = global_batch
         self._baseline = baseline
+        self._share = share
+        self._shares = Shares(num_workers, share, block_steps)
         self._joined: dict[int, Joined] = {}
         self._reports: dict[int, Meeting] = {}
         self._saves: dict[int, Meeting] = {}
@@ -104,7 +115,7 @@ class Conversation:
         """What each worker told last of its score."""
         self._is_alike = num_workers == 1 or baseline is not None
         """All workers' models are equal at all times."""
-        self._deals_portions = False
+        self._deals_portions = self._shares.steals
         self._loading: dict[str, Loading] = {}
         self._once_stop = 0
         self.ended: dict[int, Ended] = {}
@@ -154,6 +165,8 @@ class Conversation:
             self._ask_once(rank, message)
         elif isinstance(message, OnceLoaded):
             self._take_once(message)
+        elif isinstance(message, Measured | FractionsAsked | PortionWanted):
+            self._share_data(rank, message)
         elif isinstance(message, Ended):
             self._end(rank, message)
         elif isinstance(message, Concluded):
@@ -181,11 +194,12 @@ class Conversation:
             built = strategy_of(text)
             built.check(self._num_workers, 1 if self._transport == SHM else self._num_workers)
             self._is_alike = self._is_alike or built.keeps_replicas_equal
-            self._deals_portions = built.deals_portions
+            check_sharing(built, text, self._share)
+            self._deals_portions = self._deals_portions or built.deals_portions
         compress = None if self._baseline or self._num_workers == 1 else said(self._compress or first.compress)
         if compress is not None and built is not None:
             check_pair(built, codec_of(compress), text)
-        self.label = self._baseline or with_codec(text or "the script's own", compress)
+        self.label = self._baseline or with_share(with_codec(text or "the script's own", compress), self._share)
         ports = [self._joined[other].port for other in range(self._num_workers)]
         welcome = self._choose(built, text, compress, first.num_bytes, ports)
         self._began = time.perf_counter()
@@ -284,6 +298,17 @@ class Conversation:
         self._once_stop = max(self._once_stop, message.stop)
         for rank in loading.waiting:
             self._send(rank, OnceAnswer(0, loading.form))
+
+    def _share_data(self, rank: int, message: Measured | FractionsAsked | PortionWanted) -> None:
+        """The first to ask for a block decides it for all, with what everybody has told until then."""
+        if isinstance(message, PortionWanted):
+            portion = self._shares.queues.take(rank, message.share, message.num_portions)
+            self._send(rank, PortionTold(portion))
+            return
+        measured = message if isinstance(message, Measured) else message.measured
+        self._shares.fractions.tell(rank, measured.samples, measured.seconds)
+        if isinstance(message, FractionsAsked):
+            self._send(rank, FractionsTold(list(self._shares.fractions.ask(message.share, message.block))))
 
     def _end(self, rank: int, message: Ended) -> None:
         self.ended[rank] = message

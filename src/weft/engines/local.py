@@ -1,7 +1,6 @@
 """Real workers on this machine: starts their processes, brings them together, sees to it that nothing is left."""
 
 import os
-import secrets
 import selectors
 import signal
 import time
@@ -14,6 +13,7 @@ from typing import Any
 import msgspec
 
 from weft.core.errors import NodeLost, TransportError, WeftError
+from weft.engines.assignment import assigned
 from weft.engines.birth import Nursery, Process
 from weft.engines.blame import blame, describe, is_silent_death
 from weft.engines.conversation import Conversation
@@ -22,7 +22,7 @@ from weft.engines.kernels import compile_kernels
 from weft.engines.local_job import LocalJob
 from weft.engines.local_outcome import LocalOutcome
 from weft.engines.net.namespaces import address
-from weft.engines.net.network import SlowNetwork, connect_timeout_s, patience_s
+from weft.engines.net.network import SlowNetwork, patience_s
 from weft.engines.output import Output
 from weft.engines.surroundings import surroundings
 from weft.engines.vigil import Vigil, process_state
@@ -34,7 +34,6 @@ from weft.runtime.channel import (
     Failed,
     Halt,
     Halted,
-    Job,
     LeaveAt,
     Message,
     StepAsked,
@@ -141,6 +140,8 @@ class Launch:
             compress=job.compress,
             bucket_bytes_max=job.options.buckets.bytes_max,
             network=job.network,
+            share=job.sharing,
+            block_steps=job.options.shares.every,
         )
         self._conversation.on_explain = watcher.on_explain
         self._conversation.on_report = self._take_report
@@ -167,7 +168,7 @@ class Launch:
         return self._outcome()
 
     def _start(self) -> None:
-        job, options = self._job, self._job.options
+        job = self._job
         fds = [os.memfd_create(f"weft-{name}") for name in MEMORIES]
         self._descriptors += fds
         bells = range(NUM_BELLS * job.num_workers)
@@ -178,37 +179,12 @@ class Launch:
             self._descriptors += self._network.namespaces
             self._selector.register(self._network.fileno(), selectors.EVENT_READ, self._hear_network)
             hosts = [address(rank) for rank in range(job.num_workers)]
-        secret = secrets.token_bytes(32)
-        cores = len(os.sched_getaffinity(0))
-        threads = options.worker.threads
         processes = self._bear(job.num_workers, self._descriptors, self._check_interrupts)
         for rank, process in enumerate(processes):
             self._watch(Worker(rank, process))
+        assignment = assigned(job, Descriptors.of(self._descriptors, len(hosts)), hosts)
         for rank, worker in enumerate(self._workers):
-            worker.channel.send(
-                Job(
-                    rank,
-                    job.num_workers,
-                    job.seed,
-                    str(job.script),
-                    list(job.arguments),
-                    job.steps_max,
-                    job.global_batch,
-                    job.slow.get(rank, 1.0),
-                    job.transport,
-                    secret,
-                    job.num_workers * threads <= cores,
-                    options.waiting.spin_s,
-                    options.buckets.bytes_max,
-                    options.outbox.bytes_max,
-                    job.checks_replay,
-                    job.baseline,
-                    Descriptors.of(self._descriptors, len(hosts)),
-                    job.hiccups,
-                    hosts,
-                    connect_timeout_s(job.network, job.num_workers),
-                )
-            )
+            worker.channel.send(assignment(rank))
 
     def _check_interrupts(self) -> None:
         self._watcher.on_turn()

@@ -10,6 +10,7 @@ from weft.config.network import Network
 from weft.config.options import Options
 from weft.config.registry import strategy as strategy_of
 from weft.core.errors import ConfigError, did_you_mean
+from weft.data.shares import STATIC, check_share, check_sharing, with_share
 from weft.engines.conversation import DEFAULT_STRATEGY
 from weft.engines.job import check_job
 from weft.engines.net.network import check_network
@@ -37,6 +38,7 @@ class LocalJob:
     global_batch: int | None = None
     baseline: str | None = None
     compress: str | None = None
+    share: str = STATIC
     options: Options = field(default_factory=Options)
     checks_replay: bool = False
     network: Network | None = None
@@ -72,8 +74,11 @@ class LocalJob:
                 f"--hiccups {share:g}:{factor:g} wants a share from 0 to 1 and a factor of at least 1.\n"
                 "  Write e.g. --hiccups 0.1:8 to let one iteration in ten take 8 times as long."
             )
+        check_share(self.share)
         built = strategy_of(self.strategy or DEFAULT_STRATEGY, self.collective)
         built.check(self.num_workers, self.num_memories)
+        if self.strategy is not None:
+            check_sharing(built, self.strategy, self.sharing)
         if self.compress is not None and said(self.compress) is not None:
             codec = codec_of(self.compress)
             if self.strategy is not None:
@@ -93,9 +98,15 @@ class LocalJob:
         return 1 if self.transport == SHM else self.num_workers
 
     @property
+    def sharing(self) -> str:
+        """How data is shared; evenly under a baseline, and one worker has nobody to share it with."""
+        return STATIC if self.baseline is not None or self.num_workers == 1 else self.share
+
+    @property
     def label(self) -> str:
         """How it is called before the script has said what it wants."""
-        return self.baseline or with_codec(self.strategy or DEFAULT_STRATEGY, self.compress)
+        asked = with_codec(self.strategy or DEFAULT_STRATEGY, self.compress)
+        return self.baseline or with_share(asked, self.sharing)
 
     def with_strategy(self, strategy: str | None) -> "LocalJob":
         """The same with another strategy."""
@@ -103,4 +114,4 @@ class LocalJob:
 
     def under(self, baseline: str) -> "LocalJob":
         """The same under a baseline."""
-        return replace(self, baseline=baseline, strategy=None, compress=None)
+        return replace(self, baseline=baseline, strategy=None, compress=None, share=STATIC)

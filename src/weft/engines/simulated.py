@@ -18,10 +18,9 @@ from weft.core.seat import Places, Replica, check_tuned
 from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.cost.coding import CodingSpeed
-from weft.data.dealt import portions
-from weft.data.static import global_batches, share_of
 from weft.engines.conversation import check_layouts
 from weft.engines.explanation import Explanation
+from weft.engines.ghosts import ghosts, num_steps
 from weft.engines.memory import available_bytes, check_fits, resident_bytes
 from weft.engines.outcome import Outcome
 from weft.engines.simulated_job import Job
@@ -29,9 +28,10 @@ from weft.observe.status import CodingStatus, in_all
 from weft.sim.compute import ComputeTime, PerSample, Trace
 from weft.sim.facts import Facts
 from weft.sim.network import HostLinks
-from weft.sim.program import BackwardDone, GhostProgram, GhostTaker, Program, ReportDone, SaveAsked
+from weft.sim.program import BackwardDone, Program, ReportDone, SaveAsked
 from weft.sim.reports import ModelReports, NoReports, Reports
-from weft.sim.script import Joined, Plan, ScriptProgram, ScriptSeat
+from weft.sim.script import Joined, ScriptProgram, ScriptSeat
+from weft.sim.shares import VirtualShares
 from weft.sim.simulation import Simulation
 from weft.sim.stage import PlainSwapper, Stage
 from weft.store.coded import told_by
@@ -62,9 +62,9 @@ class _Scripts:
         argv = [str(job.script), *job.arguments]
         self.stage = Stage([PlainSwapper(argv, [folder, *sys.path]), TorchSwapper()], job.seed, watcher.show)
         shared: dict[object, Any] = {}
-        self.seats = [
-            ScriptSeat(rank, job.num_workers, job.seed, job.steps_max, shared) for rank in range(job.num_workers)
-        ]
+        self.shares = VirtualShares(job.num_workers, job.sharing)
+        about = job.num_workers, job.seed, job.steps_max, shared, self.shares
+        self.seats = [ScriptSeat(rank, *about) for rank in range(job.num_workers)]
         self.programs = [ScriptProgram(str(job.script), seat, self.stage) for seat in self.seats]
 
     def resume(self, rank: int, when: str) -> Any:
@@ -135,7 +135,9 @@ def simulate(job: Job, watcher: Watcher | None = None, recorder: TraceHash | Non
         ]
         reports = ModelReports(scripts.programs, replicas, strategy, world, stores[0].lend)
         watcher = _with_total(job, strategy, scripts.seats[0], watcher)
-        facts = _run(job, strategy, world, placement, stores, scripts.programs, reports, recorder, watcher)
+        facts = _run(
+            job, strategy, world, placement, stores, scripts.programs, reports, scripts.shares, recorder, watcher
+        )
         if not any(facts.steps):
             raise ConfigError(
                 f"script '{job.script}' joined but never stepped.\n"
@@ -178,9 +180,10 @@ def simulate_dry(job: Job, watcher: Watcher | None = None, recorder: TraceHash |
     watcher.on_explain(job.explained(joined.strategy, joined.replica.buckets, joined.compress))
     strategy = job.resolved(joined.strategy, joined.replica.buckets, joined.compress)
     ready_codecs(strategy, [joined.replica])  # which refuses what a run with tensors would
-    num_steps, programs = _ghosts(job, strategy, plan, request.samples)
+    shares = VirtualShares(job.num_workers, job.sharing)
+    programs = ghosts(job, strategy, plan, request.samples, shares)
     if watcher.on_plan is not None:
-        watcher.on_plan(num_steps)
+        watcher.on_plan(num_steps(job, strategy, plan))
     if strategy.tunes:
         joined.replica.share_tuned()
     world, placement = _world(job, strategy, joined.replica.buckets)
@@ -188,7 +191,7 @@ def simulate_dry(job: Job, watcher: Watcher | None = None, recorder: TraceHash |
         GhostStore(world.buckets, [slot.name for slot in strategy.slots(world.role(node), world)], strategy.codecs())
         for node in range(world.num_nodes)
     ]
-    facts = _run(job, strategy, world, placement, stores, programs, NoReports(), recorder, watcher)
+    facts = _run(job, strategy, world, placement, stores, programs, NoReports(), shares, recorder, watcher)
     return Outcome(job.label(joined.strategy, joined.compress), job.num_workers, job.seed, recorder.hexdigest(), facts)
 
 
@@ -200,37 +203,10 @@ def _with_total(job: Job, strategy: Strategy, seat: ScriptSeat, watcher: Watcher
 
     def first_step(facts: Facts, now_s: float) -> None:
         if facts.num_steps == 1 and seat.planned is not None and (seat.planned.num_epochs or job.steps_max):
-            on_plan(_ghosts(job, strategy, seat.planned, 0)[0])
+            on_plan(num_steps(job, strategy, seat.planned))
         on_step(facts, now_s)
 
     return Watcher(watcher.show, first_step, on_plan, watcher.on_explain)
-
-
-def _ghosts(job: Job, strategy: Strategy, plan: Plan | None, first: float) -> tuple[int, list[Program]]:
-    """The steps of all workers together, and scripts without maths that make them."""
-    workers = range(job.num_workers)
-    if strategy.deals_portions and plan is not None and plan.num_epochs is not None:
-        spans = portions(plan.num_samples, job.num_workers, plan.batch_size, plan.drop_last)
-        samples = [stop - start for start, stop in spans]
-        num_steps = job.steps_max * job.num_workers if job.steps_max else plan.num_epochs * len(spans)
-        return num_steps, [GhostTaker(samples, plan.num_epochs, job.steps_max) for _ in workers]
-    step_samples, each = _steps(job, plan, first)
-    return each * job.num_workers, [GhostProgram([s[rank] for s in step_samples], each) for rank in workers]
-
-
-def _steps(job: Job, plan: Plan | None, first: float) -> tuple[list[list[int]], int]:
-    """The samples of each worker in each step of an epoch, and the steps of the whole run."""
-    if plan is None or plan.num_epochs is None:
-        if job.steps_max is None:
-            raise ConfigError(
-                "a dry run cannot know how long the script would train.\n"
-                "  Add --steps 100, or use worker.epochs(...) and worker.share(...) in the script."
-            )
-        return [[int(first)] * job.num_workers], job.steps_max
-    spans = global_batches(plan.num_samples, job.num_workers, plan.batch_size, plan.drop_last)
-    parts = [[share_of(span, rank, job.num_workers) for rank in range(job.num_workers)] for span in spans]
-    step_samples = [[stop - start for start, stop in step] for step in parts]
-    return step_samples, job.steps_max or plan.num_epochs * len(spans)
 
 
 def _join_all(job: Job, scripts: _Scripts) -> list[Joined]:
@@ -303,6 +279,7 @@ def _run(
     stores: Sequence[Store],
     programs: Sequence[Program],
     reports: Reports,
+    shares: VirtualShares,
     recorder: TraceHash,
     watcher: Watcher,
 ) -> Facts:
@@ -326,4 +303,5 @@ def _run(
         job.cluster.cores,
         placement.factors,
     )
+    shares.facts = simulation.facts
     return simulation.run()

@@ -13,6 +13,7 @@ from weft.config.registry import strategy as strategy_of
 from weft.core.names import Bucket
 from weft.core.strategy import Strategy
 from weft.cost.choice import cheapest, prices_s
+from weft.data.shares import STATIC, STEALING, check_share, check_sharing, with_share
 from weft.engines.conversation import DEFAULT_STRATEGY
 from weft.engines.explanation import Explanation, coded, explained
 from weft.engines.job import check_job
@@ -33,9 +34,11 @@ class Job:
     seed: int = 0
     steps_max: int | None = None
     compress: str | None = None
+    share: str = STATIC
 
     def __post_init__(self) -> None:
         check_job(self.script, self.num_workers, self.seed, self.steps_max)
+        check_share(self.share)
         if self.compress is not None and said(self.compress) is not None:
             codec_of(self.compress)
         if self.strategy is not None or self.collective is not None:
@@ -51,12 +54,23 @@ class Job:
     ) -> Strategy:
         """The strategy to run on a model of these buckets, over the collective that is named or the cheapest."""
         asked, compress = self.asked(by_script), self.codec_for(compress)
+        check_sharing(asked, self.name_of(by_script), self.sharing)
         collective = self.collective_for(asked, buckets, compress)
         if compress is not None:
             codec = codec_of(compress)
             check_pair(asked, codec, self.name_of(by_script))
             return compressed(asked, Compression(codec, self.scheme_for(asked, buckets, compress)), collective)
         return asked if collective is None else lowered(asked, collective)
+
+    @property
+    def sharing(self) -> str:
+        """How data is shared; one worker has nobody to share it with."""
+        return STATIC if self.num_workers == 1 else self.share
+
+    @property
+    def steals(self) -> bool:
+        """Workers take batches from one queue."""
+        return self.sharing == STEALING
 
     def codec_for(self, by_script: str | None) -> str | None:
         """The codec that the job, or else the script, asks for; one worker has nobody to talk to."""
@@ -95,4 +109,4 @@ class Job:
 
     def label(self, by_script: Strategy | str | None, compress: str | None = None) -> str:
         """How tables call it."""
-        return with_codec(self.name_of(by_script), self.codec_for(compress))
+        return with_share(with_codec(self.name_of(by_script), self.codec_for(compress)), self.sharing)

@@ -11,6 +11,8 @@ from msgspec import Struct
 
 from weft.core.errors import TransportError
 from weft.core.score import WORST
+from weft.data.proportional import EVERY
+from weft.data.shares import STATIC
 from weft.observe.status import Status
 
 LENGTH = struct.Struct("<I")
@@ -65,6 +67,10 @@ class Job(Struct, frozen=True, tag=True):
     """Where the workers are in a network that the launcher made for them alone; empty: all on loopback."""
     connect_timeout_s: float = 10.0
     """How long the workers may take to connect to each other."""
+    share: str = STATIC
+    """How data is shared: a word of data/shares.py."""
+    block_steps: int = EVERY
+    """After how many steps of a share the parts of a global batch may change."""
 
 
 class Joined(Struct, frozen=True, tag=True):
@@ -165,6 +171,37 @@ class OnceLoaded(Struct, frozen=True, tag=True):
     stop: int
 
 
+class Measured(Struct, frozen=True, tag=True):
+    """To the engine: the samples that a worker has done so far, and its own seconds for them, without waiting."""
+
+    samples: float
+    seconds: float
+
+
+class FractionsAsked(Struct, frozen=True, tag=True):
+    """To the engine: what part of a global batch does each worker take in this block of this share?"""
+
+    share: int
+    block: int
+    measured: Measured
+
+
+class FractionsTold(Struct, frozen=True, tag=True):
+    fractions: list[float]
+
+
+class PortionWanted(Struct, frozen=True, tag=True):
+    """To the engine: the next of so many portions of a share, please."""
+
+    share: int
+    num_portions: int
+
+
+class PortionTold(Struct, frozen=True, tag=True):
+    portion: int | None
+    """None: all are taken."""
+
+
 class StepAsked(Struct, frozen=True, tag=True):
     """To all workers: the run shall end in order; which step are you in?"""
 
@@ -225,7 +262,8 @@ class Failed(Struct, frozen=True, tag=True):
 
 Message = (
     Job | Joined | Welcome | Order | Planned | Reported | Decided | Evaluated | Saves | OnceAsked | OnceAnswer
-    | OnceLoaded | StepAsked | StepTold | LeaveAt | Halt | Halted | Ended | Finish | Concluded | Failed | Status
+    | OnceLoaded | Measured | FractionsAsked | FractionsTold | PortionWanted | PortionTold
+    | StepAsked | StepTold | LeaveAt | Halt | Halted | Ended | Finish | Concluded | Failed | Status
 )  # fmt: skip
 
 _decoder: Any = msgspec.msgpack.Decoder(Message)

@@ -37,6 +37,7 @@ from weft.runtime.diary import Diary
 from weft.runtime.failure import failure
 from weft.runtime.metrics import Metrics
 from weft.runtime.pauses import TICK_S, Pauses
+from weft.runtime.shares import EngineShares
 
 COMPUTES = "computes"
 HEARTBEAT_TICKS = 10
@@ -69,6 +70,9 @@ class EngineSeat:
         self._pauses = Pauses()
         self.diary = Diary(pauses=self._pauses)
         self.metrics = Metrics(job.rank, self.diary)
+        self.shares = EngineShares(job, channel.send, self._expect_idly, self.diary)
+        self.block_steps = self.shares.block_steps
+        self.steals = self.shares.steals
         self._channel = channel
         self._sharing = sharing
         self._inbox: list[Message] = []
@@ -137,6 +141,16 @@ class EngineSeat:
         found = next(message for message in self._inbox if isinstance(message, kind))
         self._inbox.remove(found)
         return found
+
+    def _expect_idly(self, kind: type[Any]) -> Any:
+        """The same, in the midst of the script's own work, whose processor time this is no part of."""
+        before = time.thread_time()
+        found = self._expect(kind)
+        self._computing_since += time.thread_time() - before
+        return found
+
+    def fractions(self, share: int, block: int) -> Sequence[float]:
+        return self.shares.fractions(share, block)
 
     @property
     def _keeps_step(self) -> bool:

@@ -13,6 +13,7 @@ from weft.core.names import Result
 from weft.core.score import Score
 from weft.core.seat import RESULT, Replica, Reported, check_tuned
 from weft.core.strategy import Strategy
+from weft.data.shares import check_sharing
 from weft.runtime.attendant import Attendant
 from weft.runtime.channel import Channel, Concluded, Job, Joined, Order, Welcome
 from weft.runtime.engine_seat import COMPUTES, EngineSeat, Sharing
@@ -53,7 +54,9 @@ class LiveSeat(EngineSeat):
         size = sum(value.nbytes for value in values)
         self._channel.send(Joined(list(replica.layout()), size, text, self._wires.port, compress))
         self._welcome = self._expect(Welcome)
-        self._score = Score(self._strategy()[0].score)
+        built, name = self._strategy()
+        check_sharing(built, name or type(built).__name__, self.job.share)
+        self._score = Score(built.score)
         if self.rank:
             read_values(self.job.descriptors.initial, values)
         self._begin()
@@ -81,18 +84,20 @@ class LiveSeat(EngineSeat):
             )
 
     def portions(self, num_portions: int) -> Iterator[int] | None:
-        return self._portions(num_portions) if self._strategy()[0].deals_portions else None
+        if self.steals:
+            return self._portions(num_portions, self.shares.portion)
+        return self._portions(num_portions, self._next_portion) if self._strategy()[0].deals_portions else None
 
-    def _portions(self, num_portions: int) -> Iterator[int]:
+    def _portions(self, num_portions: int, draw: Callable[[int, int], int | None]) -> Iterator[int]:
         share, self._num_shares = self._num_shares, self._num_shares + 1
+        self.settle()  # a worker that is handed nothing takes part, too
         while not self._is_over:
-            portion = self._next_portion(share, num_portions)
+            portion = draw(share, num_portions)
             if portion is None:
                 return
             yield portion
 
     def _next_portion(self, share: int, num_portions: int) -> int | None:
-        self.settle()
         with self._driving() as plant:
             node = plant.worker
             node.store.stop_user()
@@ -155,6 +160,7 @@ class LiveSeat(EngineSeat):
                 plant.worker.store.settle_shadows()
 
     def step_finished(self, samples: float, loss: float | None) -> None:
+        self.shares.step(samples)
         with self._driving() as plant:
             step, self._step = self._step, self._step + 1
             node = plant.worker

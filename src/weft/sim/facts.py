@@ -24,6 +24,8 @@ class Facts:
     samples_of: list[float] = field(init=False)
     """Each worker's."""
     compute_s: list[float] = field(init=False)
+    stepped_s: list[float] = field(init=False)
+    """Each worker's computing in steps that are finished."""
     finished_s: list[float] = field(init=False)
     staleness_sum: float = 0.0
     staleness_count: int = 0
@@ -39,6 +41,7 @@ class Facts:
         self.bytes_from = [0] * self.num_workers
         self.samples_of = [0.0] * self.num_workers
         self.compute_s = [0.0] * self.num_workers
+        self.stepped_s = [0.0] * self.num_workers
         self.finished_s = [0.0] * self.num_workers
 
     def note(self, name: str, value: float) -> None:
@@ -65,6 +68,7 @@ class Facts:
         self.num_steps += 1
         self.samples += samples
         self.samples_of[worker] += samples
+        self.stepped_s[worker] = self.compute_s[worker]
         if loss is not None:
             self.losses.append((now_s, self.samples, loss))
 

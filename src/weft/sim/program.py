@@ -1,6 +1,6 @@
 """What a simulated worker runs: something that goes on until it asks for a thing of its driver."""
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -98,6 +98,29 @@ class GhostTaker:
                 yield BackwardDone(samples)
                 yield StepDone(samples, None)
                 num_steps += 1
+            yield ReportDone(epoch, {})
+            if num_steps == steps_max:
+                return
+
+
+class GhostSharer:
+    """A script without maths whose shares are found out batch by batch, from iterators of numbers of samples."""
+
+    resume: Callable[[], Request | None]
+
+    def __init__(self, shares: Iterable[Iterable[int]], steps_max: int | None) -> None:
+        self.resume = partial(next, self._run(shares, steps_max), None)
+
+    @staticmethod
+    def _run(shares: Iterable[Iterable[int]], steps_max: int | None) -> Generator[Request, None, None]:
+        num_steps = 0
+        for epoch, batches in enumerate(shares):
+            for samples in batches:
+                yield BackwardDone(samples)
+                yield StepDone(samples, None)
+                num_steps += 1
+                if num_steps == steps_max:
+                    break
             yield ReportDone(epoch, {})
             if num_steps == steps_max:
                 return

@@ -1,7 +1,7 @@
 """A user's unmodified script as a simulated worker: a greenlet that pauses where it would communicate."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.machinery import SourceFileLoader
 from types import ModuleType
@@ -13,6 +13,7 @@ from weft.core.errors import ConfigError, NodeLost, WeftError
 from weft.core.seat import Replica, Reported
 from weft.core.strategy import Strategy
 from weft.sim.program import BackwardDone, PortionWanted, ReportDone, Request, SaveAsked, StepDone
+from weft.sim.shares import VirtualShares
 from weft.sim.stage import Stage
 
 
@@ -43,7 +44,13 @@ class ScriptSeat:
     is_plain = False
 
     def __init__(
-        self, rank: int, num_workers: int, seed: int, steps_max: int | None, shared: dict[object, Any]
+        self,
+        rank: int,
+        num_workers: int,
+        seed: int,
+        steps_max: int | None,
+        shared: dict[object, Any],
+        shares: VirtualShares | None = None,
     ) -> None:
         self.rank = rank
         self.num_workers = num_workers
@@ -56,6 +63,9 @@ class ScriptSeat:
         self.planned: Plan | None = None
         self.kernel: greenlet | None = None
         self._shared = shared
+        self._shares = shares or VirtualShares(num_workers)
+        self.block_steps = self._shares.every
+        self.steals = self._shares.steals
         self._num_steps = 0
         self._num_shares = 0
 
@@ -78,7 +88,20 @@ class ScriptSeat:
         raise AssertionError("a simulated backward has no time of its own, so nothing is filled before it has ended")
 
     def portions(self, num_portions: int) -> Iterator[int] | None:
+        if self.steals:
+            return self._stolen(num_portions)
         return self._portions(num_portions) if self.deals_portions else None
+
+    def _stolen(self, num_portions: int) -> Iterator[int]:
+        share, self._num_shares = self._num_shares, self._num_shares + 1
+        while self._num_steps != self.steps_max:
+            portion = self._shares.take(self.rank, share, num_portions)
+            if portion is None:
+                return
+            yield portion
+
+    def fractions(self, share: int, block: int) -> Sequence[float]:
+        return self._shares.ask(share, block)
 
     def _portions(self, num_portions: int) -> Iterator[int]:
         share, self._num_shares = self._num_shares, self._num_shares + 1

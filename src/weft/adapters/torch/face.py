@@ -1,5 +1,6 @@
 """The torch worker: watches `backward` and `optimizer.step`, and shares a DataLoader."""
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import cached_property
@@ -10,7 +11,7 @@ from weakref import ref
 import torch
 from torch import nn
 from torch.optim import Optimizer
-from torch.utils.data import DataLoader, IterableDataset, Sampler
+from torch.utils.data import DataLoader, IterableDataset
 
 from weft.adapters.alone import Alone
 from weft.adapters.seeding import vary_by_rank
@@ -21,8 +22,7 @@ from weft.adapters.worker import Worker
 from weft.core.errors import ConfigError
 from weft.core.seat import Seat, current
 from weft.core.strategy import Strategy
-from weft.data.dealt import portions
-from weft.data.static import global_batches, share_of
+from weft.data.static import Span
 
 _plain_backward = torch.autograd.backward
 
@@ -235,7 +235,7 @@ class TorchWorker(Worker):
 
     def share(self, data: Any, batch_size: int | None = None, shuffle: bool = True) -> Iterator[Any]:
         """This worker's part of each global batch of a DataLoader, or of a dataset with a batch_size; or whole
-        batches, as the strategy hands them out.
+        batches, as they are handed out.
 
         `batch_size` is per worker, as with DDP.
         """
@@ -253,54 +253,35 @@ class TorchWorker(Worker):
             raise ConfigError("the loader has no batch_size, so its batches cannot be shared.\n  Give it one.")
         num_samples = len(loader.sampler)  # type: ignore[arg-type]
         self._seat.plan(self._num_epochs, num_samples, loader.batch_size, loader.drop_last)
-        dealt = self._dealt_batches(loader, num_samples, loader.batch_size, epoch)
-        if dealt is not None:
-            yield from self._counted(dealt)
-            return
-        if self.num_workers == 1 and self._seat.global_batch is None:
-            mine, sizes = self._whole(loader), _sizes(num_samples, loader.batch_size)
+        spans = self._spans(num_samples, loader.batch_size, loader.drop_last)
+        if self.num_workers == 1 and self._seat.global_batch is None and not self._takes_portions:
+            yield from self._counted(zip(self._whole(loader), _sizes(num_samples, loader.batch_size)))
         else:
-            batches = self._my_batches(loader, loader.batch_size, epoch)
-            mine, sizes = self._of_batches(loader, batches, self._processes(loader)), [len(batch) for batch in batches]
-        yield from self._counted(zip(mine, sizes))
+            yield from self._counted(self._read(loader, spans, same_order(loader, self._seat.seed, epoch)))
 
-    def _my_batches(self, loader: "DataLoader[Any]", batch_size: int, epoch: int) -> list[list[int]]:
-        order = same_order(loader, self._seat.seed, epoch)
-        spans = global_batches(len(order), self.num_workers, batch_size, loader.drop_last, self._seat.global_batch)
-        parts = [share_of(span, self.rank, self.num_workers) for span in spans]
-        return [order[start:stop] for start, stop in parts]
+    def _read(self, loader: "DataLoader[Any]", spans: Iterator[Span], order: list[int]) -> Iterator[tuple[Any, int]]:
+        """The batches of these spans of an order, with their sizes.
 
-    def _dealt_batches(
-        self, loader: "DataLoader[Any]", num_samples: int, batch_size: int, epoch: int
-    ) -> Iterator[tuple[Any, int]] | None:
-        """The batches that this worker is handed, with their sizes; None if the strategy deals none.
-
-        Which one comes next is known only when it is wanted, so nothing is read ahead.
+        A span is drawn when its batch is to be read: by this process when it is wanted, and by a loader's processes
+        so much ahead as the loader says. What a strategy hands out is not read ahead: it knows what comes next only
+        when it is wanted.
         """
-        spans = self._dealt(
-            portions(num_samples, self.num_workers, batch_size, loader.drop_last, self._seat.global_batch)
-        )
-        if spans is None:
-            return None
-        order = same_order(loader, self._seat.seed, epoch)
-        return ((self._read(loader, order[start:stop]), stop - start) for start, stop in spans)
+        sizes: deque[int] = deque()
 
-    def _read(self, loader: "DataLoader[Any]", indices: list[int]) -> Any:
-        """One batch of a loader, read by this process."""
-        [batch] = self._of_batches(loader, [indices], {})
-        return batch
+        def draw() -> Iterator[list[int]]:
+            for start, stop in spans:
+                sizes.append(stop - start)
+                yield order[start:stop]
 
-    def _of_batches(
-        self, loader: "DataLoader[Any]", batches: list[list[int]], processes: dict[str, Any]
-    ) -> "DataLoader[Any]":
-        generator = torch.Generator().manual_seed(self._seat.seed)
-        return DataLoader(
+        reader = DataLoader(
             loader.dataset,
-            batch_sampler=_Batches(batches),
+            batch_sampler=draw(),
             collate_fn=loader.collate_fn,
-            generator=generator,
-            **processes,
+            generator=torch.Generator().manual_seed(self._seat.seed),
+            **({} if self._takes_portions else self._processes(loader)),
         )
+        for batch in reader:
+            yield batch, sizes.popleft()
 
     def _whole(self, loader: "DataLoader[Any]") -> "DataLoader[Any]":
         """The loader's own batches, by processes that end with this one."""
@@ -327,19 +308,6 @@ class TorchWorker(Worker):
             "multiprocessing_context": loader.multiprocessing_context,
             "worker_init_fn": loader.worker_init_fn,
         }
-
-
-class _Batches(Sampler[list[int]]):
-    """Batches of indices that are already known."""
-
-    def __init__(self, batches: list[list[int]]) -> None:
-        self._batches = batches
-
-    def __iter__(self) -> Iterator[list[int]]:
-        return iter(self._batches)
-
-    def __len__(self) -> int:
-        return len(self._batches)
 
 
 def _sizes(num_samples: int, batch_size: int) -> list[int]:

@@ -1,0 +1,153 @@
+"""Proportional shares: every global batch is cut so that all workers need equally long for their parts of it.
+
+The total stays that of static shares, and so does the number of steps; only the cuts between workers move.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate
+
+from weft.data.static import Span
+
+EVERY = 8
+"""After so many steps of a share the cuts may move."""
+TOLERANCE = 0.1
+"""They do when the slowest worker needs longer than the mean by more than this part of it, and by twice that if it is
+known from one block only."""
+REFINEMENTS = 3
+"""So often they move once more afterwards, however little, each time after twice as many blocks: parts that were
+measured with others are not quite right where a step also costs something that does not depend on its samples."""
+NEWEST = 0.2
+"""The least weight of the newest block in a worker's pace, which is else the mean since the last move."""
+FAR = 1.5
+"""A pace that is so many times the one before is a hiccup, unless it comes twice."""
+
+
+def counts(size: int, fractions: Sequence[float]) -> list[int]:
+    """So many samples in whole parts of about these fractions, by largest remainder; nobody has less than 1."""
+    parts = [1] * len(fractions)
+    rest = list(range(len(fractions)))
+    while True:
+        left, whole = size - len(parts) + len(rest), sum(fractions[worker] for worker in rest)
+        ideal = {worker: left * fractions[worker] / whole for worker in rest}
+        fitting = [worker for worker in rest if ideal[worker] >= 1]
+        if len(fitting) == len(rest):
+            break
+        rest = fitting
+    for worker in rest:
+        parts[worker] = int(ideal[worker])
+    by_remainder = sorted(rest, key=lambda worker: (parts[worker] - ideal[worker], worker))
+    for worker in by_remainder[: size - sum(parts)]:
+        parts[worker] += 1
+    return parts
+
+
+def part_of(span: Span, rank: int, fractions: Sequence[float]) -> Span:
+    """One worker's contiguous part of a global batch that is cut by these fractions."""
+    stops = list(accumulate(counts(span[1] - span[0], fractions), initial=span[0]))
+    return stops[rank], stops[rank + 1]
+
+
+def parts_of(
+    spans: Iterable[Span], rank: int, every: int, fractions_of: Callable[[int], Sequence[float]]
+) -> Iterator[Span]:
+    """One worker's parts of a share's global batches; asks for the fractions of a block when its first one is drawn."""
+    fractions: Sequence[float] = ()
+    for step, span in enumerate(spans):
+        if step % every == 0:
+            fractions = fractions_of(step // every)
+        yield part_of(span, rank, fractions)
+
+
+class Pace:
+    """One worker's own seconds for a sample, by blocks of steps."""
+
+    def __init__(self) -> None:
+        self.seconds: float | None = None
+        self.num_blocks = 0
+        """How many blocks it is the mean of: those since the last move."""
+        self._told = (0.0, 0.0)
+        """Samples and own seconds from the beginning of the run."""
+        self._counted = self._told
+        self._doubts = False
+
+    def tell(self, samples: float, seconds: float) -> None:
+        if samples > self._told[0]:
+            self._told = samples, seconds
+
+    def measure(self) -> None:
+        """Take in what was told since the last time, as one block; nothing changes if nothing was."""
+        samples, seconds = (told - counted for told, counted in zip(self._told, self._counted, strict=True))
+        if samples <= 0 or seconds <= 0:
+            return
+        self._counted = self._told
+        newest = seconds / samples
+        if self.seconds is None or not self.num_blocks:
+            self.seconds, self.num_blocks = newest, 1
+        elif not 1 / FAR < newest / self.seconds < FAR:
+            if self._doubts:
+                self.seconds, self.num_blocks = newest, 1
+            self._doubts = not self._doubts
+            return
+        else:
+            self.num_blocks += 1
+            self.seconds += max(NEWEST, 1 / self.num_blocks) * (newest - self.seconds)
+        self._doubts = False
+
+
+class Fractions:
+    """What part of a global batch each worker takes, block by block of every share.
+
+    Whoever is first to ask for a block fixes it for everybody, with what is known of all workers at that moment, so
+    that nobody waits for another. A worker's pace is its own time for a sample, without waiting, at the part that it
+    has; its new part is what that pace does in the time that all need.
+    """
+
+    def __init__(self, num_workers: int) -> None:
+        self._num_workers = num_workers
+        self.now = (1 / num_workers,) * num_workers
+        """Those of the block that was decided last."""
+        self._paces = [Pace() for _ in range(num_workers)]
+        self._num_refined = REFINEMENTS
+        """How often they have moved since they were far off."""
+        self._decided: dict[tuple[int, int], tuple[float, ...]] = {}
+        """By share and block, until every worker has asked."""
+        self._num_asked: dict[tuple[int, int], int] = {}
+
+    def tell(self, worker: int, samples: float, seconds: float) -> None:
+        """How many samples a worker has done so far, and in how many seconds of its own."""
+        self._paces[worker].tell(samples, seconds)
+
+    def is_decided(self, share: int, block: int) -> bool:
+        """Somebody has asked for this block, and not everybody."""
+        return (share, block) in self._decided
+
+    def ask(self, share: int, block: int) -> tuple[float, ...]:
+        """The fractions of a block, the same for every worker; each asks once."""
+        key = share, block
+        if key not in self._decided:
+            self._decide()
+            self._decided[key] = self.now
+        fractions = self._decided[key]
+        self._num_asked[key] = self._num_asked.get(key, 0) + 1
+        if self._num_asked[key] == self._num_workers:
+            del self._decided[key], self._num_asked[key]
+        return fractions
+
+    def _decide(self) -> None:
+        for pace in self._paces:
+            pace.measure()
+        paces = [pace.seconds for pace in self._paces if pace.seconds is not None]
+        num_blocks = min(pace.num_blocks for pace in self._paces)
+        if not num_blocks:
+            return
+        times = [fraction * seconds for fraction, seconds in zip(self.now, paces, strict=True)]
+        if max(times) > (1 + TOLERANCE * (1 + 1 / num_blocks)) * sum(times) / len(times):
+            self._num_refined = 0
+        elif self._num_refined < REFINEMENTS and num_blocks >= 2**self._num_refined:
+            self._num_refined += 1
+        else:
+            return
+        speed = sum(1 / seconds for seconds in paces)
+        self.now = tuple(1 / seconds / speed for seconds in paces)
+        for pace in self._paces:
+            pace.num_blocks = 0

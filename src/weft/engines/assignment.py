@@ -1,0 +1,44 @@
+"""What each worker of a run on this machine is told first: the job, and its own part in it."""
+
+import os
+import secrets
+from collections.abc import Callable, Sequence
+
+from weft.engines.local_job import LocalJob
+from weft.engines.net.network import connect_timeout_s
+from weft.runtime.channel import Descriptors, Job
+
+
+def assigned(job: LocalJob, descriptors: Descriptors, hosts: Sequence[str]) -> Callable[[int], Job]:
+    """From a worker's rank to what it is told; all of them share one new secret."""
+    options = job.options
+    secret = secrets.token_bytes(32)
+    owns_core = job.num_workers * options.worker.threads <= len(os.sched_getaffinity(0))
+
+    def of(rank: int) -> Job:
+        return Job(
+            rank,
+            job.num_workers,
+            job.seed,
+            str(job.script),
+            list(job.arguments),
+            job.steps_max,
+            job.global_batch,
+            job.slow.get(rank, 1.0),
+            job.transport,
+            secret,
+            owns_core,
+            options.waiting.spin_s,
+            options.buckets.bytes_max,
+            options.outbox.bytes_max,
+            job.checks_replay,
+            job.baseline,
+            descriptors,
+            job.hiccups,
+            list(hosts),
+            connect_timeout_s(job.network, job.num_workers),
+            job.sharing,
+            options.shares.every,
+        )
+
+    return of

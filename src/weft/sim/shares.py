@@ -1,0 +1,42 @@
+"""Shares of data in virtual time: what simulated workers ask for is decided at once, with virtual seconds."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from weft.data.proportional import EVERY, parts_of
+from weft.data.shares import STATIC, Shares
+from weft.sim.facts import Facts
+
+
+class VirtualShares(Shares):
+    """The shares of all workers of one simulation."""
+
+    def __init__(self, num_workers: int, share: str = STATIC, every: int = EVERY) -> None:
+        super().__init__(num_workers, share, every)
+        self.facts: Facts | None = None
+        """Of the simulation, once it has begun."""
+
+    def ask(self, share: int, block: int) -> Sequence[float]:
+        """What part of its global batches each worker takes in a block, by what has been measured until now."""
+        if self.facts is not None and not self.fractions.is_decided(share, block):
+            for worker, done in enumerate(zip(self.facts.samples_of, self.facts.stepped_s, strict=True)):
+                self.fractions.tell(worker, *done)
+        return self.fractions.ask(share, block)
+
+    def take(self, worker: int, share: int, num_portions: int) -> int | None:
+        """The next portion of a share; None when all are taken."""
+        return self.queues.take(worker, share, num_portions)
+
+    def sizes(self, worker: int, share: int, spans: Sequence[tuple[int, int]]) -> Iterator[int]:
+        """The samples of one worker's batches of a share, each decided when it is drawn.
+
+        `spans` are the portions if workers steal, else the global batches.
+        """
+        if self.steals:
+            while (portion := self.take(worker, share, len(spans))) is not None:
+                start, stop = spans[portion]
+                yield stop - start
+        else:
+            assert self.every is not None
+            for start, stop in parts_of(spans, worker, self.every, partial(self.ask, share)):
+                yield stop - start

@@ -1,0 +1,48 @@
+"""What each worker of a run is told first."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from scripts import write
+
+from weft.config.options import Options, Shares
+from weft.engines.assignment import assigned
+from weft.engines.local_job import LocalJob
+from weft.runtime.channel import Descriptors, Job
+
+DESCRIPTORS = Descriptors(3, 4, 5, 6, [[7, 8], [9, 10]])
+
+
+def told(folder: Path, rank: int = 0, **options: Any) -> Job:
+    return assigned(LocalJob(write(folder, ""), **options), DESCRIPTORS, ["a", "b"])(rank)
+
+
+def test_workers_are_told_the_same_but_for_their_rank_and_how_slow_they_are(tmp_path: Path) -> None:
+    assign = assigned(LocalJob(write(tmp_path, ""), slow={1: 4.0}, seed=9), DESCRIPTORS, [])
+    first, second = assign(0), assign(1)
+    assert (second.rank, second.slow, second.seed) == (1, 4.0, 9)
+    assert msgspec.structs.replace(second, rank=0, slow=1.0) == first
+    assert len(first.secret) == 32
+
+
+def test_every_run_has_a_secret_of_its_own(tmp_path: Path) -> None:
+    assert told(tmp_path).secret != told(tmp_path).secret
+    assert (told(tmp_path).hosts, told(tmp_path).descriptors) == (["a", "b"], DESCRIPTORS)
+
+
+@pytest.mark.parametrize(
+    ("options", "share"),
+    [
+        ({}, "static"),
+        ({"share": "proportional"}, "proportional"),
+        ({"share": "proportional", "num_workers": 1}, "static"),
+        ({"share": "stealing", "baseline": "ddp"}, "static"),
+    ],
+)
+def test_data_is_shared_as_asked_but_evenly_under_a_baseline_and_alone(
+    tmp_path: Path, options: dict[str, Any], share: str
+) -> None:
+    job = told(tmp_path, options=Options(shares=Shares(every=5)), **options)
+    assert (job.share, job.block_steps) == (share, 5)
