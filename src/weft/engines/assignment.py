@@ -39,6 +39,7 @@ def assigned(job: LocalJob, descriptors: Descriptors, hosts: Sequence[str]) -> C
             connect_timeout_s(job.network, job.num_workers),
             job.sharing,
             options.shares.every,
+            job.traces,
         )
 
     return of

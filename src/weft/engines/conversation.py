@@ -125,7 +125,8 @@ class Conversation:
         self.on_explain: Callable[[Explanation], None] = lambda explanation: None
         self.on_report: Callable[[int, dict[str, float], float | None], None] = lambda epoch, numbers, consensus: None
         """The epoch, its numbers, and how far the replicas were apart if that was looked at."""
-        self._began = self._over = 0.0
+        self.began_s = self._over = 0.0
+        """When all had joined, and when all scripts had ended, by `time.perf_counter`."""
 
     @property
     def has_begun(self) -> bool:
@@ -135,12 +136,12 @@ class Conversation:
     @property
     def run_s(self) -> float:
         """From when all had joined until all scripts had ended."""
-        return self._over - self._began
+        return self._over - self.began_s
 
     @property
     def so_far_s(self) -> float:
         """Since all had joined."""
-        return time.perf_counter() - self._began if self.has_begun else 0.0
+        return time.perf_counter() - self.began_s if self.has_begun else 0.0
 
     @property
     def is_over(self) -> bool:
@@ -202,7 +203,7 @@ class Conversation:
         self.label = self._baseline or with_share(with_codec(text or "the script's own", compress), self._share)
         ports = [self._joined[other].port for other in range(self._num_workers)]
         welcome = self._choose(built, text, compress, first.num_bytes, ports)
-        self._began = time.perf_counter()
+        self.began_s = time.perf_counter()
         self._to_all(welcome)
 
     def _choose(

@@ -19,6 +19,7 @@ from weft.engines.blame import blame, describe, is_silent_death
 from weft.engines.conversation import Conversation
 from weft.engines.explanation import Explanation
 from weft.engines.kernels import compile_kernels
+from weft.engines.launched import Worker
 from weft.engines.local_job import LocalJob
 from weft.engines.local_outcome import LocalOutcome
 from weft.engines.net.namespaces import address
@@ -27,8 +28,8 @@ from weft.engines.output import Output
 from weft.engines.surroundings import surroundings
 from weft.engines.vigil import Vigil, process_state
 from weft.observe.status import Status
+from weft.observe.tracks import Traced, Tracks
 from weft.runtime.channel import (
-    Channel,
     Concluded,
     Descriptors,
     Failed,
@@ -85,31 +86,6 @@ def run_local(job: LocalJob, watcher: Watcher | None = None, bear: Bear | None =
         launch.close()
 
 
-class Worker:
-    """One worker process, as its launcher sees it."""
-
-    def __init__(self, rank: int, process: Process) -> None:
-        self.rank = rank
-        self.process = process
-        self.channel = Channel(process.channel)
-        self.status: Status | None = None
-        self.has_bad_numbers = False
-        """It has had a gradient that was not finite, and that was told."""
-        self.failed: Failed | None = None
-        self.halted: Halted | None = None
-        self.step_told: int | None = None
-        self.is_alive = True
-        self.has_finished = False
-
-    @property
-    def pid(self) -> int:
-        return self.process.pid
-
-    @property
-    def exit_code(self) -> int | None:
-        return self.process.exit_code
-
-
 class Launch:
     """The processes of one run, from their start to the last one's end."""
 
@@ -123,6 +99,7 @@ class Launch:
         self._outputs: list[Output] = []
         self._curve: list[dict[str, float]] = []
         self._reports: list[dict[str, float | None]] = []
+        self._tracks = Tracks(job.num_workers) if job.traces else None
         self._network: SlowNetwork | None = None
         self._vigil = Vigil(job.num_workers, patience_s(job.network))
         self._num_interrupts = 0
@@ -223,6 +200,9 @@ class Launch:
         for message in worker.channel.receive(wait=False):
             if isinstance(message, Status):
                 self._take_status(worker, message)
+            elif isinstance(message, Traced):
+                assert self._tracks is not None
+                self._tracks.take(worker.rank, message)
             elif isinstance(message, Failed):
                 worker.failed = worker.failed or message
             elif isinstance(message, Halted):
@@ -341,6 +321,8 @@ class Launch:
                 self._send(worker.rank, LeaveAt(self._leave_at))
 
     def _outcome(self) -> LocalOutcome:
+        if self._tracks is not None:
+            self._tracks.began_s = self._conversation.began_s
         return LocalOutcome(
             self._conversation.label,
             self._job.transport,
@@ -356,6 +338,7 @@ class Launch:
             self._asked_to_leave,
             None if self._network is None else self._network.conclude(),
             sum((Counter(told.ages) for told in self._conversation.concluded.values()), Counter()),
+            self._tracks,
         )
 
     def close(self) -> None:

@@ -41,6 +41,8 @@ class LocalJob:
     share: str = STATIC
     options: Options = field(default_factory=Options)
     checks_replay: bool = False
+    traces: bool = False
+    """What every worker does and sends is kept, for timelines and traces."""
     network: Network | None = None
     """A slow network between the workers, which talk by sockets then."""
 

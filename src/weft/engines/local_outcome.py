@@ -6,6 +6,8 @@ from typing import Any
 
 from weft.engines.outcome import coding_json, finite, histogram
 from weft.observe.status import Status, in_all
+from weft.observe.timeline import timeline
+from weft.observe.tracks import Tracks
 
 POINTS_MAX = 200
 UNKNOWN_OF_BASELINES = ("bytes_sent", "copies", "refused", "staleness_mean", "staleness_max", "staleness_histogram")
@@ -36,6 +38,8 @@ class LocalOutcome:
     """The slow network of the run, and what it carried."""
     ages: Mapping[int, int] = field(default_factory=dict)
     """How many updates were how many whole steps old."""
+    tracks: Tracks | None = None
+    """What the workers did and sent, if that was kept."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, with the names that `weft simulate` uses; None for what is not finite."""
@@ -66,6 +70,7 @@ class LocalOutcome:
             "curve": self._thinned(),
             "reports": self.reports,
             "per_worker": [self._row(*each) for each in zip(self.workers, self.pids, strict=True)],
+            "timeline": None if self.tracks is None else timeline(self.tracks),
         }
         if not self.is_measured:
             told.update(dict.fromkeys(UNKNOWN_OF_BASELINES))

@@ -14,6 +14,7 @@ from weft.core.score import WORST
 from weft.data.proportional import EVERY
 from weft.data.shares import STATIC
 from weft.observe.status import Status
+from weft.observe.tracks import Traced
 
 LENGTH = struct.Struct("<I")
 MESSAGE_BYTES_MAX = 64 << 20
@@ -71,6 +72,8 @@ class Job(Struct, frozen=True, tag=True):
     """How data is shared: a word of data/shares.py."""
     block_steps: int = EVERY
     """After how many steps of a share the parts of a global batch may change."""
+    traces: bool = False
+    """Workers tell what they do and send, moment by moment."""
 
 
 class Joined(Struct, frozen=True, tag=True):
@@ -262,7 +265,7 @@ class Failed(Struct, frozen=True, tag=True):
 
 Message = (
     Job | Joined | Welcome | Order | Planned | Reported | Decided | Evaluated | Saves | OnceAsked | OnceAnswer
-    | OnceLoaded | Measured | FractionsAsked | FractionsTold | PortionWanted | PortionTold
+    | OnceLoaded | Measured | FractionsAsked | FractionsTold | PortionWanted | PortionTold | Traced
     | StepAsked | StepTold | LeaveAt | Halt | Halted | Ended | Finish | Concluded | Failed | Status
 )  # fmt: skip
 
@@ -281,8 +284,8 @@ class Channel:
     def fileno(self) -> int:
         return self._end.fileno()
 
-    def send(self, message: Message, *, droppable: bool = False) -> None:
-        """Say something; what is droppable is left out when the other end is slow."""
+    def send(self, message: Message, *, droppable: bool = False) -> bool:
+        """Say something; what is droppable is left out when the other end is slow, which gives False."""
         raw = msgspec.msgpack.encode(message)
         packet = LENGTH.pack(len(raw)) + raw
         try:
@@ -292,9 +295,10 @@ class Channel:
                     packet = packet[sent:]
                 self._end.sendall(packet)
         except BlockingIOError:
-            pass
+            return False
         except OSError as error:
             raise TransportError(f"the other end of a channel is gone: {error}.") from error
+        return True
 
     def receive(self, *, wait: bool) -> Iterator[Message]:
         """What has come; with `wait`, at least one message unless the other end is gone."""

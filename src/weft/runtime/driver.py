@@ -33,6 +33,7 @@ from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.runtime.post import Post
 from weft.runtime.shared_reduce import SharedReduce
+from weft.runtime.tracer import Tracer
 from weft.store.live import LiveStore
 
 Payload = Any
@@ -68,8 +69,10 @@ class Driver:
         post: Post,
         seed: int,
         recorder: TraceHash | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
         self.world = world
+        self._tracer = tracer
         self._kinds = {kind: carries is Carries.GRADIENT for kind, carries in strategy.kinds().items()}
         self._post = post
         self._recorder = recorder
@@ -103,7 +106,11 @@ class Driver:
         moved = False
         while self._local:
             node, event, payload, hyper = self._local.popleft()
+            since_s = time.perf_counter()
             self._receive(node, event, payload, hyper)
+            if self._tracer is not None:
+                size = 0 if payload is None else payload.nbytes
+                self._tracer.received(event.source, node.id, event.kind, event.clock, size, since_s)
             moved = True
         if self.reduce is not None and self.reduce.progress(self._reduced):
             moved = True
@@ -243,5 +250,8 @@ class Driver:
                 action.data,
             )
             self._local.append((self.nodes[action.to], event, payload, hyper))
+            if self._tracer is not None:
+                size, now_s = 0 if payload is None else payload.nbytes, time.perf_counter()
+                self._tracer.sent(node.id, action.to, action.kind, action.clock, size, now_s)
         else:
             self._post.send(node.id, action, None if body is None else store.operand(body), hyper)

@@ -38,6 +38,7 @@ from weft.runtime.failure import failure
 from weft.runtime.metrics import Metrics
 from weft.runtime.pauses import TICK_S, Pauses
 from weft.runtime.shares import EngineShares
+from weft.runtime.tracer import Tracer
 
 COMPUTES = "computes"
 HEARTBEAT_TICKS = 10
@@ -68,7 +69,8 @@ class EngineSeat:
         self.global_batch = job.global_batch
         self.face: object | None = None
         self._pauses = Pauses()
-        self.diary = Diary(pauses=self._pauses)
+        self.diary = Diary(keeps_spans=job.traces, pauses=self._pauses)
+        self.tracer = Tracer(self.diary) if job.traces else None
         self.metrics = Metrics(job.rank, self.diary)
         self.shares = EngineShares(job, channel.send, self._expect_idly, self.diary)
         self.block_steps = self.shares.block_steps
@@ -182,6 +184,12 @@ class EngineSeat:
         if times > 1:
             time.sleep((times - 1) * (time.thread_time() - self._computing_since))
 
+    def _count_step(self, samples: float, loss: float | None) -> None:
+        self.metrics.step(samples, loss)
+        self._score.remember(loss)
+        if self.tracer is not None:
+            self.tracer.step(self._step)
+
     def note(self, activity: str) -> None:
         self.diary.turn_to(activity)
 
@@ -214,8 +222,13 @@ class EngineSeat:
                 self._pauses.check()
             try:
                 self._send_status()
+                self._tell_trace(droppable=True)
             except TransportError:  # the engine is gone, which the other threads notice by themselves
                 return
+
+    def _tell_trace(self, *, droppable: bool) -> None:
+        if self.tracer is not None:
+            self.tracer.tell(lambda told: self._channel.send(told, droppable=droppable))
 
     def _report(self, epoch: int, own: dict[str, float], numbers: Reported) -> None:
         """Tell the engine of a report; the last worker to do so runs its callables."""
@@ -311,6 +324,7 @@ class EngineSeat:
                 self._write(path, self._models(model))
         self._channel.send(self._conclude())
         self._expect(Finish)
+        self._tell_trace(droppable=False)
         self._say_goodbye()
 
     def _say_ended(self) -> None:

@@ -118,7 +118,9 @@ class LiveSeat(EngineSeat):
         check_tuned(self.rank, told.tuned, self._replica.tuned())
         strategy, _ = self._strategy()
         ports = self._welcome.ports
-        plant = self._plant = build(self.job, strategy, self._replica, told.order, self._wires, ports, self._wait_words)
+        plant = self._plant = build(
+            self.job, strategy, self._replica, told.order, self._wires, ports, self._wait_words, self.tracer
+        )
         descriptors = [self._channel.fileno(), *plant.descriptors]
         self._waiting = Waiting(
             descriptors, self.diary, plant.bells, owns_core=self.job.owns_core, spin_s=self.job.spin_s
@@ -170,8 +172,7 @@ class LiveSeat(EngineSeat):
             plant.driver.deliver(node, StepFinished(step, samples, loss))
             self._wait(lambda: node.computes == step + 1 and not plant.is_choked())
             node.has_stepped = False
-            self.metrics.step(samples, loss)
-            self._score.remember(loss)
+            self._count_step(samples, loss)
             self._tell()
             if plant.driver.stopped_because is not None:
                 self.steps_max = self._step

@@ -56,8 +56,7 @@ class PlainSeat(EngineSeat):
             step_alone(self._replica)
         self._stretch()
         self._step += 1
-        self.metrics.step(samples, loss)
-        self._score.remember(loss)
+        self._count_step(samples, loss)
         self._tell()
         if self._pauses_at_step:
             self._wait(lambda: not self._pauses_at_step)

@@ -14,6 +14,7 @@ from weft.runtime.driver import Driver, Node
 from weft.runtime.post import Post, kinds_of, rank_of
 from weft.runtime.shared_params import STEPPING, SharedParams
 from weft.runtime.shared_reduce import ENDED, SharedReduce
+from weft.runtime.tracer import Tracer
 from weft.runtime.wires import SHM, Wires
 from weft.store.arena import Arena
 from weft.store.coded import coded_bytes_max, told_by
@@ -178,6 +179,7 @@ def build(
     wires: Wires,
     ports: list[int],
     wait_words: Wait,
+    tracer: Tracer | None = None,
 ) -> Plant:
     """Lay the replica out and set everything up around it."""
     reduces_here = job.transport == SHM and not strategy.speaks_reductions
@@ -193,7 +195,7 @@ def build(
     codecs = ready_codecs(strategy, [replica])
     layout = Layout(len(kinds), world.num_nodes, replica.buckets, coded_bytes_max(codecs.values(), replica.buckets))
     transport = wires.connect(world, layout, bells, ports)
-    post = Post(world, kinds, transport, codecs)
+    post = Post(world, kinds, transport, codecs, tracer)
     shared = None
     if shares_params:
         shared = SharedParams(arena, bells, wait_words, [replica.array(PARAMS, b) for b in world.trainable])
@@ -211,9 +213,9 @@ def build(
         if rank_of(world, node) == job.rank
     }
     recording = Recording() if job.checks_replay else None
-    driver = Driver(strategy, world, stores, post, job.seed, recording)
+    driver = Driver(strategy, world, stores, post, job.seed, recording, tracer)
     if reduces_here:
-        driver.reduce = SharedReduce(arena, bells, stores[job.rank], gradient_is_given=in_place)
+        driver.reduce = SharedReduce(arena, bells, stores[job.rank], gradient_is_given=in_place, tracer=tracer)
     plant = Plant(job, strategy, world, arena, bells, driver, post)
     plant.recording = recording
     plant.shared_params = shared

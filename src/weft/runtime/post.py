@@ -1,5 +1,6 @@
 """The post between processes: actions become frames, frames become events, and replicas can be fetched."""
 
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 from zlib import crc32
@@ -14,6 +15,7 @@ from weft.core.errors import CodecError
 from weft.core.events import Received
 from weft.core.names import INBOX, PARAMS, Buffer, NodeId, Part
 from weft.core.world import World
+from weft.runtime.tracer import Tracer
 from weft.store.coded import Coded, received, shape_of
 from weft.store.live import LiveStore
 from weft.transports.frames import CODED_ITEMSIZE, Header, kind_table
@@ -49,8 +51,10 @@ class Post:
         kinds: Mapping[str, int],
         transport: Transport | None,
         codecs: Mapping[str, Any] | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
         self._world = world
+        self._tracer = tracer
         self._codecs: Mapping[str, Codec] = codecs or {}
         self._kinds = dict(kinds)
         self._names = {place: name for name, place in kinds.items()}
@@ -95,10 +99,23 @@ class Post:
             self._kinds[kind], source, to, clock, bucket, part, weight, itemsize, len(data), num_bytes, crc32(data)
         )
         memory = None if body is None else body.data
+        if self._tracer is None:
+            self.transport.send(rank_of(self._world, to), header.pack(), data, memory)
+            return
+        since_s = time.perf_counter()
         self.transport.send(rank_of(self._world, to), header.pack(), data, memory)
+        self._tracer.sent(source, to, kind, clock, len(data) + num_bytes, since_s)
 
     def _take(self, frame: Frame) -> None:
-        header = frame.header
+        if self._tracer is None:
+            self._hand_over(frame, frame.header)
+            return
+        since_s, header = time.perf_counter(), frame.header
+        self._hand_over(frame, header)
+        num_bytes = header.data_bytes + header.body_bytes
+        self._tracer.received(header.source, header.target, self._names[header.kind], header.clock, num_bytes, since_s)
+
+    def _hand_over(self, frame: Frame, header: Header) -> None:
         kind = self._names[header.kind]
         payload: Array | Coded | None = None
         if header.itemsize > CODED_ITEMSIZE:

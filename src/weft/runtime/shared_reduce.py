@@ -10,6 +10,7 @@ A result stays whole until all have given to the bucket's next reduction, which 
 used this one; a contribution stays whole until everybody has summed it.
 """
 
+import time
 from collections.abc import Callable
 from zlib import crc32
 
@@ -17,6 +18,7 @@ from weft.core.actions import OPS, Reduce
 from weft.core.errors import Deadlock, IllegalAction
 from weft.core.events import Reduced
 from weft.core.names import GRADIENT, Buffer
+from weft.runtime.tracer import Tracer
 from weft.store.arena import Arena
 from weft.store.numpy import NumpyStore
 from weft.store.reduction import reduce_into
@@ -50,20 +52,30 @@ class Lane:
 class Open:
     """One reduction under way."""
 
-    __slots__ = ("action", "is_summed", "lane", "weights")
+    __slots__ = ("action", "is_summed", "lane", "since_s", "weights")
 
     def __init__(self, action: Reduce, lane: Lane) -> None:
         self.action = action
         self.lane = lane
         self.is_summed = False
         self.weights: list[float] = []
+        self.since_s = time.perf_counter()
 
 
 class SharedReduce:
     """This worker's part in all reductions of the host's workers."""
 
-    def __init__(self, arena: Arena, bells: Bells, store: NumpyStore, *, gradient_is_given: bool) -> None:
+    def __init__(
+        self,
+        arena: Arena,
+        bells: Bells,
+        store: NumpyStore,
+        *,
+        gradient_is_given: bool,
+        tracer: Tracer | None = None,
+    ) -> None:
         self._arena = arena
+        self._tracer = tracer
         self._bells = bells
         self._store = store
         self._gradient_is_given = gradient_is_given
@@ -164,6 +176,8 @@ class SharedReduce:
                 self.num_copies += self._arena.refresh("reduced.0", bucket, seen)
             else:
                 seen[:] = reduction.lane.contribution
+        if self._tracer is not None:
+            self._tracer.reduced(self._arena.rank, action, reduction.lane.contribution.nbytes, reduction.since_s)
         return Reduced(action.clock, action.buffer, weight)
 
     def check_alive(self) -> None:

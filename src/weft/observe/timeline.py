@@ -1,0 +1,51 @@
+"""A stretch of a run in which everybody can be seen at work: the same few moments for all workers."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from weft.observe.tracks import Span, Tracks
+
+STEPS = 4
+"""How many steps of the slowest worker are shown."""
+SPANS_MAX = 200
+"""Of one worker; a stretch in which somebody did more is halved."""
+SAME_S = 1e-9
+"""What is closer together than this follows without a gap."""
+
+
+def timeline(tracks: Tracks) -> list[list[Span]]:
+    """What each worker's script did in a stretch from the middle of what was kept, in seconds of the run."""
+    lanes = [list(tracks.since_begin(rank)) for rank in range(tracks.num_workers)]
+    if not all(lanes):
+        return [[] for _ in lanes]
+    start_s, stop_s = _stretch([[at_s - tracks.began_s for _, at_s in steps] for steps in tracks.steps], lanes)
+    while True:
+        shown = [merged(_cut(lane, start_s, stop_s)) for lane in lanes]
+        if max(map(len, shown)) <= SPANS_MAX:
+            return shown
+        stop_s = (start_s + stop_s) / 2
+
+
+def _stretch(steps: Sequence[Sequence[float]], lanes: Sequence[Sequence[Span]]) -> tuple[float, float]:
+    """From when to when: some steps of the worker that made the fewest, about its middle; all, if it made fewer."""
+    ends_s = min(steps, key=len)
+    if len(ends_s) <= STEPS:
+        return max(lane[0][1] for lane in lanes), min(lane[-1][2] for lane in lanes)
+    first = (len(ends_s) - STEPS) // 2
+    return ends_s[first], ends_s[first + STEPS]
+
+
+def _cut(lane: Iterable[Span], start_s: float, stop_s: float) -> Iterator[Span]:
+    for what, from_s, to_s in lane:
+        if to_s > start_s and from_s < stop_s:
+            yield what, max(from_s, start_s), min(to_s, stop_s)
+
+
+def merged(lane: Iterable[Span]) -> list[Span]:
+    """The same, where one span follows another of its kind as one."""
+    spans: list[Span] = []
+    for what, start_s, stop_s in lane:
+        if spans and spans[-1][0] == what and start_s - spans[-1][2] < SAME_S:
+            spans[-1] = what, spans[-1][1], stop_s
+        else:
+            spans.append((what, start_s, stop_s))
+    return spans
