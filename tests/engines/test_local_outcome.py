@@ -70,6 +70,7 @@ def test_figures_are_those_of_all_workers_together() -> None:
         "final": {"loss": 0.375, "accuracy": 0.5, "error": 0.1},
         "curve": OUTCOME.curve,
         "reports": OUTCOME.reports,
+        "timeline": None,
     }
     assert rows[1] == {
         "rank": 1,

@@ -26,6 +26,7 @@ DOCUMENTED = [
     "curve",
     "reports",
     "per_worker",
+    "timeline",
     "events",
 ]
 

@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from weft.engines.outcome import coding_json, finite, histogram
+from weft.engines.outcome import coding_json, finite, histogram, timeline_json
 from weft.observe.status import Status, in_all
-from weft.observe.timeline import timeline
 from weft.observe.tracks import Tracks
 
 POINTS_MAX = 200
@@ -70,7 +69,7 @@ class LocalOutcome:
             "curve": self._thinned(),
             "reports": self.reports,
             "per_worker": [self._row(*each) for each in zip(self.workers, self.pids, strict=True)],
-            "timeline": None if self.tracks is None else timeline(self.tracks),
+            "timeline": timeline_json(self.tracks),
         }
         if not self.is_measured:
             told.update(dict.fromkeys(UNKNOWN_OF_BASELINES))

@@ -8,6 +8,8 @@ from typing import Any
 from msgspec.structs import asdict
 
 from weft.observe.status import CodingStatus
+from weft.observe.timeline import timeline
+from weft.observe.tracks import Tracks
 from weft.sim.facts import Facts
 
 
@@ -54,6 +56,7 @@ class Outcome:
             "curve": facts.curve(),
             "reports": facts.reports,
             "per_worker": [self._row(rank) for rank in range(self.workers)],
+            "timeline": timeline_json(facts.tracks),
             "events": facts.num_events,
         }
         return {name: finite(value) for name, value in told.items()}
@@ -78,6 +81,11 @@ class Outcome:
 def histogram(ages: Mapping[int, int]) -> dict[str, int]:
     """How many updates were how many steps old, from the newest to the oldest; JSON has no other names than text."""
     return {str(age): ages[age] for age in sorted(ages)}
+
+
+def timeline_json(tracks: Tracks | None) -> list[list[list[Any]]] | None:
+    """For each worker, what it did in a stretch of the run; None if that was not kept."""
+    return None if tracks is None else [[list(span) for span in lane] for lane in timeline(tracks)]
 
 
 def coding_json(coding: CodingStatus | None) -> dict[str, Any] | None:

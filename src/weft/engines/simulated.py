@@ -34,6 +34,7 @@ from weft.sim.script import Joined, ScriptProgram, ScriptSeat
 from weft.sim.shares import VirtualShares
 from weft.sim.simulation import Simulation
 from weft.sim.stage import PlainSwapper, Stage
+from weft.sim.tracing import TracedSimulation
 from weft.store.coded import told_by
 from weft.store.ghost import GhostStore
 from weft.store.numpy import NumpyStore
@@ -288,7 +289,8 @@ def _run(
     compute: ComputeTime = PerSample(placement.seconds_per_sample, job.cluster.variation, placement.seconds_per_step)
     if job.cluster.step_s:
         compute = Trace(job.cluster.step_s)
-    simulation = Simulation(
+    kind = TracedSimulation if job.traces else Simulation
+    simulation = kind(
         strategy,
         world,
         stores,

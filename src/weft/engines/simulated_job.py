@@ -35,6 +35,8 @@ class Job:
     steps_max: int | None = None
     compress: str | None = None
     share: str = STATIC
+    traces: bool = False
+    """What every worker does and sends is kept, for timelines and traces."""
 
     def __post_init__(self) -> None:
         check_job(self.script, self.num_workers, self.seed, self.steps_max)

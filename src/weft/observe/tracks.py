@@ -1,14 +1,29 @@
 """What is kept of a run for its timeline and its trace: spans, steps, messages and reductions."""
 
 from collections.abc import Iterator
+from typing import TypeVar
 
 from msgspec import Struct
 
 Span = tuple[str, float, float]
 """What a worker's script did (a word of core/activity.py), from when to when."""
 
+Record = TypeVar("Record")
+
 RECORDS_MAX = 500_000
 """What is kept of one run; what comes later is counted."""
+
+
+class Numbering:
+    """Counts the messages from each node to each other, at one end."""
+
+    def __init__(self) -> None:
+        self._counts: dict[tuple[bool, int, int], int] = {}
+
+    def next(self, is_sent: bool, source: int, target: int) -> int:
+        channel = is_sent, source, target
+        number = self._counts[channel] = self._counts.get(channel, 0) + 1
+        return number
 
 
 class Passage(Struct, frozen=True, array_like=True):
@@ -90,6 +105,14 @@ class Tracks:
         self.steps[rank] += told.steps
         self.passages += told.passages
         self.reductions += told.reductions
+
+    def keep(self, records: list[Record], record: Record) -> None:
+        """Add one record to those of its sort, as long as there is room."""
+        if self._num_records < self._records_max:
+            self._num_records += 1
+            records.append(record)
+        else:
+            self._num_late += 1
 
     def since_begin(self, rank: int) -> Iterator[Span]:
         """What a worker's script did, in seconds of the run."""

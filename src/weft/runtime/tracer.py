@@ -1,13 +1,12 @@
 """What one process keeps for a trace of its run, until its engine has taken it."""
 
 import time
-from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
 from weft.core.actions import Reduce
 from weft.core.names import NodeId
-from weft.observe.tracks import Passage, Reduction, Traced
+from weft.observe.tracks import Numbering, Passage, Reduction, Traced
 from weft.runtime.diary import Diary
 
 WAITING_MAX = 50_000
@@ -27,7 +26,7 @@ class Tracer:
         self._steps: list[tuple[int, float]] = []
         self._passages: list[Passage] = []
         self._reductions: list[Reduction] = []
-        self._numbers: defaultdict[tuple[bool, NodeId, NodeId], int] = defaultdict(int)
+        self._numbering = Numbering()
         self._num_dropped = 0
 
     def step(self, num_steps: int) -> None:
@@ -45,10 +44,9 @@ class Tracer:
     def _pass(
         self, is_sent: bool, source: NodeId, target: NodeId, kind: str, clock: int, num_bytes: int, since_s: float
     ) -> None:
-        channel = is_sent, source, target
-        number = self._numbers[channel] = self._numbers[channel] + 1
-        now_s = time.perf_counter()
-        self._keep(self._passages, Passage(*channel, number, kind, clock, num_bytes, since_s, now_s))
+        number, now_s = self._numbering.next(is_sent, source, target), time.perf_counter()
+        passage = Passage(is_sent, source, target, number, kind, clock, num_bytes, since_s, now_s)
+        self._keep(self._passages, passage)
 
     def reduced(self, node: NodeId, action: Reduce, num_bytes: int, since_s: float) -> None:
         """A reduction to which a worker contributed at `since_s` has ended."""

@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from weft.observe.tracks import Tracks
+
 POINTS_MAX = 200
 NOT_REPORTED = ("epoch", "virtual_s", "consensus")
 """What stands with reported numbers."""
@@ -35,6 +37,9 @@ class Facts:
     losses: list[tuple[float, float, float]] = field(default_factory=list)
     """(virtual seconds, samples so far, loss) of every step that told its loss."""
     reports: list[dict[str, float | None]] = field(default_factory=list)
+
+    tracks: Tracks | None = None
+    """What the workers did and sent, if that is kept."""
 
     def __post_init__(self) -> None:
         self.steps = [0] * self.num_workers

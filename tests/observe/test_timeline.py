@@ -1,0 +1,60 @@
+"""A stretch of a run: some steps from its middle, the same moments for all workers."""
+
+from weft.observe.timeline import SPANS_MAX, STEPS, merged, timeline
+from weft.observe.tracks import Traced, Tracks
+
+
+def worker(num_steps: int, step_s: float, waiting_s: float, began_s: float = 100.0) -> Traced:
+    """Every step computes, then waits."""
+    starts = [began_s + step * step_s for step in range(num_steps)]
+    spans = []
+    for start_s in starts:
+        spans += [
+            ("compute", start_s, start_s + step_s - waiting_s),
+            ("wait", start_s + step_s - waiting_s, start_s + step_s),
+        ]
+    return Traced(spans, [(step + 1, start_s + step_s) for step, start_s in enumerate(starts)], [], [])
+
+
+def tracks(*workers: Traced) -> Tracks:
+    kept = Tracks(len(workers))
+    kept.began_s = 100.0
+    for rank, told in enumerate(workers):
+        kept.take(rank, told)
+    return kept
+
+
+def test_some_steps_from_the_middle_of_the_slowest_are_shown_for_all() -> None:
+    slow, fast = timeline(tracks(worker(20, 4.0, 1.0), worker(80, 1.0, 0.5)))
+    assert len(slow) == 2 * STEPS
+    assert (slow[0], slow[-1]) == (("compute", 36.0, 39.0), ("wait", 51.0, 52.0))
+    assert len(fast) == 2 * 4 * STEPS
+    assert (fast[0], fast[-1]) == (("compute", 36.0, 36.5), ("wait", 51.5, 52.0))
+
+
+def test_what_goes_on_at_the_edges_is_cut_there() -> None:
+    _, other = timeline(tracks(worker(20, 4.0, 1.0), worker(9, 9.0, 1.0)))
+    assert (other[0][1], other[-1][2]) == (18.0 + 9.0, 18.0 + 9.0 + 9.0 * STEPS)
+    first, _ = timeline(tracks(worker(20, 4.0, 1.0), worker(9, 9.0, 1.0)))
+    assert (first[0], first[-1]) == (("wait", 27.0, 28.0), ("compute", 60.0, 63.0))
+
+
+def test_a_short_run_is_shown_from_when_all_were_there_to_when_the_first_ended() -> None:
+    first, second = timeline(tracks(worker(3, 1.0, 0.5), worker(2, 1.0, 0.5, began_s=100.25)))
+    assert (first[0][1], first[-1][2]) == (second[0][1], second[-1][2]) == (0.25, 2.25)
+
+
+def test_a_stretch_in_which_somebody_did_a_great_deal_is_made_shorter_for_all() -> None:
+    slow, fast = timeline(tracks(worker(20, 4.0, 1.0), worker(80_000, 0.001, 0.0005)))
+    assert SPANS_MAX / 3 < len(fast) <= SPANS_MAX
+    assert slow[-1][2] == fast[-1][2]
+    assert slow[0][1] == fast[0][1] == 36.0
+
+
+def test_of_workers_that_told_nothing_there_is_nothing_to_show() -> None:
+    assert timeline(tracks(worker(20, 4.0, 1.0), Traced([], [], [], []))) == [[], []]
+
+
+def test_what_goes_on_is_one_span() -> None:
+    spans = [("wait", 0.0, 1.0), ("wait", 1.0, 2.0), ("compute", 2.0, 3.0), ("wait", 3.0, 4.0), ("wait", 5.0, 6.0)]
+    assert merged(spans) == [("wait", 0.0, 2.0), *spans[2:]]
