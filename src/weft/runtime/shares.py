@@ -16,7 +16,7 @@ class EngineShares:
     """The shares of one worker, as its engine decides them."""
 
     def __init__(
-        self, job: Job, send: Callable[[Message], None], expect: Callable[[type[Any]], Any], diary: Diary
+        self, job: Job, send: Callable[[Message], object], expect: Callable[[type[Any]], Any], diary: Diary
     ) -> None:
         self.block_steps = job.block_steps if job.share == PROPORTIONAL else None
         self.steals = job.share == STEALING
