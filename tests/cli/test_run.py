@@ -36,6 +36,16 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
             "a population of 1 worker has nobody to learn from.\n"
             "  Use -n 2 or more; to train alone, leave the strategy out.",
         ),
+        (("--share", "stolen"), "share 'stolen' is not known.\n  Did you mean 'stealing'?"),
+        (
+            ("--strategy", "sandblaster", "--share", "proportional"),
+            "'sandblaster' hands out the data itself, so --share proportional has nothing to say there.\n"
+            "  Leave it out.",
+        ),
+        (
+            ("--set", "shares.every=0"),
+            "--set shares.every is '0', but must be at least 1.\n  Leave it out for the default.",
+        ),
         (("--transport", "smh"), "transport 'smh' is not known.\n  Did you mean 'shm'?"),
         (("--baseline", "dpp"), "baseline 'dpp' is not known.\n  Did you mean 'ddp'?"),
         (("--collective", "rong"), "collective 'rong' is not known.\n  Did you mean 'ring'?"),
@@ -128,6 +138,15 @@ def test_several_strategies_are_compared_and_steps_end_every_run(tmp_path: Path)
     assert ended.code == 0
     told = json.loads((tmp_path / "a.json").read_text())
     assert [(each["strategy"], each["steps"]) for each in told] == [("ssp", 4), ("gossip", 4)]
+
+
+def test_data_is_shared_as_asked_and_a_row_says_so(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SHORT)
+    Path("weft.toml").write_text('share = "stealing"\nstrategy = "asgd"\n')
+    assert weft_command("run", "train.py", "-n", 3, "--json", "a.json").code == 0
+    (told,) = json.loads((tmp_path / "a.json").read_text())
+    assert (told["strategy"], told["samples"]) == ("asgd share=stealing", 24)
+    assert sum(row["steps"] for row in told["per_worker"]) == 12
 
 
 def test_arguments_after_two_dashes_are_the_scripts(tmp_path: Path) -> None:

@@ -184,3 +184,32 @@ def test_every_setting_may_come_from_the_file_or_the_environment(script: Path, m
         ("ssp", 3, 2, 9),
         ("gossip", 3, 2, 9),
     ]
+
+
+@pytest.mark.parametrize("dry", [[], ["--dry"]])
+def test_data_may_be_shared_otherwise_and_rows_say_so(
+    script: Path, dry: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (told,) = rows(script, "-n", 3, "--share", "proportional", *dry)
+    assert (told["strategy"], told["steps"], told["samples"]) == ("allreduce share=proportional", 4, 26)
+    monkeypatch.setenv("WEFT_SHARE", "stealing")
+    (told,) = rows(script, "-n", 3, "--strategy", "asgd", *dry)
+    assert (told["strategy"], told["samples"]) == ("asgd share=stealing", 26)
+    (told,) = rows(script, "-n", 3, "--strategy", "asgd", "--share", "static", *dry)
+    assert told["strategy"] == "asgd"
+
+
+def test_of_all_those_are_left_out_whose_workers_cannot_steal(script: Path) -> None:
+    ended = weft_command("simulate", script, "-n", 3, "--strategy", "all", "--share", "stealing", "--dry")
+    assert ended.code == 0
+    assert "allreduce is left out: the workers of 'allreduce' wait for each other's steps" in ended.err
+    assert "sandblaster is left out: 'sandblaster' hands out the data itself" in ended.err
+    assert "asgd share=stealing" in ended.out
+
+
+def test_a_word_for_shares_that_is_not_known_is_refused(script: Path) -> None:
+    ended = weft_command("simulate", script, "--share", "propotional")
+    assert (ended.code, ended.err) == (
+        2,
+        "ConfigError: share 'propotional' is not known.\n  Did you mean 'proportional'?\n",
+    )

@@ -9,6 +9,7 @@ from weft.config.registry import (
     RULES,
     STRATEGIES,
     TOPOLOGIES,
+    both,
     default_text,
     expanded,
     in_words,
@@ -22,6 +23,7 @@ from weft.config.registry import (
 )
 from weft.core.errors import ConfigError
 from weft.core.rules import AdaGrad
+from weft.core.strategy import Strategy
 from weft.strategies import AllReduce, Downpour, Gossip, StaleSync
 from weft.topologies import Exponential, Ring, Torus
 
@@ -154,3 +156,15 @@ def test_what_only_all_asks_for_may_be_left_out() -> None:
     assert is_only_of_all("ps", ("all",))
     assert not is_only_of_all("ps", ("all", "ps"))
     assert not is_only_of_all(None, None)
+
+
+def test_of_several_objections_each_is_heard_and_none_is_no_objection() -> None:
+    heard: list[str] = []
+
+    def refuse(strategy: Strategy, name: str) -> None:
+        raise ConfigError(f"not {name}")
+
+    both(None, lambda strategy, name: heard.append(name), None)(strategy("ssp"), "ssp")
+    assert heard == ["ssp"]
+    with pytest.raises(ConfigError, match="not ssp"):
+        both(None, refuse)(strategy("ssp"), "ssp")

@@ -21,8 +21,9 @@ def test_settings_are_read_from_text_as_from_toml() -> None:
         "workers": 4,
         "seed": 1,
         "steps": 9,
+        "share": "stealing",
     }
-    expected = Settings(("ssp", "gossip"), "edge", "ring", "topk(0.01)", 4, 1, 9)
+    expected = Settings(("ssp", "gossip"), "edge", "ring", "topk(0.01)", 4, 1, 9, "stealing")
     assert read_settings(typed, "weft.toml") == expected
     assert read_settings({"strategy": "ssp", "workers": "4"}, "environment") == Settings(("ssp",), workers=4)
 

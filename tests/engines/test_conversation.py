@@ -16,13 +16,18 @@ from weft.runtime.channel import (
     Ended,
     Evaluated,
     Finish,
+    FractionsAsked,
+    FractionsTold,
     Joined,
+    Measured,
     Message,
     OnceAnswer,
     OnceAsked,
     OnceLoaded,
     Order,
     Planned,
+    PortionTold,
+    PortionWanted,
     Reported,
     Saves,
     Welcome,
@@ -279,3 +284,37 @@ def test_the_run_is_over_when_all_have_said_their_last_word() -> None:
     assert talk.hear(1, Concluded(None, None)) == to_all(Finish([], []), 2)
     assert talk.engine.is_over
     assert talk.engine.concluded == {0: Concluded(0.5, []), 1: Concluded(None, None)}
+
+
+def test_the_first_to_ask_for_a_block_fixes_its_fractions_by_what_all_have_told() -> None:
+    talk = Talk(2, share="proportional", block_steps=4)
+    talk.join(joined(), joined())
+    assert talk.engine.label == "allreduce share=proportional"
+    nothing = Measured(0.0, 0.0)
+    assert talk.hear(1, FractionsAsked(0, 0, nothing)) == [(1, FractionsTold([0.5, 0.5]))]
+    assert talk.hear(0, FractionsAsked(0, 0, nothing)) == [(0, FractionsTold([0.5, 0.5]))]
+    assert talk.hear(0, Measured(40.0, 3.0)) == []
+    (answer,) = talk.hear(1, FractionsAsked(0, 1, Measured(40.0, 1.0)))
+    assert answer == (1, FractionsTold([pytest.approx(0.25), pytest.approx(0.75)]))
+    assert talk.hear(0, FractionsAsked(0, 1, Measured(80.0, 99.0))) == [(0, answer[1])]
+
+
+def test_portions_come_from_one_queue_for_each_share() -> None:
+    talk = Talk(2, "asgd", share="stealing")
+    talk.join(joined(), joined())
+    wanted = [talk.hear(rank, PortionWanted(share, 2)) for rank, share in ((0, 0), (1, 0), (1, 0), (1, 1))]
+    assert wanted == [[(rank, PortionTold(portion))] for rank, portion in ((0, 0), (1, 1), (1, None), (1, 0))]
+
+
+def test_a_strategy_of_the_script_that_cannot_share_so_is_refused_when_all_have_joined() -> None:
+    with pytest.raises(ConfigError, match="the workers of 'gossip' wait for each other's steps"):
+        Talk(2, share="stealing").join(joined("gossip"), joined("gossip"))
+    Talk(2, share="stealing").join(joined("asgd"), joined("asgd"))
+
+
+@pytest.mark.parametrize(("share", "strategy", "total"), [("proportional", "allreduce", 8), ("stealing", "asgd", 10)])
+def test_steps_are_those_of_all_alike_or_on_average_when_workers_steal(share: str, strategy: str, total: int) -> None:
+    talk = Talk(3, strategy, share=share)
+    talk.join(joined(), joined(), joined())
+    talk.hear(0, Planned(2, 50, 4, False))
+    assert talk.engine.steps_total == total

@@ -43,6 +43,13 @@ SLOW_WANTS = "wants a worker from 0 to 1 and a factor of at least 1.\n  Write e.
             {"network": Network(1e6, 0.0, own=((2, Network(1e6, 0.1)),)), "transport": "tcp"},
             "--net says the link of worker 2, but there are 2 workers.\n  Name one from 0 to 1.",
         ),
+        ({"share": "steeling"}, "share 'steeling' is not known.\n  Did you mean 'stealing'?"),
+        (
+            {"strategy": "gossip", "share": "stealing"},
+            "the workers of 'gossip' wait for each other's steps, but with --share stealing each makes as many as "
+            "it can.\n  Use --share proportional, which keeps the steps of all equal, or a strategy whose workers do "
+            "not wait: 'async_gossip', 'ssp(staleness=None)' or 'hogwild'.",
+        ),
         ({"strategy": "gosip"}, "strategy 'gosip' is not known.\n  Did you mean 'gossip'?"),
     ],
 )
@@ -63,3 +70,14 @@ def test_a_job_under_a_baseline_or_another_strategy_is_otherwise_the_same(tmp_pa
     assert job.label == "allreduce"
     assert job.with_strategy("ssp") == LocalJob(script, ("--epochs", "3"), 2, "ssp", seed=5)
     assert (job.with_strategy("ssp").under("ddp").label, job.under("ddp").strategy) == ("ddp", None)
+
+
+def test_labels_say_how_data_is_shared_and_a_baseline_or_a_lone_worker_shares_it_evenly(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("")
+    job = LocalJob(script, share="proportional", compress="fp16")
+    assert (job.sharing, job.label) == ("proportional", "allreduce + fp16 share=proportional")
+    assert job.with_strategy("ssp").label == "ssp + fp16 share=proportional"
+    assert (job.under("ddp").share, job.under("ddp").label) == ("static", "ddp")
+    alone = LocalJob(script, num_workers=1, share="stealing", strategy="allreduce")
+    assert (alone.sharing, alone.label) == ("static", "allreduce")

@@ -68,3 +68,20 @@ def test_an_explanation_says_what_the_codec_makes_of_the_model(script: Path) -> 
     assert (coding.codec, coding.scheme) == ("topk(0.01)", "gather")
     assert set(coding.prices_s) == {"gather", "sparse"}
     assert coding.num_bytes == TopK(0.01).size(Form(1 << 20))
+
+
+def test_labels_say_how_data_is_shared_unless_there_is_nobody_to_share_it_with(script: Path) -> None:
+    assert job(script, 4, share="proportional").label("gossip") == "gossip share=proportional"
+    assert job(script, 4, share="stealing", compress="fp16").label("asgd") == "asgd + fp16 share=stealing"
+    assert job(script, 1, share="stealing").label(None) == "allreduce"
+    assert [job(script, n, share="stealing").steals for n in (1, 2)] == [False, True]
+
+
+def test_shares_that_a_strategy_cannot_work_with_are_refused_whoever_asks_for_it(script: Path) -> None:
+    with pytest.raises(ConfigError, match="the workers of 'gossip' wait for each other's steps"):
+        job(script, 4, strategy="gossip", share="stealing")
+    with pytest.raises(ConfigError, match="the workers of 'gossip' wait for each other's steps"):
+        job(script, 4, share="stealing").resolved(weft.Gossip())
+    with pytest.raises(ConfigError, match=r"share 'equal' is not known.\n  Known: proportional, static, stealing."):
+        job(script, 4, share="equal")
+    assert job(script, 4, share="stealing").resolved("asgd") == weft.AsyncSGD()
