@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.cli.files import check_writable
+from weft.cli.files import check_folder, check_writable
 from weft.core.errors import ConfigError
 
 
@@ -25,3 +25,32 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as refused:
         check_writable(tmp_path)
     assert str(refused.value) == f"'{tmp_path}' cannot be written: it is a folder.\n  Add the name of a file."
+
+
+def test_a_file_that_the_system_does_not_let_us_write_is_refused() -> None:
+    with pytest.raises(ConfigError) as refused:
+        check_writable(Path("/proc/weft.json"))
+    assert str(refused.value) == (
+        "'/proc/weft.json' cannot be written: No such file or directory.\n  Choose another place."
+    )
+
+
+def test_looking_whether_a_file_can_be_written_leaves_it_as_it_was(tmp_path: Path) -> None:
+    there, new = tmp_path / "there.json", tmp_path / "new.json"
+    there.write_text("something")
+    check_writable(there)
+    check_writable(new)
+    assert there.read_text() == "something"
+    assert not new.exists()
+
+
+def test_a_folder_is_made_and_stays_empty(tmp_path: Path) -> None:
+    check_folder(None)
+    check_folder(tmp_path / "a" / "b")
+    assert list((tmp_path / "a" / "b").iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_made_is_refused() -> None:
+    with pytest.raises(ConfigError) as refused:
+        check_folder(Path("/proc/weft"))
+    assert str(refused.value).startswith("nothing can be written into the folder '/proc/weft': ")

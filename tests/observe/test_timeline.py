@@ -1,6 +1,6 @@
 """A stretch of a run: some steps from its middle, the same moments for all workers."""
 
-from weft.observe.timeline import SPANS_MAX, STEPS, merged, timeline
+from weft.observe.timeline import SPANS_MAX, STEPS, let_go, merged, timeline
 from weft.observe.tracks import Traced, Tracks
 
 
@@ -53,6 +53,14 @@ def test_a_stretch_in_which_somebody_did_a_great_deal_is_made_shorter_for_all() 
 
 def test_of_workers_that_told_nothing_there_is_nothing_to_show() -> None:
     assert timeline(tracks(worker(20, 4.0, 1.0), Traced([], [], [], []))) == [[], []]
+
+
+def test_what_is_let_go_leaves_its_timeline() -> None:
+    kept = tracks(worker(20, 4.0, 1.0), worker(80, 1.0, 0.5))
+    shown = timeline(kept)
+    let_go(kept)
+    assert timeline(kept) == shown
+    assert not any((*kept.spans, *kept.steps, kept.passages, kept.reductions))
 
 
 def test_what_goes_on_is_one_span() -> None:

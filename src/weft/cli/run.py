@@ -6,6 +6,7 @@ from pathlib import Path
 from weft.cli.explanation import explanation_lines
 from weft.cli.files import check_writable
 from weft.cli.live import LiveView
+from weft.cli.logs import Logs, RunLogs
 from weft.cli.run_options import (
     Arguments,
     Baseline,
@@ -16,6 +17,7 @@ from weft.cli.run_options import (
     GlobalBatch,
     Hiccups,
     Json,
+    Log,
     Net,
     Script,
     Seed,
@@ -24,6 +26,8 @@ from weft.cli.run_options import (
     Slow,
     Steps,
     Strategies,
+    TensorBoard,
+    Trace,
     Transport,
     Workers,
     share_and_factor,
@@ -69,6 +73,9 @@ def run(
     explain: Explain = False,
     check_replay: CheckReplay = False,
     json_file: Json = None,
+    trace: Trace = None,
+    log: Log = None,
+    tensorboard: TensorBoard = None,
 ) -> None:
     """Run SCRIPT on real workers of this machine."""
     given = tuple(strategy) if strategy else None
@@ -90,6 +97,7 @@ def run(
         global_batch=global_batch,
         options=options,
         checks_replay=check_replay,
+        traces=trace is not None,
         network=None if net is None else read_network(*net),
     )
     asked = settings.strategy if settings.strategy or not parameters else (DEFAULT_STRATEGY,)
@@ -98,7 +106,9 @@ def run(
     show_left_out(left_out(*about))
     jobs = [job.with_strategy(text and with_parameters(text, parameters)) for text in texts]
     dispensable = [is_only_of_all(text, asked) for text in texts]
-    outcomes = _run_all(jobs if baseline is None else [*jobs, job.under(baseline)], [*dispensable, False], explain)
+    jobs += [] if baseline is None else [job.under(baseline)]
+    with Logs(trace, log, tensorboard) as logs:
+        outcomes = _run_all(jobs, [*dispensable, False], explain, logs)
     _show(outcomes, json_file)
     if check_replay:
         _show_replays(outcomes)
@@ -113,13 +123,16 @@ def _show(outcomes: list[LocalOutcome], json_file: Path | None) -> None:
         json_file.write_text(json.dumps(rows, indent=1) + "\n")
 
 
-def _run_all(jobs: list[LocalJob], dispensable: list[bool], explain: bool) -> list[LocalOutcome]:
+def _run_all(jobs: list[LocalJob], dispensable: list[bool], explain: bool, logs: Logs) -> list[LocalOutcome]:
     """Run one job after another, until somebody has had enough; those that are dispensable may not fit the script."""
     outcomes: list[LocalOutcome] = []
     with nursery_of(jobs[0], lambda text: errors.print(text, markup=False)) as nursery:
         for number, job in enumerate(jobs, 1):
             try:
-                outcomes.append(_run(job, number, len(jobs), nursery, explain))
+                about = job.label, job.num_workers, number, len(jobs)
+                with logs.run(*about, is_real=True, counts_messages=job.baseline is None) as log:
+                    outcomes.append(_run(job, number, len(jobs), nursery, explain, log))
+                    log.end(outcomes[-1].to_json(), outcomes[-1].tracks)
             except WeftError as error:
                 if outcomes and isinstance(error, ConfigError) and dispensable[number - 1]:
                     errors.print(f"{job.label} is left out: {error}", markup=False)
@@ -132,7 +145,7 @@ def _run_all(jobs: list[LocalJob], dispensable: list[bool], explain: bool) -> li
     return outcomes
 
 
-def _run(job: LocalJob, number: int, of: int, nursery: Nursery, explain: bool) -> LocalOutcome:
+def _run(job: LocalJob, number: int, of: int, nursery: Nursery, explain: bool, log: RunLogs) -> LocalOutcome:
     """Run one job under a live view."""
     if of > 1 and not errors.is_terminal:
         errors.print(f"{job.label} ({number} of {of})", markup=False)
@@ -143,7 +156,7 @@ def _run(job: LocalJob, number: int, of: int, nursery: Nursery, explain: bool) -
                 view.show("\n".join(explanation_lines(explanation)))
 
         watcher = Watcher(view.update, view.line, view.report, view.tell, view.tick, on_explain)
-        return run_local(job, watcher, nursery.bear)
+        return run_local(job, log.watching(watcher), nursery.bear)
 
 
 def _show_replays(outcomes: list[LocalOutcome]) -> None:

@@ -58,6 +58,14 @@ Set = Annotated[
 CheckReplay = Annotated[
     bool, typer.Option("--check-replay", help="Record the run and feed it to fresh peers at the end.")
 ]
+Trace = Annotated[
+    Path | None,
+    typer.Option(help="Write what every worker did and sent, for ui.perfetto.dev, to this .json or .json.gz."),
+]
+Log = Annotated[Path | None, typer.Option(help="Write a line of JSON for each status, report and end to this file.")]
+TensorBoard = Annotated[
+    Path | None, typer.Option("--tensorboard", help="Write scalars for TensorBoard into this folder.")
+]
 Json = Annotated[Path | None, typer.Option("--json", help="Write all figures to this file.")]
 
 

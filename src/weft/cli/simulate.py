@@ -10,9 +10,23 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from weft.cli.explanation import explanation_lines
 from weft.cli.files import check_writable
+from weft.cli.logs import Logs, RunLogs
 from weft.cli.outcomes import show_outcomes
 from weft.cli.plot import check_plot, plot_curves
-from weft.cli.run_options import Arguments, Collective, Compress, Explain, Json, Script, Share, Steps, Strategies
+from weft.cli.run_options import (
+    Arguments,
+    Collective,
+    Compress,
+    Explain,
+    Json,
+    Log,
+    Script,
+    Share,
+    Steps,
+    Strategies,
+    TensorBoard,
+    Trace,
+)
 from weft.cli.screen import errors, screen, show_left_out
 from weft.config.cluster import load_cluster
 from weft.config.compression import objection
@@ -52,6 +66,9 @@ def simulate(
     dry: Annotated[bool, typer.Option("--dry", help="Without tensors: times and messages only.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw loss against virtual time into this .png.")] = None,
     json_file: Json = None,
+    trace: Trace = None,
+    log: Log = None,
+    tensorboard: TensorBoard = None,
 ) -> None:
     """Run SCRIPT on simulated workers: gradients are real, time is virtual."""
     given = Settings(tuple(strategy) if strategy else None, cluster, collective, compress, workers, seed, steps, share)
@@ -77,12 +94,18 @@ def simulate(
             settings.steps,
             settings.compress,
             settings.share or STATIC,
+            trace is not None,
         )
         for text in expanded(*about)
     ]
     show_left_out(left_out(*about))
     compile_kernels(settings.compress, lambda text: errors.print(text, markup=False))
-    outcomes = _run_all(jobs, settings.strategy, dry, explain)
+    with Logs(trace, log, tensorboard) as logs:
+        outcomes = _run_all(jobs, settings.strategy, dry, explain, logs)
+    _show(outcomes, json_file, plot)
+
+
+def _show(outcomes: list[Outcome], json_file: Path | None, plot: Path | None) -> None:
     show_outcomes(outcomes)
     if json_file is not None:
         json_file.write_text(json.dumps([outcome.to_json() for outcome in outcomes], indent=1) + "\n")
@@ -91,14 +114,18 @@ def simulate(
         screen.print(f"picture: {plot}")
 
 
-def _run_all(jobs: list[Job], strategies: tuple[str, ...] | None, dry: bool, explain: bool) -> list[Outcome]:
+def _run_all(
+    jobs: list[Job], strategies: tuple[str, ...] | None, dry: bool, explain: bool, logs: Logs
+) -> list[Outcome]:
     """Run one job after another; one that only 'all' asked for may turn out not to fit the script."""
     outcomes: list[Outcome] = []
     for number, job in enumerate(jobs, 1):
         if len(jobs) > 1 and not errors.is_terminal:
             errors.print(f"{job.label(None)} ({number} of {len(jobs)})", markup=False)
         try:
-            outcomes.append(_run(job, dry, explain))
+            with logs.run(job.label(None), job.num_workers, number, len(jobs), is_real=False) as log:
+                outcomes.append(_run(job, dry, explain, log))
+                log.end(outcomes[-1].to_json(), outcomes[-1].facts.tracks)
         except ConfigError as error:
             if not outcomes or not is_only_of_all(job.name_of(None), strategies):
                 raise
@@ -106,7 +133,7 @@ def _run_all(jobs: list[Job], strategies: tuple[str, ...] | None, dry: bool, exp
     return outcomes
 
 
-def _run(job: Job, dry: bool, explain: bool) -> Outcome:
+def _run(job: Job, dry: bool, explain: bool, log: RunLogs) -> Outcome:
     """Run one job under a progress bar."""
     console = errors if errors.is_terminal else Console(quiet=True)
     label = job.label(None)
@@ -130,6 +157,6 @@ def _run(job: Job, dry: bool, explain: bool) -> Outcome:
                 screen.print("\n".join(explanation_lines(explanation)), markup=False)
 
         watcher = Watcher(show_line, on_step, on_plan, on_explain)
-        outcome = (run_dry if dry else run_simulation)(job, watcher)
+        outcome = (run_dry if dry else run_simulation)(job, log.watching_simulated(watcher))
     outcome.replicas.clear()  # the next strategy needs their memory
     return outcome

@@ -5,7 +5,7 @@ import selectors
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -65,6 +65,8 @@ class Watcher:
     on_tell: Callable[[str], None] = lambda text: None
     on_turn: Callable[[], None] = lambda: None
     on_explain: Callable[[Explanation], None] = lambda explanation: None
+    on_reported: Callable[[Mapping[str, float | None]], None] = lambda report: None
+    """A report as the outcome has it: with its epoch, its time, and how far the replicas were apart."""
 
 
 def nursery_of(job: LocalJob, tell: Callable[[str], None] = lambda text: None) -> Nursery:
@@ -255,6 +257,7 @@ class Launch:
         now_s = self._conversation.so_far_s
         self._reports.append({**numbers, "epoch": epoch, "wall_s": now_s, "consensus": consensus})
         self._watcher.on_report(epoch, numbers)
+        self._watcher.on_reported(self._reports[-1])
 
     def _bury(self, worker: Worker) -> None:
         """A process has ended: hear its last words first."""

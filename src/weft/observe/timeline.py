@@ -14,6 +14,8 @@ SAME_S = 1e-9
 
 def timeline(tracks: Tracks) -> list[list[Span]]:
     """What each worker's script did in a stretch from the middle of what was kept, in seconds of the run."""
+    if tracks.stretch is not None:
+        return tracks.stretch
     lanes = [list(tracks.since_begin(rank)) for rank in range(tracks.num_workers)]
     if not all(lanes):
         return [[] for _ in lanes]
@@ -23,6 +25,13 @@ def timeline(tracks: Tracks) -> list[list[Span]]:
         if max(map(len, shown)) <= SPANS_MAX:
             return shown
         stop_s = (start_s + stop_s) / 2
+
+
+def let_go(tracks: Tracks) -> None:
+    """Keep the timeline, and nothing else: the next run needs the memory."""
+    tracks.stretch = timeline(tracks)
+    for records in (*tracks.spans, *tracks.steps, tracks.passages, tracks.reductions):
+        records.clear()  # type: ignore[attr-defined]
 
 
 def _stretch(steps: Sequence[Sequence[float]], lanes: Sequence[Sequence[Span]]) -> tuple[float, float]:

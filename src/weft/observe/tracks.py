@@ -84,6 +84,8 @@ class Tracks:
         self.steps: list[list[tuple[int, float]]] = [[] for _ in range(num_workers)]
         self.passages: list[Passage] = []
         self.reductions: list[Reduction] = []
+        self.stretch: list[list[Span]] | None = None
+        """What a timeline shows, when all else has been let go."""
         self._records_max = records_max
         self._num_records = 0
         self._num_late = 0

@@ -1,0 +1,207 @@
+"""What runs leave besides their figures, by option: traces, a log of JSON lines, scalars for TensorBoard."""
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO
+
+from weft.cli.files import check_folder, check_writable
+from weft.cli.screen import errors
+from weft.core.errors import ConfigError, WeftError
+from weft.engines import local, simulated
+from weft.observe.jsonl import JsonLog
+from weft.observe.moments import Count, Log, Moments
+from weft.observe.status import Status
+from weft.observe.tensorboard import TensorBoardLog
+from weft.observe.timeline import let_go
+from weft.observe.trace import ENDINGS, write_trace
+from weft.observe.tracks import Tracks
+from weft.sim.facts import Facts
+
+EVERY_S = 1.0
+"""How often a real run's status is logged; that of a simulated one is when all workers have made a step on average."""
+
+SUMMARY = (
+    "workers", "seed", "steps", "samples", "samples_per_s", "waiting_fraction", "bytes_sent", "staleness_mean",
+    "staleness_max", "consensus", "final",
+)  # fmt: skip
+"""What the last line of a run says of its outcome."""
+
+
+@dataclass
+class Logs:
+    """All that a verb was asked to write about its runs; used inside `with`, before anything starts."""
+
+    trace: Path | None = None
+    log: Path | None = None
+    tensorboard: Path | None = None
+
+    def __enter__(self) -> "Logs":
+        if self.trace is not None and not self.trace.name.endswith(ENDINGS):
+            raise ConfigError(
+                f"--trace got '{self.trace}', but a trace is a file that ends in .json or .json.gz.\n"
+                f"  Write e.g. --trace {self.trace.with_suffix('.json')}."
+            )
+        check_writable(self.trace)
+        check_writable(self.log)
+        check_folder(self.tensorboard)
+        self._file: BinaryIO | None = None if self.log is None else self.log.open("wb")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    @contextmanager
+    def run(
+        self, label: str, num_workers: int, number: int, of: int, *, is_real: bool, counts_messages: bool = True
+    ) -> Iterator["RunLogs"]:
+        """The logs of one run of several; what it fails with is logged, too."""
+        logs: list[Log] = []
+        if self._file is not None:
+            logs.append(JsonLog(self._file, label))
+        if self.tensorboard is not None:
+            logs.append(TensorBoardLog(_fresh(self.tensorboard, label), time.time() if is_real else 0.0))
+        moments = Moments(num_workers, counts_messages=counts_messages)
+        run = RunLogs(logs, num_workers, moments, None if self.trace is None else numbered(self.trace, number, of))
+        for log in logs:
+            log.begin({"workers": num_workers, "simulated": not is_real})
+        try:
+            yield run
+        except WeftError as error:
+            run.remark("failed", str(error))
+            raise
+        finally:
+            for log in logs:
+                log.close()
+
+
+class RunLogs:
+    """One run on its way into its logs."""
+
+    def __init__(self, logs: list[Log], num_workers: int, moments: Moments, trace: Path | None) -> None:
+        self._logs = logs
+        self._num_workers = num_workers
+        self._trace = trace
+        self._moments = moments
+        self._statuses: dict[int, Status] = {}
+        self._num_reports = 0
+        self._at_s, self._step = 0.0, 0
+
+    def watching(self, watcher: local.Watcher) -> local.Watcher:
+        """One that looks on a real run with the same eyes, and writes down what it sees."""
+        if not self._logs:
+            return watcher
+
+        def on_status(status: Status) -> None:
+            watcher.on_status(status)
+            self._take_status(status)
+
+        def on_reported(report: Mapping[str, float | None]) -> None:
+            watcher.on_reported(report)
+            self._report(report, "wall_s")
+
+        def on_tell(text: str) -> None:
+            watcher.on_tell(text)
+            self.remark("told", text)
+
+        return replace(watcher, on_status=on_status, on_reported=on_reported, on_tell=on_tell)
+
+    def watching_simulated(self, watcher: simulated.Watcher) -> simulated.Watcher:
+        """One that looks on a simulated run with the same eyes, and writes down what it sees."""
+        if not self._logs:
+            return watcher
+
+        def on_step(facts: Facts, now_s: float) -> None:
+            if watcher.on_step is not None:
+                watcher.on_step(facts, now_s)
+            self._take_facts(facts, now_s)
+
+        return replace(watcher, on_step=on_step)
+
+    def _take_status(self, status: Status) -> None:
+        self._statuses[status.rank] = status
+        self._at_s = max(self._at_s, status.time_s)
+        if len(self._statuses) == self._num_workers:
+            self._step = sum(each.step for each in self._statuses.values()) // self._num_workers
+            if self._at_s - self._moments.at_s >= EVERY_S:
+                self._log_statuses()
+
+    def _log_statuses(self) -> None:
+        told = [self._statuses[rank] for rank in sorted(self._statuses)]
+        losses = [status.loss for status in told if status.loss is not None]
+        counts = [Count(status.step, status.samples, status.waiting_s, status.bytes_sent) for status in told]
+        staleness = sum(status.staleness_mean for status in told) / len(told)
+        self._log_moment(self._at_s, counts, sum(losses) / len(losses) if losses else None, staleness)
+
+    def _take_facts(self, facts: Facts, now_s: float) -> None:
+        self._at_s = now_s
+        for report in facts.reports[self._num_reports :]:
+            self._report(report, "virtual_s")
+        if facts.num_steps % self._num_workers == 0:
+            losses = [loss for _, _, loss in facts.losses[-self._num_workers :]]
+            counts = [
+                Count(step, samples, now_s - computing_s, num_bytes)
+                for step, samples, computing_s, num_bytes in zip(
+                    facts.steps, facts.samples_of, facts.compute_s, facts.bytes_from, strict=True
+                )
+            ]
+            self._log_moment(now_s, counts, sum(losses) / len(losses) if losses else None, facts.staleness_mean)
+
+    def _log_moment(self, at_s: float, counts: list[Count], loss: float | None, staleness_mean: float) -> None:
+        moment = self._moments.make(at_s, counts, loss, staleness_mean)
+        self._step = moment.step
+        for log in self._logs:
+            log.moment(moment)
+
+    def _report(self, report: Mapping[str, float | None], clock: str) -> None:
+        """Log a report, as outcomes have it."""
+        self._num_reports += 1
+        known = dict(report)
+        at_s, epoch, consensus = known.pop(clock), known.pop("epoch"), known.pop("consensus")
+        assert at_s is not None
+        assert epoch is not None
+        for log in self._logs:
+            log.report(at_s, self._step, int(epoch), known, consensus)
+
+    def remark(self, event: str, text: str) -> None:
+        """Log something in words."""
+        for log in self._logs:
+            log.remark(self._at_s, event, text)
+
+    def end(self, row: Mapping[str, Any], tracks: Tracks | None) -> None:
+        """The run is over, and its outcome's JSON is known."""
+        clock = "wall_s" if row["virtual_s"] is None else "virtual_s"
+        passed_s = self._at_s - self._moments.at_s
+        if len(self._statuses) == self._num_workers and (not self._moments.at_s or passed_s >= EVERY_S / 2):
+            self._log_statuses()
+        for report in row["reports"][self._num_reports :]:
+            self._report(report, clock)
+        for log in self._logs:
+            log.end(row[clock], {name: row[name] for name in SUMMARY})
+        if self._trace is not None and tracks is not None:
+            lack = f"; {tracks.num_dropped:,} records of its end are lacking" if tracks.num_dropped else ""
+            about = {"strategy": row["strategy"], "workers": row["workers"], "seed": row["seed"], "clock": clock}
+            write_trace(self._trace, tracks, about)
+            errors.print(f"trace of {row['strategy']}: {self._trace}, for ui.perfetto.dev{lack}", markup=False)
+            let_go(tracks)
+
+
+def numbered(path: Path, number: int, of: int) -> Path:
+    """The file of one run of several: trace.2.json."""
+    if of == 1:
+        return path
+    ending = next(ending for ending in reversed(ENDINGS) if path.name.endswith(ending))
+    return path.with_name(f"{path.name.removesuffix(ending)}.{number}{ending}")
+
+
+def _fresh(folder: Path, label: str) -> Path:
+    """A folder for one run, which none had before: curves of two runs would be drawn as one."""
+    name = label.replace("/", "_")
+    names = (name if number == 1 else f"{name} ({number})" for number in range(1, 10_000))
+    return next(folder / each for each in names if not (folder / each).exists())
