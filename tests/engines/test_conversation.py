@@ -290,13 +290,13 @@ def test_the_first_to_ask_for_a_block_fixes_its_fractions_by_what_all_have_told(
     talk = Talk(2, share="proportional", block_steps=4)
     talk.join(joined(), joined())
     assert talk.engine.label == "allreduce share=proportional"
-    nothing = Measured(0.0, 0.0)
+    nothing = Measured(0, 0.0, 0.0)
     assert talk.hear(1, FractionsAsked(0, 0, nothing)) == [(1, FractionsTold([0.5, 0.5]))]
     assert talk.hear(0, FractionsAsked(0, 0, nothing)) == [(0, FractionsTold([0.5, 0.5]))]
-    assert talk.hear(0, Measured(40.0, 3.0)) == []
-    (answer,) = talk.hear(1, FractionsAsked(0, 1, Measured(40.0, 1.0)))
+    assert talk.hear(0, Measured(8, 40.0, 3.0)) == []
+    (answer,) = talk.hear(1, FractionsAsked(0, 1, Measured(8, 40.0, 1.0)))
     assert answer == (1, FractionsTold([pytest.approx(0.25), pytest.approx(0.75)]))
-    assert talk.hear(0, FractionsAsked(0, 1, Measured(80.0, 99.0))) == [(0, answer[1])]
+    assert talk.hear(0, FractionsAsked(0, 1, Measured(16, 80.0, 99.0))) == [(0, answer[1])]
 
 
 def test_portions_come_from_one_queue_for_each_share() -> None:

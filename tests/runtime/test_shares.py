@@ -45,10 +45,10 @@ def test_own_time_is_computing_and_reading_but_not_waiting_and_is_told_with_ever
     with asked.diary.during(READS):
         asked.now += 1.0
     asked.step(8.0, 0.5)
-    assert asked.said == [Measured(24.0, 3.5)]
+    assert asked.said == [Measured(2, 24.0, 3.5)]
     asked.step(8.0, 0.5)
     assert asked.shares.fractions(1, 4) == [0.25, 0.75]
-    assert asked.said[1:] == [FractionsAsked(1, 4, Measured(32.0, 4.0))]
+    assert asked.said[1:] == [FractionsAsked(1, 4, Measured(3, 32.0, 4.0))]
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,15 @@ The total stays that of static shares, and so does the number of steps; only the
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
+from typing import NamedTuple
 
 from weft.data.static import Span
 
 EVERY = 8
 """After so many steps of a share the cuts may move."""
 TOLERANCE = 0.1
-"""They do when the slowest worker needs longer than the mean by more than this part of it, and by twice that if it is
-known from one block only."""
+"""They do when the slowest worker needs longer than the mean by more than this part of it; by twice that if it is known
+from one block only, and by more if from less, as in short shares."""
 REFINEMENTS = 3
 """So often they move once more afterwards, however little, each time after twice as many blocks: parts that were
 measured with others are not quite right where a step also costs something that does not depend on its samples."""
@@ -58,39 +59,43 @@ def parts_of(
         yield part_of(span, rank, fractions)
 
 
-class Pace:
-    """One worker's own seconds for a sample, by blocks of steps."""
+class Done(NamedTuple):
+    """What a worker has done since the beginning of the run, in how many seconds of its own, without waiting."""
 
-    def __init__(self) -> None:
+    steps: int = 0
+    samples: float = 0.0
+    seconds: float = 0.0
+
+
+class Pace:
+    """One worker's own seconds for a sample."""
+
+    def __init__(self, every: int) -> None:
         self.seconds: float | None = None
-        self.num_blocks = 0
-        """How many blocks it is the mean of: those since the last move."""
-        self._told = (0.0, 0.0)
-        """Samples and own seconds from the beginning of the run."""
-        self._counted = self._told
+        self.blocks = 0.0
+        """Of how many blocks of steps it is the mean: those since the last move."""
+        self.done = Done()
+        self._measured = Done()
+        self._every = every
         self._doubts = False
 
-    def tell(self, samples: float, seconds: float) -> None:
-        if samples > self._told[0]:
-            self._told = samples, seconds
-
     def measure(self) -> None:
-        """Take in what was told since the last time, as one block; nothing changes if nothing was."""
-        samples, seconds = (told - counted for told, counted in zip(self._told, self._counted, strict=True))
-        if samples <= 0 or seconds <= 0:
+        """Take in what was done since the last time; nothing changes if nothing was."""
+        steps, samples, seconds = (now - before for now, before in zip(self.done, self._measured, strict=True))
+        if steps <= 0 or samples <= 0 or seconds <= 0:
             return
-        self._counted = self._told
-        newest = seconds / samples
-        if self.seconds is None or not self.num_blocks:
-            self.seconds, self.num_blocks = newest, 1
+        self._measured = self.done
+        newest, blocks = seconds / samples, steps / self._every
+        if self.seconds is None or not self.blocks:
+            self.seconds, self.blocks = newest, blocks
         elif not 1 / FAR < newest / self.seconds < FAR:
             if self._doubts:
-                self.seconds, self.num_blocks = newest, 1
+                self.seconds, self.blocks = newest, blocks
             self._doubts = not self._doubts
             return
         else:
-            self.num_blocks += 1
-            self.seconds += max(NEWEST, 1 / self.num_blocks) * (newest - self.seconds)
+            self.blocks += blocks
+            self.seconds += max(blocks / self.blocks, min(1.0, NEWEST * blocks)) * (newest - self.seconds)
         self._doubts = False
 
 
@@ -102,20 +107,21 @@ class Fractions:
     has; its new part is what that pace does in the time that all need.
     """
 
-    def __init__(self, num_workers: int) -> None:
+    def __init__(self, num_workers: int, every: int = EVERY) -> None:
         self._num_workers = num_workers
         self.now = (1 / num_workers,) * num_workers
         """Those of the block that was decided last."""
-        self._paces = [Pace() for _ in range(num_workers)]
+        self._paces = [Pace(every) for _ in range(num_workers)]
         self._num_refined = REFINEMENTS
         """How often they have moved since they were far off."""
         self._decided: dict[tuple[int, int], tuple[float, ...]] = {}
         """By share and block, until every worker has asked."""
         self._num_asked: dict[tuple[int, int], int] = {}
 
-    def tell(self, worker: int, samples: float, seconds: float) -> None:
-        """How many samples a worker has done so far, and in how many seconds of its own."""
-        self._paces[worker].tell(samples, seconds)
+    def tell(self, worker: int, done: Done) -> None:
+        """What a worker has done so far; what is older than the last word changes nothing."""
+        if done.steps > self._paces[worker].done.steps:
+            self._paces[worker].done = done
 
     def is_decided(self, share: int, block: int) -> bool:
         """Somebody has asked for this block, and not everybody."""
@@ -137,17 +143,17 @@ class Fractions:
         for pace in self._paces:
             pace.measure()
         paces = [pace.seconds for pace in self._paces if pace.seconds is not None]
-        num_blocks = min(pace.num_blocks for pace in self._paces)
-        if not num_blocks:
+        blocks = min(pace.blocks for pace in self._paces)
+        if not blocks:
             return
         times = [fraction * seconds for fraction, seconds in zip(self.now, paces, strict=True)]
-        if max(times) > (1 + TOLERANCE * (1 + 1 / num_blocks)) * sum(times) / len(times):
+        if max(times) > (1 + TOLERANCE * (1 + 1 / blocks)) * sum(times) / len(times):
             self._num_refined = 0
-        elif self._num_refined < REFINEMENTS and num_blocks >= 2**self._num_refined:
+        elif self._num_refined < REFINEMENTS and blocks >= 2**self._num_refined:
             self._num_refined += 1
         else:
             return
         speed = sum(1 / seconds for seconds in paces)
         self.now = tuple(1 / seconds / speed for seconds in paces)
         for pace in self._paces:
-            pace.num_blocks = 0
+            pace.blocks = 0.0

@@ -23,7 +23,7 @@ class Shares:
         self.every = every if share == PROPORTIONAL else None
         """After how many steps of a share its fractions may change; None: there are none."""
         self.steals = share == STEALING
-        self.fractions = Fractions(num_workers)
+        self.fractions = Fractions(num_workers, every)
         self.queues = Queues()
 
 

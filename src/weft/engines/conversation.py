@@ -16,7 +16,7 @@ from weft.core.strategy import Strategy
 from weft.cost.choice import Ground, cheapest, prices_s
 from weft.cost.links import Link
 from weft.data.dealt import portions
-from weft.data.proportional import EVERY
+from weft.data.proportional import EVERY, Done
 from weft.data.shares import STATIC, Shares, check_sharing, with_share
 from weft.data.static import global_batches
 from weft.engines.explanation import Explanation, coded, cut, explained
@@ -307,7 +307,7 @@ class Conversation:
             self._send(rank, PortionTold(portion))
             return
         measured = message if isinstance(message, Measured) else message.measured
-        self._shares.fractions.tell(rank, measured.samples, measured.seconds)
+        self._shares.fractions.tell(rank, Done(measured.steps, measured.samples, measured.seconds))
         if isinstance(message, FractionsAsked):
             self._send(rank, FractionsTold(list(self._shares.fractions.ask(message.share, message.block))))
 

@@ -175,8 +175,9 @@ class OnceLoaded(Struct, frozen=True, tag=True):
 
 
 class Measured(Struct, frozen=True, tag=True):
-    """To the engine: the samples that a worker has done so far, and its own seconds for them, without waiting."""
+    """To the engine: what a worker has done so far, and its own seconds for it, without waiting."""
 
+    steps: int
     samples: float
     seconds: float
 

@@ -23,17 +23,15 @@ class EngineShares:
         self._send = send
         self._expect = expect
         self._diary = diary
-        self._num_steps = 0
-        self._measured = Measured(0.0, 0.0)
+        self._measured = Measured(0, 0.0, 0.0)
 
     def step(self, samples: float) -> None:
         """A step on so many samples has been computed."""
         if self.block_steps is None:
             return
-        self._num_steps += 1
-        seconds = self._diary.seconds()
-        self._measured = Measured(self._measured.samples + samples, seconds[COMPUTES] + seconds[READS])
-        if self._num_steps % max(1, self.block_steps // TOLD_PER_BLOCK) == 0:
+        before, seconds = self._measured, self._diary.seconds()
+        self._measured = Measured(before.steps + 1, before.samples + samples, seconds[COMPUTES] + seconds[READS])
+        if self._measured.steps % max(1, self.block_steps // TOLD_PER_BLOCK) == 0:
             self._send(self._measured)
 
     def fractions(self, share: int, block: int) -> Sequence[float]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from weft.data.proportional import EVERY, parts_of
+from weft.data.proportional import EVERY, Done, parts_of
 from weft.data.shares import STATIC, Shares
 from weft.sim.facts import Facts
 
@@ -19,8 +19,9 @@ class VirtualShares(Shares):
     def ask(self, share: int, block: int) -> Sequence[float]:
         """What part of its global batches each worker takes in a block, by what has been measured until now."""
         if self.facts is not None and not self.fractions.is_decided(share, block):
-            for worker, done in enumerate(zip(self.facts.samples_of, self.facts.stepped_s, strict=True)):
-                self.fractions.tell(worker, *done)
+            facts = self.facts
+            for worker, done in enumerate(zip(facts.steps, facts.samples_of, facts.stepped_s, strict=True)):
+                self.fractions.tell(worker, Done(*done))
         return self.fractions.ask(share, block)
 
     def take(self, worker: int, share: int, num_portions: int) -> int | None:
