@@ -11,6 +11,7 @@ from weft.cli import live as module
 from weft.cli.live import LiveView, live_table, status_line
 from weft.observe.progress import Progress, TotalProgress
 from weft.observe.status import Status
+from weft.observe.stragglers import Blame
 
 
 class Clock:
@@ -211,3 +212,37 @@ def test_a_run_that_fails_still_shows_what_was_printed(clock: Clock, terminal: S
     with pytest.raises(KeyError):
         fail()
     assert "the cause" in taken(terminal)
+
+
+SLOW = Blame(1, "compute", 12, 0.04, 0.01, 0.05, "Try --share proportional: 2.4 times as many samples/s by simulation.")
+SAID = (
+    "worker 1 is slow: it computes 40.0 ms a step, the others 10.0 ms (4.0 times as long). "
+    "Try --share proportional: 2.4 times as many samples/s by simulation."
+)
+
+
+def test_without_a_terminal_who_is_slow_is_said_in_one_line_once(
+    clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with LiveView(2, clock=clock) as view:
+        view.blame(SLOW)
+        for _ in range(3):
+            view.slow([SLOW])
+    assert tuple(capsys.readouterr()) == ("", f"{SAID}\n")
+
+
+def test_on_a_terminal_who_is_slow_stands_under_the_table_for_as_long_as_it_holds(
+    clock: Clock, terminal: StringIO
+) -> None:
+    with LiveView(2, "ssp, 2 workers", clock=clock) as view:
+        view.update(status(0, 0.0, 0))
+        view.blame(SLOW)
+        view.slow([SLOW])
+        taken(terminal)
+        clock.now_s += 0.25
+        view.tick()
+        assert " ".join(taken(terminal).split()).endswith(SAID)
+        view.slow([])
+        clock.now_s += 0.25
+        view.tick()
+        assert "slow" not in taken(terminal)

@@ -26,6 +26,8 @@ def run(strategy: str = "ssp(staleness=3)", **told: Any) -> dict[str, Any]:
         "coding": None,
         "not_finite": [0, 0],
         "final": {"loss": 0.31, "accuracy": 0.9472},
+        "blame": [],
+        "blamed": [],
         "per_worker": [worker(0), worker(1, steps=440, samples_per_s=567.0)],
         **told,
     }
@@ -136,3 +138,12 @@ def test_what_codecs_did_is_said_and_whose_numbers_were_not_finite(capsys: pytes
     )
     show_runs([run("allreduce + onebit", coding=coding, not_finite=[0, 4]), run()])
     assert "allreduce + onebit: Coded: 8.0 MB became" in " ".join(capsys.readouterr().out.split())
+
+
+def test_who_was_slow_is_said_once_with_the_last_figures(capsys: pytest.CaptureFixture[str]) -> None:
+    blamed = [{"worker": worker, "cause": "compute"} for worker in (0, 1, 0)]
+    slow = run("ps", blamed=blamed, blame=["worker 0 is slow: 9 ms", "worker 1 is slow", "worker 0 is slow: 8 ms"])
+    show_runs([slow])
+    assert capsys.readouterr().out.splitlines()[-2:] == ["worker 0 is slow: 8 ms", "worker 1 is slow"]
+    show_runs([run("ssp"), slow])
+    assert capsys.readouterr().out.splitlines()[-2:] == ["ps: worker 0 is slow: 8 ms", "ps: worker 1 is slow"]

@@ -10,6 +10,7 @@ import msgspec
 from weft.engines.local_outcome import POINTS_MAX, LocalOutcome
 from weft.engines.outcome import Outcome
 from weft.observe.status import Status
+from weft.observe.stragglers import Blame
 from weft.sim.facts import Facts
 
 FIRST = Status(0, 10.0, 20, 100.0, 0.5, 2.0, 1.0, 3.0, 1000, 5, 1, 20, "ended")
@@ -39,6 +40,7 @@ OUTCOME = LocalOutcome(
     consensus=0.125,
     replay=[],
     ages={4: 1, 0: 3},
+    blamed=[Blame(1, "compute", 12, 0.04, 0.01, 0.05, "Try it.")],
 )
 
 
@@ -71,6 +73,18 @@ def test_figures_are_those_of_all_workers_together() -> None:
         "curve": OUTCOME.curve,
         "reports": OUTCOME.reports,
         "timeline": None,
+        "blame": ["worker 1 is slow: it computes 40.0 ms a step, the others 10.0 ms (4.0 times as long). Try it."],
+        "blamed": [
+            {
+                "worker": 1,
+                "cause": "compute",
+                "step": 12,
+                "own_s": 0.04,
+                "others_s": 0.01,
+                "step_s": 0.05,
+                "advice": "Try it.",
+            }
+        ],
     }
     assert rows[1] == {
         "rank": 1,

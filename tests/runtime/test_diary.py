@@ -58,3 +58,34 @@ def test_spans_are_kept_only_if_asked_for(clock: Clock) -> None:
     clock.now_s += 1.0
     diary.turn_to(WAITS)
     assert diary.spans == []
+
+
+def test_time_in_which_the_script_was_ready_and_had_no_core_is_not_its_own(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    starved = [5.0]
+    monkeypatch.setattr(module, "starved_s", lambda thread: starved[0])
+    diary = Diary()
+    clock.now_s += 1.0
+    starved[0] += 0.25
+    diary.turn_to(READS)
+    clock.now_s += 1.0
+    assert (diary.own_seconds()[COMPUTES], diary.own_seconds()[READS]) == (0.75, 1.0)
+    starved[0] += 0.5
+    assert diary.own_seconds()[READS] == 0.5
+    diary.turn_to(COMPUTES)
+    assert (diary.own_seconds()[READS], diary.seconds()[READS]) == (0.5, 1.0)
+
+
+def test_who_starves_in_a_short_moment_is_looked_up_with_the_next_that_is_longer(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[int] = []
+    monkeypatch.setattr(module, "starved_s", lambda thread: looks.append(thread) or 0.0)
+    diary = Diary()
+    clock.now_s += module.STARVING_S_MIN / 2
+    diary.turn_to(READS)
+    assert len(looks) == 1, "once at the beginning"
+    clock.now_s += module.STARVING_S_MIN * 2
+    diary.turn_to(COMPUTES)
+    assert looks == [looks[0]] * 2

@@ -1,7 +1,8 @@
 """A real run while it goes on: a live table on a terminal, plain lines anywhere else."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from textwrap import wrap
 from types import TracebackType
 
 from rich.console import Console
@@ -12,6 +13,7 @@ from weft.cli.screen import errors, screen
 from weft.observe.progress import Progress, TotalProgress, WorkerProgress
 from weft.observe.quantities import human_bytes, human_seconds
 from weft.observe.status import Status
+from weft.observe.stragglers import Blame
 
 REFRESH_S = 0.25
 """How often the table is drawn: the launcher shares its cores with the workers."""
@@ -25,8 +27,11 @@ PLAIN_S = 5.0
 COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "bright_red")
 """Of the workers, in turn."""
 
-LINES_AROUND = 8
+LINES_AROUND = 12
 """Lines of a terminal that the table's head, its total, its bar and some output need."""
+
+SLOW_LINES_MAX = 4
+"""So many lines say who is slow."""
 
 COLUMNS = ("step", "loss", "samples/s", "waiting", "staleness")
 WORKER_WIDTH = 6
@@ -57,6 +62,7 @@ class LiveView:
         self._shown_s = 0.0
         self._has_begun = False
         self._lines: list[Text] = []
+        self._slow: list[str] = []
         self._live: Live | None = None
         if errors.is_terminal and not errors.is_dumb_terminal:
             self._live = Live(
@@ -112,6 +118,15 @@ class LiveView:
         self._print(Text(text, style="bold"), errors)
         self.tick()
 
+    def blame(self, blame: Blame) -> None:
+        """Somebody is slow. On a terminal that stands under the table for as long as it holds."""
+        if self._live is None:
+            errors.print(Text(str(blame)), soft_wrap=True)
+
+    def slow(self, blames: Sequence[Blame]) -> None:
+        """Who is slow now."""
+        self._slow = [str(blame) for blame in blames]
+
     def show(self, text: str) -> None:
         """Something that is part of the run's output."""
         self._print(Text(text), screen)
@@ -144,6 +159,8 @@ class LiveView:
                 errors.print(Text("\n").join(self._lines))
                 self._lines.clear()
             table = live_table(self._progress, self._shown_s, self._title, errors.width, rows_max)
+            for line in [line for text in self._slow for line in wrap(text, errors.width)][:SLOW_LINES_MAX]:
+                table.append("\n").append(line, style="yellow")
             self._live.update(table, refresh=True)
 
 

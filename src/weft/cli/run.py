@@ -156,6 +156,7 @@ def _run(job: LocalJob, number: int, of: int, nursery: Nursery, explain: bool, l
                 view.show("\n".join(explanation_lines(explanation)))
 
         watcher = Watcher(view.update, view.line, view.report, view.tell, view.tick, on_explain)
+        watcher.on_blame, watcher.on_slow = view.blame, view.slow
         return run_local(job, log.watching(watcher), nursery.bear)
 
 

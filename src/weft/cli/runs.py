@@ -48,6 +48,7 @@ def show_run(row: Row) -> None:
         screen.print(", ".join(learned), markup=False)
     screen.print(_total(row), markup=False)
     _show_coding(row)
+    _show_blame(row)
 
 
 def compare_runs(rows: list[Row]) -> None:
@@ -64,11 +65,20 @@ def compare_runs(rows: list[Row]) -> None:
     screen.print(f"{in_words(rows, 'wall_s')} {waiting_in_words(rows)}".rstrip(), markup=False)
     for row in rows:
         _show_coding(row, f"{row['strategy']}: ")
+    for row in rows:
+        _show_blame(row, f"{row['strategy']}: ")
 
 
 def _show_coding(row: Row, name: str = "") -> None:
     if row["coding"] is not None:
         screen.print(name + coding_in_words(row["coding"], row["not_finite"]), markup=False)
+
+
+def _show_blame(row: Row, name: str = "") -> None:
+    """What was said of slow workers; of what was said again and again, the last."""
+    said = {(one["worker"], one["cause"]): text for one, text in zip(row["blamed"], row["blame"], strict=True)}
+    for text in said.values():
+        screen.print(name + text, markup=False)
 
 
 def waiting_in_words(rows: list[Row]) -> str:

@@ -122,6 +122,8 @@ class Conversation:
         self.concluded: dict[int, Concluded] = {}
         self.steps_total: int | None = steps_max
         self.label = strategy or ""
+        self.welcome: tuple[Welcome, int] | None = None
+        """What all were told when they had joined, and how many bytes their model has."""
         self.on_explain: Callable[[Explanation], None] = lambda explanation: None
         self.on_report: Callable[[int, dict[str, float], float | None], None] = lambda epoch, numbers, consensus: None
         """The epoch, its numbers, and how far the replicas were apart if that was looked at."""
@@ -203,6 +205,7 @@ class Conversation:
         self.label = self._baseline or with_share(with_codec(text or "the script's own", compress), self._share)
         ports = [self._joined[other].port for other in range(self._num_workers)]
         welcome = self._choose(built, text, compress, first.num_bytes, ports)
+        self.welcome = welcome, first.num_bytes
         self.began_s = time.perf_counter()
         self._to_all(welcome)
 

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from weft.core.errors import NodeLost, TransportError, WeftError
+from weft.engines.advice import advise, setting_of
 from weft.engines.assignment import assigned
 from weft.engines.birth import Nursery, Process
 from weft.engines.blame import blame, describe, is_silent_death
@@ -28,10 +29,12 @@ from weft.engines.output import Output
 from weft.engines.surroundings import surroundings
 from weft.engines.vigil import Vigil, process_state
 from weft.observe.status import Status
+from weft.observe.stragglers import Blame, Cost, Stragglers
 from weft.observe.tracks import Traced, Tracks
 from weft.runtime.channel import (
     Concluded,
     Descriptors,
+    Ended,
     Failed,
     Halt,
     Halted,
@@ -67,6 +70,10 @@ class Watcher:
     on_explain: Callable[[Explanation], None] = lambda explanation: None
     on_reported: Callable[[Mapping[str, float | None]], None] = lambda report: None
     """A report as the outcome has it: with its epoch, its time, and how far the replicas were apart."""
+    on_blame: Callable[[Blame], None] = lambda blame: None
+    """Somebody is slow, as is found just now."""
+    on_slow: Callable[[Sequence[Blame]], None] = lambda blames: None
+    """Who is slow now, and why."""
 
 
 def nursery_of(job: LocalJob, tell: Callable[[str], None] = lambda text: None) -> Nursery:
@@ -104,6 +111,7 @@ class Launch:
         self._tracks = Tracks(job.num_workers) if job.traces else None
         self._network: SlowNetwork | None = None
         self._vigil = Vigil(job.num_workers, patience_s(job.network))
+        self._stragglers = Stragglers(job.num_workers, self._advise)
         self._num_interrupts = 0
         self._asked_to_leave = False
         self._leave_at: int | None = None
@@ -213,6 +221,8 @@ class Launch:
                 worker.step_told = message.step
             else:
                 worker.has_finished = isinstance(message, Concluded) or worker.has_finished
+                if isinstance(message, Ended):
+                    self._judge(message.final)
                 try:
                     self._conversation.hear(worker.rank, message)
                 except WeftError as error:
@@ -237,6 +247,7 @@ class Launch:
         worker.status = status = msgspec.structs.replace(status, steps_total=total)
         self._vigil.hear(status, time.perf_counter())
         self._watcher.on_status(status)
+        self._judge(status)
         if status.coding is not None and status.coding.num_not_finite and not worker.has_bad_numbers:
             worker.has_bad_numbers = True
             self._watcher.on_tell(
@@ -248,6 +259,15 @@ class Launch:
             self._curve.append({"wall_s": self._conversation.so_far_s, "samples": samples, "loss": status.loss})
             if len(self._curve) >= CURVE_POINTS_MAX:
                 self._curve = self._curve[::2]
+
+    def _advise(self, found: Blame, costs: Mapping[int, Cost]) -> str:
+        welcome = self._conversation.welcome
+        return "" if welcome is None else advise(found, costs, setting_of(self._job, *welcome))
+
+    def _judge(self, status: Status) -> None:
+        for found in self._stragglers.hear(status):
+            self._watcher.on_blame(found)
+        self._watcher.on_slow(self._stragglers.current())
 
     def _states(self) -> dict[int, str]:
         """What the system says of each process: 'R', 'S', 'T', ..."""
@@ -342,6 +362,7 @@ class Launch:
             None if self._network is None else self._network.conclude(),
             sum((Counter(told.ages) for told in self._conversation.concluded.values()), Counter()),
             self._tracks,
+            self._stragglers.told,
         )
 
     def close(self) -> None:

@@ -4,8 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import to_builtins
+
 from weft.engines.outcome import coding_json, finite, histogram, timeline_json
 from weft.observe.status import Status, in_all
+from weft.observe.stragglers import Blame
 from weft.observe.tracks import Tracks
 
 POINTS_MAX = 200
@@ -39,6 +42,8 @@ class LocalOutcome:
     """How many updates were how many whole steps old."""
     tracks: Tracks | None = None
     """What the workers did and sent, if that was kept."""
+    blamed: list[Blame] = field(default_factory=list)
+    """Who was found to be slow, and why."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, with the names that `weft simulate` uses; None for what is not finite."""
@@ -68,6 +73,8 @@ class LocalOutcome:
             "final": self._final(),
             "curve": self._thinned(),
             "reports": self.reports,
+            "blame": [str(blame) for blame in self.blamed],
+            "blamed": [to_builtins(blame) for blame in self.blamed],
             "per_worker": [self._row(*each) for each in zip(self.workers, self.pids, strict=True)],
             "timeline": timeline_json(self.tracks),
         }

@@ -36,7 +36,10 @@ def in_all(told: Iterable[CodingStatus]) -> CodingStatus | None:
 
 
 class Mark(Struct, frozen=True, array_like=True):
-    """A worker at the end of one of its steps; everything counts from the beginning of the run."""
+    """A worker at the end of one of its steps; everything counts from the beginning of the run.
+
+    Computing and reading are without the time in which its script was ready to go on and had no core.
+    """
 
     step: int
     """How many it has made."""

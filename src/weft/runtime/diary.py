@@ -1,13 +1,18 @@
 """What a worker's script does, and since when: how its time divides into activities."""
 
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from weft.core.activity import ACTIVITIES, COMPUTES, PAUSED
+from weft.runtime.off_core import starved_s
 from weft.runtime.pauses import PAUSE_S_MIN, Pauses
 
 Span = tuple[str, float, float]
+
+STARVING_S_MIN = 0.001
+"""Whether a thread had a core is not looked up for what is shorter: that takes some microseconds."""
 
 
 class Diary:
@@ -29,6 +34,9 @@ class Diary:
         self._activity = COMPUTES
         self._since = time.perf_counter()
         self._seconds = dict.fromkeys(ACTIVITIES, 0.0)
+        self._thread = threading.get_native_id()
+        self._starved = dict.fromkeys(ACTIVITIES, 0.0)
+        self._starved_s = starved_s(self._thread)
         self.spans.clear()
 
     def turn_to(self, activity: str) -> str:
@@ -40,7 +48,15 @@ class Diary:
 
     def _close(self, now: float) -> None:
         self._set_pauses_apart(now)
+        self._set_starving_apart(now - self._since)
         self._note(self._activity, self._since, now)
+
+    def _set_starving_apart(self, seconds: float) -> None:
+        """Of so many seconds of what the script did, some may have been without a core."""
+        if seconds >= STARVING_S_MIN:
+            so_far_s = starved_s(self._thread)
+            self._starved[self._activity] += min(seconds, so_far_s - self._starved_s)
+            self._starved_s = so_far_s
 
     def _set_pauses_apart(self, now: float) -> None:
         """What the script did since the last turn began later, by as long as the process stood still."""
@@ -69,6 +85,7 @@ class Diary:
         since, now = self._since, time.perf_counter()
         self._set_pauses_apart(now)
         middle = max(self._since, now - max(0.0, seconds - (self._since - since)))
+        self._set_starving_apart(middle - self._since)
         self._note(self._activity, self._since, middle)
         self._note(activity, middle, now)
         self._since = now
@@ -81,3 +98,14 @@ class Diary:
         seconds[PAUSED] += paused_s
         seconds[activity] += so_far_s - paused_s
         return seconds
+
+    def own_seconds(self) -> dict[str, float]:
+        """The same without the time in which the script was ready to go on and had no core; for its own thread.
+
+        Those who share a machine share its cores: that one of them has to wait for one is not its own fault.
+        """
+        seconds = self.seconds()
+        open_s = time.perf_counter() - self._since
+        if open_s >= STARVING_S_MIN:
+            seconds[self._activity] -= min(open_s, starved_s(self._thread) - self._starved_s)
+        return {activity: max(0.0, seconds[activity] - self._starved[activity]) for activity in seconds}

@@ -48,7 +48,7 @@ class Metrics:
             self._losses.append(loss)
 
     def _mark(self) -> Mark:
-        seconds = self._diary.seconds()
+        seconds = self._diary.own_seconds()
         so_far_s = time.perf_counter() - self._began
         return Mark(self._step, so_far_s, self._samples, seconds[COMPUTES], seconds[READS], seconds[PAUSED])
 

@@ -5,6 +5,17 @@ from pathlib import Path
 
 SCHEDSTAT = Path("/proc/thread-self/schedstat")
 """Linux's account of a thread: nanoseconds on a core, and ready but without one."""
+THREADS = Path("/proc/self/task")
+"""Where the accounts of all threads of this process are."""
+
+
+def starved_s(thread: int) -> float:
+    """How long a thread of this process was ready to run and had no core; 0 where the system does not tell."""
+    try:
+        _, ready_ns, _ = (THREADS / str(thread) / "schedstat").read_bytes().split()
+    except OSError:
+        return 0.0
+    return int(ready_ns) / 1e9
 
 
 class OffCore:

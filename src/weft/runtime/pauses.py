@@ -7,12 +7,12 @@ does not keep the ticking thread from running.
 
 import threading
 import time
-from pathlib import Path
+
+from weft.runtime.off_core import starved_s
 
 TICK_S = 0.05
 PAUSE_S_MIN = 0.1
 """What is shorter is not told apart from the system's moods."""
-THREADS = Path("/proc/self/task")
 
 
 class Pauses:
@@ -45,7 +45,7 @@ class Pauses:
     def _mark(self) -> None:
         self._ticked = time.perf_counter()
         self._busy_s = time.process_time()
-        self._starved_s = _starved_s(self._script) + _starved_s(self._ticker)
+        self._starved_s = max(starved_s(thread) for thread in (self._script, self._ticker) if thread is not None)
 
     def found_s(self) -> float:
         """What was found and not taken yet."""
@@ -57,12 +57,3 @@ class Pauses:
         with self._lock:
             found_s, self._found_s = self._found_s, 0.0
         return found_s
-
-
-def _starved_s(thread: int | None) -> float:
-    """How long a thread of this process was ready to run and had no core; 0 where the system does not tell."""
-    try:
-        _, ready_ns, _ = (THREADS / str(thread) / "schedstat").read_bytes().split()
-    except (OSError, ValueError):
-        return 0.0
-    return int(ready_ns) / 1e9

@@ -1,0 +1,238 @@
+"""What would help a run that somebody slows down: tried in virtual time, without tensors, with measured times."""
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from weft.config.compression import NONE, Compression, check_pair, compressed
+from weft.config.compression import cheapest as cheapest_scheme
+from weft.config.compression import codec as codec_of
+from weft.config.network import Network
+from weft.config.registry import lowered
+from weft.config.registry import strategy as strategy_of
+from weft.core.activity import PAUSED, READS
+from weft.core.errors import WeftError
+from weft.core.names import Bucket
+from weft.core.strategy import Strategy
+from weft.core.world import World
+from weft.cost.choice import Ground, cheapest, prices_s
+from weft.cost.links import Link
+from weft.data.proportional import counts
+from weft.data.shares import PROPORTIONAL, STATIC, check_sharing
+from weft.engines.explanation import cut
+from weft.engines.local_job import LocalJob
+from weft.observe.linkbook import NETWORK
+from weft.observe.stragglers import Blame, Cost
+from weft.runtime.channel import Welcome
+from weft.runtime.wires import LINKS, SHM
+from weft.sim.compute import PerSample
+from weft.sim.facts import Facts
+from weft.sim.network import HostLinks
+from weft.sim.program import GhostProgram
+from weft.sim.reports import NoReports
+from weft.sim.simulation import Simulation
+from weft.store.ghost import GhostStore
+
+HELPS = 1.1
+"""What gains less is not worth a word."""
+ADVICE_S_MAX = 0.2
+"""No more is tried after so long: the launcher has other things to do."""
+WORKERS_MAX = 32
+"""With more, a trial would take too long."""
+STEPS = 20
+STEPS_MAX = 200
+"""How many steps of each worker, and of all, are looked at."""
+BUCKETS_MAX = 4
+FEWER_BYTES, FEWER_ROUNDS, FEWER_OF_BOTH = "topk(0.01)", "local_sgd(period=16)", "diloco(period=16)"
+WAITS_LESS = ("quorum", "ssp(staleness=3)", "async_gossip")
+LOADER = "Give its loader processes of its own (num_workers) if it has none."
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to run: a strategy, perhaps with a codec, and how data is shared."""
+
+    strategy: str
+    compress: str | None = None
+    share: str = STATIC
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A run as it is: its way, the size of its model, and where it runs."""
+
+    way: Way
+    num_bytes: int
+    bucket_bytes_max: int
+    transport: str
+    network: Network | None
+    num_cores: int
+    is_baseline: bool = False
+    """It runs otherwise, and about like this."""
+
+    @property
+    def buckets(self) -> tuple[int, ...]:
+        """The sizes of its buckets, or of fewer where there would be many."""
+        return cut(max(4, self.num_bytes), max(self.bucket_bytes_max, -(-self.num_bytes // BUCKETS_MAX)))
+
+
+def setting_of(job: LocalJob, welcome: Welcome, num_bytes: int) -> Setting | None:
+    """The setting of a run whose workers were welcomed so; None where the script brings a strategy of its own."""
+    if not welcome.strategy:
+        return None
+    return Setting(
+        Way(welcome.strategy, welcome.compress, job.sharing),
+        num_bytes,
+        job.options.buckets.bytes_max,
+        job.transport,
+        job.network,
+        max(1, len(os.sched_getaffinity(0)) // job.options.worker.threads),
+        job.baseline is not None,
+    )
+
+
+def advise(blame: Blame, costs: Mapping[int, Cost], setting: Setting | None) -> str:
+    """A sentence or two; nothing if nothing helps much."""
+    said = [LOADER] if blame.cause == READS else []
+    if setting is None:
+        return " ".join(said)
+    if blame.cause == PAUSED:
+        return "Workers need not wait for it with --strategy async_gossip." if _waits(setting.way) else ""
+    ways = _network_ways(setting.way) if blame.cause == NETWORK else _unequal_ways(setting.way)
+    best = _best(ways, costs, setting) if len(costs) <= WORKERS_MAX else None
+    if best is not None:
+        way, times = best
+        options = _options(way, Way("") if setting.is_baseline else setting.way)
+        said.append(f"Try {options}: {times:.1f} times as many samples/s by simulation.")
+    return " ".join(said)
+
+
+def _waits(way: Way) -> bool:
+    return strategy_of(way.strategy).keeps_step
+
+
+def _unequal_ways(way: Way) -> list[Way]:
+    """Against slow computing or reading: what changes least comes first."""
+    shared = [Way(way.strategy, way.compress, PROPORTIONAL)] if way.share == STATIC else []
+    return shared + [Way(text, way.compress, way.share) for text in WAITS_LESS]
+
+
+def _network_ways(way: Way) -> list[Way]:
+    """Against slow links: fewer bytes, fewer rounds, or both."""
+    if way.compress is not None:
+        return [Way(FEWER_OF_BOTH, way.compress, way.share), Way(FEWER_ROUNDS, None, way.share)]
+    return [
+        Way(way.strategy, FEWER_BYTES, way.share),
+        Way(FEWER_ROUNDS, None, way.share),
+        Way(FEWER_OF_BOTH, FEWER_BYTES, way.share),
+    ]
+
+
+def _options(way: Way, now: Way) -> str:
+    """What to add to the command line."""
+    said = {"--strategy": (way.strategy, now.strategy), "--compress": (way.compress, now.compress)}
+    said["--share"] = way.share, now.share
+    return " ".join(f"{option} {_quoted(new or NONE)}" for option, (new, old) in said.items() if new != old)
+
+
+def _quoted(text: str) -> str:
+    return text if text.isidentifier() else f"'{text}'"
+
+
+def _best(ways: Sequence[Way], costs: Mapping[int, Cost], setting: Setting) -> tuple[Way, float] | None:
+    """The first of those that are about as good as the best, and how many times as fast as now it is."""
+    began_s = time.perf_counter()
+    now = samples_per_s(setting.way, costs, setting)
+    gains: dict[Way, float] = {}
+    for way in ways:
+        if time.perf_counter() - began_s > ADVICE_S_MAX:
+            break
+        try:
+            gains[way] = samples_per_s(way, costs, setting) / now
+        except WeftError:  # it does not go with this model, codec or share
+            continue
+    enough = max(gains.values(), default=0.0) / HELPS
+    return next(((way, gain) for way, gain in gains.items() if gain >= max(HELPS, enough)), None)
+
+
+class _Enough(Exception):
+    """So many steps say it all."""
+
+
+def samples_per_s(way: Way, costs: Mapping[int, Cost], setting: Setting) -> float:
+    """How many samples all workers together do in a second, in virtual time."""
+    simulation = _simulation(way, costs, setting)
+    with suppress(_Enough):
+        simulation.run()
+    return simulation.facts.samples / simulation.kernel.now_s
+
+
+def _simulation(way: Way, costs: Mapping[int, Cost], setting: Setting) -> Simulation:
+    num_workers = len(costs)
+    each = [costs[rank] for rank in range(num_workers)]
+    lines = _links(setting, num_workers)
+    strategy = _resolved(way, setting, num_workers, lines)
+    roles = strategy.roles(num_workers)
+    is_one_host = setting.transport == SHM
+    hosts = tuple(0 if is_one_host else node % num_workers for node in range(sum(roles)))
+    buckets = tuple(Bucket(max(1, size // 4)) for size in setting.buckets)
+    world = World(roles, buckets, strategy.graph(num_workers), hosts)
+    stores = [
+        GhostStore(world.buckets, [slot.name for slot in strategy.slots(world.role(node), world)], strategy.codecs())
+        for node in range(world.num_nodes)
+    ]
+    samples = _samples(way, each)
+    steps_max = min(STEPS * num_workers, STEPS_MAX)
+
+    def on_step(facts: Facts, now_s: float) -> None:
+        if sum(facts.steps) >= steps_max:
+            raise _Enough
+
+    usual = sorted(cost.own_s / cost.samples for cost in each)[(num_workers - 1) // 2]
+    return Simulation(
+        strategy,
+        world,
+        stores,
+        [GhostProgram([size] * steps_max, steps_max + 1) for size in samples],
+        HostLinks(hosts, lines, lines[0]),
+        PerSample([min(usual, cost.own_s / cost.samples) for cost in each]),
+        NoReports(),
+        on_step=on_step,
+        num_cores=setting.num_cores if is_one_host else None,
+        stretch=[max(1.0, cost.own_s / cost.samples / usual) for cost in each],
+    )
+
+
+def _samples(way: Way, costs: Sequence[Cost]) -> list[int]:
+    """Of each worker in a step."""
+    sizes = [max(1, round(cost.samples)) for cost in costs]
+    if way.share == PROPORTIONAL:
+        return counts(sum(sizes), [cost.samples / cost.own_s for cost in costs])
+    return sizes
+
+
+def _links(setting: Setting, num_workers: int) -> list[Link]:
+    if setting.network is None:
+        return [LINKS[setting.transport]] * num_workers
+    each = [setting.network.link(worker) for worker in range(num_workers)]
+    return [Link(link.delay_s, link.bytes_per_s) for link in each]
+
+
+def _resolved(way: Way, setting: Setting, num_workers: int, lines: Sequence[Link]) -> Strategy:
+    """The strategy as the workers would run it."""
+    built = strategy_of(way.strategy)
+    built.check(num_workers, 1 if setting.transport == SHM else num_workers)
+    check_sharing(built, way.strategy, way.share)
+    worst = Link(max(line.latency_s for line in lines), min(line.bandwidth_bytes_per_s for line in lines))
+    ground = Ground((num_workers,), worst, worst)
+    collective = None
+    if built.reduces and (setting.transport != SHM or way.compress is not None):
+        collective = cheapest(prices_s(setting.buckets, ground))
+    if way.compress is None:
+        return built if collective is None else lowered(built, collective)
+    codec = codec_of(way.compress)
+    check_pair(built, codec, way.strategy)
+    scheme = cheapest_scheme(codec, setting.num_bytes, num_workers, worst) if built.reduces else None
+    return compressed(built, Compression(codec, scheme), collective)
