@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from weft.core.pace import Pace
 from weft.core.seat import Replica, Reported, saved_alone, step_alone
 from weft.core.strategy import Strategy
 
@@ -14,6 +15,7 @@ class Alone:
     num_workers = 1
     seed = 0
     global_batch: int | None = None
+    pace = Pace()
     is_simulated = False
     is_plain = True
     block_steps: int | None = None

@@ -168,9 +168,13 @@ class ArrayReplica:
                 self._arrays[name] = piece
         self._flat = {PARAMS: list(places.params), GRADIENT: list(places.seen), GIVEN: list(places.given)}
 
+    def groups(self) -> list[dict[str, Any]]:
+        """The optimizer's numbers by name; a bare function has none."""
+        return [] if self._optimizer is None else [vars(self._optimizer)]
+
     def tune(self, ranges: Mapping[str, tuple[float, float]]) -> Tuning:
         """Let others change numbers of the optimizer, each within its range."""
-        self.tuning = Tuning([] if self._optimizer is None else [vars(self._optimizer)], ranges)
+        self.tuning = Tuning(self.groups(), ranges)
         return self.tuning
 
     def tuned(self) -> Sequence[str]:
@@ -253,6 +257,9 @@ class ArrayWorker(Worker):
 
     def _tune(self, ranges: Mapping[str, tuple[float, float]]) -> Tuning:
         return self._replica.tune(ranges)
+
+    def _groups(self) -> list[dict[str, Any]]:
+        return self._replica.groups()
 
     def report(self, **numbers: Any) -> None:
         def refreshed(function: Callable[[], float]) -> Callable[[], float]:

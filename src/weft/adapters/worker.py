@@ -1,13 +1,14 @@
 """What a worker offers its script whatever the framework: epochs, reports, saving."""
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from weft.adapters.pacing import paced
 from weft.core.activity import COMPUTES, READS
 from weft.core.errors import CheckpointError, ConfigError, did_you_mean
 from weft.core.seat import MINE, MODELS, RESULT, Number, Seat
@@ -105,13 +106,18 @@ class Worker:
 
     @contextmanager
     def _tuned(self) -> Iterator[None]:
-        """While drivers have their say they see the script's hyper-parameters; afterwards the script sees theirs."""
-        if self._tuning is None:
+        """While drivers have their say they see the script's hyper-parameters, its learning rates at the run's pace;
+        afterwards the script sees theirs."""
+        if self._tuning is not None:
+            self._tuning.give()
+        with paced(self._seat.pace, self.steps, self._groups()):
             yield
-            return
-        self._tuning.give()
-        yield
-        self._tuning.take()
+        if self._tuning is not None:
+            self._tuning.take()
+
+    def _groups(self) -> Sequence[MutableMapping[str, Any]]:
+        """The optimizer's hyper-parameters, by name, for each of its groups."""
+        raise NotImplementedError
 
     def save(self, path: str, model: str = RESULT) -> None:
         """Write a model as safetensors, once for all workers.

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from weft import __version__
-from weft.cli import bench, calibrate, codecs, doctor, fuzz, replay, run, simulate, strategies, topology
+from weft.cli import bench, calibrate, codecs, compare, doctor, fuzz, replay, run, simulate, strategies, topology
 from weft.cli.screen import screen, show_error
 from weft.core.errors import ConfigError, WeftError
 
@@ -37,6 +37,7 @@ def weft(
 
 app.command()(run.run)
 app.command()(simulate.simulate)
+app.command()(compare.compare)
 app.command()(calibrate.calibrate)
 app.command()(strategies.strategies)
 app.command()(codecs.codecs)

@@ -3,9 +3,8 @@
 import json
 from pathlib import Path
 
-from weft.cli.explanation import explanation_lines
 from weft.cli.files import check_writable
-from weft.cli.live import LiveView
+from weft.cli.live_run import run_shown
 from weft.cli.logs import Logs, RunLogs
 from weft.cli.run_options import (
     Arguments,
@@ -46,8 +45,7 @@ from weft.data.shares import objection as objection_to_share
 from weft.engines.birth import Nursery
 from weft.engines.conversation import DEFAULT_STRATEGY
 from weft.engines.environment import settings_of
-from weft.engines.explanation import Explanation
-from weft.engines.local import Watcher, nursery_of, run_local
+from weft.engines.local import nursery_of
 from weft.engines.local_job import LocalJob
 from weft.engines.local_outcome import LocalOutcome
 from weft.runtime.wires import SHM, TCP
@@ -146,18 +144,9 @@ def _run_all(jobs: list[LocalJob], dispensable: list[bool], explain: bool, logs:
 
 
 def _run(job: LocalJob, number: int, of: int, nursery: Nursery, explain: bool, log: RunLogs) -> LocalOutcome:
-    """Run one job under a live view."""
     if of > 1 and not errors.is_terminal:
         errors.print(f"{job.label} ({number} of {of})", markup=False)
-    with LiveView(job.num_workers, job.label) as view:
-
-        def on_explain(explanation: Explanation) -> None:
-            if explain:
-                view.show("\n".join(explanation_lines(explanation)))
-
-        watcher = Watcher(view.update, view.line, view.report, view.tell, view.tick, on_explain)
-        watcher.on_blame, watcher.on_slow = view.blame, view.slow
-        return run_local(job, log.watching(watcher), nursery.bear)
+    return run_shown(job, job.label, nursery, explain, log.watching)
 
 
 def _show_replays(outcomes: list[LocalOutcome]) -> None:

@@ -47,6 +47,10 @@ Hiccups = Annotated[
 GlobalBatch = Annotated[
     int | None, typer.Option(help="Samples of one step over all workers; default: batch_size for each.")
 ]
+ScaleLr = Annotated[
+    bool, typer.Option("--scale-lr", help="Multiply the script's learning rates by the number of workers.")
+]
+Warmup = Annotated[int, typer.Option(help="Reach the learning rates in so many steps, from those of one worker.")]
 Baseline = Annotated[
     str | None, typer.Option(help="ddp, ddp+fp16 or ddp+powersgd: also run under torch's DistributedDataParallel.")
 ]

@@ -5,12 +5,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from weft.cli.explanation import explanation_lines
 from weft.cli.files import check_writable
-from weft.cli.logs import Logs, RunLogs
+from weft.cli.live_run import simulate_shown
+from weft.cli.logs import Logs
 from weft.cli.outcomes import show_outcomes
 from weft.cli.plot import check_plot, plot_curves
 from weft.cli.run_options import (
@@ -36,15 +34,9 @@ from weft.core.errors import ConfigError
 from weft.data.shares import STATIC
 from weft.data.shares import objection as objection_to_share
 from weft.engines.environment import settings_of
-from weft.engines.explanation import Explanation
 from weft.engines.kernels import compile_kernels
 from weft.engines.outcome import Outcome
-from weft.engines.simulated import Watcher
-from weft.engines.simulated import simulate as run_simulation
-from weft.engines.simulated import simulate_dry as run_dry
 from weft.engines.simulated_job import Job
-from weft.observe.quantities import human_seconds
-from weft.sim.facts import Facts
 
 
 def simulate(
@@ -124,39 +116,10 @@ def _run_all(
             errors.print(f"{job.label(None)} ({number} of {len(jobs)})", markup=False)
         try:
             with logs.run(job.label(None), job.num_workers, number, len(jobs), is_real=False) as log:
-                outcomes.append(_run(job, dry, explain, log))
+                outcomes.append(simulate_shown(job, job.label(None), dry, explain, log.watching_simulated))
                 log.end(outcomes[-1].to_json(), outcomes[-1].facts.tracks)
         except ConfigError as error:
             if not outcomes or not is_only_of_all(job.name_of(None), strategies):
                 raise
             errors.print(f"{job.label(None)} is left out: {error}", markup=False)
     return outcomes
-
-
-def _run(job: Job, dry: bool, explain: bool, log: RunLogs) -> Outcome:
-    """Run one job under a progress bar."""
-    console = errors if errors.is_terminal else Console(quiet=True)
-    label = job.label(None)
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}"), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task(label, total=None, state="joining")
-
-        def on_plan(total: int) -> None:
-            progress.update(task, total=total)
-
-        def on_step(facts: Facts, now_s: float) -> None:
-            done = facts.num_steps
-            if done % 16 == 0:
-                progress.update(task, completed=done, state=f"{done} steps, {human_seconds(now_s)} virtual")
-
-        def show_line(line: str) -> None:
-            errors.print(f"worker 0: {line}", markup=False)
-
-        def on_explain(explanation: Explanation) -> None:
-            if explain:
-                screen.print("\n".join(explanation_lines(explanation)), markup=False)
-
-        watcher = Watcher(show_line, on_step, on_plan, on_explain)
-        outcome = (run_dry if dry else run_simulation)(job, log.watching_simulated(watcher))
-    outcome.replicas.clear()  # the next strategy needs their memory
-    return outcome

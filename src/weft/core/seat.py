@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from weft.core.errors import ConfigError
 from weft.core.names import GRADIENT, PARAMS, Bucket, Result, member
+from weft.core.pace import Pace
 from weft.core.strategy import Strategy
 
 Number = float | int
@@ -145,6 +146,8 @@ class Seat(Protocol):
     """What joined, for adapters that must find it again from inside a framework's call."""
     global_batch: int | None
     """Samples of one step over all workers, when the run says it rather than the script."""
+    pace: Pace
+    """By what the script's learning rates are multiplied."""
     is_simulated: bool
     """Several workers share this process."""
     is_plain: bool

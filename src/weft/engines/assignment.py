@@ -40,6 +40,7 @@ def assigned(job: LocalJob, descriptors: Descriptors, hosts: Sequence[str]) -> C
             job.sharing,
             options.shares.every,
             job.traces,
+            job.pace,
         )
 
     return of

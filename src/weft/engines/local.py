@@ -76,11 +76,14 @@ class Watcher:
     """Who is slow now, and why."""
 
 
-def nursery_of(job: LocalJob, tell: Callable[[str], None] = lambda text: None) -> Nursery:
-    """Where the workers of a job come from; it serves all jobs of the same script, codec and options."""
+def nursery_of(
+    job: LocalJob, tell: Callable[[str], None] = lambda text: None, codecs: Sequence[str | None] = ()
+) -> Nursery:
+    """Where the workers of a job come from; it serves all jobs of the same script and options with these codecs."""
     worker = job.options.worker
     environment = surroundings(os.environ, worker.threads, keeps_memory=worker.keeps_memory)
-    return Nursery(job.script, environment, compile_kernels(job.compress, tell))
+    compiled = [module for compress in (job.compress, *codecs) for module in compile_kernels(compress, tell)]
+    return Nursery(job.script, environment, list(dict.fromkeys(compiled)))
 
 
 def run_local(job: LocalJob, watcher: Watcher | None = None, bear: Bear | None = None) -> LocalOutcome:
@@ -106,7 +109,7 @@ class Launch:
         self._descriptors: list[int] = []
         self._workers: list[Worker] = []
         self._outputs: list[Output] = []
-        self._curve: list[dict[str, float]] = []
+        self._curve: list[dict[str, float | None]] = []
         self._reports: list[dict[str, float | None]] = []
         self._tracks = Tracks(job.num_workers) if job.traces else None
         self._network: SlowNetwork | None = None
@@ -254,11 +257,10 @@ class Launch:
                 f"worker {status.rank} has had a gradient that is not finite, by step {status.step}: "
                 "its numbers that are not were not sent"
             )
-        if status.loss is not None:
-            samples = sum(w.status.samples for w in self._workers if w.status is not None)
-            self._curve.append({"wall_s": self._conversation.so_far_s, "samples": samples, "loss": status.loss})
-            if len(self._curve) >= CURVE_POINTS_MAX:
-                self._curve = self._curve[::2]
+        samples = sum(w.status.samples for w in self._workers if w.status is not None)
+        self._curve.append({"wall_s": self._conversation.so_far_s, "samples": samples, "loss": status.loss})
+        if len(self._curve) >= CURVE_POINTS_MAX:
+            self._curve = self._curve[::2]
 
     def _advise(self, found: Blame, costs: Mapping[int, Cost]) -> str:
         welcome = self._conversation.welcome

@@ -10,6 +10,7 @@ from weft.config.network import Network
 from weft.config.options import Options
 from weft.config.registry import strategy as strategy_of
 from weft.core.errors import ConfigError, did_you_mean
+from weft.core.pace import Pace
 from weft.data.shares import STATIC, check_share, check_sharing, with_share
 from weft.engines.conversation import DEFAULT_STRATEGY
 from weft.engines.job import check_job
@@ -43,6 +44,7 @@ class LocalJob:
     checks_replay: bool = False
     traces: bool = False
     """What every worker does and sends is kept, for timelines and traces."""
+    pace: Pace = Pace()  # noqa: RUF009
     network: Network | None = None
     """A slow network between the workers, which talk by sockets then."""
 

@@ -28,7 +28,7 @@ class LocalOutcome:
     workers: list[Status]
     pids: list[int]
     reports: list[dict[str, float | None]]
-    curve: list[dict[str, float]]
+    curve: list[dict[str, float | None]]
     consensus: float | None
     replay: list[str]
     """Where peers answered the recorded events differently; empty when the run can be replayed."""
@@ -111,6 +111,6 @@ class LocalOutcome:
             final.update({name: value for name, value in report.items() if name not in NOT_REPORTED})
         return final
 
-    def _thinned(self) -> list[dict[str, float]]:
+    def _thinned(self) -> list[dict[str, float | None]]:
         stride = max(1, -(-len(self.curve) // POINTS_MAX))
         return self.curve[::stride]

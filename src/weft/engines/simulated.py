@@ -64,7 +64,7 @@ class _Scripts:
         self.stage = Stage([PlainSwapper(argv, [folder, *sys.path]), TorchSwapper()], job.seed, watcher.show)
         shared: dict[object, Any] = {}
         self.shares = VirtualShares(job.num_workers, job.sharing)
-        about = job.num_workers, job.seed, job.steps_max, shared, self.shares
+        about = job.num_workers, job.seed, job.steps_max, shared, self.shares, job.pace
         self.seats = [ScriptSeat(rank, *about) for rank in range(job.num_workers)]
         self.programs = [ScriptProgram(str(job.script), seat, self.stage) for seat in self.seats]
 

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from weft.core.errors import TransportError
+from weft.core.pace import Pace
 from weft.core.score import WORST
 from weft.data.proportional import EVERY
 from weft.data.shares import STATIC
@@ -74,6 +75,8 @@ class Job(Struct, frozen=True, tag=True):
     """After how many steps of a share the parts of a global batch may change."""
     traces: bool = False
     """Workers tell what they do and send, moment by moment."""
+    pace: Pace = Pace()
+    """By what the script's learning rates are multiplied."""
 
 
 class Joined(Struct, frozen=True, tag=True):

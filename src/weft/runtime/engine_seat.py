@@ -67,6 +67,7 @@ class EngineSeat:
         self.seed = job.seed
         self.steps_max = job.steps_max
         self.global_batch = job.global_batch
+        self.pace = job.pace
         self.face: object | None = None
         self._pauses = Pauses()
         self.diary = Diary(keeps_spans=job.traces, pauses=self._pauses)

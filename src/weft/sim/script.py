@@ -10,6 +10,7 @@ from typing import Any
 from greenlet import GreenletExit, greenlet
 
 from weft.core.errors import ConfigError, NodeLost, WeftError
+from weft.core.pace import Pace
 from weft.core.seat import Replica, Reported
 from weft.core.strategy import Strategy
 from weft.sim.program import BackwardDone, PortionWanted, ReportDone, Request, SaveAsked, StepDone
@@ -51,7 +52,9 @@ class ScriptSeat:
         steps_max: int | None,
         shared: dict[object, Any],
         shares: VirtualShares | None = None,
+        pace: Pace = Pace(),  # noqa: B008
     ) -> None:
+        self.pace = pace
         self.rank = rank
         self.num_workers = num_workers
         self.seed = seed

@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import cached_property
 from types import MethodType
 from typing import Any
@@ -14,6 +14,7 @@ from torch.optim import Optimizer
 from torch.utils.data import DataLoader, IterableDataset
 
 from weft.adapters.alone import Alone
+from weft.adapters.pacing import paced
 from weft.adapters.seeding import vary_by_rank
 from weft.adapters.torch.order import same_order
 from weft.adapters.torch.replica import TorchReplica, Trained, cloned, layout, save_tensors
@@ -53,6 +54,7 @@ class TorchWorker(Worker):
         super().__init__(seat)
         self._replica = replica
         self._optimizer = optimizer
+        self._plain_pace = ExitStack()
         self._depth = 0
         self._accumulates = False
         self._has_gradient = False
@@ -209,7 +211,14 @@ class TorchWorker(Worker):
             self._replica.tuning = tuning
         return tuning
 
+    def _groups(self) -> list[dict[str, Any]]:
+        return self._optimizer.param_groups
+
+    def _begin_plain_step(self) -> None:
+        self._plain_pace.enter_context(paced(self._seat.pace, self.steps, self._groups()))
+
     def _finish_plain_step(self) -> None:
+        self._plain_pace.close()
         self._num_gradients += 1
         self._seat.step_finished(self._samples, None)
         self._count_step()
@@ -326,6 +335,7 @@ def join_torch(
         )
     if seat.is_plain:
         worker = TorchWorker(seat, None, optimizer)
+        optimizer.register_step_pre_hook(lambda *_: worker._begin_plain_step())
         optimizer.register_step_post_hook(lambda *_: worker._finish_plain_step())
         seat.join(PlainModel(model), strategy)  # type: ignore[arg-type]
         return worker

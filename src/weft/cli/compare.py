@@ -1,0 +1,203 @@
+"""weft compare: which way of training wins, for one script on these machines."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from weft.cli.asked import Asked
+from weft.cli.compare_options import (
+    Baselines,
+    Cluster,
+    Codecs,
+    Contenders,
+    Report,
+    Seeds,
+    Shares,
+    Simulate,
+    Target,
+)
+from weft.cli.comparison import show_comparison
+from weft.cli.files import check_writable
+from weft.cli.live_run import run_shown, simulate_shown
+from weft.cli.run_options import (
+    Arguments,
+    Collective,
+    GlobalBatch,
+    Hiccups,
+    Net,
+    ScaleLr,
+    Script,
+    Set,
+    Slow,
+    Steps,
+    Transport,
+    Warmup,
+    Workers,
+    slow_workers,
+)
+from weft.cli.screen import errors, screen
+from weft.config.registry import ALL, expanded
+from weft.config.ways import Way, read_ways
+from weft.core.errors import ConfigError, NodeLost
+from weft.engines.birth import Nursery
+from weft.engines.comparing import Heat, Interrupted, Race, Row
+from weft.engines.contests import Contest, RealContest, SimulatedContest, refusal
+from weft.engines.kernels import compile_kernels
+from weft.engines.probing import check_target, read_target, reported_names, simulated_names
+from weft.observe.comparison import Comparison
+from weft.observe.quantities import human_seconds
+from weft.observe.report import write_html, write_png
+
+DEFAULT_WORKERS = 2
+USUAL = ("allreduce", "allreduce share=proportional", "ssp", "async_gossip", "local_sgd")
+"""What is compared unless something else is named."""
+
+
+def compare(
+    script: Script,
+    arguments: Arguments = None,
+    workers: Workers = None,
+    strategy: Contenders = None,
+    compress: Codecs = None,
+    share: Shares = None,
+    baseline: Baselines = None,
+    target: Target = None,
+    seeds: Seeds = 1,
+    report: Report = Path("comparison.html"),
+    simulate: Simulate = False,
+    cluster: Cluster = None,
+    slow: Slow = None,
+    hiccups: Hiccups = None,
+    transport: Transport = None,
+    net: Net = None,
+    collective: Collective = None,
+    global_batch: GlobalBatch = None,
+    scale_lr: ScaleLr = False,
+    warmup: Warmup = 0,
+    steps: Steps = None,
+    set_: Set = None,
+) -> None:
+    """Train SCRIPT in several ways on the same seeds, samples and learning rates, and report who wins and why.
+
+    An interrupted comparison goes on where it was when the same command is given again; so does one with more
+    contenders or more seeds.
+    """
+    asked = Asked(
+        script,
+        tuple(arguments or ()),
+        DEFAULT_WORKERS if workers is None else workers,
+        slow_workers(slow or ()),
+        hiccups,
+        transport,
+        tuple(net or ()),
+        collective,
+        global_batch,
+        scale_lr,
+        warmup,
+        steps,
+        tuple(set_ or ()),
+        (cluster or "rack") if simulate else None,
+    )
+    if cluster is not None and not simulate:
+        raise ConfigError("--cluster is what --simulate simulates.\n  Add --simulate, or leave it out.")
+    files = Files(report)
+    contest = asked.contest()
+    ways = _ways(contest, strategy or list(USUAL), compress or [], share or [], baseline or [])
+    race = Race(asked.setup(seeds, None if target is None else read_target(target)), ways, files.json)
+    _conclude(_raced(race, contest, ways), files)
+
+
+class Files:
+    """Where a comparison is written: a page, a picture and all figures, which differ in their endings."""
+
+    def __init__(self, report: Path) -> None:
+        if report.suffix not in ("", ".html"):
+            raise ConfigError(
+                f"--report '{report}' is not a page.\n  End its name in .html; .png and .json are written beside it."
+            )
+        self.html, self.png, self.json = (report.with_suffix(ending) for ending in (".html", ".png", ".json"))
+        for path in (self.html, self.png, self.json):
+            check_writable(path)
+
+
+def _ways(
+    contest: Contest, strategies: list[str], codecs: list[str], shares: list[str], baselines: list[str]
+) -> list[Way]:
+    """The contenders, all of which can run; those that only 'all' named may turn out not to."""
+    if isinstance(contest, SimulatedContest) and baselines:
+        _tell(f"{', '.join(baselines)} cannot be simulated and is left out")
+        baselines = []
+    by_all = {name for name in expanded((ALL,), contest.common.num_workers) if name} if ALL in strategies else set()
+    texts = [text for asked in strategies for text in (sorted(by_all) if asked == ALL else [asked])]
+    ways = read_ways(texts, codecs, shares, baselines)
+    refused = {way: refusal(contest, way) for way in ways}
+    for way, error in refused.items():
+        if error is not None and (way.strategy not in by_all or way.strategy in strategies):
+            raise error
+        if error is not None:
+            _tell(f"{way.label} is left out: {str(error).splitlines()[0]}")
+    return [way for way in ways if refused[way] is None]
+
+
+def _raced(race: Race, contest: Contest, ways: Sequence[Way]) -> Comparison:
+    """Make all runs that are lacking; whoever interrupts that is told how to go on."""
+    if race.has_runs:
+        _tell(f"going on with the runs in {race.file}")
+    try:
+        return (
+            _simulated_race(race, contest, ways)
+            if isinstance(contest, SimulatedContest)
+            else _real_race(race, contest, ways)
+        )
+    except Interrupted:
+        _tell(f"what has been run is in {race.file}: the same command goes on with it")
+        raise KeyboardInterrupt from None
+
+
+def _real_race(race: Race, contest: RealContest, ways: Sequence[Way]) -> Comparison:
+    with contest.nursery(ways, _tell) as nursery:
+        if race.target is not None and not race.has_runs:
+            check_target(race.target, reported_names(contest.common, nursery.bear))
+        return race.run(lambda heat: _real(contest, heat, nursery))
+
+
+def _simulated_race(race: Race, contest: SimulatedContest, ways: Sequence[Way]) -> Comparison:
+    if race.target is not None:
+        check_target(race.target, simulated_names(contest.common))
+    for way in ways:
+        compile_kernels(way.compress, _tell)
+    return race.run(lambda heat: _simulated(contest, heat))
+
+
+def _tell(text: str) -> None:
+    errors.print(text, markup=False)
+
+
+def _titled(heat: Heat) -> str:
+    """Which of all runs this is, and about how long the rest will take."""
+    left = "" if heat.left_s is None else f", about {human_seconds(heat.left_s)} left in all"
+    title = f"{heat} ({heat.number} of {heat.of}{left})"
+    if not errors.is_terminal:
+        _tell(title)
+    return title
+
+
+def _real(contest: RealContest, heat: Heat, nursery: Nursery) -> Row:
+    outcome = run_shown(contest.job(heat.way, heat.seed), _titled(heat), nursery)
+    if outcome.was_stopped:
+        raise Interrupted
+    return outcome.to_json()
+
+
+def _simulated(contest: SimulatedContest, heat: Heat) -> Row:
+    return simulate_shown(contest.job(heat.way, heat.seed), _titled(heat)).to_json()
+
+
+def _conclude(comparison: Comparison, files: Files) -> None:
+    """Show who won, and write it."""
+    show_comparison(comparison)
+    write_html(comparison, files.html)
+    write_png(comparison, files.png)
+    screen.print(f"report: {files.html} (open it in a browser), {files.png}, {files.json}", markup=False)
+    failed = [contender.label for contender in comparison.contenders if contender.error is not None]
+    if len(failed) == len(comparison.contenders):
+        raise NodeLost("every contender failed; the report says why.")

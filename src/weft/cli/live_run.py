@@ -1,0 +1,72 @@
+"""One run on the screen while it goes on: a real one under the live view, a simulated one under a progress bar."""
+
+from collections.abc import Callable
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from weft.cli.explanation import explanation_lines
+from weft.cli.live import LiveView
+from weft.cli.screen import errors, screen
+from weft.engines import local, simulated
+from weft.engines.birth import Nursery
+from weft.engines.explanation import Explanation
+from weft.engines.local_job import LocalJob
+from weft.engines.local_outcome import LocalOutcome
+from weft.engines.outcome import Outcome
+from weft.engines.simulated_job import Job
+from weft.observe.quantities import human_seconds
+from weft.sim.facts import Facts
+
+
+def run_shown(
+    job: LocalJob,
+    title: str,
+    nursery: Nursery,
+    explain: bool = False,
+    watching: Callable[[local.Watcher], local.Watcher] = lambda watcher: watcher,
+) -> LocalOutcome:
+    """Run a job on real workers under a live view; others may be `watching` besides."""
+    with LiveView(job.num_workers, title) as view:
+
+        def on_explain(explanation: Explanation) -> None:
+            if explain:
+                view.show("\n".join(explanation_lines(explanation)))
+
+        watcher = local.Watcher(view.update, view.line, view.report, view.tell, view.tick, on_explain)
+        watcher.on_blame, watcher.on_slow = view.blame, view.slow
+        return local.run_local(job, watching(watcher), nursery.bear)
+
+
+def simulate_shown(
+    job: Job,
+    title: str,
+    dry: bool = False,
+    explain: bool = False,
+    watching: Callable[[simulated.Watcher], simulated.Watcher] = lambda watcher: watcher,
+) -> Outcome:
+    """Run a job on simulated workers under a progress bar; others may be `watching` besides."""
+    console = errors if errors.is_terminal else Console(quiet=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}"), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task(title, total=None, state="joining")
+
+        def on_plan(total: int) -> None:
+            progress.update(task, total=total)
+
+        def on_step(facts: Facts, now_s: float) -> None:
+            done = facts.num_steps
+            if done % 16 == 0:
+                progress.update(task, completed=done, state=f"{done} steps, {human_seconds(now_s)} virtual")
+
+        def show_line(line: str) -> None:
+            errors.print(f"worker 0: {line}", markup=False)
+
+        def on_explain(explanation: Explanation) -> None:
+            if explain:
+                screen.print("\n".join(explanation_lines(explanation)), markup=False)
+
+        watcher = simulated.Watcher(show_line, on_step, on_plan, on_explain)
+        outcome = (simulated.simulate_dry if dry else simulated.simulate)(job, watching(watcher))
+    outcome.replicas.clear()  # the next run needs their memory
+    return outcome

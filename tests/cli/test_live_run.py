@@ -1,0 +1,23 @@
+"""Runs on the screen: what they say of themselves is part of their output only when it is asked for."""
+
+from pathlib import Path
+
+import pytest
+from scripts import ARRAYS, ARRAYS_TRAIN, write
+
+from weft.cli.live_run import simulate_shown
+from weft.config.cluster import load_cluster
+from weft.engines.simulated_job import Job
+
+
+@pytest.mark.parametrize("dry", [False, True])
+def test_a_simulated_run_explains_itself_when_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], dry: bool
+) -> None:
+    job = Job(write(tmp_path, ARRAYS, ARRAYS_TRAIN), (), load_cluster("edge"), 2, "allreduce")
+    quiet = simulate_shown(job, "allreduce", dry)
+    assert "cluster 'edge'" not in capsys.readouterr().out
+    told = simulate_shown(job, "allreduce", dry, explain=True)
+    assert "cluster 'edge'" in capsys.readouterr().out
+    assert told.trace == quiet.trace
+    assert told.replicas == []

@@ -1,0 +1,58 @@
+"""A first look at a script: what it reports."""
+
+from pathlib import Path
+
+import pytest
+from launches import TRAIN
+from real import bear_by_fork
+from scripts import write
+
+from weft.config.cluster import load_cluster
+from weft.core.errors import ConfigError
+from weft.engines.local_job import LocalJob
+from weft.engines.probing import check_target, read_target, reported_names, simulated_names
+from weft.engines.simulated_job import Job
+from weft.observe.comparison import Target
+
+REPORTS = """
+for epoch in worker.epochs(5):
+    for rows in worker.share(40, batch_size=2):
+        worker.step({"w": w - rows.mean()})
+    worker.report(accuracy=lambda: 0.5, mean=w.mean())
+say(f"made {worker.steps} steps")
+"""
+LATER = """
+for rows in worker.share(40, batch_size=2):
+    worker.step({"w": w - rows.mean()})
+    if worker.steps == 10:
+        worker.report(accuracy=0.5)
+"""
+
+
+def test_names_are_those_of_a_run_that_is_ended_after_one_step(tmp_path: Path) -> None:
+    job = LocalJob(write(tmp_path, TRAIN, REPORTS), (), 4, "ssp", slow={1: 4.0}, transport="tcp")
+    assert set(reported_names(job, bear_by_fork)) == {"accuracy", "mean"}
+    simulated = Job(job.script, (), load_cluster("edge"), 4, "gossip")
+    assert set(simulated_names(simulated)) == {"accuracy", "mean"}
+
+
+def test_a_script_that_reports_later_says_nothing_yet(tmp_path: Path) -> None:
+    assert reported_names(LocalJob(write(tmp_path, TRAIN, LATER), (), 2), bear_by_fork) == []
+
+
+def test_a_target_that_is_never_reported_is_refused_and_the_others_are_named() -> None:
+    check_target(Target("accuracy", 0.9), ["loss", "accuracy"])
+    check_target(Target("accuracy", 0.9), [])
+    with pytest.raises(ConfigError) as refused:
+        check_target(Target("acuracy", 0.9), ["accuracy", "mean"])
+    assert str(refused.value) == (
+        "the script does not report 'acuracy', so --target acuracy=0.9 is never reached.\n"
+        "  It reports: accuracy, mean. Did you mean 'accuracy'?"
+    )
+
+
+def test_a_target_is_a_name_and_a_number() -> None:
+    assert read_target("accuracy=0.97") == Target("accuracy", 0.97)
+    for text in ("accuracy", "accuracy=high", "=1", "accuracy=nan"):
+        with pytest.raises(ConfigError, match="wants a reported number and a value"):
+            read_target(text)
