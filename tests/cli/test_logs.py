@@ -15,6 +15,7 @@ from weft.cli.logs import EVERY_S, Logs, numbered
 from weft.core.errors import ConfigError, NodeLost
 from weft.engines.local import Watcher
 from weft.observe.status import Status
+from weft.observe.stragglers import Blame
 
 SHORT = (
     TRAIN
@@ -26,6 +27,7 @@ for epoch in worker.epochs(2):
 """
 )
 STATUS = Status(0, 0.5, 4, 8.0, 0.5, 0.25, 1.0, 3.0, 100, 0, 0, None, "computes")
+BLAME = Blame(0, "compute", 20, 0.04, 0.01, 0.05)
 ROW: dict[str, Any] = {
     "strategy": "ssp", "workers": 2, "seed": 3, "virtual_s": None, "wall_s": 9.0, "steps": 4, "samples": 8.0,
     "samples_per_s": 1.0, "waiting_fraction": 0.5, "bytes_sent": 7, "staleness_mean": 1.0, "staleness_max": 2.0,
@@ -64,13 +66,15 @@ def test_reports_and_words_are_logged_as_they_come() -> None:
         watcher.on_status(STATUS)
         watcher.on_reported({"accuracy": 0.5, "epoch": 2, "wall_s": 0.75, "consensus": None})
         watcher.on_tell("stopping after this step")
-        _, report, told = lines()
+        watcher.on_blame(BLAME)
+        _, report, told, blamed = lines()
     assert report == {
         "event": "report", "run": "ssp", "at_s": 0.75, "step": 4, "epoch": 2, "numbers": {"accuracy": 0.5},
         "consensus": None,
     }  # fmt: skip
     assert told == {"event": "told", "run": "ssp", "at_s": 0.5, "text": "stopping after this step"}
     assert said == ["stopping after this step"]
+    assert blamed == {"event": "blame", "run": "ssp", "at_s": 0.5, "text": str(BLAME)}
 
 
 def test_a_short_run_has_one_status_and_its_end() -> None:

@@ -15,6 +15,7 @@ from weft.engines import local, simulated
 from weft.observe.jsonl import JsonLog
 from weft.observe.moments import Count, Log, Moments
 from weft.observe.status import Status
+from weft.observe.stragglers import Blame
 from weft.observe.tensorboard import TensorBoardLog
 from weft.observe.timeline import let_go
 from weft.observe.trace import ENDINGS, write_trace
@@ -110,7 +111,11 @@ class RunLogs:
             watcher.on_tell(text)
             self.remark("told", text)
 
-        return replace(watcher, on_status=on_status, on_reported=on_reported, on_tell=on_tell)
+        def on_blame(blame: Blame) -> None:
+            watcher.on_blame(blame)
+            self.remark("blame", str(blame))
+
+        return replace(watcher, on_status=on_status, on_reported=on_reported, on_tell=on_tell, on_blame=on_blame)
 
     def watching_simulated(self, watcher: simulated.Watcher) -> simulated.Watcher:
         """One that looks on a simulated run with the same eyes, and writes down what it sees."""
