@@ -34,11 +34,12 @@ class Memory:
 class Host:
     """Workers that share an arena."""
 
-    def __init__(self, num_workers: int, buckets: Sequence[Bucket]) -> None:
+    def __init__(self, num_workers: int, buckets: Sequence[Bucket], *, has_devices: bool = False) -> None:
         self.fd = os.memfd_create("test")
         flags = os.EFD_CLOEXEC | os.EFD_NONBLOCK
         self.eventfds = [[os.eventfd(0, flags) for _ in range(NUM_BELLS)] for _ in range(num_workers)]
-        self.arenas = [Arena(self.fd, rank, num_workers, buckets) for rank in range(num_workers)]
+        ranks = range(num_workers)
+        self.arenas = [Arena(self.fd, rank, num_workers, buckets, has_devices=has_devices) for rank in ranks]
         lines = [self.arenas[0].sleeping_line(rank) for rank in range(num_workers)]
         self.bells = [Bells(rank, self.arenas[rank].words, lines, self.eventfds) for rank in range(num_workers)]
         self.places = [arena.places(shares_params=False) for arena in self.arenas]

@@ -43,6 +43,7 @@ def worker(rank: int, **told: Any) -> dict[str, Any]:
         "staleness_mean": 0.25,
         "bytes_sent": 1_550_000,
         "pid": 4711 + rank,
+        "device": None,
         **told,
     }
 
@@ -147,3 +148,18 @@ def test_who_was_slow_is_said_once_with_the_last_figures(capsys: pytest.CaptureF
     assert capsys.readouterr().out.splitlines()[-2:] == ["worker 0 is slow: 8 ms", "worker 1 is slow"]
     show_runs([run("ssp"), slow])
     assert capsys.readouterr().out.splitlines()[-2:] == ["ps: worker 0 is slow: 8 ms", "ps: worker 1 is slow"]
+
+
+def test_where_sums_with_devices_were_made_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    prices = {"host": 0.02, "device": 0.01}
+    device = {"bytes_in": 2_000_000, "bytes_out": 500_000, "place": "device", "prices_s": prices}
+    workers = [worker(0, device=device), worker(1), worker(2, device=device)]
+    show_runs([run(per_worker=workers)])
+    told = " ".join(capsys.readouterr().out.split())
+    assert (
+        "Sums were made on the device; as measured, a sum of the whole model takes 20.0 ms on the host and 10.0 ms "
+        "on the device. Copied: 4.0 MB to devices and 1.0 MB from them." in told
+    )
+    show_runs([run("allreduce", per_worker=workers), run()])
+    told = " ".join(capsys.readouterr().out.split())
+    assert told.count("Sums were made") == told.count("allreduce: Sums were made") == 1

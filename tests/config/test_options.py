@@ -18,6 +18,11 @@ def test_values_are_in_the_unit_that_their_name_says() -> None:
     assert of_strategy == {}
 
 
+def test_sums_have_a_place_that_is_chosen_unless_it_is_said() -> None:
+    assert Options().reduce.place == "auto"
+    assert set_options(["reduce.place=device"])[0].reduce.place == "device"
+
+
 def test_the_last_of_two_settings_counts_and_others_stay() -> None:
     options, _ = set_options(["worker.threads=3", "waiting.spin_s=0s", "worker.threads=4"])
     assert options == Options(worker=Worker(4), waiting=Waiting(0.0))
@@ -53,6 +58,7 @@ def test_parameters_of_the_strategy_are_told_apart() -> None:
             )
             for value in ("-1", "2.5", "many", "²")
         ),
+        ("reduce.place=devise", "--set reduce.place is 'devise', but wants a place.\n  Did you mean 'device'?"),
         ("worker.keeps_memory=1", "--set worker.keeps_memory is '1', but wants true or false.\n  Write one of them."),
         (
             "buckets.bytes_max=²",

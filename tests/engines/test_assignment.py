@@ -7,7 +7,8 @@ import msgspec
 import pytest
 from scripts import write
 
-from weft.config.options import Options, Shares
+from weft.config.devices import FakeKind
+from weft.config.options import Options, Reduce, Shares
 from weft.engines.assignment import assigned
 from weft.engines.local_job import LocalJob
 from weft.runtime.channel import Descriptors, Job
@@ -30,6 +31,14 @@ def test_workers_are_told_the_same_but_for_their_rank_and_how_slow_they_are(tmp_
 def test_every_run_has_a_secret_of_its_own(tmp_path: Path) -> None:
     assert told(tmp_path).secret != told(tmp_path).secret
     assert (told(tmp_path).hosts, told(tmp_path).descriptors) == (["a", "b"], DESCRIPTORS)
+
+
+def test_workers_on_devices_are_told_theirs_and_all_who_is_on_one(tmp_path: Path) -> None:
+    devices = {1: FakeKind(0.5, 7.0)}
+    first, second = (told(tmp_path, rank, devices=devices, options=Options(reduce=Reduce("host"))) for rank in (0, 1))
+    assert (first.device, second.device) == (None, (0.5, 7.0))
+    assert first.on_devices == second.on_devices == [1]
+    assert first.reduce_place == second.reduce_place == "host"
 
 
 @pytest.mark.parametrize(

@@ -134,6 +134,30 @@ def test_on_a_slow_network_the_collective_is_chosen_for_its_links() -> None:
     assert (near.collective, far.collective) == ("halving_doubling", "butterfly")  # two delays rather than four
 
 
+@pytest.mark.parametrize(
+    ("place", "native"),
+    [
+        ("host", "summed in shared memory; what is on the devices of workers 1, 2 is copied there, and the sum back"),
+        ("device", "summed on the devices of workers 1, 2; what is on the host is copied there, and the sum back"),
+        (
+            "auto",
+            "summed in shared memory or on the devices of workers 1, 2, whatever the workers measure to be cheaper",
+        ),
+    ],
+)
+def test_where_sums_with_devices_are_made_is_explained(place: str, native: str) -> None:
+    talk = Talk(3, "allreduce", on_devices=[1, 2], reduce_place=place)
+    told: list[Explanation] = []
+    talk.engine.on_explain = told.append
+    talk.join(*[joined()] * 3)
+    assert [explanation.native for explanation in told] == [native]
+
+
+def test_a_script_whose_strategy_sums_nothing_is_refused_on_devices() -> None:
+    with pytest.raises(ConfigError, match=r"^--device is for strategies that sum over all workers, which 'gossip' "):
+        Talk(3, on_devices=[1]).join(*[joined("gossip")] * 3)
+
+
 def test_neither_a_baseline_nor_a_scripts_own_object_is_explained() -> None:
     for options, scripts in (({"baseline": "ddp"}, None), ({}, "")):
         talk = Talk(2, **options)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from weft.config.devices import FakeKind
 from weft.config.network import Network
 from weft.core.errors import ConfigError
 from weft.engines.local_job import LocalJob
@@ -34,6 +35,31 @@ SLOW_WANTS = "wants a worker from 0 to 1 and a factor of at least 1.\n  Write e.
             {"strategy": "hogwild", "transport": "tcp"},
             "'hogwild' writes one replica that all workers share, but 2 workers would be spread over 2 hosts, or talk "
             "by sockets.\n  Use 'async_gossip' or 'downpour' there, or --transport shm on one host.",
+        ),
+        (
+            {"devices": {2: FakeKind()}},
+            "--device names worker 2, but there are 2 workers.\n  Name one from 0 to 1.",
+        ),
+        (
+            {"devices": {0: FakeKind()}, "num_workers": 1},
+            "--device is for sums of several workers, but there is one.\n  Use -n 2 or more.",
+        ),
+        (
+            {"devices": {0: FakeKind()}, "transport": "tcp"},
+            "--device is for sums in shared memory, and does not go with --transport tcp.\n  Leave out one of them.",
+        ),
+        (
+            {"devices": {0: FakeKind()}, "collective": "ring"},
+            "--device is for sums in shared memory, and does not go with --collective.\n  Leave out one of them.",
+        ),
+        (
+            {"devices": {0: FakeKind()}, "compress": "bf16"},
+            "--device does not go with a codec, but 'allreduce + bf16' has one.\n  Use --compress none.",
+        ),
+        (
+            {"devices": {0: FakeKind()}, "strategy": "gossip"},
+            "--device is for strategies that sum over all workers, which 'gossip' never does.\n"
+            "  Use e.g. --strategy allreduce.",
         ),
         (
             {"network": Network(1e6, 0.0), "transport": "shm"},
@@ -81,3 +107,9 @@ def test_labels_say_how_data_is_shared_and_a_baseline_or_a_lone_worker_shares_it
     assert (job.under("ddp").share, job.under("ddp").label) == ("static", "ddp")
     alone = LocalJob(script, num_workers=1, share="stealing", strategy="allreduce")
     assert (alone.sharing, alone.label) == ("static", "allreduce")
+
+
+def test_a_baseline_knows_no_fake_devices(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("")
+    assert LocalJob(script, devices={0: FakeKind()}).under("ddp").devices == {}

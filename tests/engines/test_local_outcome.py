@@ -9,7 +9,7 @@ import msgspec
 
 from weft.engines.local_outcome import POINTS_MAX, LocalOutcome
 from weft.engines.outcome import Outcome
-from weft.observe.status import Status
+from weft.observe.status import DeviceStatus, Status
 from weft.observe.stragglers import Blame
 from weft.sim.facts import Facts
 
@@ -102,7 +102,21 @@ def test_figures_are_those_of_all_workers_together() -> None:
         "bytes_sent": 1000,
         "copies": 5,
         "coding": None,
+        "device": None,
     }
+
+
+def test_a_worker_on_a_device_tells_what_was_copied() -> None:
+    device = DeviceStatus(10, 20, "host", {"host": 0.1, "device": 0.2})
+    on_one = msgspec.structs.replace(FIRST, device=device)
+    first, second = replace(OUTCOME, workers=[on_one, SECOND]).to_json()["per_worker"]
+    assert first["device"] == {
+        "bytes_in": 10,
+        "bytes_out": 20,
+        "place": "host",
+        "prices_s": {"host": 0.1, "device": 0.2},
+    }
+    assert second["device"] is None
 
 
 def test_a_real_run_tells_all_that_a_simulated_one_does_except_its_events() -> None:

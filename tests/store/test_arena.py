@@ -17,6 +17,7 @@ TRAINED = (0, 1, 2)
 REGIONS = [
     *("params", "reduced.0", "reduced.1", "given.0", "given.1", "given.2", "staged.0", "staged.1", "staged.2"),
     *(f"state.{k}" for k in range(STATE_ROWS)),
+    *(f"device.{lane}.{place}" for lane in (0, 1) for place in range(4)),
 ]
 
 
@@ -24,7 +25,7 @@ REGIONS = [
 def arenas() -> Iterator[list[Arena]]:
     """Three workers' views, in one process."""
     fd = os.memfd_create("arena")
-    yield [Arena(fd, rank, 3, BUCKETS) for rank in range(3)]
+    yield [Arena(fd, rank, 3, BUCKETS, has_devices=True) for rank in range(3)]
     os.close(fd)
 
 
@@ -43,7 +44,8 @@ def test_what_one_worker_writes_all_read(arenas: list[Arena]) -> None:
 
 def test_words_and_doubles_are_the_same_memory_and_every_line_is_a_workers_own(arenas: list[Arena]) -> None:
     first = arenas[0]
-    lines = [line(worker) for worker in range(3) for line in (first.worker_line, first.sleeping_line)]
+    kinds = (first.worker_line, first.sleeping_line, first.speed_line)
+    lines = [line(worker) for worker in range(3) for line in kinds]
     lines += [first.reduction_line(*place) for place in np.ndindex(2, len(BUCKETS), 3)]
     assert len(set(lines)) == len(lines)
     assert all(line % LINE_WORDS == 0 for line in lines)

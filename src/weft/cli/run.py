@@ -12,6 +12,7 @@ from weft.cli.run_options import (
     CheckReplay,
     Collective,
     Compress,
+    Devices,
     Explain,
     GlobalBatch,
     Hiccups,
@@ -35,6 +36,8 @@ from weft.cli.run_options import (
 from weft.cli.runs import show_runs
 from weft.cli.screen import errors, show_left_out
 from weft.config.compression import objection
+from weft.config.devices import objection as objection_to_devices
+from weft.config.devices import read_devices
 from weft.config.network import read_network
 from weft.config.options import set_options, with_parameters
 from weft.config.registry import both, expanded, is_only_of_all, left_out
@@ -61,6 +64,7 @@ def run(
     collective: Collective = None,
     compress: Compress = None,
     share: Share = None,
+    device: Devices = None,
     slow: Slow = None,
     hiccups: Hiccups = None,
     global_batch: GlobalBatch = None,
@@ -97,9 +101,11 @@ def run(
         checks_replay=check_replay,
         traces=trace is not None,
         network=None if net is None else read_network(*net),
+        devices=read_devices(device or ()),
     )
     asked = settings.strategy if settings.strategy or not parameters else (DEFAULT_STRATEGY,)
-    about = asked, job.num_workers, job.num_memories, both(objection(job.compress), objection_to_share(job.sharing))
+    doubts = both(objection(job.compress), objection_to_share(job.sharing), objection_to_devices(job.devices))
+    about = asked, job.num_workers, job.num_memories, doubts
     texts = expanded(*about)
     show_left_out(left_out(*about))
     jobs = [job.with_strategy(text and with_parameters(text, parameters)) for text in texts]

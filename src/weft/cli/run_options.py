@@ -40,6 +40,14 @@ Share = Annotated[
     ),
 ]
 Explain = Annotated[bool, typer.Option("--explain", help="Say how the run is done, and what else it could cost.")]
+Devices = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--device",
+        metavar="WORKER:KIND",
+        help="Put a worker on a device, e.g. '1:fake(bandwidth=1GB/s, latency=20us)'.",
+    ),
+]
 Slow = Annotated[list[str] | None, typer.Option(help="WORKER:FACTOR stretches a worker's iterations, e.g. 0:4.")]
 Hiccups = Annotated[
     str | None, typer.Option(help="SHARE:FACTOR: a share of all iterations, at random, takes longer, e.g. 0.1:8.")

@@ -47,6 +47,7 @@ def show_run(row: Row) -> None:
     if learned:
         screen.print(", ".join(learned), markup=False)
     screen.print(_total(row), markup=False)
+    _show_devices(row)
     _show_coding(row)
     _show_blame(row)
 
@@ -64,9 +65,24 @@ def compare_runs(rows: list[Row]) -> None:
         screen.print(table("what was learned", rows, learned + rest))
     screen.print(f"{in_words(rows, 'wall_s')} {waiting_in_words(rows)}".rstrip(), markup=False)
     for row in rows:
+        _show_devices(row, f"{row['strategy']}: ")
         _show_coding(row, f"{row['strategy']}: ")
     for row in rows:
         _show_blame(row, f"{row['strategy']}: ")
+
+
+def _show_devices(row: Row, name: str = "") -> None:
+    """Where sums were made and what else it would have cost; what was copied to and from devices."""
+    told = [worker["device"] for worker in row["per_worker"] if worker["device"] is not None]
+    if told:
+        prices = " and ".join(f"{human_seconds(price)} on the {place}" for place, price in told[0]["prices_s"].items())
+        copied = f"{human_bytes(sum(one['bytes_in'] for one in told))} to devices"
+        copied += f" and {human_bytes(sum(one['bytes_out'] for one in told))} from them"
+        screen.print(
+            f"{name}Sums were made on the {told[0]['place']}; as measured, a sum of the whole model takes {prices}. "
+            f"Copied: {copied}.",
+            markup=False,
+        )
 
 
 def _show_coding(row: Row, name: str = "") -> None:

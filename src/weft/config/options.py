@@ -8,6 +8,7 @@ from typing import Any
 from weft.config.grammar import parse
 from weft.config.units import num_bytes, seconds
 from weft.core.errors import ConfigError, did_you_mean
+from weft.cost.staging import AUTO, PLACES
 from weft.data.proportional import EVERY
 
 STRATEGY = "strategy"
@@ -51,6 +52,13 @@ class Shares:
 
 
 @dataclass(frozen=True)
+class Reduce:
+    """Where gradients are summed when some workers are on devices: auto, host or device."""
+
+    place: str = AUTO
+
+
+@dataclass(frozen=True)
 class Options:
     """The tree of options; every leaf is a field of its owner's record."""
 
@@ -59,6 +67,7 @@ class Options:
     waiting: Waiting = Waiting()
     outbox: Outbox = Outbox()
     shares: Shares = Shares()
+    reduce: Reduce = Reduce()
 
 
 def set_options(settings: Iterable[str]) -> tuple[Options, dict[str, str]]:
@@ -106,6 +115,8 @@ def _converted(key: str, name: str, value: str) -> Any:
     where = f"--set {key}"
     if name == "keeps_memory":
         return _truth(value, where)
+    if name == "place":
+        return _place(value, where)
     if name.endswith("_s"):
         return seconds(value, where)
     number = num_bytes(int(value) if value.isdecimal() else value, where) if "bytes" in name else _whole(value, where)
@@ -118,6 +129,12 @@ def _truth(value: str, where: str) -> bool:
     if value.lower() not in ("true", "false"):
         raise ConfigError(f"{where} is '{value}', but wants true or false.\n  Write one of them.")
     return value.lower() == "true"
+
+
+def _place(value: str, where: str) -> str:
+    if value not in PLACES:
+        raise ConfigError(f"{where} is '{value}', but wants a place.\n  {did_you_mean(value, PLACES)}")
+    return value
 
 
 def _whole(value: str, where: str) -> int:

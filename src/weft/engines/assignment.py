@@ -3,6 +3,7 @@
 import os
 import secrets
 from collections.abc import Callable, Sequence
+from dataclasses import astuple
 
 from weft.engines.local_job import LocalJob
 from weft.engines.net.network import connect_timeout_s
@@ -41,6 +42,9 @@ def assigned(job: LocalJob, descriptors: Descriptors, hosts: Sequence[str]) -> C
             options.shares.every,
             job.traces,
             job.pace,
+            astuple(job.devices[rank]) if rank in job.devices else None,
+            sorted(job.devices),
+            options.reduce.place,
         )
 
     return of

@@ -1,12 +1,13 @@
 """What the engine answers its workers: they join alike, load once, report and save together, and end together."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from weft.config.compression import cheapest as cheapest_scheme
 from weft.config.compression import check_pair, said, with_codec
 from weft.config.compression import codec as codec_of
+from weft.config.devices import check_on_devices
 from weft.config.network import Network
 from weft.config.registry import AUTO
 from weft.config.registry import strategy as strategy_of
@@ -15,11 +16,12 @@ from weft.core.score import WORST, best
 from weft.core.strategy import Strategy
 from weft.cost.choice import Ground, cheapest, prices_s
 from weft.cost.links import Link
+from weft.cost.staging import AUTO as AUTO_PLACE
 from weft.data.dealt import portions
 from weft.data.proportional import EVERY, Done
 from weft.data.shares import STATIC, Shares, check_sharing, with_share
 from weft.data.static import global_batches
-from weft.engines.explanation import Explanation, coded, cut, explained
+from weft.engines.explanation import Explanation, coded, cut, explained, native_with_devices
 from weft.engines.memory import available_bytes, check_fits
 from weft.engines.seats import OWN
 from weft.runtime.channel import (
@@ -94,6 +96,8 @@ class Conversation:
         network: Network | None = None,
         share: str = STATIC,
         block_steps: int = EVERY,
+        on_devices: Sequence[int] = (),
+        reduce_place: str = AUTO_PLACE,
     ) -> None:
         self._num_workers = num_workers
         self._strategy = strategy
@@ -102,6 +106,8 @@ class Conversation:
         self._compress = compress
         self._network = network
         self._bucket_bytes_max = bucket_bytes_max
+        self._on_devices = on_devices
+        self._reduce_place = reduce_place
         self._send = send
         self._steps_max = steps_max
         self._global_batch = global_batch
@@ -203,6 +209,8 @@ class Conversation:
         if compress is not None and built is not None:
             check_pair(built, codec_of(compress), text)
         self.label = self._baseline or with_share(with_codec(text or "the script's own", compress), self._share)
+        if self._on_devices:
+            check_on_devices(built, compress, self.label)
         ports = [self._joined[other].port for other in range(self._num_workers)]
         welcome = self._choose(built, text, compress, first.num_bytes, ports)
         self.welcome = welcome, first.num_bytes
@@ -230,7 +238,8 @@ class Conversation:
             coding = coded(compress, scheme, num_bytes, ground)
         if built is not None and self._baseline is None:
             place = f"processes of this machine over {PLACES[self._transport]}" + (f", {net}" if net else "")
-            self.on_explain(explained(built, text, place, NATIVE, buckets, ground, collective, coding))
+            native = NATIVE if not self._on_devices else native_with_devices(self._on_devices, self._reduce_place)
+            self.on_explain(explained(built, text, place, native, buckets, ground, collective, coding))
         return Welcome(text, ports, collective, compress, scheme)
 
     def _plan(self, plan: Planned) -> None:

@@ -11,6 +11,7 @@ from weft.core.names import Result
 from weft.core.strategy import Strategy
 from weft.cost.choice import Ground, prices_s
 from weft.cost.links import Link
+from weft.cost.staging import AUTO, DEVICE, HOST
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,17 @@ def explained(
         prices_s(bucket_bytes, ground),
         coding,
     )
+
+
+def native_with_devices(on_devices: Sequence[int], place: str) -> str:
+    """How sums are made where some workers are on devices."""
+    who = f"worker{'s' if len(on_devices) > 1 else ''} {', '.join(map(str, on_devices))}"
+    ways = {
+        HOST: f"summed in shared memory; what is on the devices of {who} is copied there, and the sum back",
+        DEVICE: f"summed on the devices of {who}; what is on the host is copied there, and the sum back",
+        AUTO: f"summed in shared memory or on the devices of {who}, whatever the workers measure to be cheaper",
+    }
+    return ways[place]
 
 
 def cut(num_bytes: int, bucket_bytes_max: int) -> tuple[int, ...]:

@@ -132,6 +132,8 @@ class Launch:
             network=job.network,
             share=job.sharing,
             block_steps=job.options.shares.every,
+            on_devices=sorted(job.devices),
+            reduce_place=job.options.reduce.place,
         )
         self._conversation.on_explain = watcher.on_explain
         self._conversation.on_report = self._take_report

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from weft.config.compression import check_pair, said, with_codec
 from weft.config.compression import codec as codec_of
+from weft.config.devices import FakeKind, check_on_devices
 from weft.config.network import Network
 from weft.config.options import Options
 from weft.config.registry import strategy as strategy_of
@@ -47,6 +48,8 @@ class LocalJob:
     pace: Pace = Pace()  # noqa: RUF009
     network: Network | None = None
     """A slow network between the workers, which talk by sockets then."""
+    devices: dict[int, FakeKind] = field(default_factory=dict)
+    """Workers that are not on the host."""
 
     def __post_init__(self) -> None:
         check_job(self.script, self.num_workers, self.seed, self.steps_max)
@@ -79,10 +82,13 @@ class LocalJob:
                 "  Write e.g. --hiccups 0.1:8 to let one iteration in ten take 8 times as long."
             )
         check_share(self.share)
+        self._check_devices()
         built = strategy_of(self.strategy or DEFAULT_STRATEGY, self.collective)
         built.check(self.num_workers, self.num_memories)
         if self.strategy is not None:
             check_sharing(built, self.strategy, self.sharing)
+        if self.devices:
+            check_on_devices(built if self.strategy is not None else None, said(self.compress), self.label)
         if self.compress is not None and said(self.compress) is not None:
             codec = codec_of(self.compress)
             if self.strategy is not None:
@@ -95,6 +101,23 @@ class LocalJob:
                     f"--net says the link of worker {worker}, but there are {self.num_workers} workers.\n"
                     f"  Name one from 0 to {self.num_workers - 1}."
                 )
+
+    def _check_devices(self) -> None:
+        if not self.devices:
+            return
+        if self.num_workers == 1:
+            raise ConfigError("--device is for sums of several workers, but there is one.\n  Use -n 2 or more.")
+        for worker in self.devices:
+            if worker >= self.num_workers:
+                raise ConfigError(
+                    f"--device names worker {worker}, but there are {self.num_workers} workers.\n"
+                    f"  Name one from 0 to {self.num_workers - 1}."
+                )
+        others = {"--transport tcp": self.transport != SHM, "--collective": self.collective is not None}
+        for option in (option for option, is_used in others.items() if is_used):
+            raise ConfigError(
+                f"--device is for sums in shared memory, and does not go with {option}.\n  Leave out one of them."
+            )
 
     @property
     def num_memories(self) -> int:
@@ -118,4 +141,4 @@ class LocalJob:
 
     def under(self, baseline: str) -> "LocalJob":
         """The same under a baseline."""
-        return replace(self, baseline=baseline, strategy=None, compress=None, share=STATIC)
+        return replace(self, baseline=baseline, strategy=None, compress=None, share=STATIC, devices={})

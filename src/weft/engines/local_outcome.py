@@ -99,6 +99,7 @@ class LocalOutcome:
             "bytes_sent": status.bytes_sent,
             "copies": status.num_copies,
             "coding": coding_json(status.coding),
+            "device": None if status.device is None else to_builtins(status.device),
         }
 
     def _fraction(self, duration_s: float) -> float:

@@ -60,6 +60,18 @@ class LinkStatus(Struct, frozen=True, array_like=True):
     """That have arrived there."""
 
 
+class DeviceStatus(Struct, frozen=True):
+    """What a worker on a device has copied, and where sums are made."""
+
+    bytes_in: int
+    """From the host to the device."""
+    bytes_out: int
+    place: str
+    """host, device, or host and device if buckets differ."""
+    prices_s: dict[str, float]
+    """What a sum of the whole model costs in either place, by what was measured when the run began."""
+
+
 class Status(Struct, frozen=True, tag=True):
     """One worker at one moment; everything counts from the beginning of the run."""
 
@@ -95,3 +107,5 @@ class Status(Struct, frozen=True, tag=True):
     """Its last steps, those that it has not told of before."""
     links: list[LinkStatus] = []
     """To the others; none in shared memory, where there is no network."""
+    device: DeviceStatus | None = None
+    """Only of a worker that is on one."""

@@ -12,6 +12,7 @@ from msgspec import Struct
 from weft.core.errors import TransportError
 from weft.core.pace import Pace
 from weft.core.score import WORST
+from weft.cost.staging import AUTO
 from weft.data.proportional import EVERY
 from weft.data.shares import STATIC
 from weft.observe.status import Status
@@ -77,6 +78,12 @@ class Job(Struct, frozen=True, tag=True):
     """Workers tell what they do and send, moment by moment."""
     pace: Pace = Pace()
     """By what the script's learning rates are multiplied."""
+    device: tuple[float, float] | None = None
+    """The latency and the bandwidth of the fake device that this worker is on; None: it is on the host."""
+    on_devices: list[int] = []
+    """All workers that are on one."""
+    reduce_place: str = AUTO
+    """Where sums are made if there are any: a word of cost/staging.py."""
 
 
 class Joined(Struct, frozen=True, tag=True):

@@ -6,7 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from weft.core.activity import COMPUTES, PAUSED, READS, WAITS
-from weft.observe.status import CodingStatus, LinkStatus, Mark, Status
+from weft.observe.status import CodingStatus, DeviceStatus, LinkStatus, Mark, Status
 from weft.runtime.diary import Diary
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ class Metrics:
         self._coding: CodingStatus | None = None
         self._marks: deque[Mark] = deque(maxlen=MARKS_MAX)
         self._links: list[LinkStatus] = []
+        self._device: DeviceStatus | None = None
 
     def step(self, samples: float, loss: float | None) -> None:
         self._step += 1
@@ -67,6 +68,7 @@ class Metrics:
         self._bytes_sent, self._num_copies, self._refused = plant.counters()
         self._coding = plant.coding()
         self._links = plant.links()
+        self._device = plant.device()
 
     def begin(self) -> None:
         """The run begins now: all have joined."""
@@ -100,4 +102,5 @@ class Metrics:
             cpu_s=time.clock_gettime(self._cpu_clock) - self._cpu_began,
             marks=marks,
             links=self._links,
+            device=self._device,
         )

@@ -3,13 +3,23 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from weft.core.names import PARAMS, NodeId, Result, Role
+from weft.core.names import PARAMS, Bucket, NodeId, Result, Role
 from weft.core.recorder import Recording, replay
 from weft.core.seat import Places, Replica
 from weft.core.strategy import Strategy
 from weft.core.world import World
-from weft.observe.status import CodingStatus, LinkStatus, in_all
+from weft.cost.links import Link
+from weft.cost.staging import prices_s
+from weft.observe.status import CodingStatus, DeviceStatus, LinkStatus, in_all
 from weft.runtime.channel import Concluded, Job
+from weft.runtime.device_reduce import (
+    DeviceReduce,
+    all_speeds,
+    chosen_places,
+    have_all_told,
+    measured,
+    tell_speeds,
+)
 from weft.runtime.driver import Driver, Node
 from weft.runtime.post import Post, kinds_of, rank_of
 from weft.runtime.shared_params import STEPPING, SharedParams
@@ -18,6 +28,7 @@ from weft.runtime.tracer import Tracer
 from weft.runtime.wires import SHM, Wires
 from weft.store.arena import Arena
 from weft.store.coded import coded_bytes_max, told_by
+from weft.store.devices import FakeDevice
 from weft.store.live import LiveStore
 from weft.store.preparing import ready_codecs
 from weft.store.result import ResultModel
@@ -42,6 +53,8 @@ class Plant:
         self._post = post
         self.recording: Recording | None = None
         self.shared_params: SharedParams | None = None
+        self.prices_s: dict[str, float] = {}
+        """What sums on the host and on devices cost, where there are any."""
 
     @property
     def worker(self) -> Node:
@@ -75,6 +88,14 @@ class Plant:
         """What the links to the other processes have carried; none without a network."""
         assert self._post.transport is not None
         return [LinkStatus(rank, *one) for rank, one in sorted(self._post.transport.traffic().items())]
+
+    def device(self) -> DeviceStatus | None:
+        """What was copied to and from this worker's device; None if it is on the host."""
+        reduce = self.driver.reduce
+        if not isinstance(reduce, DeviceReduce) or reduce.device is None:
+            return None
+        place = " and ".join(sorted(set(reduce.places), reverse=True))
+        return DeviceStatus(reduce.device.bytes_in, reduce.device.bytes_out, place, self.prices_s)
 
     def coding(self) -> CodingStatus | None:
         """What codecs have done so far; None if there are none."""
@@ -149,6 +170,10 @@ def _wait_for_all_values(arena: Arena, bells: Bells, wait_words: Wait) -> None:
     wait_words(lambda: all(arena.words[line(worker) + STEPPING] for worker in workers))
 
 
+def _arena(job: Job, buckets: Sequence[Bucket]) -> Arena:
+    return Arena(job.descriptors.arena, job.rank, job.num_workers, buckets, has_devices=bool(job.on_devices))
+
+
 def _lay_out(
     job: Job, strategy: Strategy, replica: Replica, order: Sequence[int], *, in_place: bool, shares_params: bool
 ) -> Arena:
@@ -156,7 +181,7 @@ def _lay_out(
     arenas: list[Arena] = []
 
     def place(buckets: Sequence[Any]) -> Places:
-        arenas.append(Arena(job.descriptors.arena, job.rank, job.num_workers, buckets))
+        arenas.append(_arena(job, buckets))
         if strategy.shares_replica:
             return arenas[0].common_places()
         return arenas[0].places(shares_params=shares_params)
@@ -167,8 +192,33 @@ def _lay_out(
         replica.settle(order, None, job.bucket_bytes_max)
         if strategy.tunes:
             replica.share_tuned()
-        arenas.append(Arena(job.descriptors.arena, job.rank, job.num_workers, replica.buckets))
+        arenas.append(_arena(job, replica.buckets))
     return arenas[0]
+
+
+def _reduce_here(
+    plant: Plant, job: Job, arena: Arena, store: LiveStore, wait_words: Wait, *, is_given: bool, tracer: Tracer | None
+) -> SharedReduce:
+    """Sums in shared memory. With devices: measure, tell, wait until all have, and choose what all others choose."""
+    if not job.on_devices:
+        return SharedReduce(arena, plant.bells, store, gradient_is_given=is_given, tracer=tracer)
+    device = None if job.device is None else FakeDevice(Link(*job.device))
+    tell_speeds(arena, measured(device))
+    plant.bells.ring_scripts()
+    wait_words(lambda: have_all_told(arena))
+    speeds, sizes = all_speeds(arena), [bucket.num_bytes for bucket in arena.buckets]
+    plant.prices_s = prices_s(sizes, speeds)
+    places = chosen_places(job.reduce_place, sizes, speeds)
+    return DeviceReduce(
+        arena,
+        plant.bells,
+        store,
+        gradient_is_given=is_given,
+        tracer=tracer,
+        device=device,
+        on_devices=job.on_devices,
+        places=places,
+    )
 
 
 def build(
@@ -184,7 +234,7 @@ def build(
     """Lay the replica out and set everything up around it."""
     reduces_here = job.transport == SHM and not strategy.speaks_reductions
     in_place = reduces_here and strategy.keeps_replicas_equal
-    shares_params = in_place and replica.shares_update
+    shares_params = in_place and replica.shares_update and not job.on_devices  # whose parameters are elsewhere
     arena = _lay_out(job, strategy, replica, order, in_place=in_place, shares_params=shares_params)
     lines = [arena.sleeping_line(worker) for worker in range(job.num_workers)]
     bells = Bells(job.rank, arena.words, lines, job.descriptors.bells)
@@ -214,9 +264,10 @@ def build(
     }
     recording = Recording() if job.checks_replay else None
     driver = Driver(strategy, world, stores, post, job.seed, recording, tracer)
-    if reduces_here:
-        driver.reduce = SharedReduce(arena, bells, stores[job.rank], gradient_is_given=in_place, tracer=tracer)
     plant = Plant(job, strategy, world, arena, bells, driver, post)
+    if reduces_here:
+        store = stores[job.rank]
+        driver.reduce = _reduce_here(plant, job, arena, store, wait_words, is_given=in_place, tracer=tracer)
     plant.recording = recording
     plant.shared_params = shared
     return plant

@@ -97,6 +97,7 @@ class SharedReduce:
         if lane.is_staged:
             lane.contribution[:] = self._store.lend(action.buffer)
             self.num_copies += 1
+        self._give(lane, action.buffer.bucket)
         lane.is_open = True
         lane.number += 1
         self._arena.doubles[lane.mine + WEIGHT] = action.weight
@@ -106,6 +107,9 @@ class SharedReduce:
         words[lane.mine + READY] = lane.number
         self._open.append(Open(action, lane))
         self._bells.ring_scripts()
+
+    def _give(self, lane: Lane, bucket: int) -> None:
+        """Bring the contribution to where it is summed: it is there."""
 
     def _lane(self, buffer: Buffer) -> Lane:
         key = 0 if buffer.slot == GRADIENT and self._gradient_is_given else 1, buffer.bucket
@@ -147,13 +151,19 @@ class SharedReduce:
         self._check_alike(reduction)
         lane, doubles = reduction.lane, self._arena.doubles
         weights = reduction.weights = [doubles[line + WEIGHT] for line in lane.lines]
-        if any(weights) and len(lane.total):
-            reduce_into(lane.total, lane.stretches, weights, reduction.action.op)
-            self.bytes_shared += lane.total.nbytes * len(weights)
+        if any(weights):
+            self._add_up(reduction)
         reduction.is_summed = True
         fence()
         self._words[lane.mine + DONE] = lane.number
         self._bells.ring_scripts()
+
+    def _add_up(self, reduction: Open) -> None:
+        """This worker's part of the sum."""
+        lane, weights = reduction.lane, reduction.weights
+        if len(lane.total):
+            reduce_into(lane.total, lane.stretches, weights, reduction.action.op)
+            self.bytes_shared += lane.total.nbytes * len(weights)
 
     def _check_alike(self, reduction: Open) -> None:
         words, mine = self._words, reduction.lane.mine
@@ -165,8 +175,17 @@ class SharedReduce:
                 )
 
     def _end(self, reduction: Open) -> Reduced:
+        weight = sum(reduction.weights)
         action = reduction.action
-        bucket, weight = action.buffer.bucket, sum(reduction.weights)
+        self._take(reduction, weight)
+        if self._tracer is not None:
+            self._tracer.reduced(self._arena.rank, action, reduction.lane.contribution.nbytes, reduction.since_s)
+        return Reduced(action.clock, action.buffer, weight)
+
+    def _take(self, reduction: Open, weight: float) -> None:
+        """Let the replica have the result; its own contribution if nobody's counted."""
+        action = reduction.action
+        bucket = action.buffer.bucket
         if reduction.lane.is_staged:
             if weight:
                 self._store.write(action.buffer, self._arena.array("reduced.1", bucket))
@@ -176,9 +195,6 @@ class SharedReduce:
                 self.num_copies += self._arena.refresh("reduced.0", bucket, seen)
             else:
                 seen[:] = reduction.lane.contribution
-        if self._tracer is not None:
-            self._tracer.reduced(self._arena.rank, action, reduction.lane.contribution.nbytes, reduction.since_s)
-        return Reduced(action.clock, action.buffer, weight)
 
     def check_alive(self) -> None:
         """Raise Deadlock when a reduction waits for a worker whose script has ended."""

@@ -6,6 +6,7 @@
     given       of each worker: its gradient
     staged      of each worker: what else it brings to a reduction
     state       the optimizer's numbers for each element
+    device      what fake devices hold: of each worker, and the sum; only where a worker is on one
 
 Pages that nobody writes take no memory, so regions that a strategy does not use cost nothing.
 """
@@ -48,12 +49,14 @@ class PrivateView:
 class Arena:
     """One worker's view of the shared memory; all workers lay it out alike."""
 
-    def __init__(self, fd: int, rank: int, num_workers: int, buckets: Sequence[Bucket]) -> None:
+    def __init__(
+        self, fd: int, rank: int, num_workers: int, buckets: Sequence[Bucket], *, has_devices: bool = False
+    ) -> None:
         self.rank = rank
         self.num_workers = num_workers
         self.buckets = buckets
         self._starts, model_bytes = _page_starts([bucket.num_bytes for bucket in buckets])
-        num_lines = 2 * num_workers + 2 * len(buckets) * num_workers
+        num_lines = 3 * num_workers + 2 * len(buckets) * num_workers
         words_bytes = _pages(num_lines * LINE_WORDS * 8)
         self._region = {
             name: words_bytes + place * model_bytes
@@ -62,6 +65,7 @@ class Arena:
                 + [f"given.{w}" for w in range(num_workers)]
                 + [f"staged.{w}" for w in range(num_workers)]
                 + [f"state.{k}" for k in range(STATE_ROWS)]
+                + [f"device.{lane}.{w}" for lane in (0, 1) for w in range(num_workers + 1) if has_devices]
             )
         }
         size = words_bytes + len(self._region) * model_bytes
@@ -87,9 +91,7 @@ class Arena:
 
     def span(self, bucket: int, worker: int) -> tuple[int, int]:
         """The stretch of a bucket that a worker sums and updates."""
-        num_elements = self.buckets[bucket].num_elements
-        cut = [num_elements * w // self.num_workers // ALIGN_ELEMENTS * ALIGN_ELEMENTS for w in (worker, worker + 1)]
-        return cut[0], num_elements if worker == self.num_workers - 1 else cut[1]
+        return stretch(self.buckets[bucket].num_elements, worker, self.num_workers)
 
     def places(self, *, shares_params: bool) -> Places:
         """Where a replica lives whose gradients are reduced here; its parameters are the shared ones or its own."""
@@ -143,7 +145,17 @@ class Arena:
 
     def reduction_line(self, lane: int, bucket: int, worker: int) -> int:
         """The place of the words of a worker's part in the reductions of a bucket."""
-        return (2 * self.num_workers + (lane * len(self.buckets) + bucket) * self.num_workers + worker) * LINE_WORDS
+        return (3 * self.num_workers + (lane * len(self.buckets) + bucket) * self.num_workers + worker) * LINE_WORDS
+
+    def speed_line(self, worker: int) -> int:
+        """The place of what a worker has measured of its device and its sums."""
+        return (2 * self.num_workers + worker) * LINE_WORDS
+
+
+def stretch(num_elements: int, place: int, of: int) -> tuple[int, int]:
+    """One of so many near-equal stretches, each on cache lines of its own."""
+    cut = [num_elements * p // of // ALIGN_ELEMENTS * ALIGN_ELEMENTS for p in (place, place + 1)]
+    return cut[0], num_elements if place == of - 1 else cut[1]
 
 
 def _own(bucket: Bucket) -> Array:
