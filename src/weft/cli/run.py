@@ -104,18 +104,25 @@ def run(
         devices=read_devices(device or ()),
     )
     asked = settings.strategy if settings.strategy or not parameters else (DEFAULT_STRATEGY,)
-    doubts = both(objection(job.compress), objection_to_share(job.sharing), objection_to_devices(job.devices))
-    about = asked, job.num_workers, job.num_memories, doubts
-    texts = expanded(*about)
-    show_left_out(left_out(*about))
-    jobs = [job.with_strategy(text and with_parameters(text, parameters)) for text in texts]
-    dispensable = [is_only_of_all(text, asked) for text in texts]
+    jobs, dispensable = _jobs(job, asked, parameters)
     jobs += [] if baseline is None else [job.under(baseline)]
     with Logs(trace, log, tensorboard) as logs:
         outcomes = _run_all(jobs, [*dispensable, False], explain, logs)
     _show(outcomes, json_file)
     if check_replay:
         _show_replays(outcomes)
+
+
+def _jobs(
+    job: LocalJob, asked: tuple[str, ...] | None, parameters: dict[str, str]
+) -> tuple[list[LocalJob], list[bool]]:
+    """One for each strategy that was asked for, and whether only 'all' did so; those that cannot run are named."""
+    doubts = both(objection(job.compress), objection_to_share(job.sharing), objection_to_devices(job.devices))
+    about = asked, job.num_workers, job.num_memories, doubts
+    texts = expanded(*about)
+    show_left_out(left_out(*about))
+    jobs = [job.with_strategy(text and with_parameters(text, parameters)) for text in texts]
+    return jobs, [is_only_of_all(text, asked) for text in texts]
 
 
 def _show(outcomes: list[LocalOutcome], json_file: Path | None) -> None:
