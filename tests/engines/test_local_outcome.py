@@ -46,7 +46,7 @@ OUTCOME = LocalOutcome(
 
 def test_figures_are_those_of_all_workers_together() -> None:
     told = OUTCOME.to_json()
-    rows = told.pop("per_worker")
+    del told["per_worker"]
     assert told == {
         "strategy": "gossip",
         "workers": 2,
@@ -86,7 +86,10 @@ def test_figures_are_those_of_all_workers_together() -> None:
             }
         ],
     }
-    assert rows[1] == {
+
+
+def test_every_worker_has_figures_of_its_own() -> None:
+    assert OUTCOME.to_json()["per_worker"][1] == {
         "rank": 1,
         "pid": 12,
         "seconds": 10.0,
