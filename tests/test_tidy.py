@@ -28,6 +28,7 @@ WITHOUT_A_MIRROR = {
     "core/test_rules_of_the_vocabulary.py": "the thirteen rules of DESIGN.md section 2",
     "sim/test_portions.py": "portions of a share in virtual time, whichever file of sim/ they concern",
     "collectives/test_sums.py": "all collectives, by what they add up to",
+    "engines/test_slow_workers.py": "slow workers of real runs, whichever file finds them",
     "adapters/torch/test_traps.py": "traps of real torch scripts, whichever file they concern",
     "adapters/torch/test_real_face.py": "torch scripts on real workers, whichever file they concern",
     "cli/test_bad_input.py": "the issue's list of bad input, through the command line",

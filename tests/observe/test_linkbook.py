@@ -6,9 +6,11 @@ from weft.observe.linkbook import LinkBook
 from weft.observe.status import LinkStatus, Status
 
 
-def status(rank: int, step: int, waiting: float = 0.5, **links: tuple[float, int]) -> Status:
+def status(
+    rank: int, step: int, waiting: float = 0.5, round_trip_s: float = 0.001, **links: tuple[float, int]
+) -> Status:
     """After so many steps of a tenth of a second; `to1=(0.02, 1000)` is what each step sends to worker 1."""
-    told = [LinkStatus(int(to[2:]), each_s * step, size * step) for to, (each_s, size) in links.items()]
+    told = [LinkStatus(int(to[2:]), each_s * step, size * step, round_trip_s) for to, (each_s, size) in links.items()]
     time_s = 0.1 * step
     return Status(
         rank, time_s, step, 0.0, None, waiting * time_s, 0.0, 0.0, 0, 0, 0, None, "computes", links=told
@@ -58,3 +60,18 @@ def test_the_network_as_a_whole_is_slow_when_it_takes_much_of_a_step_and_links_a
     assert of_ring(None, usual_s=0.01).of_all(0.1) is None, "it takes little"
     assert of_ring(1, usual_s=0.02).of_all(0.06) is None, "it is one worker's link"
     assert LinkBook().of_all(0.1) is None, "there is none"
+
+
+def of_star(usual_round_trip_s: float) -> LinkBook:
+    """Worker 0 sends to both others, which have nothing to say to each other."""
+    told = []
+    for step in (2, 12):
+        told.append(status(0, step, round_trip_s=0.02, to1=(0.03, 5000), to2=(0.03, 5000)))
+        told.append(status(1, step, round_trip_s=usual_round_trip_s, to2=(0.0, 0)))
+    return book(*told)
+
+
+def test_where_others_say_nothing_to_each_other_round_trips_tell_whose_link_it_is() -> None:
+    assert of_star(0.002).of_worker(0) == pytest.approx((0.03, 0.003, 10.0))
+    assert of_star(0.02).of_worker(0) == pytest.approx((0.03, 0.03, 1.0)), "all links are alike"
+    assert of_star(0.0001).of_worker(0) is None, "nobody can tell"

@@ -62,8 +62,10 @@ class World:
         )
         self._waited_s[rank] += took_s - step.own_s
         for peer, network_s in (step.links or {}).items():
-            link = self._links[rank].get(peer, LinkStatus(peer, 0.0, 0))
-            self._links[rank][peer] = LinkStatus(peer, link.network_s + network_s, link.num_bytes + step.num_bytes)
+            link = self._links[rank].get(peer, LinkStatus(peer, 0.0, 0, 0.001))
+            self._links[rank][peer] = LinkStatus(
+                peer, link.network_s + network_s, link.num_bytes + step.num_bytes, 0.001
+            )
         self._untold[rank].append(mark)
         if mark.step % 2 == 0:
             self.said += self.judge.hear(self._status(rank, mark))

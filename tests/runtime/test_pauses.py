@@ -35,7 +35,7 @@ class Machine:
         monkeypatch.setattr(off_core, "THREADS", folder)
 
     def starve(self, so_far_s: float) -> None:
-        self._account.write_text(f"1000 {round(so_far_s * 1e9)} 7")
+        self._account.write_text(f"1000 {round(so_far_s / 2 * 1e9)} 7")  # both threads are this one here
 
 
 @pytest.fixture

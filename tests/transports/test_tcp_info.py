@@ -35,6 +35,7 @@ def test_bytes_that_arrived_are_counted() -> None:
         told = traffic(caller)
         assert told is not None
         assert NUM_BYTES - (1 << 20) < told.num_bytes <= NUM_BYTES + 1
+        assert 0 < told.round_trip_s < 1
         other = traffic(answerer)
         assert other is not None
         assert other.num_bytes <= 1, "each end counts what it sends"

@@ -1,6 +1,7 @@
 """How long bytes were under way between workers lately, link by link."""
 
 from collections import deque
+from math import inf
 from statistics import median
 
 from weft.observe.status import Status
@@ -14,6 +15,8 @@ STEP_BYTES_MIN = 1000
 WHOLE_SHARE = 0.4
 """The network as a whole is slow when messages are under way, and workers wait, for so much of a step."""
 
+ROUND_TRIP_S_MIN = 0.0005
+"""Shorter ones are those of one machine, and say how busy that is."""
 ALIKE = 1.5
 """A worker whose messages take more than so many times as long as others has a link of another kind."""
 
@@ -67,16 +70,28 @@ class LinkBook:
     def of_worker(self, worker: int) -> tuple[float, float, float] | None:
         """How long messages of a worker are under way in a step, those between the others, and how many times as long.
 
-        The latter is for as many bytes. None where nothing goes between others, so that nobody can tell.
+        The latter is for as many bytes. Where nothing goes between others, it is by what a round trip takes there; None
+        where nobody can tell.
         """
         flows = self.flows()
         own = [flow for direction, flow in flows.items() if worker in direction]
         others = [flow for direction, flow in flows.items() if worker not in direction]
-        if not own or not others:
+        if not own:
             return None
+        own_s = median(flow.step_s for flow in own)
+        if not others:
+            times = self._round_trips(worker)
+            return None if times is None else (own_s, own_s / times, times)
         usual_byte_s = median(flow.byte_s for flow in others)
-        times = median(flow.byte_s for flow in own) / usual_byte_s if usual_byte_s > 0 else float("inf")
-        return median(flow.step_s for flow in own), median(flow.step_s for flow in others), times
+        times = median(flow.byte_s for flow in own) / usual_byte_s if usual_byte_s > 0 else inf
+        return own_s, median(flow.step_s for flow in others), times
+
+    def _round_trips(self, worker: int) -> float | None:
+        """How many times as long a worker's messages are under way, there and back, as those of others would be."""
+        last = {(rank, link.peer): link.round_trip_s for rank, told in self._told.items() for link in told[-1].links}
+        own = [round_trip_s for direction, round_trip_s in last.items() if worker in direction]
+        others = [round_trip_s for direction, round_trip_s in last.items() if worker not in direction]
+        return median(own) / median(others) if own and others and median(others) >= ROUND_TRIP_S_MIN else None
 
     def of_all(self, step_s: float) -> float | None:
         """How long messages are under way in a step if that is much of it, workers wait for it, and links are alike."""

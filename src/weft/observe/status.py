@@ -58,6 +58,8 @@ class LinkStatus(Struct, frozen=True, array_like=True):
     """Time in which something was under way to the other, and not because that one did not take it."""
     num_bytes: int
     """That have arrived there."""
+    round_trip_s: float
+    """The shortest there and back."""
 
 
 class DeviceStatus(Struct, frozen=True):

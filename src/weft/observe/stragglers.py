@@ -37,7 +37,8 @@ KEEP_STEPS = 20
 """and how long it must not be slow before it is taken back."""
 SPARED = 0.1
 """The share of its slowest steps that a worker is not judged by: everybody has a hiccup."""
-PAUSE_S_MIN = 0.1
+PAUSE_S_MIN = 0.15
+"""A shorter pause is not worth a word."""
 AROUND_S = 1.0
 """Workers that stood still within so many seconds of each other did so together."""
 

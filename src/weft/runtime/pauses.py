@@ -45,7 +45,7 @@ class Pauses:
     def _mark(self) -> None:
         self._ticked = time.perf_counter()
         self._busy_s = time.process_time()
-        self._starved_s = max(starved_s(thread) for thread in (self._script, self._ticker) if thread is not None)
+        self._starved_s = sum(starved_s(thread) for thread in (self._script, self._ticker) if thread is not None)
 
     def found_s(self) -> float:
         """What was found and not taken yet."""

@@ -24,6 +24,8 @@ class Traffic(NamedTuple):
     """Time in which bytes were on their way, other than those that the receiver had no room for."""
     num_bytes: int
     """That were acknowledged."""
+    round_trip_s: float
+    """The shortest so far, which even a link that carries nothing has had."""
 
 
 class Transport(Protocol):
