@@ -28,17 +28,22 @@ class Trace:
 
     def lanes(self) -> dict[tuple[str, str], list[Event]]:
         """The slices of each lane, by the names of its process and its own."""
-        names = {(e["name"], e["pid"], e["tid"]): e["args"].get("name") for e in self.of("M")}
+        processes = {e["pid"]: e["args"]["name"] for e in self.of("M") if e["name"] == "process_name"}
+        names = {e["tid"]: e["args"]["name"] for e in self.of("M") if e["name"] == "thread_name"}
         lanes: dict[tuple[str, str], list[Event]] = defaultdict(list)
         for event in self.of("X"):
-            process, lane = event["pid"], event["tid"]
-            lanes[names["process_name", process, 0], names["thread_name", process, lane]].append(event)
+            lanes[processes[event["pid"]], names[event["tid"]]].append(event)
         return dict(lanes)
 
     def arrows(self) -> list[tuple[int, int, Event]]:
-        """From which process to which, and how."""
+        """From which worker to which, and how."""
         starts = {event["id"]: event for event in self.of("s")}
-        return [(starts[event["id"]]["pid"], event["pid"], event) for event in self.of("f")]
+        return [(worker_of(starts[event["id"]]), worker_of(event), event) for event in self.of("f")]
+
+
+def worker_of(event: Event) -> int:
+    """Processes have the ids from 1000 on."""
+    return int(event["pid"]) - 1000
 
 
 def ns(event: Event) -> tuple[int, int]:
@@ -71,12 +76,18 @@ def check_events(events: list[Event]) -> None:
 
 
 def check_names(events: list[Event], lanes: set[tuple[int, int]]) -> None:
-    """Every process and every lane that is used has one name and one place."""
-    named = [(event["name"], event["pid"], event["tid"]) for event in events if event["ph"] == "M"]
+    """Every process and every lane that is used has one name and one place, and an id that nothing else has."""
+    named = [
+        (event["name"], event["pid" if "process" in event["name"] else "tid"]) for event in events if event["ph"] == "M"
+    ]
     assert len(named) == len(set(named))
+    processes, threads = {process for process, _ in lanes}, {lane for _, lane in lanes}
+    assert len(threads) == len(lanes)
+    assert not processes & threads
+    assert 0 not in processes | threads, "which would be the kernel"
     for process, lane in lanes:
-        assert {("process_name", process, 0), ("process_sort_index", process, 0)} <= set(named)
-        assert {("thread_name", process, lane), ("thread_sort_index", process, lane)} <= set(named)
+        assert {("process_name", process), ("process_sort_index", process)} <= set(named)
+        assert {("thread_name", lane), ("thread_sort_index", lane)} <= set(named)
 
 
 def check_nesting(lane: list[tuple[int, int]]) -> None:

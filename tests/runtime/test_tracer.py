@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from real import real
-from traces import Trace
+from traces import Trace, worker_of
 
 from weft.core.actions import Reduce
 from weft.core.activity import ACTIVITIES, COMPUTES, READS, WAITS
@@ -119,7 +119,7 @@ def test_a_real_run_has_a_trace_with_an_arrow_for_each_message(strategy: str, tr
 
 def test_reductions_in_shared_memory_are_told_by_every_worker_for_every_step(tmp_path: Path) -> None:
     _, trace = traced(tmp_path, "allreduce")
-    told = Counter((event["pid"], event["args"]["bytes"]) for event in trace.of("b"))
+    told = Counter((worker_of(event), event["args"]["bytes"]) for event in trace.of("b"))
     assert told == {(rank, 400): NUM_STEPS for rank in range(NUM_WORKERS)}
 
 

@@ -17,6 +17,8 @@ from weft.observe.tracks import Passage, Tracks
 
 SCRIPT, MESSAGES, FIRST_SERVER = range(3)
 """Lanes of a worker's process."""
+FIRST_PROCESS, FIRST_LANE = 1_000, 1_000_000
+"""Where ids begin. Perfetto has one table for those of all lanes, in which every process stands, too."""
 ENDINGS = (".json", ".json.gz")
 
 Event = dict[str, Any]
@@ -25,7 +27,7 @@ Event = dict[str, Any]
 class Slice(NamedTuple):
     """Something that was done in one lane, from when to when."""
 
-    process: int
+    worker: int
     lane: int
     start_ns: int
     stop_ns: int
@@ -35,8 +37,7 @@ class Slice(NamedTuple):
     def event(self) -> Event:
         return {
             "ph": "X",
-            "pid": self.process,
-            "tid": self.lane,
+            **ids(self.worker, self.lane),
             "ts": self.start_ns / 1000,
             "dur": (self.stop_ns - self.start_ns) / 1000,
             "name": self.name,
@@ -64,6 +65,7 @@ class Drawing:
     def __init__(self, tracks: Tracks) -> None:
         self._tracks = tracks
         self._num_workers = tracks.num_workers
+        self._lanes: set[tuple[int, int]] = set()
         self._lane_ends_ns: dict[tuple[int, int], int] = {}
         self._sent: dict[tuple[int, int, int], Slice] = {}
         """Messages under way: their source, their target, and their number between these two."""
@@ -74,11 +76,10 @@ class Drawing:
 
     def events(self) -> Iterator[Event]:
         """Names of processes and lanes first, then what happened."""
-        lanes = {(event["pid"], event["tid"]) for event in self._timed}
-        for process in range(self._num_workers):
-            yield from _named("process", process, SCRIPT, f"worker {process}", process)
-        for process, lane in sorted(lanes):
-            yield from _named("thread", process, lane, self._lane_name(process, lane), lane)
+        for worker in range(self._num_workers):
+            yield from _named("process", worker, SCRIPT, f"worker {worker}", worker)
+        for worker, lane in sorted(self._lanes):
+            yield from _named("thread", worker, lane, self._lane_name(worker, lane), lane)
         yield from self._timed
 
     def _draw(self) -> None:
@@ -91,13 +92,15 @@ class Drawing:
         for number, reduction in enumerate(self._tracks.reductions):
             start_ns, stop_ns = self._ns(reduction.start_s), self._ns(reduction.stop_s)
             common = {"cat": "reduce", "name": f"reduce {reduction.kind}", "id": f"reduce {number}"}
-            place = {"pid": reduction.node, "tid": MESSAGES}
+            self._lanes.add((reduction.node, MESSAGES))
+            place = ids(reduction.node, MESSAGES)
             told = {"clock": reduction.clock, "bucket": reduction.bucket, "bytes": reduction.num_bytes}
             self._timed.append({"ph": "b", "ts": start_ns / 1000, **place, **common, "args": told})
             self._timed.append({"ph": "e", "ts": max(stop_ns, start_ns + 1) / 1000, **place, **common})
         self._timed.sort(key=_by_time)
 
     def _draw_script(self, rank: int) -> None:
+        self._lanes.add((rank, SCRIPT))
         steps = self._tracks.steps[rank]
         times = [at_s for _, at_s in steps]
         for what, start_s, stop_s in self._tracks.spans[rank]:
@@ -119,41 +122,48 @@ class Drawing:
         else:
             told = {"kind": passage.kind, "bytes": passage.num_bytes}
             arrow = {"cat": "message", "name": passage.kind, "id": num_arrows + 1, "args": told}
-            self._timed.append({"ph": "s", "pid": sent.process, "tid": sent.lane, "ts": sent.start_ns / 1000, **arrow})
-            end = {"ph": "f", "bp": "e", "pid": drawn.process, "tid": drawn.lane, "ts": drawn.start_ns / 1000}
+            self._timed.append({"ph": "s", **ids(sent.worker, sent.lane), "ts": sent.start_ns / 1000, **arrow})
+            end = {"ph": "f", "bp": "e", **ids(drawn.worker, drawn.lane), "ts": drawn.start_ns / 1000}
             self._timed.append({**end, **arrow})
         return sent is not None
 
     def _slice(self, passage: Passage, after_ns: int) -> Slice:
-        process, lane = self._place(passage.node)
+        worker, lane = self._place(passage.node)
+        self._lanes.add((worker, lane))
         start_ns, stop_ns = self._ns(passage.start_s), self._ns(passage.stop_s)
         if stop_ns <= start_ns:
-            start_ns = max(start_ns, after_ns, self._lane_ends_ns.get((process, lane), 0))
-            stop_ns = self._lane_ends_ns[process, lane] = start_ns + 1
+            start_ns = max(start_ns, after_ns, self._lane_ends_ns.get((worker, lane), 0))
+            stop_ns = self._lane_ends_ns[worker, lane] = start_ns + 1
         about: dict[str, int | str] = {"clock": passage.clock, "bytes": passage.num_bytes}
         if passage.is_sent:
             about["to"] = self._node_name(passage.target)
-            return Slice(process, lane, start_ns, stop_ns, f"send {passage.kind}", about)
+            return Slice(worker, lane, start_ns, stop_ns, f"send {passage.kind}", about)
         about["from"] = self._node_name(passage.source)
-        return Slice(process, lane, start_ns, stop_ns, f"receive {passage.kind}", about)
+        return Slice(worker, lane, start_ns, stop_ns, f"receive {passage.kind}", about)
 
     def _ns(self, at_s: float) -> int:
         return round((at_s - self._tracks.began_s) * 1e9)
 
     def _place(self, node: int) -> tuple[int, int]:
-        """The process and the lane of a node's messages: servers sit with workers, dealt in turn."""
+        """With which worker, and in which lane, a node's messages are: servers sit with workers, dealt in turn."""
         if node < self._num_workers:
             return node, MESSAGES
-        row, process = divmod(node - self._num_workers, self._num_workers)
-        return process, FIRST_SERVER + row
+        row, worker = divmod(node - self._num_workers, self._num_workers)
+        return worker, FIRST_SERVER + row
 
     def _node_name(self, node: int) -> str:
         return f"worker {node}" if node < self._num_workers else f"server {node - self._num_workers}"
 
-    def _lane_name(self, process: int, lane: int) -> str:
+    def _lane_name(self, worker: int, lane: int) -> str:
         if lane < FIRST_SERVER:
             return ("script", "messages")[lane]
-        return f"server {process + (lane - FIRST_SERVER) * self._num_workers}"
+        return f"server {worker + (lane - FIRST_SERVER) * self._num_workers}"
+
+
+def ids(worker: int, lane: int) -> dict[str, int]:
+    """What a lane is called in an event: no two lanes, and no lane and process, have the same id."""
+    process = FIRST_PROCESS + worker
+    return {"pid": process, "tid": FIRST_LANE * (lane + 1) + process}
 
 
 def _steps_made(steps: Sequence[tuple[int, float]], times: Sequence[float], at_s: float) -> int:
@@ -162,9 +172,9 @@ def _steps_made(steps: Sequence[tuple[int, float]], times: Sequence[float], at_s
     return steps[place - 1][0] if place else 0
 
 
-def _named(what: str, process: int, lane: int, name: str, place: int) -> Iterator[Event]:
+def _named(what: str, worker: int, lane: int, name: str, place: int) -> Iterator[Event]:
     """How a process or a lane is called, and where it stands."""
-    common = {"ph": "M", "pid": process, "tid": lane}
+    common = {"ph": "M", **ids(worker, lane)}
     yield {**common, "name": f"{what}_name", "args": {"name": name}}
     yield {**common, "name": f"{what}_sort_index", "args": {"sort_index": place}}
 
