@@ -118,12 +118,18 @@ def check_arrows(timed: list[Event], slices: dict[tuple[int, int], list[tuple[in
             assert any(at < stop for _, stop in earlier), "an arrow outside of any slice is not drawn"
 
 
+def _identity(event: Event) -> tuple[str, int, str]:
+    """By what the beginning and the end of something belong together: an id that is known in its process only."""
+    assert set(event["id2"]) == {"local"}
+    return event["cat"], event["pid"], event["id2"]["local"]
+
+
 def check_pairs(timed: list[Event]) -> None:
     """What began has ended, once."""
-    began: dict[tuple[str, str], Event] = {}
+    began: dict[tuple[str, int, str], Event] = {}
     for event in timed:
         if event["ph"] == "b":
-            assert began.setdefault((event["cat"], event["id"]), event) is event
+            assert began.setdefault(_identity(event), event) is event
         elif event["ph"] == "e":
-            assert began.pop((event["cat"], event["id"]))["name"] == event["name"]
+            assert began.pop(_identity(event))["name"] == event["name"]
     assert began == {}

@@ -104,7 +104,7 @@ def test_reductions_may_overlap(tmp_path: Path) -> None:
         tmp_path,
         reductions=(Reduction(1, "gradient", 5, 0, 80, 101.0, 103.0), Reduction(1, "gradient", 5, 1, 40, 102.0, 104.0)),
     )
-    told = [(event["ph"], event["ts"], event["id"], event.get("args")) for event in trace.of("b", "e")]
+    told = [(event["ph"], event["ts"], event["id2"]["local"], event.get("args")) for event in trace.of("b", "e")]
     assert told == [
         ("b", 1e6, "reduce 0", {"clock": 5, "bucket": 0, "bytes": 80}),
         ("b", 2e6, "reduce 1", {"clock": 5, "bucket": 1, "bytes": 40}),

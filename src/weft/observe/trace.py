@@ -91,7 +91,7 @@ class Drawing:
         self.num_lonely += len(self._sent)
         for number, reduction in enumerate(self._tracks.reductions):
             start_ns, stop_ns = self._ns(reduction.start_s), self._ns(reduction.stop_s)
-            common = {"cat": "reduce", "name": f"reduce {reduction.kind}", "id": f"reduce {number}"}
+            common = {"cat": "reduce", "name": f"reduce {reduction.kind}", "id2": {"local": f"reduce {number}"}}
             self._lanes.add((reduction.node, MESSAGES))
             place = ids(reduction.node, MESSAGES)
             told = {"clock": reduction.clock, "bucket": reduction.bucket, "bytes": reduction.num_bytes}
