@@ -10,7 +10,9 @@ from idx import write_tiny_mnist
 from weft.bench import simulator
 from weft.bench.benchmark import Benchmark, Work
 from weft.bench.contender import Contender
-from weft.bench.slownet import Course, Finish, finish_rows
+from weft.bench.racing import Finish, finish_rows
+from weft.bench.slownet import BARS as SLOWNET_BARS
+from weft.bench.straggler import BARS as STRAGGLER_BARS
 from weft.cli import bench
 
 
@@ -83,10 +85,10 @@ def test_a_work_that_is_not_known_is_refused(verb: str, only: str, because: str)
 def test_slow_networks_are_measured_shown_and_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[object] = []
 
-    def measured(course: Course, *options: object) -> dict[str, object]:
+    def measured(course: object, *options: object) -> dict[str, object]:
         asked.extend(options[:-1])
         finishes = {"weft": [Finish(20.0, 300, 0.97, True)] * 3, "ddp": [Finish(300.0, 300, 0.97, True)] * 3}
-        return {"unit": "seconds", "rows": finish_rows(course, finishes, "x"), "ratios": {}}
+        return {"unit": "seconds", "rows": finish_rows(finishes, "weft", SLOWNET_BARS), "ratios": {}}
 
     monkeypatch.setattr(bench, "measure_slownet", measured)
     path = tmp_path / "slownet.json"
@@ -95,6 +97,25 @@ def test_slow_networks_are_measured_shown_and_written(tmp_path: Path, monkeypatc
     assert (ended.code, asked) == (0, [3, "ssp", None])
     assert "15.00 │ 10.00 met" in ended.out
     assert [row["contender"] for row in json.loads(path.read_text())["rows"]] == ["weft", "ddp"]
+
+
+def test_slow_workers_are_measured_shown_and_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+
+    def measured(course: object, *options: object) -> dict[str, object]:
+        asked.extend(options[:-1])
+        finishes = {"ssp": [Finish(10.0, 9, 0.97, True)] * 3, "ddp": [Finish(30.0, 9, 0.97, True)] * 3}
+        return {"unit": "seconds", "rows": finish_rows(finishes, "ssp", STRAGGLER_BARS), "ratios": {}}
+
+    monkeypatch.setattr(bench, "measure_straggler", measured)
+    path = tmp_path / "straggler.json"
+    folder = write_tiny_mnist(tmp_path)
+    ended = weft_command("bench", "straggler", "--data", folder, "--strategy", "ssp", "--others", 1, "--json", path)
+    assert ended.code == 0, ended.err
+    assert asked[:2] == [15, "ssp"]
+    assert "ssp" not in asked[2]  # type: ignore[operator]
+    assert "2.20 met" in ended.out
+    assert [row["contender"] for row in json.loads(path.read_text())["rows"]] == ["ssp", "ddp"]
 
 
 def test_slow_networks_need_mnist(tmp_path: Path) -> None:

@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mnist_files import run_example, write_mnist
+from examples_here import run_example
+from idx import write_mnist
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from commands import weft_command
-from mnist_files import run_example, write_mnist
+from examples_here import run_example
+from idx import write_mnist
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "mnist_mlp.py"
 NOTICE = "no MNIST in data/mnist: training on the digits of scikit-learn"

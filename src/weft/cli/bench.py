@@ -12,10 +12,15 @@ from weft.bench.allreduce import ALLREDUCE
 from weft.bench.benchmark import Benchmark, measure
 from weft.bench.codecs import CODECS
 from weft.bench.overhead import OVERHEAD
+from weft.bench.racing import BLOCKS_MIN
 from weft.bench.simulator import measure_simulator
-from weft.bench.slownet import BLOCKS_MIN, Course, measure_slownet
 from weft.bench.slownet import COMPRESS as SLOWNET_COMPRESS
 from weft.bench.slownet import STRATEGY as SLOWNET_STRATEGY
+from weft.bench.slownet import Course, measure_slownet
+from weft.bench.straggler import BEST as STRAGGLER_BEST
+from weft.bench.straggler import OTHERS as STRAGGLER_OTHERS
+from weft.bench.straggler import Course as StragglerCourse
+from weft.bench.straggler import measure_straggler
 from weft.bench.throughput import THROUGHPUT
 from weft.cli.files import check_writable
 from weft.cli.screen import errors, screen
@@ -84,6 +89,23 @@ def slownet(
     with errors.status("") as status:
         report = measure_slownet(course, blocks, strategy, None if compress == "none" else compress, status.update)
     _show(report, f"slownet: {report['unit']}", CONTENDER_COLUMNS, _contender_cells, json_file)
+
+
+@app.command()
+def straggler(
+    data: Annotated[Path, typer.Option(help="The folder of MNIST's four files.")] = Path("data/mnist"),
+    strategy: Annotated[str, typer.Option(help="The way whose time counts.")] = STRAGGLER_BEST,
+    others: Annotated[int, typer.Option(help="In how many blocks the other ways run, too.")] = 3,
+    blocks: Annotated[int, typer.Option(help="How many times each contender trains.")] = 15,
+    json_file: JsonFile = None,
+) -> None:
+    """Time to 97 % on MNIST while one of 4 workers is 4 times slower: DistributedDataParallel, and other ways."""
+    _check(blocks, 15, json_file)
+    course = StragglerCourse(data)
+    ways = [way for way in STRAGGLER_OTHERS if way != strategy]
+    with errors.status("") as status:
+        report = measure_straggler(course, blocks, strategy, ways, others, status.update)
+    _show(report, f"straggler: {report['unit']}", CONTENDER_COLUMNS, _contender_cells, json_file)
 
 
 def _compete(benchmark: Benchmark, blocks: int, usual: int, only: list[str] | None, json_file: Path | None) -> None:

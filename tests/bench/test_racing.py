@@ -1,0 +1,87 @@
+"""Time to an accuracy: who is how soon accurate enough, and what that is in relation to others."""
+
+from pathlib import Path
+
+import pytest
+from idx import write_tiny_mnist
+from launches import TRAIN
+from real import bear_by_fork
+from scripts import write
+
+from weft.bench.racing import Finish, Goal, check_mnist, finish_rows, race
+from weft.core.errors import ConfigError
+from weft.engines.local_job import LocalJob
+
+SCORED = """
+for _ in range(100):
+    worker.step({"w": w}, samples=1)
+    worker.report(accuracy=worker.steps / 100)
+"""
+
+
+class Forks:
+    """As much of a nursery as a race needs."""
+
+    bear = staticmethod(bear_by_fork)
+
+
+def test_the_time_begins_with_the_first_report_and_ends_with_the_goal(tmp_path: Path) -> None:
+    job = LocalJob(write(tmp_path, TRAIN, SCORED), (), 2)
+    now = iter(range(1000))
+    finish = race(Goal(0.05), job, Forks(), lambda: float(next(now)))  # type: ignore[arg-type]
+    assert finish == Finish(4.0, 4, 0.05, True)
+
+
+def test_who_takes_too_long_is_given_up(tmp_path: Path) -> None:
+    job = LocalJob(write(tmp_path, TRAIN, SCORED), (), 2)
+    now = iter(range(1000))
+    finish = race(Goal(2.0, cap_s=3.0), job, Forks(), lambda: float(next(now)))  # type: ignore[arg-type]
+    assert (finish.seconds, finish.is_reached) == (3.0, False)
+
+
+def test_who_is_never_scored_is_an_error(tmp_path: Path) -> None:
+    job = LocalJob(write(tmp_path, TRAIN, SCORED.replace("range(100)", "range(1)")), (), 2)
+    with pytest.raises(ConfigError, match="a contender was never scored"):
+        race(Goal(), job, Forks())  # type: ignore[arg-type]
+
+
+def run(seconds: float, *, is_reached: bool = True) -> Finish:
+    return Finish(seconds, 40, 0.971 if is_reached else 0.9, is_reached)
+
+
+def test_ratios_are_of_the_same_block_and_who_gave_up_says_so() -> None:
+    given_up = run(600, is_reached=False)
+    finishes = {"weft": [run(10), run(20), run(15)], "ddp": [run(150), run(300), run(225)], "fp16": [given_up] * 3}
+    weft, ddp, fp16 = finish_rows(finishes, "weft", {"ddp": 10.0})
+    assert weft["seconds"] == 15
+    assert "ratio" not in weft
+    assert (ddp["ratio"], ddp["ratio_low"], ddp["bar"]) == (15, 15, 10.0)
+    assert fp16["contender"] == "fp16 (gave up at 90.0%)"
+    assert fp16["seconds"] == 600
+    assert "bar" not in fp16
+
+
+def test_who_ran_in_fewer_blocks_is_compared_in_those() -> None:
+    _, ssp = finish_rows({"weft": [run(10), run(20), run(15)], "ssp": [run(30)]}, "weft", {})
+    assert ssp["ratio"] == 3
+
+
+def test_a_single_block_meets_no_bar() -> None:
+    _, ddp = finish_rows({"weft": [run(10)], "ddp": [run(150)]}, "weft", {"ddp": 10.0})
+    assert ddp["ratio"] == 15
+    assert "bar" not in ddp
+
+
+def test_there_are_no_ratios_if_the_one_that_counts_gave_up() -> None:
+    weft, ddp = finish_rows({"weft": [run(600, is_reached=False)], "ddp": [run(150)]}, "weft", {})
+    assert weft["contender"] == "weft (gave up at 90.0%)"
+    assert "ratio" not in ddp
+
+
+def test_a_folder_without_mnist_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as refused:
+        check_mnist(tmp_path)
+    assert str(refused.value) == (
+        f"there is no MNIST in '{tmp_path}'.\n  Name the folder of its four files with --data FOLDER."
+    )
+    check_mnist(write_tiny_mnist(tmp_path))
