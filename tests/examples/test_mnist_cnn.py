@@ -9,7 +9,7 @@ from idx import write_mnist
 
 def test_an_epoch_is_scored_as_often_as_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = write_mnist(tmp_path, train=400, test=50)
-    run_example("mnist_cnn.py", "--data", folder, "--reports", 4, "--epochs", 1.5, "--batch-size", 4, "--lr", 0.01)
+    run_example("mnist_cnn.py", "--data", folder, "--reports", 3, "--epochs", 2, "--batch-size", 4, "--lr", 0.01)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 6
     assert float(lines[-1].split()[-1]) == 1.0
