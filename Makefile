@@ -3,12 +3,14 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: demo test browser check bench bench-peers slownet strategies codecs diloco soak stale docs clean
+.PHONY: demo test browser check bench bench-peers slownet straggler strategies codecs diloco soak stale docs clean
 
-demo: $(READY) ## 4 real workers; then one of them slow, and four ways to live with it
+demo: $(READY) ## 4 real workers; then one of them slow: four ways to live with it and DDP, compared
 	$(BIN)/weft run examples/digits_cnn.py -n 4 -- --epochs 6
-	$(BIN)/weft run examples/digits_cnn.py -n 4 --slow 0:4 \
-		--strategy allreduce --strategy ssp --strategy async_gossip --baseline ddp -- --epochs 4
+	mkdir -p out && rm -f out/demo.json
+	$(BIN)/weft compare examples/digits_cnn.py -n 4 --slow 0:4 --strategy allreduce --strategy 'allreduce share=proportional' \
+		--strategy ssp --strategy async_gossip --baseline ddp --target accuracy=0.95 --report out/demo.html \
+		-- --epochs 3 --batch-size 8
 
 test: $(READY) browser ## all tests
 	$(BIN)/python -m pytest -n 2
@@ -42,6 +44,9 @@ strategies: $(READY) ## every strategy over every transport on real workers, to 
 
 slownet: $(READY) ## time to 97 % on MNIST (DATA=folder) over slow links, against DDP and its hooks (as root, 45 minutes)
 	$(BIN)/weft bench slownet $(if $(DATA),--data $(DATA)) --json benchmarks/results/slownet.json
+
+straggler: $(READY) ## time to 97 % on MNIST (DATA=folder) with one worker 4 times slower, against DDP (25 minutes)
+	$(BIN)/weft bench straggler $(if $(DATA),--data $(DATA)) --json benchmarks/results/straggler.json
 
 diloco: $(READY) ## DiLoCo against all-reduce on MNIST (DATA=folder): accuracy and bytes (10 minutes)
 	$(BIN)/python benchmarks/diloco.py $(if $(DATA),--data $(DATA))

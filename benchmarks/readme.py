@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks/results"
 BEGIN, END = "<!-- figures: written by make bench -->", "<!-- end of figures -->"
-BENCHMARKS = ("simulator", "allreduce", "throughput", "overhead", "codecs", "slownet")
+BENCHMARKS = ("simulator", "allreduce", "throughput", "overhead", "codecs", "slownet", "straggler")
 
 
 def simulator_lines(report: dict) -> list[str]:
