@@ -1,7 +1,7 @@
 """A stretch of a run: some steps from its middle, the same moments for all workers."""
 
 from weft.observe.timeline import SPANS_MAX, STEPS, let_go, merged, timeline
-from weft.observe.tracks import Traced, Tracks
+from weft.observe.tracks import Passage, Traced, Tracks
 
 
 def worker(num_steps: int, step_s: float, waiting_s: float, began_s: float = 100.0) -> Traced:
@@ -66,3 +66,28 @@ def test_what_is_let_go_leaves_its_timeline() -> None:
 def test_what_goes_on_is_one_span() -> None:
     spans = [("wait", 0.0, 1.0), ("wait", 1.0, 2.0), ("compute", 2.0, 3.0), ("wait", 3.0, 4.0), ("wait", 5.0, 6.0)]
     assert merged(spans) == [("wait", 0.0, 2.0), *spans[2:]]
+
+
+def test_the_end_of_an_epoch_is_passed_over() -> None:
+    told = worker(20, 4.0, 1.0)
+    told.spans.append(("report", 100.0 + 40.0, 100.0 + 41.0))
+    slow, _ = timeline(tracks(told, worker(80, 1.0, 0.5)))
+    assert (slow[0][1], slow[-1][2]) == (36.0 - 4.0 * STEPS, 52.0 - 4.0 * STEPS)
+    told.spans.append(("report", 100.0, 100.0 + 80.0))
+    slow, _ = timeline(tracks(told, worker(80, 1.0, 0.5)))
+    assert (slow[0][1], slow[-1][2]) == (36.0, 52.0)
+
+
+def test_what_was_sent_follows_with_that_of_servers_at_their_workers() -> None:
+    kept = tracks(worker(20, 4.0, 1.0), worker(80, 1.0, 0.5))
+    for source, start_s in ((1, 137.0), (3, 138.0), (1, 10.0)):
+        kept.passages.append(Passage(True, source, 0, 1, "push", 0, 8, start_s, start_s + 0.5))
+    kept.passages.append(Passage(False, 1, 0, 1, "push", 0, 8, 137.0, 138.0))
+    first, second = timeline(kept)
+    assert not [span for span in first if span[0] == "send"]
+    assert second[-2:] == [("send", 37.0, 37.5), ("send", 38.0, 38.5)]
+
+
+def test_a_stretch_ends_before_the_first_worker_is_done() -> None:
+    slow, fast = timeline(tracks(worker(20, 4.0, 1.0), worker(40, 1.0, 0.5)))
+    assert (slow[0][1], slow[-1][2]) == (fast[0][1], fast[-1][2]) == (16.0, 32.0)

@@ -23,8 +23,9 @@ def test_a_clear_winner_is_compared_with_the_baseline() -> None:
     won = ssp(1.9, 2.0, 2.1, samples_to_target=1200.0, waiting=0.04, sent=3_000_000)
     assert verdict(among(ddp(5.0, 5.1, 5.2, samples_to_target=1000.0, waiting=0.6, sent=90_000_000), won)) == (
         "ssp won: it reached accuracy 0.97 in 2.0 s (1.9 s to 2.1 s over 3 seeds), 2.5 times as fast as the baseline "
-        "ddp (5.1 s). Compared with ddp, it waited 4 % of the time rather than 60 %, trained on 600 samples/s rather "
-        "than 196 and sent 3.0 MB per worker rather than 90.0 MB, although it needed 1.2 times as many samples."
+        "ddp (5.1 s). Compared with ddp, it waited 4 % of the time rather than 60 %, trained on 600 samples/s on the "
+        "way rather than 196 and sent 3.0 MB per worker rather than 90.0 MB, although it needed 1.2 times as many "
+        "samples."
     )
 
 

@@ -52,30 +52,23 @@ def shares(name: str, parts: Sequence[tuple[str, str, float]]) -> Markup:
     return bar(*pieces, name=name)
 
 
-def histogram(look: str, counts: Mapping[int, int], age_max: int, share_max: float) -> Markup:
-    """How many updates were how old, as shares of all; ages up to `age_max`, heights up to `share_max`."""
-    total = sum(counts.values())
-    width = bin_width(age_max)
+def histogram(look: str, counts: Mapping[int, int]) -> Markup:
+    """How many updates were how old, as shares of all; the oldest age is the last, the highest bar fills the height."""
+    total, oldest = sum(counts.values()), max(counts)
+    width = bin_width(oldest)
+    firsts = range(0, oldest + 1, width)
+    shares = [sum(counts.get(age, 0) for age in range(first, first + width)) / total for first in firsts]
     cells = []
-    for first in range(0, age_max + 1, width):
-        last = min(first + width - 1, age_max)
-        share = sum(counts.get(age, 0) for age in range(first, last + 1)) / total
-        said = f"{_ages(first, last)}: {100 * share:.1f} % of the updates"
-        cells.append(bar(piece(look, 0.0, 1.0, said, 1 - share / share_max), name=said))
-    bounds = [tag("span", "0"), tag("span", f"{age_max} steps old")]
+    for first, share in zip(firsts, shares):
+        said = f"{_ages(first, min(first + width - 1, oldest))}: {100 * share:.1f} % of the updates"
+        cells.append(bar(piece(look, 0.0, 1.0, said, 1 - share / max(shares)), name=said))
+    bounds = [tag("span", "0"), tag("span", f"{oldest} steps old")]
     return joined([tag("div", *cells, class_="bins"), tag("div", *bounds, class_="bounds")])
 
 
-def bin_width(age_max: int) -> int:
+def bin_width(oldest: int) -> int:
     """How many neighbouring ages share a bar."""
-    return -(-(age_max + 1) // BINS_MAX)
-
-
-def greatest_share(counts: Mapping[int, int], age_max: int) -> float:
-    """The height of the highest bar of a histogram."""
-    width, total = bin_width(age_max), sum(counts.values())
-    groups = (range(first, first + width) for first in range(0, age_max + 1, width))
-    return max(sum(counts.get(age, 0) for age in group) for group in groups) / total
+    return -(-(oldest + 1) // BINS_MAX)
 
 
 def _ages(first: int, last: int) -> str:

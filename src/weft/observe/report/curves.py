@@ -108,5 +108,5 @@ def consensus_section(comparison: Comparison, table: Standings, looks: dict[str,
     )
     said += f" Always 0, because all workers have the same model: {listed(equal)}." if equal else ""
     said += f" Not known of {listed(unknown)}." if unknown else ""
-    y = scale_of((value for value in _values(apart) if value > 0), may_be_log=True)
+    y = scale_of(_values(apart), may_be_log=True)
     return pictured("Consensus distance over time", _drawn("consensus distance over time", apart, y), said)

@@ -92,7 +92,7 @@ def table_section(table: Standings, comparison: Comparison) -> Markup:
     body = tag("tbody", *(_row(row, table, names) for row in table.rows))
     said = "Times are medians over seeds, final numbers means; small print says from where to where the seeds go."
     if any(row.waiting is None or row.bytes_per_worker is None for row in table.standing):
-        said += " Not known is what nobody could measure: a baseline is not looked into."
+        said += " Not known is what nobody could measure, as what a baseline sends."
     return pictured("Contenders", tag("table", head, body), said)
 
 

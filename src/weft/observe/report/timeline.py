@@ -28,6 +28,9 @@ SAME_SCALE = 8.0
 SENDING_FROM = 0.72
 """Sending goes on beside the script: a stripe at the foot of the lane."""
 
+SENDING_LEAST = 0.003
+"""Messages into shared memory take no time that could be seen: so much of a lane they have at least."""
+
 
 def shown_workers(setup: Setup, workers: Sequence[WorkerFigures]) -> list[WorkerFigures]:
     """Those that have a lane."""
@@ -59,8 +62,10 @@ def _lane(worker: WorkerFigures, begin_s: float, scale: Scale) -> Markup:
     pieces = []
     for word, begin, end in sorted(worker.spans, key=lambda span: (span[0] == SENDS, span[1])):
         said = f"worker {worker.rank} {IN_WORDS[word]}, {human_seconds(end - begin)}"
-        top = SENDING_FROM if word == SENDS else 0.0
-        pieces.append(piece(f"a-{word}", scale.place(begin - begin_s), scale.place(end - begin_s), said, top))
+        start, stop, top = scale.place(begin - begin_s), scale.place(end - begin_s), 0.0
+        if word == SENDS:
+            stop, top = min(1.0, max(stop, start + SENDING_LEAST)), SENDING_FROM
+        pieces.append(piece(f"a-{word}", start, stop, said, top))
     return bar(*pieces, name=f"what worker {worker.rank} did when")
 
 

@@ -173,7 +173,9 @@ def _differences(first: Figures, other: Figures, has_target: bool) -> tuple[list
         (pros if first.waiting < other.waiting else cons).append(said)
     mine, theirs = _pace(first, has_target), _pace(other, has_target)
     if mine and theirs and max(mine, theirs) >= CLOSE * min(mine, theirs):
-        (pros if mine > theirs else cons).append(f"trained on {mine:,.0f} samples/s rather than {theirs:,.0f}")
+        until = " on the way" if has_target else ""
+        said = f"trained on {mine:,.0f} samples/s{until} rather than {theirs:,.0f}"
+        (pros if mine > theirs else cons).append(said)
     if has_target and first.samples_to_target and other.samples_to_target:
         needed = first.samples_to_target / other.samples_to_target
         if needed >= CLOSE:

@@ -5,7 +5,7 @@ from statistics import fmean
 
 from weft.core.activity import COMPUTES, PAUSED, READS, WAITS
 from weft.observe.comparison import Comparison, Contender, WorkerFigures
-from weft.observe.report.bars import greatest_share, histogram, shares
+from weft.observe.report.bars import histogram, shares
 from weft.observe.report.figures import Standings, ranked
 from weft.observe.report.markup import Markup, joined, tag
 from weft.observe.report.sections import pictured
@@ -38,7 +38,7 @@ def time_section(comparison: Comparison, table: Standings) -> Markup | None:
     least, most = min(waiting, key=lambda one: waiting[one]), max(waiting, key=lambda one: waiting[one])
     said = (
         "Each bar is one worker's time, the number beside it the share that it waited for others; "
-        "what is left empty is evaluation and the rest. "
+        "what is left empty is evaluation, or it was done before the others. "
     )
     if len(waiting) > 1 and waiting[most] - waiting[least] >= 0.01:
         said += (
@@ -91,49 +91,46 @@ def _hidden(comparison: Comparison) -> str:
 
 
 def _blame(comparison: Comparison, table: Standings) -> Markup:
-    """What the live view said about slow workers, each sentence once for all contenders that it was said of."""
-    said: dict[str, list[str]] = {}
+    """What the live view said last about each slow worker of each contender, in the first seed that had any."""
+    items = []
     for each in ranked(comparison, table):
-        for sentence in dict.fromkeys(sentence for run in each.runs for sentence in run.blame):
-            said.setdefault(sentence, []).append(each.label)
-    items = [tag("li", f"{sentence} (said of {listed(labels)})") for sentence, labels in said.items()]
+        sentences = next((run.blame for run in each.runs if run.blame), [])
+        last = {sentence.partition(":")[0]: sentence for sentence in sentences}
+        items += [tag("li", f"{each.label}: {sentence}") for sentence in last.values()]
     return tag("ul", *items, class_="notes") if items else Markup("")
 
 
 def staleness_section(comparison: Comparison, table: Standings, looks: dict[str, str]) -> Markup | None:
-    """How old updates were when they were applied, one histogram for each contender of which it is known."""
-    known = {each.label: ages for each in ranked(comparison, table) if (ages := _ages(each))}
-    if not known:
+    """How old updates were when they were applied, one histogram for each contender with any that was not fresh."""
+    known = {each.label: ages for each in ranked(comparison, table) if (ages := _ages(each)) is not None}
+    stale = {label: ages for label, ages in known.items() if any(ages)}
+    if not stale:
         return None
-    oldest = max(max(ages) for ages in known.values())
-    if oldest == 0:
-        return None
-    highest = max(greatest_share(ages, oldest) for ages in known.values())
-    cards = [card(label, histogram(looks[label], ages, oldest, highest)) for label, ages in known.items()]
-    means = {
-        label: sum(age * count for age, count in ages.items()) / sum(ages.values()) for label, ages in known.items()
-    }
+    means = {label: sum(age * n for age, n in ages.items()) / sum(ages.values()) for label, ages in stale.items()}
+    cards = []
+    for label, ages in stale.items():
+        words = tag("p", f"{means[label]:.1f} steps on average", class_="soft")
+        cards.append(card(label, words, histogram(looks[label], ages)))
     most = max(means, key=lambda label: means[label])
-    fresh = [label for label, ages in known.items() if max(ages) == 0]
     said = (
         "How many updates were computed from parameters how many steps old, from fresh ones on the left to the "
-        f"oldest; all heights have one scale. Here the updates of {most} are the oldest, {means[most]:.1f} steps on "
-        f"average and {max(known[most])} at most."
+        f"oldest; each on a scale of its own. Here the updates of {most} are the oldest, {means[most]:.1f} steps on "
+        f"average and {max(stale[most])} at most."
     )
+    fresh = [label for label in known if label not in stale]
     said += f" Always fresh: {listed(fresh)}." if fresh else ""
-    return pictured(
-        "How old updates were", tag("div", *cards, class_="cards"), said + _not_known(comparison, table, set(known))
-    )
+    said += _not_known(comparison, table, set(known))
+    return pictured("How old updates were", tag("div", *cards, class_="cards"), said)
 
 
-def _ages(contender: Contender) -> dict[int, int]:
-    """The ages of all seeds together; nothing if any seed does not know them."""
+def _ages(contender: Contender) -> dict[int, int] | None:
+    """The ages of all seeds together; None if any seed does not know them. Who noted none had only fresh ones."""
     counted: Counter[int] = Counter()
     for run in contender.runs:
-        if not run.staleness or not sum(run.staleness.values()):
-            return {}
+        if run.staleness is None:
+            return None
         counted.update({int(age): count for age, count in run.staleness.items()})
-    return dict(counted)
+    return {age: count for age, count in counted.items() if count}
 
 
 def timeline_section(comparison: Comparison, table: Standings) -> Markup | None:
