@@ -4,10 +4,10 @@ import pytest
 
 from weft.core.activity import COMPUTES, READS
 from weft.observe.status import Mark
-from weft.runtime import diary as diary_module
 from weft.runtime import metrics as module
 from weft.runtime.diary import Diary
 from weft.runtime.metrics import Metrics
+from weft.runtime.off_core import Starving
 
 
 class Clock:
@@ -43,7 +43,7 @@ def test_it_is_due_some_times_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_step_is_told_once_with_what_the_script_had_done_by_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
-    monkeypatch.setattr(diary_module, "starved_s", lambda thread: 0.0)
+    monkeypatch.setattr(Starving, "seconds", lambda self: 0.0)
     diary = Diary()
     metrics = Metrics(0, diary)
     metrics.begin()

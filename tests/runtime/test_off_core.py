@@ -1,5 +1,6 @@
 """Off core: sleeping counts, computing does not."""
 
+import threading
 import time
 from pathlib import Path
 from threading import Event
@@ -7,7 +8,7 @@ from threading import Event
 import pytest
 
 from weft.runtime import off_core as module
-from weft.runtime.off_core import OffCore
+from weft.runtime.off_core import OffCore, Starving
 
 
 def burn(seconds: float) -> None:
@@ -33,3 +34,17 @@ def test_where_the_system_keeps_no_account_the_time_on_a_core_alone_is_left_out(
     off_core = OffCore()
     Event().wait(0.05)
     assert off_core.seconds() > 0.045
+
+
+def test_how_long_a_thread_had_no_core_is_on_its_account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    real = Starving(threading.get_native_id())
+    assert 0 <= real.seconds() < 1000
+    monkeypatch.setattr(module, "THREADS", tmp_path)
+    assert Starving(7).seconds() == 0.0, "the system keeps none"
+    account = tmp_path / "7" / "schedstat"
+    account.parent.mkdir()
+    account.write_text("1000000000 2500000000 42\n")
+    starving = Starving(7)
+    assert starving.seconds() == 2.5
+    account.write_text("1000000000 3500000000 42\n")
+    assert starving.seconds() == 3.5

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from weft.core.activity import ACTIVITIES, COMPUTES, PAUSED
-from weft.runtime.off_core import starved_s
+from weft.runtime.off_core import Starving
 from weft.runtime.pauses import PAUSE_S_MIN, Pauses
 
 Span = tuple[str, float, float]
@@ -34,9 +34,9 @@ class Diary:
         self._activity = COMPUTES
         self._since = time.perf_counter()
         self._seconds = dict.fromkeys(ACTIVITIES, 0.0)
-        self._thread = threading.get_native_id()
+        self._starving = Starving(threading.get_native_id())
         self._starved = dict.fromkeys(ACTIVITIES, 0.0)
-        self._starved_s = starved_s(self._thread)
+        self._starved_s = self._starving.seconds()
         self.spans.clear()
 
     def turn_to(self, activity: str) -> str:
@@ -54,7 +54,7 @@ class Diary:
     def _set_starving_apart(self, seconds: float) -> None:
         """Of so many seconds of what the script did, some may have been without a core."""
         if seconds >= STARVING_S_MIN:
-            so_far_s = starved_s(self._thread)
+            so_far_s = self._starving.seconds()
             self._starved[self._activity] += min(seconds, so_far_s - self._starved_s)
             self._starved_s = so_far_s
 
@@ -107,5 +107,5 @@ class Diary:
         seconds = self.seconds()
         open_s = time.perf_counter() - self._since
         if open_s >= STARVING_S_MIN:
-            seconds[self._activity] -= min(open_s, starved_s(self._thread) - self._starved_s)
+            seconds[self._activity] -= min(open_s, self._starving.seconds() - self._starved_s)
         return {activity: max(0.0, seconds[activity] - self._starved[activity]) for activity in seconds}

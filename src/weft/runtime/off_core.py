@@ -1,6 +1,8 @@
 """How long a thread neither ran nor was ready to run: the time that a plain loop spends waiting inside a library."""
 
+import os
 import time
+import weakref
 from pathlib import Path
 
 SCHEDSTAT = Path("/proc/thread-self/schedstat")
@@ -9,13 +11,20 @@ THREADS = Path("/proc/self/task")
 """Where the accounts of all threads of this process are."""
 
 
-def starved_s(thread: int) -> float:
-    """How long a thread of this process was ready to run and had no core; 0 where the system does not tell."""
-    try:
-        _, ready_ns, _ = (THREADS / str(thread) / "schedstat").read_bytes().split()
-    except OSError:
-        return 0.0
-    return int(ready_ns) / 1e9
+class Starving:
+    """How long a thread of this process was ready to run and had no core; keeps the account open: it is read often."""
+
+    def __init__(self, thread: int) -> None:
+        try:
+            self._account = os.open(THREADS / str(thread) / "schedstat", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:  # the system keeps none
+            self._account = -1
+            return
+        weakref.finalize(self, os.close, self._account)
+
+    def seconds(self) -> float:
+        """So far; 0 where the system does not tell."""
+        return int(os.pread(self._account, 80, 0).split()[1]) / 1e9 if self._account >= 0 else 0.0
 
 
 class OffCore:

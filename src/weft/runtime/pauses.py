@@ -8,7 +8,7 @@ does not keep the ticking thread from running.
 import threading
 import time
 
-from weft.runtime.off_core import starved_s
+from weft.runtime.off_core import Starving
 
 TICK_S = 0.05
 PAUSE_S_MIN = 0.1
@@ -20,20 +20,20 @@ class Pauses:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._script = threading.get_native_id()
-        self._ticker: int | None = None
+        self._starving = [Starving(threading.get_native_id())]
+        """Of the script's thread, and of the one that ticks once it does."""
         self._found_s = 0.0
 
     def begin(self) -> None:
         """The calling thread will tick from now on."""
         with self._lock:
-            self._ticker = threading.get_native_id()
+            self._starving.append(Starving(threading.get_native_id()))
             self._mark()
 
     def check(self) -> None:
         """One tick: the time since the last one is looked at. Nothing is found before somebody has begun to tick."""
         with self._lock:
-            if self._ticker is None:
+            if len(self._starving) == 1:
                 return
             since, busy_s, starved_s = self._ticked, self._busy_s, self._starved_s
             self._mark()
@@ -45,7 +45,7 @@ class Pauses:
     def _mark(self) -> None:
         self._ticked = time.perf_counter()
         self._busy_s = time.process_time()
-        self._starved_s = sum(starved_s(thread) for thread in (self._script, self._ticker) if thread is not None)
+        self._starved_s = sum(each.seconds() for each in self._starving)
 
     def found_s(self) -> float:
         """What was found and not taken yet."""
