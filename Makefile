@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: demo test browser check bench bench-peers slownet straggler strategies codecs diloco soak stale docs clean
+.PHONY: demo test browser check bench bench-peers slownet straggler strategies codecs diloco soak stale blame docs clean
 
 demo: $(READY) ## 4 real workers; then one of them slow: four ways to live with it and DDP, compared
 	$(BIN)/weft run examples/digits_cnn.py -n 4 -- --epochs 6
@@ -56,6 +56,9 @@ codecs: $(READY) ## does accuracy stay when messages are coded? MNIST (DATA=fold
 
 stale: $(READY) ## what staleness gains on MNIST, with and without hiccups (5 minutes; MNIST in data/mnist)
 	$(BIN)/python benchmarks/stale.py
+
+blame: $(READY) ## are slow workers found, with the right cause? 100 runs with faults put in (as root, 10 minutes)
+	$(BIN)/python benchmarks/blame.py
 
 docs: $(READY) ## rewrites the pages and pictures that commands write
 	$(BIN)/python docs/build.py
