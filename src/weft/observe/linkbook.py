@@ -17,7 +17,7 @@ WHOLE_SHARE = 0.4
 
 ROUND_TRIP_S_MIN = 0.0005
 """Shorter ones are those of one machine, and say how busy that is."""
-ALIKE = 1.5
+ALIKE = 2.0
 """A worker whose messages take more than so many times as long as others has a link of another kind."""
 
 Direction = tuple[int, int]

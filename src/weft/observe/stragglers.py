@@ -27,6 +27,8 @@ SLOW = 1.5
 """Who takes so many times as long as the median of the others is slow,"""
 STAYS_SLOW = 1.25
 """and stays so until it takes less than that."""
+SLOW_LINK, STAYS_SLOW_LINK = 2.0, 1.5
+"""The same of links, whose times vary more: the system counts them in ticks of some milliseconds."""
 MATTERS = 0.1
 """What is a smaller share of a step is nobody's trouble."""
 CONFIRM_STEPS = 2
@@ -169,7 +171,7 @@ class Stragglers:
         verdict = None
         if found is not None:
             own_s, others_s, times = found
-            limit = SLOW if case.blame is None else STAYS_SLOW
+            limit = SLOW_LINK if case.blame is None else STAYS_SLOW_LINK
             if times > limit and own_s > limit * others_s and own_s - others_s >= MATTERS * step_s:
                 verdict = Blame(rank, NETWORK, step, own_s, others_s, step_s)
         new += self._hear_verdict(case, verdict, step)
