@@ -58,7 +58,7 @@ def test_the_network_as_a_whole_is_slow_when_it_takes_much_of_a_step_and_links_a
     assert of_ring(None, usual_s=0.045).of_all(0.1) == pytest.approx(0.045)
     assert of_ring(None, usual_s=0.045, waiting=0.1).of_all(0.1) is None, "nobody waits for it"
     assert of_ring(None, usual_s=0.01).of_all(0.1) is None, "it takes little"
-    assert of_ring(1, usual_s=0.02).of_all(0.06) is None, "it is one worker's link"
+    assert of_ring(1, usual_s=0.015).of_all(0.06) is None, "it is one worker's link"
     assert LinkBook().of_all(0.1) is None, "there is none"
 
 

@@ -70,6 +70,10 @@ class Metrics:
         self._links = plant.links()
         self._device = plant.device()
 
+    def observe_links(self, links: list[LinkStatus]) -> None:
+        """What connections to other workers have carried, where no transport of Weft's knows."""
+        self._links = links
+
     def begin(self) -> None:
         """The run begins now: all have joined."""
         self._began = time.perf_counter()

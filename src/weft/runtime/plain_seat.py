@@ -8,6 +8,7 @@ from weft.core.seat import Replica, Reported, step_alone
 from weft.core.strategy import Strategy
 from weft.runtime.channel import Channel, Job, Joined, Welcome
 from weft.runtime.engine_seat import EngineSeat, Sharing
+from weft.runtime.foreign_links import foreign_links
 from weft.runtime.off_core import OffCore
 
 
@@ -62,6 +63,10 @@ class PlainSeat(EngineSeat):
             self._wait(lambda: not self._pauses_at_step)
         self._computing_since = time.thread_time()
         self._off_core.restart()
+
+    def _observe(self) -> None:
+        if self.num_workers > 1 and self.job.hosts:  # on loopback all have one address
+            self.metrics.observe_links(foreign_links(self.job.hosts))
 
     def report(self, epoch: int, numbers: Reported) -> None:
         own = {name: float(value) for name, value in numbers.items() if not callable(value)}
