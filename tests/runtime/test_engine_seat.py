@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from weft.core.errors import ConfigError
+from weft.runtime import engine_seat as module
 from weft.runtime.channel import (
     Channel,
     Decided,
@@ -14,11 +15,14 @@ from weft.runtime.channel import (
     Ended,
     Failed,
     Finish,
+    FractionsAsked,
+    FractionsTold,
     Halt,
     Halted,
     Job,
     Joined,
     LeaveAt,
+    Measured,
     OnceAnswer,
     OnceAsked,
     OnceLoaded,
@@ -125,6 +129,18 @@ def test_a_script_whose_shares_were_handed_nothing_may_end_without_a_step(engine
     engine.answers(Finish([], []), Finish([], []))
     seat.end()
     assert len(engine.heard(Ended)) == 1
+
+
+def test_the_processor_time_of_asking_for_fractions_is_not_the_iterations(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seat = engine.joined()
+    seat._computing_since, clock = 5.0, iter((10.0, 13.0))
+    monkeypatch.setattr(module.time, "thread_time", lambda: next(clock))
+    engine.answers(FractionsTold([0.25, 0.75]))
+    assert seat.fractions(0, 1) == [0.25, 0.75]
+    assert seat._computing_since == 8.0
+    assert engine.heard(FractionsAsked) == [FractionsAsked(0, 1, Measured(0, 0.0, 0.0))]
 
 
 def test_who_is_told_to_halt_says_what_it_waits_for_and_ends(engine: Engine) -> None:

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 from real import Heard, real
 
+from weft.core.errors import ConfigError
+
 NUM_WORKERS = 3
 HEAD = """
 import time
@@ -131,7 +133,10 @@ def test_a_slow_worker_takes_fewer_portions_and_all_go_through_every_epoch(trans
     assert [numbers["epoch"] for _, numbers in heard.reports] == [0.0, 1.0, 2.0]
 
 
-def test_a_worker_that_is_never_handed_a_portion_ends_well(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("strategy", "options"), [("sandblaster(backups=False)", {}), ("asgd", {"share": "stealing"})])
+def test_a_worker_that_is_never_handed_a_portion_ends_well(
+    strategy: str, options: dict[str, str], tmp_path: Path
+) -> None:
     body = """
 for epoch in worker.epochs(2):
     for rows in worker.share(2, batch_size=2):
@@ -139,12 +144,24 @@ for epoch in worker.epochs(2):
     worker.report(epoch=epoch)
 print("ended")
 """
-    assert [text for _, text in lines(tmp_path, body, "sandblaster(backups=False)")] == ["ended"] * NUM_WORKERS
+    assert [text for _, text in lines(tmp_path, body, strategy, **options)] == ["ended"] * NUM_WORKERS
 
 
 def test_a_run_of_few_steps_ends_shares_whose_portions_are_handed_out(tmp_path: Path) -> None:
     body = "for rows in worker.share(600, batch_size=2):\n    worker.step({'w': w})\nprint(worker.steps)\n"
     assert lines(tmp_path, body, "sandblaster", steps_max=5) == [(rank, "5") for rank in range(NUM_WORKERS)]
+
+
+def test_a_run_of_few_steps_ends_shares_that_are_stolen(tmp_path: Path) -> None:
+    body = "for rows in worker.share(600, batch_size=2):\n    worker.step({'w': w})\nprint(worker.steps)\n"
+    assert lines(tmp_path, body, "asgd", steps_max=5, share="stealing") == [(rank, "5") for rank in range(NUM_WORKERS)]
+
+
+def test_a_strategy_of_the_scripts_own_is_checked_against_the_shares_when_it_joins(tmp_path: Path) -> None:
+    head = HEAD.replace("worker = weft", "class Mine(weft.AllReduce):\n    pass\n\nworker = weft")
+    (tmp_path / "train.py").write_text(head.replace("lr=0.1)", "lr=0.1), strategy=Mine()"))
+    with pytest.raises(ConfigError, match="the workers of 'Mine' wait for each other's steps"):
+        real(tmp_path / "train.py", NUM_WORKERS, share="stealing")
 
 
 def test_batches_of_the_workers_own_are_brought_to_every_pass(tmp_path: Path) -> None:
