@@ -67,10 +67,11 @@ def test_a_strategy_that_deals_portions_has_ghosts_that_ask_it(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("share", ["static", "proportional", "stealing"])
-def test_without_a_number_of_epochs_all_end_when_the_run_says(tmp_path: Path, share: str) -> None:
-    asked = job(tmp_path, share=share, steps_max=5)
-    assert [len(made) for made in steps(asked, ENDLESS, "async_gossip")] == [5, 5, 5]
-    assert num_steps(asked, strategy("async_gossip"), ENDLESS) == 15
+@pytest.mark.parametrize("plan", [PLAN, ENDLESS])
+def test_all_make_as_many_steps_as_the_run_says(tmp_path: Path, plan: Plan, share: str) -> None:
+    asked = job(tmp_path, share=share, steps_max=9)
+    assert [len(made) for made in steps(asked, plan, "async_gossip")] == [9, 9, 9]
+    assert num_steps(asked, strategy("async_gossip"), plan) == 27
 
 
 def test_a_script_that_shares_nothing_has_the_samples_of_its_first_step(tmp_path: Path) -> None:

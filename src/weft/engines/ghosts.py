@@ -34,7 +34,7 @@ def ghosts(job: Job, strategy: Strategy, plan: Plan | None, first: float, shares
         return [GhostProgram([int(first)], each) for _ in workers]
     spans, _ = _spans(job, strategy, plan)
     if job.sharing != STATIC:
-        return [GhostSharer(_sizes(plan, shares, rank, spans), job.steps_max) for rank in workers]
+        return [GhostSharer(_sizes(job, plan, shares, rank, spans), job.steps_max) for rank in workers]
     if plan.num_epochs is None:
         return [GhostProgram([int(first)], each) for _ in workers]
     if strategy.deals_portions:
@@ -51,11 +51,10 @@ def _spans(job: Job, strategy: Strategy, plan: Plan) -> tuple[list[Span], bool]:
     return global_batches(*about), False
 
 
-def _sizes(plan: Plan, shares: VirtualShares, rank: int, spans: list[Span]) -> Iterator[Iterable[int]]:
-    """The samples of one worker's batches, share by share; without an end if the script has not said how many."""
-    return (
-        shares.sizes(rank, share, spans) for share in (count() if plan.num_epochs is None else range(plan.num_epochs))
-    )
+def _sizes(job: Job, plan: Plan, shares: VirtualShares, rank: int, spans: list[Span]) -> Iterator[Iterable[int]]:
+    """The samples of one worker's batches, share by share; without an end if the run says when it ends."""
+    numbers = count() if plan.num_epochs is None or job.steps_max is not None else range(plan.num_epochs)
+    return (shares.sizes(rank, share, spans) for share in numbers)
 
 
 def _even_sizes(spans: list[Span], rank: int, num_workers: int) -> list[int]:
