@@ -9,7 +9,7 @@ X, Y = Scale(0.0, 10.0), Scale(0.0, 1.0)
 
 
 def drawn(*curves: Curve, goal: tuple[float, str] | None = None) -> ElementTree.Element:
-    return ElementTree.fromstring(f"<div>{chart('c', curves, X, Y, goal)}</div>")
+    return ElementTree.fromstring(f"<div>{chart('c', 'hours', curves, X, Y, goal)}</div>")
 
 
 def classed(tree: ElementTree.Element, word: str) -> list[ElementTree.Element]:
@@ -45,5 +45,6 @@ def test_the_goal_has_a_line_and_a_word_in_the_legend() -> None:
 def test_round_numbers_stand_at_the_edges() -> None:
     tree = drawn(Curve("a", "k0 dash0", [(0, 0)], [], False))
     (xs,), (ys,) = classed(tree, "xs"), classed(tree, "ys")
+    assert [name.text for name in classed(tree, "xname")] == ["hours"]
     assert [(span.text, span.get("style")) for span in xs][:2] == [("0", "left:0.00%"), ("2", "left:20.00%")]
     assert [(span.text, span.get("style")) for span in ys][-1] == ("1", "top:0.00%")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from browser import Browser, browser
-from comparisons import HABITS, Habit, among, comparison, measured
+from comparisons import HABITS, Habit, among, comparison, measured, setup
 
 from weft.observe.comparison import Comparison, Contender
 from weft.observe.report.page import page, write_html
@@ -121,6 +121,9 @@ def test_what_there_is_nothing_to_show_of_is_said() -> None:
 
 def test_a_page_says_whether_runs_were_simulated_and_whether_all_are_done() -> None:
     assert ">Measured in real runs.<" in page(comparison())
+    simulated = Comparison(setup(3, None, "edge"), comparison(target=None).contenders)
+    assert ">Simulated on the cluster &#x27;edge&#x27;.<" in page(simulated)
+    assert page(simulated).count(">virtual seconds<") == page(comparison()).count(">seconds<") == 3
     assert ">Measured in real runs; not all runs are done yet.<" in page(among(Contender("a")))
 
 

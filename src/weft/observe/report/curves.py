@@ -4,7 +4,7 @@ from collections.abc import Callable
 from statistics import median
 
 from weft.core.score import sign
-from weft.observe.comparison import Comparison, Run
+from weft.observe.comparison import Comparison, Run, Setup
 from weft.observe.quantities import human_seconds
 from weft.observe.report.figures import Standings, ranked
 from weft.observe.report.lines import Curve, chart
@@ -12,7 +12,7 @@ from weft.observe.report.markup import Markup
 from weft.observe.report.scales import Scale, scale_of, time_scale
 from weft.observe.report.sections import pictured
 from weft.observe.report.series import Line, mean_line, reported, training_loss
-from weft.observe.report.words import listed, number
+from weft.observe.report.words import listed, number, seconds_of
 
 DOTS_MAX = 40
 """Lines with more points have no dots."""
@@ -31,9 +31,9 @@ def curves_of(
     return found
 
 
-def _drawn(name: str, curves: list[Curve], y: Scale, goal: tuple[float, str] | None = None) -> Markup:
+def _drawn(name: str, setup: Setup, curves: list[Curve], y: Scale, goal: tuple[float, str] | None = None) -> Markup:
     end_s = max(at for curve in curves for line in (curve.mean, *curve.seeds) for at, _ in line)
-    return chart(name, curves, time_scale(end_s), y, goal)
+    return chart(name, seconds_of(setup), curves, time_scale(end_s), y, goal)
 
 
 def _values(curves: list[Curve]) -> list[float]:
@@ -66,7 +66,9 @@ def learned_section(comparison: Comparison, table: Standings, looks: dict[str, s
         ]
         said += f"Here the target is reported as reached by {listed(got)}."
     y = scale_of(values, target.value if target is not None else None, may_be_log=sign(name) > 0)
-    return pictured(f"{name[:1].upper()}{name[1:]} over time", _drawn(f"{name} over time", curves, y, goal), said)
+    return pictured(
+        f"{name[:1].upper()}{name[1:]} over time", _drawn(f"{name} over time", comparison.setup, curves, y, goal), said
+    )
 
 
 def loss_section(comparison: Comparison, table: Standings, looks: dict[str, str]) -> Markup | None:
@@ -83,7 +85,7 @@ def loss_section(comparison: Comparison, table: Standings, looks: dict[str, str]
             f" When the first of them is done, after {human_seconds(first_end)}, "
             f"{low} is at {number(then[low])} and {high} at {number(then[high])}."
         )
-    picture = _drawn("training loss over time", curves, scale_of(_values(curves), may_be_log=True))
+    picture = _drawn("training loss over time", comparison.setup, curves, scale_of(_values(curves), may_be_log=True))
     return pictured("Training loss over time", picture, said)
 
 
@@ -109,4 +111,6 @@ def consensus_section(comparison: Comparison, table: Standings, looks: dict[str,
     said += f" Always 0, because all workers have the same model: {listed(equal)}." if equal else ""
     said += f" Not known of {listed(unknown)}." if unknown else ""
     y = scale_of(_values(apart), may_be_log=True)
-    return pictured("Consensus distance over time", _drawn("consensus distance over time", apart, y), said)
+    return pictured(
+        "Consensus distance over time", _drawn("consensus distance over time", comparison.setup, apart, y), said
+    )

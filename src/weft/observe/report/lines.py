@@ -24,8 +24,10 @@ class Curve:
     """Whether its points are few enough to be looked at one by one."""
 
 
-def chart(name: str, curves: Sequence[Curve], x: Scale, y: Scale, goal: tuple[float, str] | None = None) -> Markup:
-    """The legend, the lines, a line for the goal, and round numbers at the edges; `name` is for those who listen."""
+def chart(
+    name: str, unit: str, curves: Sequence[Curve], x: Scale, y: Scale, goal: tuple[float, str] | None = None
+) -> Markup:
+    """The legend, the lines over time in a unit, a line for the goal; `name` is for those who listen."""
     drawn = [_grid(x, y), *(_seeds(curve, x, y) for curve in curves), *(_mean(curve, x, y) for curve in curves)]
     if goal is not None:
         height = _up(y, goal[0])
@@ -34,7 +36,7 @@ def chart(name: str, curves: Sequence[Curve], x: Scale, y: Scale, goal: tuple[fl
     picture = tag("svg", *drawn, viewBox=square, preserveAspectRatio="none", role="img", aria_label=name)
     ys = [tag("span", label(tick), style=f"top:{100 - 100 * y.place(tick):.2f}%") for tick in y.ticks()]
     xs = [tag("span", label(tick), style=f"left:{100 * x.place(tick):.2f}%") for tick in x.ticks()]
-    edges = (tag("div", *ys, class_="ys"), picture, tag("div", *xs, class_="xs"), tag("div", "seconds", class_="xname"))
+    edges = (tag("div", *ys, class_="ys"), picture, tag("div", *xs, class_="xs"), tag("div", unit, class_="xname"))
     return joined([legend([(curve.label, curve.look) for curve in curves], goal), tag("div", *edges, class_="plot")])
 
 

@@ -10,7 +10,7 @@ from weft.observe.report.palette import looks
 from weft.observe.report.sections import section, unbroken
 from weft.observe.report.style import style
 from weft.observe.report.summary import facts_section, race_section, table_section
-from weft.observe.report.words import counted, verdict
+from weft.observe.report.words import counted, kind_in_words, verdict
 from weft.observe.report.workers import staleness_section, time_section, timeline_section
 
 HEAD = '<meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'
@@ -26,7 +26,6 @@ def page(comparison: Comparison) -> str:
     setup, table, colours = comparison.setup, standings(comparison), looks(comparison.contenders)
     who, how = counted(setup.workers, "worker"), counted(len(comparison.contenders), "way")
     title = f"{Path(setup.script).name} on {who}: {how} to train"
-    kind = f"Simulated on the cluster '{setup.cluster}'" if setup.is_simulated else "Measured in real runs"
     charts = {
         "times": race_section(table, comparison, colours),
         "what was reported": learned_section(comparison, table, colours),
@@ -48,7 +47,7 @@ def page(comparison: Comparison) -> str:
     head = tag(
         "header",
         tag("h1", title),
-        tag("p", kind + _unfinished(comparison), class_="kind"),
+        tag("p", kind_in_words(setup) + _unfinished(comparison), class_="kind"),
         tag("p", unbroken(verdict(comparison)), class_="verdict"),
     )
     main = tag("main", head, *parts)

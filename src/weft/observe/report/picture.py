@@ -12,7 +12,7 @@ from weft.observe.report.figures import Standings, ranked, standings
 from weft.observe.report.palette import ACTIVITIES_LIGHT, BASELINE, DASHES, LIGHT, looks
 from weft.observe.report.series import Line, mean_line, reported, training_loss
 from weft.observe.report.timeline import IN_WORDS
-from weft.observe.report.words import verdict
+from weft.observe.report.words import kind_in_words, seconds_of, verdict
 from weft.observe.report.workers import worker_shares
 
 WORDS_WIDE = 150
@@ -32,7 +32,8 @@ def write_png(comparison: Comparison, path: Path) -> None:
     rows = max(1, -(-len(panels) // 2))
     figure = Figure(figsize=(13, 1.4 + 4.2 * rows), layout="constrained")
     FigureCanvasAgg(figure)
-    figure.suptitle("\n".join(wrap(_plain(verdict(comparison)), WORDS_WIDE)), fontsize=11, x=0.01, ha="left")
+    words = f"{kind_in_words(comparison.setup)}: {verdict(comparison)}"
+    figure.suptitle("\n".join(wrap(_plain(words), WORDS_WIDE)), fontsize=11, x=0.01, ha="left")
     for i, panel in enumerate(panels):
         axes = figure.add_subplot(rows, 2, i + 1)
         panel(axes)
@@ -79,7 +80,7 @@ def _draw_race(axes: Any, comparison: Comparison, table: Standings, styles: dict
     axes.margins(x=0.15)
     target = comparison.setup.target
     axes.set_title(f"time to {_plain(str(target))}" if target is not None else "time for all samples", loc="left")
-    axes.set_xlabel("seconds")
+    axes.set_xlabel(seconds_of(comparison.setup))
 
 
 def _curves(
@@ -101,7 +102,7 @@ def _curves(
         if target is not None:
             axes.axhline(target.value, color="black", linewidth=1, linestyle=":", label=f"target {_plain(str(target))}")
         axes.set_title(f"{_plain(name)} over time", loc="left")
-        axes.set_xlabel("seconds")
+        axes.set_xlabel(seconds_of(comparison.setup))
         axes.set_xlim(left=0)
         axes.grid(alpha=0.25)
         axes.legend(fontsize=8, frameon=False)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from weft.core.score import sign
-from weft.observe.comparison import Comparison, Target
+from weft.observe.comparison import Comparison, Setup, Target
 from weft.observe.quantities import human_bytes, human_seconds
 from weft.observe.report.figures import CLOSE, Figures, Standings, standings
 
@@ -55,6 +55,16 @@ def number(value: float) -> str:
 def percent(share: float) -> str:
     """'61 %'."""
     return f"{100 * abs(share):.0f} %"
+
+
+def kind_in_words(setup: Setup) -> str:
+    """Whether figures were measured or computed."""
+    return f"Simulated on the cluster '{setup.cluster}'" if setup.is_simulated else "Measured in real runs"
+
+
+def seconds_of(setup: Setup) -> str:
+    """What the times of a comparison are in."""
+    return "virtual seconds" if setup.is_simulated else "seconds"
 
 
 def target_in_words(target: Target) -> str:
