@@ -31,7 +31,7 @@ SLOW_LINK, STAYS_SLOW_LINK = 2.0, 1.5
 """The same of links, whose times vary more: the system counts them in ticks of some milliseconds."""
 MATTERS = 0.1
 """What is a smaller share of a step is nobody's trouble."""
-CONFIRM_STEPS = 2
+CONFIRM_STEPS = 5
 """How long a worker must be slow for a cause before that is said,"""
 CHANGE_STEPS = 10
 """before another cause is said instead,"""
