@@ -1,5 +1,7 @@
 """Off core: sleeping counts, computing does not."""
 
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -48,3 +50,17 @@ def test_how_long_a_thread_had_no_core_is_on_its_account(monkeypatch: pytest.Mon
     assert starving.seconds() == 2.5
     account.write_text("1000000000 3500000000 42\n")
     assert starving.seconds() == 3.5
+
+
+LATE = """
+import atexit
+atexit.register(lambda: print(starving.seconds() >= 0))  # first, so it runs last
+import os
+from weft.runtime.off_core import Starving
+starving = Starving(os.getpid())
+"""
+
+
+def test_an_account_can_be_read_until_the_process_is_gone() -> None:
+    ended = subprocess.run([sys.executable, "-c", LATE], capture_output=True, text=True, check=False)
+    assert (ended.stdout, ended.stderr) == ("True\n", "")

@@ -20,7 +20,8 @@ class Starving:
         except OSError:  # the system keeps none
             self._account = -1
             return
-        weakref.finalize(self, os.close, self._account)
+        closing = weakref.finalize(self, os.close, self._account)
+        closing.atexit = False  # other threads read it to the very end of the process, which closes it
 
     def seconds(self) -> float:
         """So far; 0 where the system does not tell."""
