@@ -57,6 +57,11 @@ def test_a_slow_reader_is_given_processes_and_a_smaller_share() -> None:
     assert advise(blame(READS), costs(), None) == LOADER
 
 
+@pytest.mark.parametrize("other", [Cost(0.0, 0.0, 0.05, 32.0), Cost(0.01, 0.0, 0.05, 0.0)])
+def test_nothing_is_tried_with_a_worker_that_seems_to_need_no_time_or_to_do_nothing(other: Cost) -> None:
+    assert advise(blame(COMPUTES), {**costs(), 1: other, 2: other, 3: other}, setting()) == ""
+
+
 def test_slow_links_are_used_less_or_less_often() -> None:
     network = read_network("1gbit,1ms", "2:20mbit,10ms")
     on_slow_links = setting(transport="tcp", network=network)

@@ -101,7 +101,8 @@ def advise(blame: Blame, costs: Mapping[int, Cost], setting: Setting | None) -> 
     if blame.cause == PAUSED:
         return "Workers need not wait for it with --strategy async_gossip." if _waits(setting.way) else ""
     ways = _network_ways(setting.way) if blame.cause == NETWORK else _unequal_ways(setting.way)
-    best = _best(ways, costs, setting) if len(costs) <= WORKERS_MAX else None
+    can_try = len(costs) <= WORKERS_MAX and all(cost.own_s > 0 and cost.samples > 0 for cost in costs.values())
+    best = _best(ways, costs, setting) if can_try else None
     if best is not None:
         way, times = best
         options = _options(way, Way("") if setting.is_baseline else setting.way)
