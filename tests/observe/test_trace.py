@@ -99,6 +99,17 @@ def test_what_takes_no_time_and_happens_at_once_is_drawn_one_after_another(tmp_p
     assert len(trace.arrows()) == 5
 
 
+def test_no_message_is_drawn_before_it_was_sent_however_many_were_sent_at_once(tmp_path: Path) -> None:
+    trace = drawn(
+        tmp_path,
+        *(passage(0, 1, 101.0, number=n) for n in range(1, 6)),
+        passage(0, SERVER_OF_1, 101.0),
+        passage(0, SERVER_OF_1, 101.0, is_sent=False),
+    )
+    ((_, _, arrow),) = trace.arrows()
+    assert arrow["ts"] == 1e6 + 0.006, "after five others, and its own sending"
+
+
 def test_reductions_may_overlap(tmp_path: Path) -> None:
     trace = drawn(
         tmp_path,
