@@ -179,11 +179,15 @@ class EngineSeat:
             raise SystemExit(0)
 
     def _stretch(self) -> None:
-        """Make the iteration take as long as on a machine that is so many times slower."""
+        """Make the iteration take as long as on a machine that is so many times slower.
+
+        All that this thread computed since the last one counts: on such a machine, sums and updates are slow, too.
+        """
         share, factor = self.job.hiccups
         times = self.job.slow * (factor if self._chance.random() < share else 1.0)
         if times > 1:
             time.sleep((times - 1) * (time.thread_time() - self._computing_since))
+        self._computing_since = time.thread_time()
 
     def _count_step(self, samples: float, loss: float | None) -> None:
         self.metrics.step(samples, loss)

@@ -2,7 +2,6 @@
 
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -233,7 +232,6 @@ class LiveSeat(EngineSeat):
             if self._attendant is not None:
                 self._attendant.take_over()
                 self._built.driver.progress()
-        self._computing_since = time.thread_time()
 
     def waiting_for(self) -> str:
         """One sentence: what this worker needs to go on."""

@@ -1,6 +1,5 @@
 """The seat of a script whose loop is left as it is: one worker alone, or one under a baseline of its own."""
 
-import time
 from collections.abc import Iterator
 
 from weft.core.activity import COMPUTES, WAITS
@@ -61,7 +60,6 @@ class PlainSeat(EngineSeat):
         self._tell()
         if self._pauses_at_step:
             self._wait(lambda: not self._pauses_at_step)
-        self._computing_since = time.thread_time()
         self._off_core.restart()
 
     def _observe(self) -> None:
