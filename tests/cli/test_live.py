@@ -214,10 +214,12 @@ def test_a_run_that_fails_still_shows_what_was_printed(clock: Clock, terminal: S
     assert "the cause" in taken(terminal)
 
 
-SLOW = Blame(1, "compute", 12, 0.04, 0.01, 0.05, "Try --share proportional: 2.4 times as many samples/s by simulation.")
+SLOW = Blame(
+    1, "compute", 12, 0.04, 0.01, 0.05, "Try --share proportional: 2.4 times as many samples/s at most, by simulation."
+)
 SAID = (
     "worker 1 is slow: it computes 40.0 ms a step, the others 10.0 ms (4.0 times as long). "
-    "Try --share proportional: 2.4 times as many samples/s by simulation."
+    "Try --share proportional: 2.4 times as many samples/s at most, by simulation."
 )
 
 

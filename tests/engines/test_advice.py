@@ -40,8 +40,8 @@ def test_throughput_is_that_of_the_slowest_where_all_wait_and_of_all_together_wh
 
 def test_workers_that_share_cores_gain_less() -> None:
     many, few = (advise(blame(COMPUTES), costs(), setting(num_cores=cores)) for cores in (4, 1))
-    assert many == "Try --share proportional: 3.1 times as many samples/s by simulation."
-    assert few == "Try --share proportional: 1.7 times as many samples/s by simulation."
+    assert many == "Try --share proportional: 3.1 times as many samples/s at most, by simulation."
+    assert few == "Try --share proportional: 1.7 times as many samples/s at most, by simulation."
 
 
 def test_where_shares_are_proportional_already_a_strategy_that_waits_less_is_tried() -> None:
@@ -53,7 +53,7 @@ def test_where_shares_are_proportional_already_a_strategy_that_waits_less_is_tri
 
 def test_a_slow_reader_is_given_processes_and_a_smaller_share() -> None:
     told = advise(blame(READS), costs(), setting())
-    assert told == f"{LOADER} Try --share proportional: 3.1 times as many samples/s by simulation."
+    assert told == f"{LOADER} Try --share proportional: 3.1 times as many samples/s at most, by simulation."
     assert advise(blame(READS), costs(), None) == LOADER
 
 
@@ -73,7 +73,7 @@ def test_slow_links_are_used_less_or_less_often() -> None:
 
 def test_under_a_baseline_the_strategy_is_named_too() -> None:
     told = advise(blame(COMPUTES), costs(), setting(is_baseline=True))
-    assert told == "Try --strategy allreduce --share proportional: 3.1 times as many samples/s by simulation."
+    assert told == "Try --strategy allreduce --share proportional: 3.1 times as many samples/s at most, by simulation."
 
 
 def test_for_a_pause_strategies_that_do_not_wait_are_named_unless_the_run_has_one() -> None:

@@ -19,8 +19,8 @@ EXAMPLE = "--strategy 'allreduce + topk(0.01) share=proportional'"
 class Way:
     """One contender of a comparison."""
 
-    strategy: str | None = None
-    """None: the baseline's own."""
+    strategy: str = ""
+    """Empty: the baseline's own."""
     compress: str | None = None
     share: str = STATIC
     baseline: str | None = None
@@ -28,13 +28,13 @@ class Way:
     @property
     def label(self) -> str:
         """How tables call it, and how it can be typed again."""
-        return self.baseline or with_share(with_codec(self.strategy or "", self.compress), self.share)
+        return self.baseline or with_share(with_codec(self.strategy, self.compress), self.share)
 
     @property
     def meaning(self) -> tuple[str, ...]:
         """The same for two ways that are the same, however they are spelled."""
-        if self.strategy is None:
-            return (str(self.baseline),)
+        if self.baseline is not None:
+            return (self.baseline,)
         coded = said(self.compress)
         return (spelled(strategy_of(self.strategy)), "" if coded is None else spelled(codec(coded)), self.share)
 

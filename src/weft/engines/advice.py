@@ -12,6 +12,7 @@ from weft.config.compression import codec as codec_of
 from weft.config.network import Network
 from weft.config.registry import lowered
 from weft.config.registry import strategy as strategy_of
+from weft.config.ways import Way
 from weft.core.activity import PAUSED, READS
 from weft.core.errors import WeftError
 from weft.core.names import Bucket
@@ -48,15 +49,6 @@ BUCKETS_MAX = 4
 FEWER_BYTES, FEWER_ROUNDS, FEWER_OF_BOTH = "topk(0.01)", "local_sgd(period=16)", "diloco(period=16)"
 WAITS_LESS = ("quorum", "ssp(staleness=3)", "async_gossip")
 LOADER = "Give its loader processes of its own (num_workers) if it has none."
-
-
-@dataclass(frozen=True)
-class Way:
-    """One way to run: a strategy, perhaps with a codec, and how data is shared."""
-
-    strategy: str
-    compress: str | None = None
-    share: str = STATIC
 
 
 @dataclass(frozen=True)
@@ -106,7 +98,7 @@ def advise(blame: Blame, costs: Mapping[int, Cost], setting: Setting | None) -> 
     if best is not None:
         way, times = best
         options = _options(way, Way("") if setting.is_baseline else setting.way)
-        said.append(f"Try {options}: {times:.1f} times as many samples/s by simulation.")
+        said.append(f"Try {options}: {times:.1f} times as many samples/s at most, by simulation.")
     return " ".join(said)
 
 
