@@ -242,6 +242,15 @@ def test_a_step_costs_more_on_a_slow_host_and_a_straggler_costs_more_where_cores
     assert (shared.seconds_per_sample, shared.seconds_per_step, shared.factors) == ((2.0, 2.0), (6.0, 6.0), (1.0, 4.0))
 
 
+def test_a_factor_below_1_is_a_faster_worker_whether_cores_are_shared_or_not() -> None:
+    cluster = Cluster("lab", (Host(2),), Link(0.0, 1.0), seconds_per_sample=1.0, seconds_per_step=3.0)
+    cluster = cluster.with_stragglers({0: 0.5})
+    own, shared = cluster.place(2), replace(cluster, cores=1).place(2)
+    assert (own.seconds_per_sample, own.seconds_per_step) == ((0.5, 1.0), (1.5, 3.0))
+    assert (shared.seconds_per_sample, shared.seconds_per_step) == ((0.5, 1.0), (1.5, 3.0))
+    assert shared.factors == (1.0, 1.0)
+
+
 def test_hosts_without_cores_are_refused() -> None:
     table = {"compute": {"cores": 0}, "hosts": [{}], "links": {"between": {}}}
     with pytest.raises(ConfigError, match="cores of a host are 0"):

@@ -158,6 +158,15 @@ def test_one_hiccup_however_long_moves_nothing() -> None:
     assert machines.fractions.now == (1 / 3,) * 3
 
 
+def test_a_hiccup_is_not_confirmed_by_one_in_the_other_direction() -> None:
+    machines = Machines((1.0, 1.0, 1.0))
+    seen = set()
+    for block in range(20):
+        machines.speeds[1] = {5: 0.2, 6: 5.0, 12: 5.0, 13: 0.2}.get(block, 1.0)
+        seen.add(machines.block(block))
+    assert seen == {(1 / 3,) * 3}
+
+
 def test_short_shares_in_which_a_block_is_a_step_or_two_settle_as_well() -> None:
     machines = Machines(SPEEDS, noise=0.15)
     seen = [machines.block(block, steps=2) for block in range(200)]

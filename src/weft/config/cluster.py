@@ -79,12 +79,12 @@ class Cluster:
         for straggler in self.stragglers:
             if straggler.worker < num_workers:
                 factors[straggler.worker] *= straggler.factor
-        slower = factors if self.cores is None else [1.0] * num_workers
+        slower = factors if self.cores is None else [min(1.0, factor) for factor in factors]
         return Placement(
             tuple(hosts[:num_workers]),
             tuple(cost * factor for cost, factor in zip(per_sample, slower)),
             tuple(self.seconds_per_step / speed * factor for speed, factor in zip(speeds, slower)),
-            tuple(factors),
+            tuple(factors if self.cores is None else [max(1.0, factor) for factor in factors]),
         )
 
     def num_hosts(self, num_workers: int) -> int:
@@ -114,7 +114,8 @@ class Cluster:
 class Placement:
     """Workers on hosts: the host's number, the seconds per sample and per step, and how much slower each one is.
 
-    Where every worker has a core of its own, the seconds are those of the slower worker already.
+    Where every worker has a core of its own, the seconds are those of the slower worker already; those of a worker that
+    is faster are everywhere.
     """
 
     hosts: tuple[int, ...]

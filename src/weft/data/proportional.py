@@ -21,7 +21,8 @@ measured with others are not quite right where a step also costs something that 
 NEWEST = 0.2
 """The least weight of the newest block in a worker's pace, which is else the mean since the last move."""
 FAR = 1.5
-"""A pace that is so many times the one before is a hiccup, unless it comes twice."""
+"""A pace that is so many times the one before, or as small a part of it, is a hiccup, unless
+it is so twice running."""
 
 
 def counts(size: int, fractions: Sequence[float]) -> list[int]:
@@ -84,7 +85,8 @@ class Pace:
         self.done = Done()
         self._measured = Done()
         self._every = every
-        self._doubts = False
+        self._seemed_slower: bool | None = None
+        """The block before was so much slower or faster that it was not believed; None: it was."""
 
     def measure(self) -> None:
         """Take in what was done since the last time; nothing changes if nothing was."""
@@ -96,14 +98,15 @@ class Pace:
         if self.seconds is None or not self.blocks:
             self.seconds, self.blocks = newest, blocks
         elif not 1 / FAR < newest / self.seconds < FAR:
-            if self._doubts:
-                self.seconds, self.blocks = newest, blocks
-            self._doubts = not self._doubts
-            return
+            is_slower = newest > self.seconds
+            if is_slower is not self._seemed_slower:
+                self._seemed_slower = is_slower
+                return
+            self.seconds, self.blocks = newest, blocks
         else:
             self.blocks += blocks
             self.seconds += max(blocks / self.blocks, min(1.0, NEWEST * blocks)) * (newest - self.seconds)
-        self._doubts = False
+        self._seemed_slower = None
 
 
 class Fractions:
