@@ -76,3 +76,18 @@ def test_coded_messages_leave_when_they_are_coded(tmp_path: Path) -> None:
     plain, traced = (ran(tmp_path, "gossip", compress="fp16", traces=traces) for traces in (False, True))
     assert plain.trace == traced.trace
     assert len(drawn(tmp_path, traced).arrows()) > 0
+
+
+def test_what_a_worker_did_after_the_last_record_that_was_kept_is_not_called_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = ran(tmp_path, "gossip", traces=True).facts.tracks
+    monkeypatch.setattr("weft.sim.tracing.Tracks.__init__.__defaults__", (60,))
+    short = ran(tmp_path, "gossip", traces=True).facts.tracks
+    assert whole is not None
+    assert short is not None
+    assert short.num_dropped > 0
+    for kept, everything in zip(short.spans, whole.spans, strict=True):
+        assert 0 < len(kept) < len(everything)
+        assert kept == everything[: len(kept)]
+        assert kept[-1][0] == "compute"

@@ -29,8 +29,9 @@ class TracedSimulation(Simulation):
 
     def run(self) -> Facts:
         facts = super().run()
+        is_whole = self._tracks.num_dropped == 0
         for worker, spans in enumerate(self._tracks.spans):
-            self._tracks.spans[worker] = _with_waits(spans, facts.finished_s[worker])
+            self._tracks.spans[worker] = _with_waits(spans, facts.finished_s[worker] if is_whole else None)
         return facts
 
     def _post(self, node: Node, action: Send, event: Received, size: int, payload: Any, hyper: Any) -> None:
@@ -75,8 +76,11 @@ class TracedSimulation(Simulation):
         super()._finish_step(node, request)
 
 
-def _with_waits(computing: list[Span], finished_s: float) -> list[Span]:
-    """All that a worker did until its script ended: it waited when it did not compute."""
+def _with_waits(computing: list[Span], finished_s: float | None) -> list[Span]:
+    """All that a worker did until its script ended: it waited when it did not compute.
+
+    None for the end: records are lacking, so nobody knows what it did after the last one that was kept.
+    """
     spans: list[Span] = []
     until_s = 0.0
     for what, start_s, stop_s in computing:
@@ -84,6 +88,6 @@ def _with_waits(computing: list[Span], finished_s: float) -> list[Span]:
             spans.append((WAITS, until_s, start_s))
         spans.append((what, start_s, stop_s))
         until_s = stop_s
-    if finished_s > until_s:
+    if finished_s is not None and finished_s > until_s:
         spans.append((WAITS, until_s, finished_s))
     return spans
