@@ -2,6 +2,7 @@
 
 from collections import Counter
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
 from real import real
@@ -87,6 +88,30 @@ def test_memory_is_bounded_and_what_is_dropped_is_counted(monkeypatch: pytest.Mo
     tracer.tell(lambda told: False)
     (told,) = everything(tracer)
     assert (len(told.steps), len(told.spans), told.num_dropped) == (10, 10, 3 + 3)
+
+
+def test_what_two_threads_tell_at_once_is_told_once() -> None:
+    tracer = Tracer(Diary())
+    for number in range(3 * BATCH):
+        tracer.step(number)
+    is_inside, told = Event(), []
+
+    def slowly(one: Traced) -> bool:
+        told.append(one)
+        if not is_inside.is_set():
+            is_inside.set()
+            second.join(0.2)  # the second thread would end here if it did not wait for the first
+        return True
+
+    def meanwhile() -> None:
+        assert is_inside.wait(5)
+        tracer.tell(lambda one: told.append(one) or True)  # type: ignore[func-returns-value]
+
+    second = Thread(target=meanwhile)
+    second.start()
+    tracer.tell(slowly)
+    second.join()
+    assert [step for one in told for step, _ in one.steps] == list(range(3 * BATCH))
 
 
 def traced(folder: Path, strategy: str | None, transport: str = "shm", **options: object) -> tuple[LocalOutcome, Trace]:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from threading import Lock
 from typing import Any
 
 from weft.core.actions import Reduce
@@ -18,6 +19,8 @@ BATCH = 300
 class Tracer:
     """Kept by whoever drives; told by another thread, which takes records from the front while they are added behind.
 
+    The end of a run is told by whoever drives, while the other thread may still tell: one waits for the other.
+
     Times are those of `time.perf_counter`, as in the diary, whose spans are told along with the rest.
     """
 
@@ -28,6 +31,7 @@ class Tracer:
         self._reductions: list[Reduction] = []
         self._numbering = Numbering()
         self._num_dropped = 0
+        self._telling = Lock()
 
     def step(self, num_steps: int) -> None:
         """The script has made so many steps."""
@@ -61,6 +65,10 @@ class Tracer:
 
     def tell(self, send: Callable[[Traced], bool]) -> None:
         """Send what there is, until `send` says that the engine takes no more now."""
+        with self._telling:
+            self._tell(send)
+
+    def _tell(self, send: Callable[[Traced], bool]) -> None:
         every: tuple[list[Any], ...] = self._diary.spans, self._steps, self._passages, self._reductions
         while any(every):
             spans, steps, passages, reductions = batch = [records[:BATCH] for records in every]
