@@ -1,5 +1,6 @@
 """What runs leave besides their figures: traces, lines of JSON, scalars for TensorBoard."""
 
+import errno
 import json
 from pathlib import Path
 from typing import Any
@@ -220,6 +221,49 @@ def test_a_trace_that_lacks_something_says_so(monkeypatch: pytest.MonkeyPatch) -
     lacking = Trace(Path("trace.json")).about["records_dropped"]
     assert lacking > 20
     assert f"trace of gossip: trace.json, for ui.perfetto.dev; {lacking} records of its end are lacking" in ended.err
+
+
+@pytest.mark.parametrize("verb", ["run", "simulate"])
+def test_a_log_and_a_trace_on_a_full_disk_are_told_of_once_and_end_no_run(verb: str) -> None:
+    Path("trace.1.json").symlink_to("/dev/full")
+    ended = weft_command(
+        verb, "train.py", "-n", 2, "--strategy", "gossip", "--strategy", "ssp", "--log", "/dev/full",
+        "--trace", "trace.json", "--json", "rows.json",
+    )  # fmt: skip
+    assert ended.code == 0
+    assert ended.err.count("--log /dev/full cannot be written: No space left on device; the run goes on without") == 1
+    assert "trace of gossip: trace.1.json cannot be written: No space left on device; the run's figures" in ended.err
+    assert "trace of ssp: trace.2.json, for ui.perfetto.dev" in ended.err
+    assert len(json.loads(Path("rows.json").read_text())) == 2
+
+
+def full(data: bytes) -> bytes:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_scalars_on_a_full_disk_are_told_of_once_and_other_logs_go_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Logs(log=Path("log.jsonl"), tensorboard=Path("scalars")) as logs:
+        for label in ("ssp", "gossip"):
+            with logs.run(label, 1, 1, 1, is_real=True) as run:
+                monkeypatch.setattr("weft.observe.tensorboard.record", full)
+                run.watching(Watcher()).on_status(msgspec.structs.replace(STATUS, time_s=2.0))
+                run.end(ROW, None)
+    assert capsys.readouterr().err.count("--tensorboard scalars cannot be written: No space left on device;") == 1
+    assert [line["event"] for line in lines()] == ["start", "status", "end"] * 2
+    assert [path.name for path in Path("scalars").iterdir()] == ["ssp"]
+
+
+def test_a_folder_for_scalars_that_was_taken_away_ends_no_run(capsys: pytest.CaptureFixture[str]) -> None:
+    with Logs(tensorboard=Path("scalars")) as logs:
+        Path("scalars").rmdir()
+        Path("scalars").touch()
+        with logs.run("ssp", 1, 1, 1, is_real=True) as run:
+            run.end(ROW, None)
+    assert "--tensorboard scalars cannot be written: Not a directory; the run goes on without it" in (
+        capsys.readouterr().err
+    )
 
 
 def test_the_file_of_a_log_is_closed_when_a_verb_ends() -> None:

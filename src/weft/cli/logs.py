@@ -1,8 +1,8 @@
 """What runs leave besides their figures, by option: traces, a log of JSON lines, scalars for TensorBoard."""
 
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -34,7 +34,10 @@ SUMMARY = (
 
 @dataclass
 class Logs:
-    """All that a verb was asked to write about its runs; used inside `with`, before anything starts."""
+    """All that a verb was asked to write about its runs; used inside `with`, before anything starts.
+
+    A log that cannot be written any more is told of once and then left alone: no run ends because of it.
+    """
 
     trace: Path | None = None
     log: Path | None = None
@@ -56,7 +59,23 @@ class Logs:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if self._file is not None:
-            self._file.close()
+            try:
+                self._file.close()
+            except OSError as error:
+                self._lose(JsonLog, error)
+
+    def _lose(self, kind: type[Log], error: OSError) -> None:
+        """Go on without a log, in this run and those after it."""
+        if kind is JsonLog:
+            option, path, file, self._file = "--log", self.log, self._file, None
+            if file is not None:
+                with suppress(OSError):  # what could not be written before cannot be written now
+                    file.close()
+        else:
+            option, path, self.tensorboard = "--tensorboard", self.tensorboard, None
+        if path is not None:
+            why = error.strerror or str(error)
+            errors.print(f"{option} {path} cannot be written: {why}; the run goes on without it", markup=False)
 
     @contextmanager
     def run(
@@ -67,32 +86,56 @@ class Logs:
         if self._file is not None:
             logs.append(JsonLog(self._file, label))
         if self.tensorboard is not None:
-            logs.append(TensorBoardLog(_fresh(self.tensorboard, label), time.time() if is_real else 0.0))
+            try:
+                logs.append(TensorBoardLog(_fresh(self.tensorboard, label), time.time() if is_real else 0.0))
+            except OSError as error:
+                self._lose(TensorBoardLog, error)
         moments = Moments(num_workers, counts_messages=counts_messages)
-        run = RunLogs(logs, num_workers, moments, None if self.trace is None else numbered(self.trace, number, of))
-        for log in logs:
-            log.begin({"workers": num_workers, "simulated": not is_real})
+        trace = None if self.trace is None else numbered(self.trace, number, of)
+        run = RunLogs(logs, self._lose, num_workers, moments, trace)
+        run.each(lambda log: log.begin({"workers": num_workers, "simulated": not is_real}))
         try:
             yield run
         except WeftError as error:
             run.remark("failed", str(error))
             raise
         finally:
-            for log in logs:
-                log.close()
+            run.each(lambda log: log.close())
 
 
 class RunLogs:
     """One run on its way into its logs."""
 
-    def __init__(self, logs: list[Log], num_workers: int, moments: Moments, trace: Path | None) -> None:
+    def __init__(
+        self,
+        logs: list[Log],
+        on_lost: Callable[[type[Log], OSError], None],
+        num_workers: int,
+        moments: Moments,
+        trace: Path | None,
+    ) -> None:
         self._logs = logs
+        self._on_lost = on_lost
         self._num_workers = num_workers
         self._trace = trace
         self._moments = moments
         self._statuses: dict[int, Status] = {}
         self._num_reports = 0
         self._at_s, self._step = 0.0, 0
+
+    def each(self, write: Callable[[Log], None]) -> None:
+        """Write something into every log; one that cannot take it gets nothing more."""
+        for log in tuple(self._logs):
+            self._try(log, write)
+
+    def _try(self, log: Log, write: Callable[[Log], None]) -> None:
+        try:
+            write(log)
+        except OSError as error:
+            self._logs.remove(log)
+            with suppress(OSError):  # closing writes what is left, which fails once more
+                log.close()
+            self._on_lost(type(log), error)
 
     def watching(self, watcher: local.Watcher) -> local.Watcher:
         """One that looks on a real run with the same eyes, and writes down what it sees."""
@@ -161,8 +204,7 @@ class RunLogs:
     def _log_moment(self, at_s: float, counts: list[Count], loss: float | None, staleness_mean: float) -> None:
         moment = self._moments.make(at_s, counts, loss, staleness_mean)
         self._step = moment.step
-        for log in self._logs:
-            log.moment(moment)
+        self.each(lambda log: log.moment(moment))
 
     def _report(self, report: Mapping[str, float | None], clock: str) -> None:
         """Log a report, as outcomes have it."""
@@ -171,13 +213,11 @@ class RunLogs:
         at_s, epoch, consensus = known.pop(clock), known.pop("epoch"), known.pop("consensus")
         assert at_s is not None
         assert epoch is not None
-        for log in self._logs:
-            log.report(at_s, self._step, int(epoch), known, consensus)
+        self.each(lambda log: log.report(at_s, self._step, int(epoch), known, consensus))
 
     def remark(self, event: str, text: str) -> None:
         """Log something in words."""
-        for log in self._logs:
-            log.remark(self._at_s, event, text)
+        self.each(lambda log: log.remark(self._at_s, event, text))
 
     def end(self, row: Mapping[str, Any], tracks: Tracks | None) -> None:
         """The run is over, and its outcome's JSON is known."""
@@ -187,14 +227,22 @@ class RunLogs:
             self._log_statuses()
         for report in row["reports"][self._num_reports :]:
             self._report(report, clock)
-        for log in self._logs:
-            log.end(row[clock], {name: row[name] for name in SUMMARY})
+        self.each(lambda log: log.end(row[clock], {name: row[name] for name in SUMMARY}))
         if self._trace is not None and tracks is not None:
-            lack = f"; {tracks.num_dropped:,} records of its end are lacking" if tracks.num_dropped else ""
             about = {"strategy": row["strategy"], "workers": row["workers"], "seed": row["seed"], "clock": clock}
-            write_trace(self._trace, tracks, about)
-            errors.print(f"trace of {row['strategy']}: {self._trace}, for ui.perfetto.dev{lack}", markup=False)
+            said = _traced(self._trace, tracks, about)
+            errors.print(f"trace of {row['strategy']}: {self._trace}{said}", markup=False)
             let_go(tracks)
+
+
+def _traced(path: Path, tracks: Tracks, about: Mapping[str, Any]) -> str:
+    """Write a trace and say what it is for, or why there is none: the run itself went well."""
+    try:
+        write_trace(path, tracks, about)
+    except OSError as error:
+        return f" cannot be written: {error.strerror or error}; the run's figures are not touched by that"
+    lack = f"; {tracks.num_dropped:,} records of its end are lacking" if tracks.num_dropped else ""
+    return f", for ui.perfetto.dev{lack}"
 
 
 def numbered(path: Path, number: int, of: int) -> Path:
