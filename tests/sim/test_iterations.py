@@ -53,5 +53,9 @@ def test_a_stretched_worker_sleeps_beside_its_core_and_has_its_gradient_at_once(
     assert facts.compute_s == [15.0, 6.0]
 
 
+def test_nobody_is_stretched_unless_it_is_said() -> None:
+    assert filled([3.0, 3.0], 1, ())[0] == filled([3.0, 3.0], 1)[0]
+
+
 def test_an_iteration_begins_when_its_node_has_finished_coding() -> None:
     assert filled([3.0], 2, (1.0,), busy_s=1.0)[0] == [(3.0, 0, 0, False), (4.0, 0, 1, True)]

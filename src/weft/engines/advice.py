@@ -5,6 +5,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from math import inf
 
 from weft.config.compression import NONE, Compression, check_pair, compressed
 from weft.config.compression import cheapest as cheapest_scheme
@@ -39,7 +40,7 @@ from weft.store.ghost import GhostStore
 HELPS = 1.1
 """What gains less is not worth a word."""
 ADVICE_S_MAX = 0.2
-"""No more is tried after so long: the launcher has other things to do."""
+"""Nothing is tried for longer, all in all: the launcher has other things to do."""
 WORKERS_MAX = 32
 """With more, a trial would take too long."""
 STEPS = 20
@@ -136,16 +137,13 @@ def _quoted(text: str) -> str:
 
 def _best(ways: Sequence[Way], costs: Mapping[int, Cost], setting: Setting) -> tuple[Way, float] | None:
     """The first of those that are about as good as the best, and how many times as fast as now it is."""
-    began_s = time.perf_counter()
-    now = samples_per_s(setting.way, costs, setting)
+    until_s = time.perf_counter() + ADVICE_S_MAX
     gains: dict[Way, float] = {}
-    for way in ways:
-        if time.perf_counter() - began_s > ADVICE_S_MAX:
-            break
-        try:
-            gains[way] = samples_per_s(way, costs, setting) / now
-        except WeftError:  # it does not go with this model, codec or share
-            continue
+    with suppress(_TooLate):
+        now = samples_per_s(setting.way, costs, setting, until_s)
+        for way in ways:
+            with suppress(WeftError):  # it does not go with this model, codec or share
+                gains[way] = samples_per_s(way, costs, setting, until_s) / now
     enough = max(gains.values(), default=0.0) / HELPS
     return next(((way, gain) for way, gain in gains.items() if gain >= max(HELPS, enough)), None)
 
@@ -154,15 +152,22 @@ class _Enough(Exception):
     """So many steps say it all."""
 
 
-def samples_per_s(way: Way, costs: Mapping[int, Cost], setting: Setting) -> float:
-    """How many samples all workers together do in a second, in virtual time."""
-    simulation = _simulation(way, costs, setting)
+class _TooLate(Exception):
+    """A trial was not over in time: what it has seen by then says nothing."""
+
+
+def samples_per_s(way: Way, costs: Mapping[int, Cost], setting: Setting, until_s: float = inf) -> float:
+    """How many samples all workers together do in a second, in virtual time.
+
+    Raises _TooLate when that is not known by `until_s` of the real clock.
+    """
+    simulation = _simulation(way, costs, setting, until_s)
     with suppress(_Enough):
         simulation.run()
     return simulation.facts.samples / simulation.kernel.now_s
 
 
-def _simulation(way: Way, costs: Mapping[int, Cost], setting: Setting) -> Simulation:
+def _simulation(way: Way, costs: Mapping[int, Cost], setting: Setting, until_s: float) -> Simulation:
     num_workers = len(costs)
     each = [costs[rank] for rank in range(num_workers)]
     lines = _links(setting, num_workers)
@@ -182,19 +187,22 @@ def _simulation(way: Way, costs: Mapping[int, Cost], setting: Setting) -> Simula
     def on_step(facts: Facts, now_s: float) -> None:
         if sum(facts.steps) >= steps_max:
             raise _Enough
+        if time.perf_counter() > until_s:
+            raise _TooLate
 
-    usual = sorted(cost.own_s / cost.samples for cost in each)[(num_workers - 1) // 2]
+    paces = [cost.own_s / cost.samples for cost in each]
+    usual = sorted(paces)[(num_workers - 1) // 2]
     return Simulation(
         strategy,
         world,
         stores,
         [GhostProgram([size] * steps_max, steps_max + 1) for size in samples],
         HostLinks(hosts, lines, lines[0]),
-        PerSample([min(usual, cost.own_s / cost.samples) for cost in each]),
+        PerSample([min(usual, pace) for pace in paces] if is_one_host else paces),
         NoReports(),
         on_step=on_step,
         num_cores=setting.num_cores if is_one_host else None,
-        stretch=[max(1.0, cost.own_s / cost.samples / usual) for cost in each],
+        stretch=[max(1.0, pace / usual) for pace in paces] if is_one_host else (),
     )
 
 

@@ -17,8 +17,9 @@ Fill = Callable[[Node, GradientReady, bool], None]
 class Iterations:
     """Lets time pass for iterations: on cores that workers share if there are such, else as if each had its own.
 
-    A worker that is so many times slower (`stretch`) uses its core as long as the others and sleeps for the rest, then
-    has all of its gradient at once: that is what `--slow` does to a real worker.
+    A worker that is so many times slower (`stretch`, empty: nobody is) uses its core as long as the others and sleeps
+    for the rest, then has all of its gradient at once: that is what `--slow` does to a real worker. Where each has a
+    core of its own nobody sleeps: there the seconds of a slower worker are more.
     """
 
     def __init__(
@@ -38,7 +39,7 @@ class Iterations:
         self._last = self._ready[-1][0]
         self._fill = fill
         self._cores = None if num_cores is None else Cores(kernel, world.hosts, num_cores)
-        self._stretch = stretch
+        self._stretch = stretch or (1.0,) * world.num_workers
 
     def begin(self, node: Node, seconds: float, samples: float) -> None:
         """An iteration of so many seconds begins now, or when its node has finished coding."""
