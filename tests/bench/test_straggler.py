@@ -15,7 +15,7 @@ def test_what_all_contenders_are_told_is_the_same(tmp_path: Path) -> None:
     weft, ddp = contest.job(Way("local_sgd", None, "proportional"), 3), contest.job(Way(baseline="ddp"), 3)
     assert weft.arguments == ddp.arguments
     assert (weft.slow, ddp.slow, weft.seed, ddp.seed) == ({0: 4.0}, {0: 4.0}, 3, 3)
-    assert Course(tmp_path).words == "4 workers, worker 0 4 times slower, batches of 32, lr 0.06"
+    assert Course(tmp_path).words == "4 workers, worker 0 4 times slower, batches of 64, lr 0.1"
 
 
 def test_the_ways_can_be_told_apart_and_there_is_a_bar() -> None:

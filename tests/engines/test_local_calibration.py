@@ -19,15 +19,28 @@ for _ in range(9):
         while time.thread_time() < until:
             pass
         worker.step({"w": w}, samples=len(rows))
+    worker.report(accuracy=evaluate)
+worker.save("model.safetensors")
+"""
+EVALUATE = """
+def evaluate():
+    until = time.thread_time() + 0.2
+    while time.thread_time() < until:
+        pass
+    return 1.0
 """
 
 
-def test_samples_and_steps_cost_what_they_take_of_a_core_however_many_workers_share_it(tmp_path: Path) -> None:
-    cluster = this_machine(LocalJob(write(tmp_path, TRAIN, BUSY), (), 3, transport=TCP), 6)
+def test_samples_and_steps_cost_what_they_take_of_a_core_however_many_workers_share_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    cluster = this_machine(LocalJob(write(tmp_path, TRAIN, EVALUATE, BUSY), (), 3, transport=TCP), 6)
     assert 0.0008 < cluster.seconds_per_sample < 0.0016
     assert 0.003 < cluster.seconds_per_step < 0.009
     assert (cluster.num_workers, cluster.num_hosts(3), cluster.within) == (3, 1, LINKS[TCP])
     assert cluster.cores is not None
+    assert not (tmp_path / "model.safetensors").exists(), "a model of few steps is not worth another one"
 
 
 def test_two_batches_tell_what_a_step_costs_besides_its_samples() -> None:
@@ -38,6 +51,6 @@ def test_two_batches_tell_what_a_step_costs_besides_its_samples() -> None:
 
 
 def test_steps_without_samples_are_refused(tmp_path: Path) -> None:
-    script = write(tmp_path, TRAIN, BUSY.replace("samples=len(rows)", "samples=0"))
+    script = write(tmp_path, TRAIN, EVALUATE, BUSY.replace("samples=len(rows)", "samples=0"))
     with pytest.raises(ConfigError, match="have no samples to count"):
         this_machine(replace(LocalJob(script, (), 2), seed=1), 2)

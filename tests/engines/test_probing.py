@@ -18,26 +18,29 @@ REPORTS = """
 for epoch in worker.epochs(5):
     for rows in worker.share(40, batch_size=2):
         worker.step({"w": w - rows.mean()})
-    worker.report(accuracy=lambda: 0.5, mean=w.mean())
-say(f"made {worker.steps} steps")
-"""
-LATER = """
-for rows in worker.share(40, batch_size=2):
-    worker.step({"w": w - rows.mean()})
-    if worker.steps == 10:
-        worker.report(accuracy=0.5)
+    worker.report(mean=w.mean())
+    if epoch == 3:
+        worker.report(accuracy=lambda: 1 / 0)
+worker.save(sys.argv[1])
+print(f"made {worker.steps} steps")
 """
 
 
-def test_names_are_those_of_a_run_that_is_ended_after_one_step(tmp_path: Path) -> None:
-    job = LocalJob(write(tmp_path, TRAIN, REPORTS), (), 4, "ssp", slow={1: 4.0}, transport="tcp")
+def test_all_names_are_found_by_a_step_of_each_share_and_nothing_is_worked_out_or_written(
+    tmp_path: Path,
+) -> None:
+    model = tmp_path / "model.safetensors"
+    script = write(tmp_path, TRAIN, REPORTS)
+    job = LocalJob(script, (str(model),), 4, "ssp", slow={1: 4.0}, transport="tcp")
     assert set(reported_names(job, bear_by_fork)) == {"accuracy", "mean"}
-    simulated = Job(job.script, (), load_cluster("edge"), 4, "gossip")
+    simulated = Job(script, (str(model),), load_cluster("edge"), 4, "gossip")
     assert set(simulated_names(simulated)) == {"accuracy", "mean"}
+    assert not model.exists()
 
 
-def test_a_script_that_reports_later_says_nothing_yet(tmp_path: Path) -> None:
-    assert reported_names(LocalJob(write(tmp_path, TRAIN, LATER), (), 2), bear_by_fork) == []
+def test_a_script_that_reports_nothing_has_no_names(tmp_path: Path) -> None:
+    script = write(tmp_path, TRAIN, "worker.step({'w': w}, samples=1)\n")
+    assert reported_names(LocalJob(script, (), 2), bear_by_fork) == []
 
 
 def test_a_target_that_is_never_reported_is_refused_and_the_others_are_named() -> None:

@@ -21,6 +21,7 @@ from peers import (
 )
 
 from weft.core.actions import Apply, Combine, Compute, Note, Send
+from weft.core.errors import ConfigError
 from weft.core.events import Started, StepFinished
 from weft.core.names import Buffer, Carries, Result, Role, Slot
 from weft.core.world import World
@@ -44,6 +45,22 @@ def test_a_step_offers_the_parameters_to_one_neighbour_and_goes_on() -> None:
         Send(1, "offer", 1, 1, P1),
         Compute(1),
     ]
+
+
+def test_with_a_period_only_every_so_manieth_step_is_followed_by_an_offer() -> None:
+    peer = peer_of(AsyncGossip(Ring(), period=3), num_workers=2)
+    sent = []
+    for step in range(7):
+        actions = tell(peer, StepFinished(step, 1.0, None))
+        if any(isinstance(action, Send) for action in actions):
+            sent.append(step + 1)
+            tell(peer, received(1, "answer", step + 1))
+    assert sent == [3, 6]
+
+
+def test_a_period_of_no_steps_is_refused() -> None:
+    with pytest.raises(ConfigError, match="period is 0"):
+        AsyncGossip(period=0)
 
 
 def test_partners_are_drawn_among_the_neighbours() -> None:

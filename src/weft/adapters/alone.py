@@ -16,6 +16,8 @@ class Alone:
     seed = 0
     global_batch: int | None = None
     pace = Pace()
+    saves = True
+    is_probe = False
     is_simulated = False
     is_plain = True
     block_steps: int | None = None

@@ -79,6 +79,8 @@ class Worker:
         A number is this worker's. A callable is run once, on the run's result model.
         """
         told = {name: value if callable(value) else float(value) for name, value in numbers.items()}
+        if self._seat.is_probe:
+            told = dict.fromkeys(told, 0.0)
         self._has_told = True
         with self._tuned():
             self._seat.report(max(self._epoch, 0), told)
@@ -134,6 +136,8 @@ class Worker:
                 f"'{path}' cannot be saved: there is no folder '{Path(path).parent}'.\n  Make it first."
             )
         self._has_told = True
+        if not self._seat.saves:
+            return
         if model == MINE:
             path = str(Path(path).with_suffix(f".{self.rank}{Path(path).suffix}"))
         self._seat.save(path, model)
@@ -164,6 +168,8 @@ class Worker:
             self._samples += size
             counted += size
             yield batch
+            if self._seat.is_probe:
+                break
         if self._num_gradients == before:
             self._samples -= counted
 

@@ -1,7 +1,6 @@
 """Time to an accuracy: a contender trains until it is accurate enough, and its run is ended there and then."""
 
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +28,7 @@ class Goal:
 
 @dataclass(frozen=True)
 class Finish:
-    """How one run ended: so many seconds and scores after its first step, at the goal or given up before it."""
+    """How one run ended: after so many seconds and scores, at the goal or given up before it."""
 
     seconds: float
     scores: int
@@ -41,29 +40,24 @@ class Over(Exception):
     """Enough has been seen of a run."""
 
 
-def race(goal: Goal, job: LocalJob, nursery: Nursery, clock: Callable[[], float] = time.perf_counter) -> Finish:
-    """Let one contender train. Its script reports once after its first step, when the time begins, and then scores."""
-    began_s: float | None = None
-    scores = 0
+def race(goal: Goal, job: LocalJob, nursery: Nursery) -> Finish:
+    """Let one contender train; its time begins when all of its workers have joined."""
     finish: Finish | None = None
     is_over = False
 
-    def hear(epoch: int, numbers: dict[str, float]) -> None:
-        nonlocal began_s, scores, finish, is_over
+    def hear(report: Mapping[str, float | None]) -> None:
+        nonlocal finish, is_over
         if is_over:  # workers that are being ended may still have something to say
             return
-        if began_s is None:
-            began_s = clock()
-            return
-        scores += 1
-        is_reached = numbers["accuracy"] >= goal.accuracy
-        finish = Finish(clock() - began_s, scores, numbers["accuracy"], is_reached)
-        is_over = is_reached or finish.seconds >= goal.cap_s
+        seconds, accuracy = report["wall_s"] or 0.0, report["accuracy"] or 0.0
+        scores = 1 if finish is None else finish.scores + 1
+        finish = Finish(seconds, scores, accuracy, accuracy >= goal.accuracy)
+        is_over = finish.is_reached or seconds >= goal.cap_s
         if is_over:
             raise Over
 
     with suppress(Over):
-        run_local(job, Watcher(on_report=hear), nursery.bear)
+        run_local(job, Watcher(on_reported=hear), nursery.bear)
     if finish is None:
         raise ConfigError("a contender was never scored.\n  Score it before its last step.")
     return finish

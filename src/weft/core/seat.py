@@ -148,6 +148,10 @@ class Seat(Protocol):
     """Samples of one step over all workers, when the run says it rather than the script."""
     pace: Pace
     """By what the script's learning rates are multiplied."""
+    saves: bool
+    """Models are written; not so where many runs would write over each other."""
+    is_probe: bool
+    """This is a first look: every share ends after one step, and what is reported is not worked out."""
     is_simulated: bool
     """Several workers share this process."""
     is_plain: bool

@@ -42,6 +42,8 @@ def assigned(job: LocalJob, descriptors: Descriptors, hosts: Sequence[str]) -> C
             options.shares.every,
             job.traces,
             job.pace,
+            job.saves,
+            job.is_probe,
             astuple(job.devices[rank]) if rank in job.devices else None,
             sorted(job.devices),
             options.reduce.place,

@@ -18,6 +18,7 @@ def measure(script: Path, arguments: tuple[str, ...], num_steps: int) -> float:
     if not script.is_file():
         raise ConfigError(f"script '{script}' does not exist.\n  Check the path.")
     seat = ScriptSeat(0, 1, 0, 2 * num_steps, {})
+    seat.saves = False
     stage = Stage(
         [PlainSwapper([str(script), *arguments], [str(script.resolve().parent), *sys.path]), TorchSwapper()],
         0,

@@ -29,6 +29,7 @@ def this_machine(job: LocalJob, num_steps: int, tell: Callable[[str], None] = la
 
     The script is run twice, with its own batches and with smaller ones; as many steps as are measured warm up.
     """
+    job = replace(job, saves=False)
     with nursery_of(job, tell) as nursery:
         large = _measure(replace(job, steps_max=2 * num_steps), num_steps, nursery.bear)
         samples = max(job.num_workers, round(large.samples * job.num_workers / SMALLER))

@@ -46,6 +46,10 @@ class LocalJob:
     traces: bool = False
     """What every worker does and sends is kept, for timelines and traces."""
     pace: Pace = Pace()  # noqa: RUF009
+    saves: bool = True
+    """Models are written; not so where many runs would write over each other."""
+    is_probe: bool = False
+    """This is a first look: every share ends after one step, and what is reported is not worked out."""
     network: Network | None = None
     """A slow network between the workers, which talk by sockets then."""
     devices: dict[int, FakeKind] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""A first look at a script: which numbers it reports, by one step of one worker."""
+"""A first look at a script: which numbers it reports."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -6,29 +6,31 @@ from dataclasses import replace
 from typing import Any
 
 from weft.core.errors import ConfigError, did_you_mean
-from weft.data.shares import STATIC
 from weft.engines.local import Bear, run_local
 from weft.engines.local_job import LocalJob
 from weft.engines.local_outcome import NOT_REPORTED as BESIDE_REAL
 from weft.engines.simulated import Watcher, simulate
 from weft.engines.simulated_job import Job
 from weft.observe.comparison import Target
-from weft.runtime.wires import SHM
 from weft.sim.facts import NOT_REPORTED as BESIDE_SIMULATED
 
 NOT_REPORTED = {*BESIDE_REAL, *BESIDE_SIMULATED}
 
 
+STEPS_MAX = 1000
+"""Of a first look: a script of its own loops may make many."""
+
+
 def reported_names(job: LocalJob, bear: Bear) -> list[str]:
-    """The names of what the script reports when it is ended after its first step; none if it reports later."""
-    alone = LocalJob(job.script, job.arguments, 1, transport=SHM, seed=job.seed, steps_max=1, options=job.options)
-    return _names(run_local(alone, None, bear).reports)
+    """The names of all that the script reports, by a first look: one worker, one step of each share."""
+    probe = LocalJob(job.script, job.arguments, 1, seed=job.seed, options=job.options, saves=False, is_probe=True)
+    return _names(run_local(replace(probe, steps_max=STEPS_MAX), None, bear).reports)
 
 
 def simulated_names(job: Job) -> list[str]:
     """The same of a script that is to be simulated."""
-    alone = replace(job, num_workers=1, steps_max=1, strategy=None, collective=None, compress=None, share=STATIC)
-    return _names(simulate(alone, Watcher(show=lambda line: None)).facts.reports)
+    probe = Job(job.script, job.arguments, job.cluster, 1, seed=job.seed, saves=False, is_probe=True)
+    return _names(simulate(replace(probe, steps_max=STEPS_MAX), Watcher(show=lambda line: None)).facts.reports)
 
 
 def _names(reports: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -66,6 +66,8 @@ class _Scripts:
         self.shares = VirtualShares(job.num_workers, job.sharing)
         about = job.num_workers, job.seed, job.steps_max, shared, self.shares, job.pace
         self.seats = [ScriptSeat(rank, *about) for rank in range(job.num_workers)]
+        for seat in self.seats:
+            seat.saves, seat.is_probe = job.saves, job.is_probe
         self.programs = [ScriptProgram(str(job.script), seat, self.stage) for seat in self.seats]
 
     def resume(self, rank: int, when: str) -> Any:

@@ -39,6 +39,10 @@ class Job:
     traces: bool = False
     """What every worker does and sends is kept, for timelines and traces."""
     pace: Pace = Pace()  # noqa: RUF009
+    saves: bool = True
+    """Models are written; not so where many runs would write over each other."""
+    is_probe: bool = False
+    """This is a first look: every share ends after one step, and what is reported is not worked out."""
 
     def __post_init__(self) -> None:
         check_job(self.script, self.num_workers, self.seed, self.steps_max)

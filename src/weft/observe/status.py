@@ -104,7 +104,7 @@ class Status(Struct, frozen=True, tag=True):
     paused_s: float = 0.0
     """Time in which the whole process stood still."""
     cpu_s: float = 0.0
-    """Time that its script's thread had a core, whatever it did."""
+    """Time that its script's thread had a core, but for evaluating and saving."""
     marks: list[Mark] = []
     """Its last steps, those that it has not told of before."""
     links: list[LinkStatus] = []

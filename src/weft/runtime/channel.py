@@ -78,6 +78,10 @@ class Job(Struct, frozen=True, tag=True):
     """Workers tell what they do and send, moment by moment."""
     pace: Pace = Pace()
     """By what the script's learning rates are multiplied."""
+    saves: bool = True
+    """Models are written."""
+    is_probe: bool = False
+    """This is a first look at the script."""
     device: tuple[float, float] | None = None
     """The latency and the bandwidth of the fake device that this worker is on; None: it is on the host."""
     on_devices: list[int] = []

@@ -3,7 +3,8 @@
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from random import Random
 from typing import Any, Protocol
 
@@ -68,6 +69,8 @@ class EngineSeat:
         self.steps_max = job.steps_max
         self.global_batch = job.global_batch
         self.pace = job.pace
+        self.saves = job.saves
+        self.is_probe = job.is_probe
         self.face: object | None = None
         self._pauses = Pauses()
         self.diary = Diary(keeps_spans=job.traces, pauses=self._pauses)
@@ -248,10 +251,18 @@ class EngineSeat:
             del self._open_reports[number]
         self._computing_since = time.thread_time()
 
+    @contextmanager
+    def _reporting(self) -> Iterator[None]:
+        """What the script does now is no part of its training."""
+        before = time.thread_time()
+        with self.diary.during(REPORTS):
+            yield
+        self.metrics.reporting_cpu_s += time.thread_time() - before
+
     def _evaluate(self, number: int) -> None:
         """Run a report's callables on the result model."""
         epoch, numbers = self._open_reports.pop(number)
-        with self.diary.during(REPORTS):
+        with self._reporting():
             told, consensus = self._on_result({name: value for name, value in numbers.items() if callable(value)})
         self._channel.send(Evaluated(number, epoch, told, consensus))
 
@@ -280,7 +291,7 @@ class EngineSeat:
         return saved_alone(self._replica, model, self.num_workers)
 
     def _write(self, path: str, models: Mapping[str, Sequence[Any]]) -> None:
-        with self.diary.during(REPORTS):
+        with self._reporting():
             self._replica.save(path, models)
 
     def once(self, key: object, load: Callable[[], Any]) -> Any:

@@ -27,6 +27,8 @@ class Metrics:
         self._diary = diary
         self._cpu_clock = time.pthread_getcpuclockid(threading.get_ident())
         self._cpu_began = 0.0
+        self.reporting_cpu_s = 0.0
+        """Of its own thread, while it evaluated and saved."""
         self._began = time.perf_counter()
         self._told = self._began
         self._step = 0
@@ -103,7 +105,7 @@ class Metrics:
             compute_s=seconds[COMPUTES],
             input_s=seconds[READS],
             paused_s=seconds[PAUSED],
-            cpu_s=time.clock_gettime(self._cpu_clock) - self._cpu_began,
+            cpu_s=time.clock_gettime(self._cpu_clock) - self._cpu_began - self.reporting_cpu_s,
             marks=marks,
             links=self._links,
             device=self._device,

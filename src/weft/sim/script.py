@@ -55,6 +55,8 @@ class ScriptSeat:
         pace: Pace = Pace(),  # noqa: B008
     ) -> None:
         self.pace = pace
+        self.saves = True
+        self.is_probe = False
         self.rank = rank
         self.num_workers = num_workers
         self.seed = seed

@@ -13,6 +13,7 @@ from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.strategies.allreduce import apply_gradient
 from weft.strategies.knitting import knit, reknit
+from weft.strategies.reductions import check_period
 from weft.topologies import Exponential, Topology
 
 OFFER = "offer"
@@ -26,7 +27,8 @@ class AsyncGossip(Strategy):
 
     A worker offers w to one random neighbour; the passive side computes d = (w_offer - w) / 2, adds d
     and answers d; the active side subtracts d from whatever it holds by then. At most one own offer is
-    open; a step never waits.
+    open; a step never waits. With `period` above 1 only every so-manieth step is followed by an offer, which leaves
+    more of a core, or of a link, to training.
 
     A change of members ends every offer that is open: either it was not received, and changed nothing, or its
     answer comes back to the passive side, which takes d back. Those who stay then hold what they held before.
@@ -35,6 +37,10 @@ class AsyncGossip(Strategy):
     """
 
     topology: Topology = field(default_factory=Exponential)
+    period: int = 1
+
+    def __post_init__(self) -> None:
+        check_period("async_gossip", self.period)
 
     @property
     def keeps_step(self) -> bool:
@@ -54,16 +60,17 @@ class AsyncGossip(Strategy):
         return {OFFER: Carries.STATE, ANSWER: Carries.EXACT}
 
     def peer(self, me: NodeId, world: World, rng: Random) -> Peer:
-        return AsyncGossipPeer(self.topology, me, world, rng)
+        return AsyncGossipPeer(self.topology, self.period, me, world, rng)
 
 
 class AsyncGossipPeer(Peer):
     """Keeps one offer open at a time and answers those of others."""
 
-    def __init__(self, topology: Topology, me: NodeId, world: World, rng: Random) -> None:
+    def __init__(self, topology: Topology, period: int, me: NodeId, world: World, rng: Random) -> None:
         super().__init__(me, world, rng)
         assert world.graph is not None
         self._topology = topology
+        self._period = period
         self._knit = knit(world.graph, world.workers)
         self._neighbours = self._knit.everyone(me)
         self.unanswered = 0
@@ -72,7 +79,7 @@ class AsyncGossipPeer(Peer):
     def on_step_finished(self, event: StepFinished) -> Actions:
         self.step = event.step + 1
         actions = apply_gradient(self.world, event.samples)
-        if self._neighbours and not self.unanswered:
+        if self._neighbours and not self.unanswered and self.step % self._period == 0:
             partner = self.rng.choice(self._neighbours)
             self.unanswered = len(self.world.buckets)
             actions += [

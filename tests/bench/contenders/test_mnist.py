@@ -18,9 +18,7 @@ def test_files_are_read_packed_or_not_as_rows_around_zero(tmp_path: Path) -> Non
     torch.testing.assert_close(x_test[1], torch.full((784,), 0.87))
 
 
-def test_alone_it_reports_at_its_first_step_and_every_so_many_and_learns(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_alone_it_reports_every_so_many_steps_and_learns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[float] = []
     joined = weft.join
 
@@ -34,5 +32,5 @@ def test_alone_it_reports_at_its_first_step_and_every_so_many_and_learns(
     options = [text for name, value in said.items() for text in (f"--{name}", str(value))]
     monkeypatch.setattr("sys.argv", ["mnist.py", "--data", str(write_tiny_mnist(tmp_path)), *options])
     main()
-    assert len(told) == 1 + 17 // 4
-    assert (told[0], told[-1]) == (0.0, 1.0)
+    assert len(told) == 17 // 4
+    assert told[-1] == 1.0

@@ -12,12 +12,12 @@ from torch.utils.data import DataLoader, Subset, TensorDataset
 import weft
 from weft.bench.contenders.mnist import load
 
-PART = 250
+PART = 32
 """So many images are scored at once: they fit into a core's cache."""
 
 
 def main() -> None:
-    """Train; report at the first step and at every piece of the data, until somebody has seen enough."""
+    """Train; report after every piece of the data, until somebody has seen enough."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", required=True)
     parser.add_argument("--batch-size", type=int, required=True)
@@ -47,8 +47,6 @@ def main() -> None:
             optimizer.zero_grad()
             nn.functional.cross_entropy(model(images), labels).backward()  # type: ignore[no-untyped-call]
             optimizer.step()
-            if worker.steps == 1:
-                worker.report(accuracy=0.0)
         worker.report(accuracy=accuracy)
 
 
