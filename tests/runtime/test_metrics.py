@@ -1,5 +1,7 @@
 """What a worker counts of itself."""
 
+import time
+
 import pytest
 
 from weft.core.activity import COMPUTES, READS
@@ -63,3 +65,15 @@ def test_of_very_many_steps_the_last_are_told() -> None:
     for _ in range(module.MARKS_MAX + 10):
         metrics.step(1.0, None)
     assert [mark.step for mark in metrics.status("computes").marks] == list(range(11, module.MARKS_MAX + 11))
+
+
+def test_evaluating_takes_no_processor_time_of_the_training_not_even_while_it_goes_on() -> None:
+    metrics = Metrics(0, Diary())
+    metrics.begin()
+    before = metrics.status("computes").cpu_s
+    with metrics.reporting():
+        until = time.thread_time() + 0.05
+        while time.thread_time() < until:
+            pass
+        assert metrics.status("computes").cpu_s < before + 0.02
+    assert before <= metrics.status("computes").cpu_s < before + 0.02

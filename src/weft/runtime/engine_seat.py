@@ -3,12 +3,11 @@
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any, Protocol
 
-from weft.core.activity import REPORTS, WAITS
+from weft.core.activity import WAITS
 from weft.core.errors import ConfigError, TransportError
 from weft.core.score import Score
 from weft.core.seat import MINE, Replica, Reported, saved_alone
@@ -251,18 +250,10 @@ class EngineSeat:
             del self._open_reports[number]
         self._computing_since = time.thread_time()
 
-    @contextmanager
-    def _reporting(self) -> Iterator[None]:
-        """What the script does now is no part of its training."""
-        before = time.thread_time()
-        with self.diary.during(REPORTS):
-            yield
-        self.metrics.reporting_cpu_s += time.thread_time() - before
-
     def _evaluate(self, number: int) -> None:
         """Run a report's callables on the result model."""
         epoch, numbers = self._open_reports.pop(number)
-        with self._reporting():
+        with self.metrics.reporting():
             told, consensus = self._on_result({name: value for name, value in numbers.items() if callable(value)})
         self._channel.send(Evaluated(number, epoch, told, consensus))
 
@@ -291,7 +282,7 @@ class EngineSeat:
         return saved_alone(self._replica, model, self.num_workers)
 
     def _write(self, path: str, models: Mapping[str, Sequence[Any]]) -> None:
-        with self._reporting():
+        with self.metrics.reporting():
             self._replica.save(path, models)
 
     def once(self, key: object, load: Callable[[], Any]) -> Any:

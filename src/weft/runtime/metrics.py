@@ -3,9 +3,11 @@
 import threading
 import time
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from weft.core.activity import COMPUTES, PAUSED, READS, WAITS
+from weft.core.activity import COMPUTES, PAUSED, READS, REPORTS, WAITS
 from weft.observe.status import CodingStatus, DeviceStatus, LinkStatus, Mark, Status
 from weft.runtime.diary import Diary
 
@@ -27,8 +29,8 @@ class Metrics:
         self._diary = diary
         self._cpu_clock = time.pthread_getcpuclockid(threading.get_ident())
         self._cpu_began = 0.0
-        self.reporting_cpu_s = 0.0
-        """Of its own thread, while it evaluated and saved."""
+        self._reporting_since: float | None = None
+        """The thread's time when it began to evaluate or save, if it does."""
         self._began = time.perf_counter()
         self._told = self._began
         self._step = 0
@@ -82,8 +84,18 @@ class Metrics:
         self._diary.begin()
         self._cpu_began = time.clock_gettime(self._cpu_clock)
 
+    @contextmanager
+    def reporting(self) -> Iterator[None]:
+        """The script evaluates or saves meanwhile, which is no part of its training."""
+        self._reporting_since = time.clock_gettime(self._cpu_clock)
+        with self._diary.during(REPORTS):
+            yield
+        self._cpu_began += time.clock_gettime(self._cpu_clock) - self._reporting_since
+        self._reporting_since = None
+
     def status(self, doing: str, *, is_waiting: bool = False) -> Status:
-        seconds = self._diary.seconds()
+        seconds, reporting_since = self._diary.seconds(), self._reporting_since
+        cpu = time.clock_gettime(self._cpu_clock) if reporting_since is None else reporting_since
         marks = list(self._marks)
         self._marks.clear()
         return Status(
@@ -105,7 +117,7 @@ class Metrics:
             compute_s=seconds[COMPUTES],
             input_s=seconds[READS],
             paused_s=seconds[PAUSED],
-            cpu_s=time.clock_gettime(self._cpu_clock) - self._cpu_began - self.reporting_cpu_s,
+            cpu_s=cpu - self._cpu_began,
             marks=marks,
             links=self._links,
             device=self._device,
