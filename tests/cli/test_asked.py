@@ -55,6 +55,7 @@ def test_simulated_ones_have_slow_workers_as_stragglers_of_their_cluster(script:
         ({"global_batch": 64}, "--global-batch is for real runs"),
         ({"slow": {9: 2.0}}, "--slow 9:2 wants a worker from 0 to 3"),
         ({"slow": {0: 0.5}}, "--slow 0:0.5 wants a worker"),
+        ({"slow": {0: float("inf")}}, "--slow 0:inf wants a worker"),
     ],
     ids=str,
 )
@@ -68,3 +69,14 @@ def test_the_head_of_the_report_has_what_was_said_as_it_was_said(script: Path) -
     assert (setup.seeds, setup.slow, setup.workers) == ([0, 1, 2], {"0": 4.0}, 4)
     assert setup.options == {"warmup": "5", "set": "a.b=1, c.d=2"}
     assert not setup.is_simulated
+
+
+def test_parameters_that_are_set_are_those_of_every_strategy_and_not_of_all(script: Path) -> None:
+    said = asked(script, set=("strategy.period=4",))
+    assert said.texts(["local_sgd + fp16 share=static", "diloco(lr=1.0)"]) == [
+        "local_sgd(period=4) + fp16 share=static",
+        "diloco(lr=1.0, period=4)",
+    ]
+    with pytest.raises(ConfigError, match="is for strategies that are named"):
+        said.texts(["all"])
+    assert asked(script).texts(["all", "ssp"]) == ["all", "ssp"]

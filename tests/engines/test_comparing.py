@@ -123,12 +123,64 @@ def test_an_interrupted_comparison_goes_on_where_it_was(script: Path, tmp_path: 
 
 
 @pytest.mark.parametrize("other", [{"arguments": ["--lr", "1"]}, {"slow": {"0": 2.0}}], ids=str)
-def test_runs_of_another_comparison_are_not_gone_on_with(script: Path, tmp_path: Path, other: dict[str, Any]) -> None:
+def test_runs_of_another_comparison_are_not_gone_on_with_but_kept(
+    script: Path, tmp_path: Path, other: dict[str, Any]
+) -> None:
     file = tmp_path / "a.json"
     Race(setup(script), WAYS, file).run(lambda heat: row(heat.seed))
-    assert not Race(setup(script, **other), WAYS, file).has_runs
-    script.write_text("import weft # changed")
+    before = file.read_bytes()
+    race = Race(setup(script, **other), WAYS, file)
+    assert not race.has_runs
+    assert race.moved_to is not None
+    assert race.moved_to.read_bytes() == before
+
+
+@pytest.mark.parametrize("changed", ["train.py", "helper.py"])
+def test_a_change_of_the_script_or_of_a_module_beside_it_begins_anew(
+    script: Path, tmp_path: Path, changed: str
+) -> None:
+    file = tmp_path / "a.json"
+    Race(setup(script), WAYS, file).run(lambda heat: row(heat.seed))
+    assert Race(setup(script), WAYS, file).has_runs
+    (tmp_path / changed).write_text("import weft # changed")
     assert not Race(setup(script), WAYS, file).has_runs
+
+
+def test_contenders_and_seeds_that_are_not_asked_for_are_kept_for_another_time(script: Path, tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    Race(setup(script), WAYS, file).run(lambda heat: row(heat.seed))
+    Race(setup(script, seeds=1), [Way("hogwild"), Way("ssp")], file).run(lambda heat: row(heat.seed))
+    seen: list[str] = []
+    again = Race(setup(script), [*WAYS, Way("hogwild")], file)
+
+    def run(heat: Heat) -> dict[str, Any]:
+        seen.append(str(heat))
+        return row(heat.seed)
+
+    comparison = again.run(run)
+    assert seen == ["hogwild, seed 1"]
+    assert [len(each.runs) for each in comparison.contenders] == [2, 2, 2]
+    assert comparison.aside == []
+
+
+def test_another_target_needs_no_other_runs(script: Path, tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    Race(setup(script), WAYS, file).run(lambda heat: row(heat.seed))
+    other = msgspec.structs.replace(setup(script), target=Target("accuracy", 0.95))
+    race = Race(other, WAYS, file)
+    assert race.has_runs
+    run = race.comparison.contenders[0].runs[0]
+    assert (run.to_target_s, run.samples_to_target) == (6.0, 50.0)
+
+
+def test_whatever_ends_a_contender_the_others_go_on(script: Path, tmp_path: Path) -> None:
+    def run(heat: Heat) -> dict[str, Any]:
+        if heat.way.strategy == "ssp":
+            raise RuntimeError("unforeseen")
+        return row(heat.seed)
+
+    comparison = Race(setup(script), WAYS, tmp_path / "a.json").run(run)
+    assert [each.error for each in comparison.contenders] == [None, "RuntimeError: unforeseen"]
 
 
 def test_a_contender_that_fails_is_left_with_its_error_and_tried_again_next_time(script: Path, tmp_path: Path) -> None:

@@ -2,13 +2,17 @@
 
 import shlex
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 
 from weft.cli.run_options import share_and_factor
 from weft.config.cluster import load_cluster
 from weft.config.network import read_network
 from weft.config.options import set_options
+from weft.config.registry import ALL
+from weft.config.ways import with_parameters_of
 from weft.core.errors import ConfigError
 from weft.core.pace import pace_of
 from weft.engines.contests import Contest, RealContest, SimulatedContest
@@ -47,7 +51,7 @@ class Asked:
             place = load_cluster(self.cluster).with_stragglers(self.slow)
             about = self.script, self.arguments, place, self.num_workers
             return SimulatedContest(
-                Job(*about, collective=self.collective, steps_max=self.steps, pace=pace, traces=True)
+                Job(*about, collective=self.collective, steps_max=self.steps, pace=pace, traces=True, saves=False)
             )
         return RealContest(
             LocalJob(
@@ -64,6 +68,7 @@ class Asked:
                 network=read_network(*self.net) if self.net else None,
                 pace=pace,
                 traces=True,
+                saves=False,
             )
         )
 
@@ -75,11 +80,22 @@ class Asked:
                     "  Leave out one of them; a cluster file says how simulated machines and links are."
                 )
         for worker, factor in self.slow.items():
-            if not 0 <= worker < self.num_workers or factor < 1:
+            if not 0 <= worker < self.num_workers or not 1 <= factor < inf:
                 raise ConfigError(
                     f"--slow {worker}:{factor:g} wants a worker from 0 to {self.num_workers - 1} "
                     "and a factor of at least 1.\n  Write e.g. --slow 0:4."
                 )
+
+    def texts(self, strategies: Sequence[str]) -> list[str]:
+        """Strategies as they were said, with the parameters that --set gives to all of them."""
+        _, parameters = set_options(self.set)
+        if not parameters:
+            return list(strategies)
+        if ALL in strategies:
+            raise ConfigError(
+                "--set strategy... is for strategies that are named, but 'all' was said.\n  Name those that have it."
+            )
+        return [with_parameters_of(text, parameters) for text in strategies]
 
     def setup(self, num_seeds: int, target: Target | None) -> Setup:
         """What all contenders have in common, for the report."""

@@ -101,9 +101,16 @@ def compare(
         raise ConfigError("--cluster is what --simulate simulates.\n  Add --simulate, or leave it out.")
     files = Files(report)
     contest = asked.contest()
-    ways = _ways(contest, strategy or list(USUAL), compress or [], share or [], baseline or [])
+    ways = _ways(contest, asked.texts(strategy or USUAL), compress or [], share or [], baseline or [])
     race = Race(asked.setup(seeds, None if target is None else read_target(target)), ways, files.json)
-    _conclude(_raced(race, contest, ways), files)
+    try:
+        _raced(race, contest, ways)
+    except Interrupted:
+        _tell(f"what has been run is in {files.json}: the same command goes on with it")
+        if race.has_runs:
+            write_html(race.comparison, files.html)
+        raise KeyboardInterrupt from None
+    _conclude(race.comparison, files)
 
 
 class Files:
@@ -138,34 +145,31 @@ def _ways(
     return [way for way in ways if refused[way] is None]
 
 
-def _raced(race: Race, contest: Contest, ways: Sequence[Way]) -> Comparison:
-    """Make all runs that are lacking; whoever interrupts that is told how to go on."""
+def _raced(race: Race, contest: Contest, ways: Sequence[Way]) -> None:
+    """Make all runs that are lacking."""
     if race.has_runs:
         _tell(f"going on with the runs in {race.file}")
-    try:
-        return (
-            _simulated_race(race, contest, ways)
-            if isinstance(contest, SimulatedContest)
-            else _real_race(race, contest, ways)
-        )
-    except Interrupted:
-        _tell(f"what has been run is in {race.file}: the same command goes on with it")
-        raise KeyboardInterrupt from None
+    if race.moved_to is not None:
+        _tell(f"{race.file} was of another comparison (script, machine, options or Weft): it is {race.moved_to} now")
+    if isinstance(contest, SimulatedContest):
+        _simulated_race(race, contest, ways)
+    else:
+        _real_race(race, contest, ways)
 
 
-def _real_race(race: Race, contest: RealContest, ways: Sequence[Way]) -> Comparison:
+def _real_race(race: Race, contest: RealContest, ways: Sequence[Way]) -> None:
     with contest.nursery(ways, _tell) as nursery:
         if race.target is not None and not race.has_runs:
             check_target(race.target, reported_names(contest.common, nursery.bear))
-        return race.run(lambda heat: _real(contest, heat, nursery))
+        race.run(lambda heat: _real(contest, heat, nursery))
 
 
-def _simulated_race(race: Race, contest: SimulatedContest, ways: Sequence[Way]) -> Comparison:
+def _simulated_race(race: Race, contest: SimulatedContest, ways: Sequence[Way]) -> None:
     if race.target is not None:
         check_target(race.target, simulated_names(contest.common))
     for way in ways:
         compile_kernels(way.compress, _tell)
-    return race.run(lambda heat: _simulated(contest, heat))
+    race.run(lambda heat: _simulated(contest, heat))
 
 
 def _tell(text: str) -> None:

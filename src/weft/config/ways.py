@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from weft.config.compression import codec, said, with_codec
+from weft.config.options import with_parameters
 from weft.config.registry import spelled
 from weft.config.registry import strategy as strategy_of
 from weft.core.errors import ConfigError
@@ -58,6 +59,15 @@ def read_ways(
             "  Name several, e.g. --strategy allreduce --strategy gossip, or add --baseline ddp."
         )
     return found
+
+
+def with_parameters_of(text: str, parameters: dict[str, str]) -> str:
+    """A way's text with some parameters of its strategy set."""
+    match = TEXT.fullmatch(text.strip())
+    if match is None:
+        return text
+    strategy = match["strategy"]
+    return with_parameters(strategy, parameters) + text.strip()[len(strategy) :]
 
 
 def _ways(text: str, codecs: Sequence[str], shares: Sequence[str]) -> list[Way]:

@@ -10,12 +10,13 @@ from typing import Any
 
 import msgspec
 
-from weft import __version__
+import weft
 from weft.config.ways import Way
 from weft.core.errors import ConfigError, WeftError
 from weft.engines.machine import machine
 from weft.observe.comparison import Comparison, Contender, Run, Setup, Target, WorkerFigures
 
+PACKAGE = Path(weft.__file__).parent
 Row = Mapping[str, Any]
 """The JSON of a run's outcome."""
 
@@ -49,7 +50,17 @@ class Race:
         self.file = file
         self._clock = clock
         self.target = setup.target
-        self.comparison, self.has_runs = _begun(setup, ways, file)
+        self.comparison = Comparison(
+            setup, [Contender(way.label, way.baseline is not None) for way in ways], _fingerprint(setup)
+        )
+        self.moved_to: Path | None = None
+        """Where the file of another comparison was put that stood in the way."""
+        self._take_up()
+
+    @property
+    def has_runs(self) -> bool:
+        """Some of its runs have been made before."""
+        return any(contender.runs for contender in self.comparison.contenders)
 
     def run(self, run: Callable[[Heat], Row]) -> Comparison:
         """Make those runs that are lacking; a way that fails is left, and the others go on."""
@@ -64,8 +75,10 @@ class Race:
             began_s = self._clock()
             try:
                 row = run(Heat(way, seed, total - left + 1, total, left_s))
-            except WeftError as error:
-                contender.error = str(error)
+            except Interrupted:
+                raise
+            except Exception as error:  # whatever it is, it is this contender's, and the others go on
+                contender.error = str(error) if isinstance(error, WeftError) else f"{type(error).__name__}: {error}"
             else:
                 contender.runs.append(run_of(row, self.target))
             took_s.append(self._clock() - began_s)
@@ -79,6 +92,25 @@ class Race:
                 if not any(run.seed == seed for run in contender.runs):
                     yield contender, way, seed
 
+    def _take_up(self) -> None:
+        """Go on with the runs that the file has; what is not asked for now is kept beside them."""
+        if not self.file.is_file():
+            return
+        before = _read(self.file)
+        if before.fingerprint != self.comparison.fingerprint:
+            self.moved_to = self.file.with_name(f"{self.file.stem}.{before.fingerprint}{self.file.suffix}")
+            self.file.replace(self.moved_to)
+            return
+        seeds = self.comparison.setup.seeds
+        asked = {contender.label: contender for contender in self.comparison.contenders}
+        for kept in [*before.contenders, *before.aside]:
+            runs = [_aimed_at(run, self.target) for run in kept.runs]
+            if kept.label in asked:
+                asked[kept.label].runs += [run for run in runs if run.seed in seeds]
+                runs = [run for run in runs if run.seed not in seeds]
+            if runs:
+                self.comparison.aside.append(Contender(kept.label, kept.is_baseline, runs))
+
     def _keep(self) -> None:
         """Write the file anew, whole: whoever reads it meanwhile, or after a crash, finds the old or the new one."""
         fresh = self.file.with_name(f".{self.file.name}.{os.getpid()}")
@@ -86,36 +118,38 @@ class Race:
         fresh.replace(self.file)
 
 
-def _begun(setup: Setup, ways: Sequence[Way], file: Path) -> tuple[Comparison, bool]:
-    """The comparison with those runs that the file has of it, and whether there are any."""
-    fingerprint = _fingerprint(setup)
-    kept: dict[str, Contender] = {}
-    if file.is_file():
-        try:
-            before = msgspec.json.decode(file.read_bytes(), type=Comparison)
-        except msgspec.MsgspecError as error:
-            raise ConfigError(
-                f"'{file}' is not the file of a comparison, and would be overwritten: {error}.\n"
-                "  Remove it, or give --report another name."
-            ) from error
-        if before.fingerprint == fingerprint:
-            kept = {contender.label: contender for contender in before.contenders}
-    contenders = [Contender(way.label, way.baseline is not None) for way in ways]
-    for contender in contenders:
-        if contender.label in kept:
-            contender.runs = [run for run in kept[contender.label].runs if run.seed in setup.seeds]
-    return Comparison(setup, contenders, fingerprint), any(contender.runs for contender in contenders)
+def _read(file: Path) -> Comparison:
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=Comparison)
+    except msgspec.MsgspecError as error:
+        raise ConfigError(
+            f"'{file}' is not the file of a comparison, and would be overwritten: {error}.\n"
+            "  Remove it, or give --report another name."
+        ) from error
+
+
+def _aimed_at(run: Run, target: Target | None) -> Run:
+    """A run whose time is that to another target: all that it reported is known."""
+    reached = None if target is None else _reached(target, run.reports)
+    samples = None if reached is None else _samples_at(run.curve, reached)
+    return msgspec.structs.replace(run, to_target_s=reached, samples_to_target=samples)
 
 
 def _fingerprint(setup: Setup) -> str:
-    """Of all that figures depend on, but for the seeds: more of them, and more contenders, may be added."""
+    """Of all that runs depend on: the script and the modules beside it, Weft itself, the machine, what was said.
+
+    Seeds, contenders and the target may change.
+    """
     place = machine()
     place.pop("date")
-    same = msgspec.structs.replace(setup, seeds=[], command="", machine=place)
-    parts = [__version__.encode(), msgspec.json.encode(same, order="sorted"), Path(setup.script).read_bytes()]
+    same = msgspec.structs.replace(setup, seeds=[], target=None, command="", machine=place)
+    files = [*sorted(Path(setup.script).resolve().parent.glob("*.py")), *sorted(PACKAGE.rglob("*.py"))]
     if setup.cluster is not None and Path(setup.cluster).is_file():
-        parts.append(Path(setup.cluster).read_bytes())
-    return blake2b(b"\0".join(parts), digest_size=8).hexdigest()
+        files.append(Path(setup.cluster))
+    digest = blake2b(msgspec.json.encode(same, order="sorted"), digest_size=8)
+    for file in files:
+        digest.update(b"\0" + file.read_bytes())
+    return digest.hexdigest()
 
 
 def run_of(row: Row, target: Target | None) -> Run:

@@ -137,6 +137,8 @@ class Comparison(Struct):
     contenders: list[Contender]
     fingerprint: str = ""
     """Of all that the figures depend on: a file of another comparison is not gone on with."""
+    aside: list[Contender] = []
+    """Runs of contenders and seeds that this comparison was not asked for: another one may be."""
 
     @property
     def is_complete(self) -> bool:
