@@ -53,3 +53,11 @@ def test_a_comparison_is_complete_when_every_seed_has_run_or_failed() -> None:
 def test_the_spread_is_from_the_least_to_the_greatest() -> None:
     assert spread([2.0, 1.0, 3.0]) == (1.0, 3.0)
     assert Contender("a", runs=[run(1.0)]).finals("accuracy") == [0.9]
+
+
+def test_a_run_has_diverged_when_it_reported_last_what_is_not_finite() -> None:
+    steady, lost, blown = run(1.0), run(1.0), run(1.0)
+    lost.final["accuracy"], blown.final["accuracy"] = None, float("inf")
+    assert [each.has_diverged("loss", "accuracy") for each in (steady, lost, blown)] == [False, True, True]
+    assert not steady.has_diverged("never reported")
+    assert Contender("a", runs=[steady, lost, blown]).finals("accuracy") == [0.9]

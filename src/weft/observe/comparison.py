@@ -1,6 +1,7 @@
 """What a comparison of several ways to train is made of: plain records that a file keeps and a report shows."""
 
 from collections.abc import Iterator, Sequence
+from math import isfinite
 from statistics import median
 
 from msgspec import Struct
@@ -89,6 +90,11 @@ class Run(Struct, frozen=True):
     def samples_per_s(self) -> float:
         return self.samples / self.seconds if self.seconds else 0.0
 
+    def has_diverged(self, *names: str) -> bool:
+        """Whether one of these numbers was reported last as something that is not finite."""
+        told = [self.final[name] for name in names if name in self.final]
+        return any(value is None or not isfinite(value) for value in told)
+
     @property
     def bytes_per_worker(self) -> float | None:
         sent = [worker.bytes_sent for worker in self.workers]
@@ -125,9 +131,9 @@ class Contender(Struct):
         return median(self.times()) if self.reached else None
 
     def finals(self, name: str) -> list[float]:
-        """What the runs reported last under a name."""
+        """What the runs reported last under a name; those that diverged have no such number."""
         told = [run.final.get(name) for run in self.runs]
-        return [value for value in told if value is not None]
+        return [value for value in told if value is not None and isfinite(value)]
 
 
 class Comparison(Struct):

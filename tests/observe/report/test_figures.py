@@ -1,7 +1,7 @@
 """Figures of contenders and their order."""
 
 import pytest
-from comparisons import among, comparison, measured
+from comparisons import among, comparison, measured, setup
 
 from weft.observe.comparison import Contender
 from weft.observe.report.figures import first_line, measure_of, ranked, standings
@@ -63,23 +63,47 @@ def test_others_are_compared_with_the_baseline_or_the_slowest() -> None:
     [
         ([1.0, 3.0], [2.0, 4.0], True),
         ([1.0, 2.0], [2.1, 4.0], False),
-        ([1.0], [1.04], True),
-        ([1.0], [1.06], False),
+        ([1.0], [1.19], True),
+        ([1.0], [1.21], False),
+        ([1.0, 1.0], [1.19, 1.19], True),
+        ([1.0, 1.0, 1.0], [1.04, 1.04, 1.04], True),
+        ([1.0, 1.0, 1.0], [1.06, 1.06, 1.06], False),
+        ([1.0, 1.0, 1.1], [1.08, 1.2, 1.3], True),
         ([1.0], [0.5, 1.5, 1.6], False),
     ],
 )
 def test_overlapping_seeds_and_hardly_different_times_are_about_as_fast(
     one: list[float], other: list[float], equal: bool
 ) -> None:
-    first, second = standings(
+    table = standings(
         among(Contender("a", runs=list(map(measured, one))), Contender("b", runs=list(map(measured, other))))
-    ).rows
-    assert first.is_about_as_fast_as(second) is second.is_about_as_fast_as(first) is equal
+    )
+    first, second = table.rows
+    assert table.are_equal(first, second) is table.are_equal(second, first) is equal
+    assert table.winner is (None if equal else first)
+
+
+@pytest.mark.parametrize(("other", "equal"), [(1.14, True), (1.16, False)])
+def test_simulated_times_are_as_exact_as_simulations_are(other: float, equal: bool) -> None:
+    asked = among(Contender("a", runs=[measured(1.0)] * 3), Contender("b", runs=[measured(other)] * 3))
+    asked.setup = setup(3, asked.setup.target, "edge")
+    table = standings(asked)
+    assert table.are_equal(*table.rows) is equal
+
+
+def test_a_run_whose_loss_or_measure_is_not_finite_gives_no_time_for_all_samples() -> None:
+    blown = measured(None, 0.97, seconds=1.0)
+    blown.final["loss"] = float("nan")
+    table = standings(
+        among(Contender("a", runs=[blown, measured(None)]), Contender("b", runs=[measured(None)]), target=None)
+    )
+    assert [(row.label, row.time_s, row.num_diverged) for row in table.rows] == [("b", 10.0, 0), ("a", None, 1)]
 
 
 def test_what_has_no_time_is_not_about_as_fast_as_anything() -> None:
-    one, other = standings(among(Contender("a", runs=[measured(None)]), Contender("b", runs=[measured(1.0)]))).rows
-    assert not one.is_about_as_fast_as(other)
+    table = standings(among(Contender("a", runs=[measured(None)]), Contender("b", runs=[measured(1.0)])))
+    assert not table.are_equal(*table.rows)
+    assert standings(among(Contender("a", runs=[measured(None)]))).winner is None
 
 
 def test_the_number_that_counts_is_the_targets_or_the_first_that_is_no_loss() -> None:

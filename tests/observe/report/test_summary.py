@@ -68,6 +68,30 @@ def test_who_did_not_get_there_has_no_time() -> None:
     assert headings(standings(among(target=None)), among(target=None))[4] == "final number"
 
 
+def test_seeds_that_diverged_are_counted_and_win_nothing() -> None:
+    runs = [measured(None, 0.975), measured(None, None), measured(None, None)]
+    asked = among(Contender("a", runs=runs), Contender("b", runs=[measured(None)] * 3), target=None)
+    table = standings(asked)
+    assert [row.label for row in table.rows] == ["b", "a"]
+    said = cells(table.rows[1], table)
+    assert (said[0], said[3]) == (("diverged", "2 of 3 seeds"), ("0.9750", "2 of 3 seeds diverged"))
+    drawn = race_section(table, asked, looks(asked.contenders))
+    assert drawn is not None
+    assert "Not here, because not every seed ended well: a." in drawn
+
+
+def test_a_tie_has_no_winner_in_the_table() -> None:
+    asked = among(Contender("a", runs=[measured(1.0)]), Contender("b", runs=[measured(1.1)]))
+    assert 'class="won"' not in table_section(standings(asked), asked)
+
+
+def test_a_number_that_nobody_reported_is_not_known() -> None:
+    quiet = measured(None)
+    quiet.final.clear()
+    table = standings(among(Contender("a", runs=[quiet]), target=None))
+    assert cells(table.rows[0], table)[3] == ("not known", "")
+
+
 def test_those_without_figures_are_excused_in_the_table() -> None:
     asked = among(Contender("a", error="NodeLost: <b>\nmore"), Contender("b"), Contender("c", runs=[measured(1.0)]))
     table = standings(asked)

@@ -1,9 +1,9 @@
 """Who won and why, in two sentences."""
 
 import pytest
-from comparisons import HABITS, among, comparison, measured
+from comparisons import HABITS, among, comparison, measured, setup
 
-from weft.observe.comparison import Contender
+from weft.observe.comparison import Contender, Target
 from weft.observe.report.words import counted, listed, number, percent, times, verdict
 
 
@@ -32,7 +32,8 @@ def test_a_clear_winner_is_compared_with_the_baseline() -> None:
 def test_a_baseline_that_won_is_said_to_have_won() -> None:
     said = verdict(among(ddp(2.0, samples_to_target=1000.0), ssp(3.0, samples_to_target=1500.0, waiting=0.5)))
     assert said == (
-        "The baseline ddp won: it reached accuracy 0.97 in 2.0 s; next came ssp (3.0 s, 1.5 times as long). "
+        "The baseline ddp won: it reached accuracy 0.97 in 2.0 s with one seed; next came ssp (3.0 s, 1.5 times as "
+        "long). "
         "Compared with ssp, it needed only 67 % of the samples."
     )
 
@@ -52,37 +53,101 @@ def test_a_tie_with_the_baseline_has_no_winner() -> None:
         "times as long). In waiting, pace, samples needed and traffic ssp and ddp hardly differ."
     )
     assert verdict(among(ddp(2.0), ssp(2.01))).startswith(
-        "The baseline ddp (2.0 s) and ssp (2.0 s) reached accuracy 0.97 about as fast. "
+        "The baseline ddp (2.0 s) and ssp (2.0 s) reached accuracy 0.97 about as fast with one seed. "
     )
 
 
 def test_when_nobody_reached_the_target_the_final_number_ranks() -> None:
     assert verdict(among(ddp(None, final=0.9, seconds=20.0), ssp(None, final=0.95))) == (
-        "Nobody reached accuracy 0.97: ssp came closest with 0.9500, ahead of the baseline ddp with 0.9000. The same "
-        "samples took ssp 10.0 s and the baseline ddp 20.0 s; more epochs, or an easier target, would tell who gets "
-        "there first."
+        "Nobody reached accuracy 0.97 with one seed: ssp came closest with 0.9500, ahead of the baseline ddp with "
+        "0.9000. The same samples took ssp 10.0 s and the baseline ddp 20.0 s; more epochs, or an easier target, would "
+        "tell who gets there first."
     )
     assert verdict(among(ddp(None, final=0.95), ssp(None, final=0.9501))).startswith(
-        "Nobody reached accuracy 0.97: ssp and the baseline ddp came about as close, ssp with 0.9501. "
+        "Nobody reached accuracy 0.97 with one seed: ssp and the baseline ddp came about as close, ssp with 0.9501. "
     )
     assert verdict(among(ssp(None, 2.0, final=0.95))).startswith("Nobody reached accuracy 0.97 with every seed: ssp ")
     diverged = among(Contender("ssp", runs=[measured(None, None)]))
-    assert verdict(diverged).startswith("Nobody reached accuracy 0.97, and no run ended with a finite accuracy. ")
+    assert verdict(diverged).startswith(
+        "Nobody reached accuracy 0.97 with one seed, and no run ended with a finite accuracy. "
+    )
 
 
 def test_without_a_target_speed_is_only_half_of_the_story() -> None:
     fast, exact = ssp(None, final=0.9, seconds=5.0), ddp(None, final=0.95, seconds=10.0)
     assert verdict(among(fast, exact, target=None)) == (
-        "ssp won: it trained on all samples in 5.0 s, 2.0 times as fast as the baseline ddp (10.0 s). Compared with "
-        "ddp, it trained on 200 samples/s rather than 100; it ended with accuracy 0.9000, the baseline ddp with 0.9500."
+        "ssp won: it trained on all samples in 5.0 s with one seed, 2.0 times as fast as the baseline ddp (10.0 s). "
+        "Compared with ddp, it trained on 200 samples/s rather than 100; ssp ended with accuracy 0.9000, the baseline "
+        "ddp with 0.9500."
     )
     best = verdict(among(ssp(None, final=0.96, seconds=5.0), exact, target=None))
-    assert best.endswith("; it ended with accuracy 0.9600, the best of all.")
+    assert best.endswith("; ssp ended with accuracy 0.9600, the best of all.")
+
+
+def test_without_a_target_those_that_diverged_cannot_win_however_fast_they_were() -> None:
+    wild = gossip(None, None, None, seconds=1.0)
+    wild.runs[1:] = [measured(None, None, 1.0), measured(None, None, 1.0)]
+    steady = ssp(None, None, None, final=0.96, seconds=5.0)
+    slow = ddp(None, None, None, final=0.95, seconds=10.0)
+    said = verdict(among(wild, steady, slow, target=None))
+    assert said.startswith("ssp won: it trained on all samples in 5.0 s (5.0 s to 5.0 s over 3 seeds), 2.0 times as ")
+    assert said.endswith("; ssp ended with accuracy 0.9600, the best of all; of gossip 2 of 3 seeds diverged.")
+    assert verdict(among(wild, steady, target=None)) == (
+        "ssp is the only one that trained on all samples without diverging, in 5.0 s (5.0 s to 5.0 s over 3 seeds). "
+        "There is nobody to compare it with; of gossip 2 of 3 seeds diverged."
+    )
+
+
+def test_when_all_diverged_nobody_won() -> None:
+    lost = [Contender(label, runs=[measured(None, None, seconds)]) for label, seconds in (("ssp", 1.0), ("bmuf", 9.0))]
+    assert verdict(among(*lost, target=None)) == (
+        "Nobody won with one seed: ssp and bmuf diverged. How long runs took that did not learn means nothing; a "
+        "smaller learning rate, or a longer warm-up, may help."
+    )
+
+
+def test_seeds_that_diverged_do_not_count_among_those_that_came_close() -> None:
+    runs = [measured(None, 0.965), measured(None, None), measured(None, None)]
+    said = verdict(among(Contender("ssp", runs=runs)))
+    assert said.startswith("Nobody reached accuracy 0.97: ssp came closest with 0.9650 (with 1 of 3 seeds). ")
+    assert said.endswith("; of ssp 2 of 3 seeds diverged.")
+    steady = gossip(None, None, None, final=0.9)
+    assert verdict(among(Contender("ssp", runs=runs), steady)).startswith(
+        "Nobody reached accuracy 0.97: gossip came closest with 0.9000 (0.9000 to 0.9000 over 3 seeds), ahead of ssp "
+    )
+
+
+def test_equal_final_numbers_are_a_tie() -> None:
+    fast, slow = ssp(None, final=0.97, seconds=5.0), ddp(None, final=0.97, seconds=10.0)
+    assert verdict(among(fast, slow, target=None)).endswith(
+        "; ssp ended with accuracy 0.9700, about the same as the baseline ddp."
+    )
+
+
+def test_a_small_lead_counts_from_three_seeds_on_and_never_in_simulation() -> None:
+    assert " about as fast with one seed. " in verdict(among(ddp(2.2), ssp(2.0)))
+    assert " won: it " in verdict(among(ddp(2.2, 2.2, 2.2), ssp(2.0, 2.0, 2.0)))
+    simulated = among(gossip(2.2, 2.2, 2.2), ssp(2.0, 2.0, 2.0))
+    simulated.setup = setup(3, Target("accuracy", 0.97), "edge")
+    assert verdict(simulated).startswith(
+        "ssp (2.0 s) and gossip (2.2 s) reached accuracy 0.97 about as fast in simulation. "
+    )
+    simulated.contenders[0] = gossip(2.4, 2.4, 2.4)
+    assert verdict(simulated).startswith(
+        "ssp won: it reached accuracy 0.97 in 2.0 s (2.0 s to 2.0 s over 3 seeds) in simulation, 1.2 times as fast as "
+    )
+
+
+def test_a_baseline_that_never_reached_the_target_is_named() -> None:
+    others = ssp(2.0, 2.0), gossip(9.0, 9.0)
+    assert verdict(among(*others, ddp(None, None))).endswith("; the baseline ddp never reached it.")
+    assert verdict(among(*others, ddp(None, 8.0))).endswith("; the baseline ddp reached it with 1 of 2 seeds.")
+    assert verdict(among(ssp(2.0), ddp(None, final=0.9))).endswith(" The baseline ddp ended with 0.9000.")
 
 
 def test_the_only_one_to_get_there_is_said_to_be_alone() -> None:
     assert verdict(among(ssp(2.0), gossip(None, final=0.9))) == (
-        "ssp is the only one that reached accuracy 0.97, in 2.0 s. gossip ended with 0.9000."
+        "ssp is the only one that reached accuracy 0.97, in 2.0 s with one seed. gossip ended with 0.9000."
     )
     assert verdict(among(ddp(2.0))).endswith(" There is nobody to compare it with.")
 

@@ -10,6 +10,12 @@ from weft.observe.comparison import Comparison, Contender, Run, spread
 CLOSE = 1.05
 """Times that differ by less are about the same, however many seeds say so."""
 
+CLOSE_OF_FEW, FEW_SEEDS = 1.2, 3
+"""The same with fewer seeds than that: machines vary by 10 to 20 %."""
+
+CLOSE_IN_SIMULATION = 1.15
+"""The same if times are virtual: simulations are held to within 15 % of what is measured."""
+
 
 @dataclass(frozen=True, slots=True)
 class Figures:
@@ -28,6 +34,10 @@ class Figures:
     final: float | None
     """The mean of what was reported last."""
     finals: tuple[float, float] | None
+    num_finals: int
+    """How many runs reported one that is finite."""
+    num_diverged: int
+    """How many runs ended with a loss, or a number that counts, that is not finite."""
     bytes_per_worker: float | None
     waiting: float | None
     error: str | None
@@ -38,23 +48,19 @@ class Figures:
         """As a sentence names it."""
         return f"the baseline {self.label}" if self.is_baseline else self.label
 
-    def is_about_as_fast_as(self, other: "Figures") -> bool:
-        """Whether the seeds of both overlap, or their times hardly differ."""
-        if self.time_s is None or other.time_s is None or self.times_s is None or other.times_s is None:
-            return False
-        overlap = self.times_s[0] <= other.times_s[1] and other.times_s[0] <= self.times_s[1]
-        close = max(self.time_s, other.time_s) < CLOSE * min(self.time_s, other.time_s)
-        return close or (overlap and min(self.num_runs, other.num_runs) > 1)
-
 
 @dataclass(frozen=True, slots=True)
 class Standings:
-    """All contenders: by time, then those that did not get there by what they reported last, failed ones at the end."""
+    """All contenders: by time, then those that did not get there by what they reported last, failed ones at the end.
+
+    Without a target the time is that of the whole run, and one that diverged has none: it cannot win by being fast.
+    """
 
     rows: tuple[Figures, ...]
     measure: str | None
     """The reported number that counts: the target's, else the first that is no loss."""
     has_target: bool
+    is_simulated: bool
 
     @property
     def timed(self) -> list[Figures]:
@@ -73,6 +79,22 @@ class Standings:
             return None
         return next((row for row in self.timed if row.is_baseline), self.timed[-1])
 
+    def are_equal(self, one: Figures, other: Figures) -> bool:
+        """Whether two are about as fast: their seeds overlap, or their times differ by less than chance may do."""
+        if one.time_s is None or other.time_s is None or one.times_s is None or other.times_s is None:
+            return False
+        num_runs = min(one.num_runs, other.num_runs)
+        overlap = one.times_s[0] <= other.times_s[1] and other.times_s[0] <= one.times_s[1]
+        limit = CLOSE_IN_SIMULATION if self.is_simulated else CLOSE if num_runs >= FEW_SEEDS else CLOSE_OF_FEW
+        is_close = max(one.time_s, other.time_s) < limit * min(one.time_s, other.time_s)
+        return is_close or (overlap and num_runs > 1)
+
+    @property
+    def winner(self) -> Figures | None:
+        """The fastest, if nobody else is about as fast."""
+        first = self.timed[0] if self.timed else None
+        return None if first is None or any(self.are_equal(first, row) for row in self.timed[1:]) else first
+
     def speedup(self, row: Figures) -> float | None:
         """How many times as fast as the reference."""
         reference = self.reference
@@ -85,7 +107,8 @@ def standings(comparison: Comparison) -> Standings:
     """The figures of all contenders, ranked."""
     measure, has_target = measure_of(comparison), comparison.setup.target is not None
     rows = [_figures(each, measure, has_target) for each in comparison.contenders]
-    return Standings(tuple(sorted(rows, key=lambda row: _rank(row, measure))), measure, has_target)
+    in_order = tuple(sorted(rows, key=lambda row: _rank(row, measure)))
+    return Standings(in_order, measure, has_target, comparison.setup.is_simulated)
 
 
 def ranked(comparison: Comparison, table: Standings) -> list[Contender]:
@@ -105,7 +128,8 @@ def measure_of(comparison: Comparison) -> str | None:
 def _figures(contender: Contender, measure: str | None, has_target: bool) -> Figures:
     runs = contender.runs if contender.error is None else []
     times = contender.times() if has_target else [run.seconds for run in runs]
-    is_timed = contender.reached if has_target else bool(runs)
+    num_diverged = sum(run.has_diverged("loss", *([] if measure is None else [measure])) for run in runs)
+    is_timed = contender.reached if has_target else bool(runs) and not num_diverged
     finals = contender.finals(measure) if measure is not None and runs else []
     return Figures(
         label=contender.label,
@@ -119,6 +143,8 @@ def _figures(contender: Contender, measure: str | None, has_target: bool) -> Fig
         samples_to_target=_middle(runs, lambda run: run.samples_to_target),
         final=fmean(finals) if finals else None,
         finals=spread(finals) if finals else None,
+        num_finals=len(finals),
+        num_diverged=num_diverged,
         bytes_per_worker=_middle(runs, lambda run: run.bytes_per_worker),
         waiting=_middle(runs, lambda run: run.waiting),
         error=first_line(contender.error) if contender.error is not None else None,
@@ -131,14 +157,14 @@ def _middle(runs: Sequence[Run], figure: Callable[[Run], float | None]) -> float
     return median(values) if values and len(values) == len(runs) else None
 
 
-def _rank(row: Figures, measure: str | None) -> tuple[int, float]:
+def _rank(row: Figures, measure: str | None) -> tuple[int, int, float]:
     if row.error is not None:
-        return 3, 0.0
+        return 3, 0, 0.0
     if not row.num_runs:
-        return 2, 0.0
+        return 2, 0, 0.0
     if row.time_s is not None:
-        return 0, row.time_s
-    return 1, float("inf") if row.final is None or measure is None else sign(measure) * row.final
+        return 0, 0, row.time_s
+    return 1, row.num_diverged, float("inf") if row.final is None or measure is None else sign(measure) * row.final
 
 
 def first_line(text: str) -> str:

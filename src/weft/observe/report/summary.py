@@ -8,7 +8,7 @@ from weft.observe.report.bars import race
 from weft.observe.report.figures import Figures, Standings
 from weft.observe.report.markup import Markup, joined, tag
 from weft.observe.report.sections import pictured, section
-from weft.observe.report.words import listed, number
+from weft.observe.report.words import diverged_in_words, listed, number
 
 UNKNOWN = "not known"
 
@@ -56,7 +56,7 @@ def cells(row: Figures, table: Standings) -> list[tuple[str, str]]:
     """What stands in a row after its label: each with what is said in small print, mostly nothing."""
     speedup = table.speedup(row)
     return [
-        _time(row),
+        _time(row, table),
         (f"{speedup:.2f}" if speedup is not None else "", ""),
         (f"{row.samples_per_s:,.0f}" if row.samples_per_s is not None else "", ""),
         _final(row),
@@ -65,8 +65,10 @@ def cells(row: Figures, table: Standings) -> list[tuple[str, str]]:
     ]
 
 
-def _time(row: Figures) -> tuple[str, str]:
+def _time(row: Figures, table: Standings) -> tuple[str, str]:
     if row.time_s is None or row.times_s is None:
+        if not table.has_target:
+            return "diverged", f"{row.num_diverged} of {row.num_runs} seeds" if row.num_runs > 1 else ""
         return "not reached", f"{row.num_reached} of {row.num_runs} seeds did" if row.num_reached else ""
     low, high = map(human_seconds, row.times_s)
     return human_seconds(row.time_s), f"{low} to {high}" if row.num_runs > 1 else ""
@@ -74,8 +76,9 @@ def _time(row: Figures) -> tuple[str, str]:
 
 def _final(row: Figures) -> tuple[str, str]:
     if row.final is None or row.finals is None:
-        return "diverged", ""
-    return number(row.final), f"{number(row.finals[0])} to {number(row.finals[1])}" if row.num_runs > 1 else ""
+        return "diverged" if row.num_diverged else UNKNOWN, ""
+    spread = f"{number(row.finals[0])} to {number(row.finals[1])}" if row.num_finals > 1 else ""
+    return number(row.final), ", ".join(part for part in (spread, diverged_in_words(row)) if part)
 
 
 def excuse(row: Figures) -> str | None:
@@ -106,7 +109,7 @@ def _row(row: Figures, table: Standings, names: list[str]) -> Markup:
         tag("td", tag("span", joined([text, tag("small", small)]) if small else text), data_label=heading)
         for heading, (text, small) in zip(names[1:], said)
     ]
-    won = "won" if table.timed and row is table.timed[0] else None
+    won = "won" if row is table.winner else None
     return tag("tr", name, *boxes, class_=won)
 
 
@@ -124,6 +127,7 @@ def race_section(table: Standings, comparison: Comparison, looks: dict[str, str]
         said = "Shorter is better; with one seed nobody knows how much of a small difference is chance."
     missing = [row.label for row in table.standing if row.time_s is None]
     if missing:
-        said += f" Not here, because the target was not reached with every seed: {listed(missing)}."
+        why = "the target was not reached with every seed" if table.has_target else "not every seed ended well"
+        said += f" Not here, because {why}: {listed(missing)}."
     title = "Time for all samples" if comparison.setup.target is None else f"Time to {comparison.setup.target}"
     return pictured(title, race(rows), said)

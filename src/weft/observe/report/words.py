@@ -25,6 +25,8 @@ def verdict(comparison: Comparison) -> str:
     table, target = standings(comparison), comparison.setup.target
     if not table.standing:
         return _nobody_ran(table)
+    if target is None and not table.timed:
+        return _all_diverged(table)
     if target is not None and not table.timed:
         return f"{_nobody_reached(table, target)} {_without_target_reached(table)}"
     return f"{_who_won(table, target)} {_why(table)}"
@@ -72,9 +74,23 @@ def target_in_words(target: Target) -> str:
     return f"{target.name} {target.value:g}"
 
 
-def seeds_in_words(row: Figures, low: str, high: str) -> str:
-    """' (1.2 s to 1.4 s over 3 seeds)', or nothing if there was one seed."""
-    return f" ({low} to {high} over {row.num_runs} seeds)" if row.num_runs > 1 else ""
+def seeds_in_words(used: int, of: int, low: str, high: str) -> str:
+    """' (1.2 s to 1.4 s over 3 seeds)', with as many seeds as have a figure; nothing if there was one seed."""
+    if of == 1:
+        return ""
+    seeds = f"{used} seeds" if used == of else f"{used} of {of} seeds"
+    return f" ({low} to {high} over {seeds})" if used > 1 else f" (with {seeds})"
+
+
+def diverged_in_words(row: Figures) -> str:
+    """'2 of 3 seeds diverged', or nothing."""
+    return f"{row.num_diverged} of {row.num_runs} seeds diverged" if row.num_diverged and row.num_runs > 1 else ""
+
+
+def _basis(table: Standings) -> str:
+    """How little a verdict rests upon: ' in simulation', ' with one seed'."""
+    few = " with one seed" if all(row.num_runs == 1 for row in table.standing) else ""
+    return (" in simulation" if table.is_simulated else "") + few
 
 
 def _begin(sentence: str) -> str:
@@ -89,14 +105,20 @@ def _nobody_ran(table: Standings) -> str:
     return f"Nobody won: {listed([row.name for row in failed])} failed. The first error was: {failed[0].error}"
 
 
+def _all_diverged(table: Standings) -> str:
+    advice = "a smaller learning rate, or a longer warm-up, may help"
+    said = f"Nobody won{_basis(table)}: {_unsteady(table)}"
+    return f"{said}. How long runs took that did not learn means nothing; {advice}{_failed(table)}."
+
+
 def _nobody_reached(table: Standings, target: Target) -> str:
     best, *others = table.standing
     partly = " with every seed" if any(row.num_reached for row in table.standing) else ""
-    said = f"Nobody reached {target_in_words(target)}{partly}"
+    said = f"Nobody reached {target_in_words(target)}{partly}{_basis(table)}"
     if best.final is None or best.finals is None:
         return f"{said}, and no run ended with a finite {target.name}."
     close = [row for row in others if _overlap(best, row)]
-    ended = f"{number(best.final)}{seeds_in_words(best, number(best.finals[0]), number(best.finals[1]))}"
+    ended = number(best.final) + seeds_in_words(best.num_finals, best.num_runs, *map(number, best.finals))
     if close:
         return f"{said}: {listed([row.name for row in (best, *close)])} came about as close, {best.label} with {ended}."
     if others and others[0].final is not None:
@@ -123,16 +145,19 @@ def _without_target_reached(table: Standings) -> str:
 def _who_won(table: Standings, target: Target | None) -> str:
     first, *others = table.timed
     did = "trained on all samples" if target is None else f"reached {target_in_words(target)}"
-    took = _duration(first) + (seeds_in_words(first, *map(human_seconds, first.times_s)) if first.times_s else "")
+    took, num_runs, basis = _duration(first), first.num_runs, _basis(table)
+    took += seeds_in_words(num_runs, num_runs, *map(human_seconds, first.times_s)) if first.times_s else ""
+    took += basis
     reference = table.reference
     if reference is None:
-        return _begin(f"{first.name} is the only one that {did}, in {took}.")
-    equals = [row for row in others if row.is_about_as_fast_as(first)]
+        well = "" if table.has_target or len(table.standing) == 1 else " without diverging"
+        return _begin(f"{first.name} is the only one that {did}{well}, in {took}.")
+    equals = [row for row in others if table.are_equal(first, row)]
     if equals and (len(equals) == len(others) or reference in (first, *equals)):
         all_took = listed([f"{row.name} ({_duration(row)})" for row in (first, *equals)])
         behind = [row for row in others if row not in equals]
         rest = f", ahead of {_behind(behind[0], first)}" if behind else ""
-        return _begin(f"{all_took} {did} about as fast{rest}.")
+        return _begin(f"{all_took} {did} about as fast{basis}{rest}.")
     if first.is_baseline:
         return f"The baseline {first.label} won: it {did} in {took}; next came {_behind(others[0], first)}."
     ahead = f"{times(table.speedup(first) or 1.0)} as fast as {reference.name} ({_duration(reference)})"
@@ -154,17 +179,18 @@ def _why(table: Standings) -> str:
     """What the winner did otherwise than the one it is compared with: advantages first, then what it paid."""
     first, reference = table.timed[0], table.reference
     if reference is None:
-        ended = [f"{row.name} ended with {number(row.final)}" for row in table.standing[1:] if row.final is not None]
+        rest = [row for row in table.standing[1:] if row.final is not None and not row.num_diverged]
+        ended = [f"{row.name} ended with {number(row.final or 0.0)}" for row in rest]
         return _begin(f"{listed(ended) if ended else 'There is nobody to compare it with'}{_lost(table)}.")
     other = table.timed[1] if first is reference else reference
     pros, cons = _differences(first, other, table.has_target)
-    who = first.label if table.timed[1].is_about_as_fast_as(first) else "it"
+    who = first.label if table.are_equal(first, table.timed[1]) else "it"
     if pros or cons:
         although = f", although it {_in_a_row(cons)}" if pros and cons else ""
         said = f"Compared with {other.label}, {who} {_in_a_row(pros or cons)}{although}"
     else:
         said = f"In waiting, pace, samples needed and traffic {first.label} and {other.label} hardly differ"
-    return said + _learned(table, first) + _lost(table) + "."
+    return said + _learned(table, first) + _outrun(table) + _lost(table) + "."
 
 
 def _in_a_row(clauses: Sequence[str]) -> str:
@@ -208,16 +234,43 @@ def _pace(row: Figures, has_target: bool) -> float | None:
 
 def _learned(table: Standings, first: Figures) -> str:
     """Without a target speed is half of the story: what the fastest ended with, and who ended best."""
-    scored = [row for row in table.standing if row.final is not None]
-    if table.has_target or table.measure is None or first.final is None or not scored:
+    scored = [row for row in table.timed if row.final is not None]
+    if table.has_target or table.measure is None or first.final is None:
         return ""
     better = sign(table.measure)
     best = min(scored, key=lambda row: better * (row.final or 0.0))
-    said = f"; it ended with {table.measure} {number(first.final)}"
-    return f"{said}, the best of all" if best is first else f"{said}, {best.name} with {number(best.final or 0.0)}"
+    said = f"; {first.label} ended with {table.measure} {number(first.final)}"
+    alike = [row.name for row in scored if row is not first and _overlap(first, row)]
+    if best is not first and not _overlap(first, best):
+        return f"{said}, {best.name} with {number(best.final or 0.0)}"
+    return f"{said}, about the same as {listed(alike)}" if alike else f"{said}, the best of all"
+
+
+def _outrun(table: Standings) -> str:
+    """Baselines that never got to a target that others reached."""
+    late = [row for row in table.standing if row.is_baseline and row.time_s is None and table.has_target]
+    with_some = [
+        f"{row.name} reached it with {row.num_reached} of {row.num_runs} seeds" for row in late if row.num_reached
+    ]
+    never = [row.name for row in late if not row.num_reached]
+    return "".join(f"; {said}" for said in with_some) + (f"; {listed(never)} never reached it" if never else "")
 
 
 def _lost(table: Standings) -> str:
-    """Who failed, at the end of the last sentence."""
+    """Who diverged and who failed, at the end of the last sentence."""
+    unsteady = _unsteady(table)
+    return (f"; {unsteady}" if unsteady else "") + _failed(table)
+
+
+def _unsteady(table: Standings) -> str:
+    """Who diverged, and with how many seeds."""
+    wholly = [row.name for row in table.standing if row.num_diverged == row.num_runs]
+    partly = [row for row in table.standing if 0 < row.num_diverged < row.num_runs]
+    said = [f"{listed(wholly)} diverged"] if wholly else []
+    said += [f"of {row.name} {diverged_in_words(row)}" for row in partly]
+    return ", ".join(said)
+
+
+def _failed(table: Standings) -> str:
     failed = [row.name for row in table.rows if row.error is not None]
     return f"; {listed(failed)} failed" if failed else ""
