@@ -31,7 +31,7 @@ def test_reports_are_printed_and_callables_are_run(capsys: pytest.CaptureFixture
 
 
 def test_nobody_deals_portions() -> None:
-    assert Alone().portions(4) is None
+    assert Alone().portions(4, 9) is None
 
 
 def test_once_loads() -> None:

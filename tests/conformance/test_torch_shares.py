@@ -81,7 +81,7 @@ class Told(ScriptSeat):
 
     is_simulated = False
 
-    def fractions(self, share: int, block: int) -> Sequence[float]:
+    def fractions(self, share: int, num_samples: int, block: int) -> Sequence[float]:
         return (0.1, 0.2, 0.7) if (share + block) % 2 else (0.6, 0.3, 0.1)
 
 

@@ -25,6 +25,19 @@ def test_only_proportional_shares_have_blocks_and_only_one_word_means_stealing()
     assert [Shares(2, share).steals for share in SHARES] == [False, False, True]
 
 
+def test_every_worker_comes_to_a_share_with_the_same_data() -> None:
+    shares = Shares(3, PROPORTIONAL)
+    for worker, share, num_samples in ((2, 0, 64), (0, 0, 64), (0, 1, 9), (2, 1, 9)):
+        shares.check(worker, share, num_samples)
+    with pytest.raises(ConfigError) as raised:
+        shares.check(1, 1, 64)
+    assert str(raised.value) == (
+        "worker 1 came to share 2 with 64 samples, but worker 0 with 9.\n"
+        "  Let every worker call worker.share alike: on the same data, equally often; read what only one of them needs "
+        "without it."
+    )
+
+
 def test_a_word_that_is_not_known_gets_the_nearest() -> None:
     with pytest.raises(ConfigError) as raised:
         check_share("proportionate")

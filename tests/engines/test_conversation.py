@@ -315,19 +315,34 @@ def test_the_first_to_ask_for_a_block_fixes_its_fractions_by_what_all_have_told(
     talk.join(joined(), joined())
     assert talk.engine.label == "allreduce share=proportional"
     nothing = Measured(0, 0.0, 0.0)
-    assert talk.hear(1, FractionsAsked(0, 0, nothing)) == [(1, FractionsTold([0.5, 0.5]))]
-    assert talk.hear(0, FractionsAsked(0, 0, nothing)) == [(0, FractionsTold([0.5, 0.5]))]
+    assert talk.hear(1, FractionsAsked(0, 64, 0, nothing)) == [(1, FractionsTold([0.5, 0.5]))]
+    assert talk.hear(0, FractionsAsked(0, 64, 0, nothing)) == [(0, FractionsTold([0.5, 0.5]))]
     assert talk.hear(0, Measured(8, 40.0, 3.0)) == []
-    (answer,) = talk.hear(1, FractionsAsked(0, 1, Measured(8, 40.0, 1.0)))
+    (answer,) = talk.hear(1, FractionsAsked(0, 64, 1, Measured(8, 40.0, 1.0)))
     assert answer == (1, FractionsTold([pytest.approx(0.25), pytest.approx(0.75)]))
-    assert talk.hear(0, FractionsAsked(0, 1, Measured(16, 80.0, 99.0))) == [(0, answer[1])]
+    assert talk.hear(0, FractionsAsked(0, 64, 1, Measured(16, 80.0, 99.0))) == [(0, answer[1])]
 
 
 def test_portions_come_from_one_queue_for_each_share() -> None:
     talk = Talk(2, "asgd", share="stealing")
     talk.join(joined(), joined())
-    wanted = [talk.hear(rank, PortionWanted(share, 2)) for rank, share in ((0, 0), (1, 0), (1, 0), (1, 1))]
+    wanted = [talk.hear(rank, PortionWanted(share, 8, 2)) for rank, share in ((0, 0), (1, 0), (1, 0), (1, 1))]
     assert wanted == [[(rank, PortionTold(portion))] for rank, portion in ((0, 0), (1, 1), (1, None), (1, 0))]
+
+
+@pytest.mark.parametrize(("share", "strategy"), [("proportional", "allreduce"), ("stealing", "asgd")])
+def test_a_worker_that_comes_to_a_share_with_other_data_is_refused(share: str, strategy: str) -> None:
+    talk = Talk(2, strategy, share=share)
+    talk.join(joined(), joined())
+
+    def ask(rank: int, num_samples: int) -> None:
+        nothing = Measured(0, 0.0, 0.0)
+        steals = share == "stealing"
+        talk.hear(rank, PortionWanted(0, num_samples, 2) if steals else FractionsAsked(0, num_samples, 0, nothing))
+
+    ask(1, 64)
+    with pytest.raises(ConfigError, match="worker 0 came to share 1 with 96 samples, but worker 1 with 64"):
+        ask(0, 96)
 
 
 def test_a_strategy_of_the_script_that_cannot_share_so_is_refused_when_all_have_joined() -> None:

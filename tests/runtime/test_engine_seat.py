@@ -138,9 +138,9 @@ def test_the_processor_time_of_asking_for_fractions_is_not_the_iterations(
     seat._computing_since, clock = 5.0, iter((10.0, 13.0))
     monkeypatch.setattr(module.time, "thread_time", lambda: next(clock))
     engine.answers(FractionsTold([0.25, 0.75]))
-    assert seat.fractions(0, 1) == [0.25, 0.75]
+    assert seat.fractions(0, 64, 1) == [0.25, 0.75]
     assert seat._computing_since == 8.0
-    assert engine.heard(FractionsAsked) == [FractionsAsked(0, 1, Measured(0, 0.0, 0.0))]
+    assert engine.heard(FractionsAsked) == [FractionsAsked(0, 64, 1, Measured(0, 0.0, 0.0))]
 
 
 def test_who_is_told_to_halt_says_what_it_waits_for_and_ends(engine: Engine) -> None:

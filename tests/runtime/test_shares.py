@@ -47,8 +47,8 @@ def test_own_time_is_computing_and_reading_but_not_waiting_and_is_told_with_ever
     asked.step(8.0, 0.5)
     assert asked.said == [Measured(2, 24.0, 3.5)]
     asked.step(8.0, 0.5)
-    assert asked.shares.fractions(1, 4) == [0.25, 0.75]
-    assert asked.said[1:] == [FractionsAsked(1, 4, Measured(3, 32.0, 4.0))]
+    assert asked.shares.fractions(1, 64, 4) == [0.25, 0.75]
+    assert asked.said[1:] == [FractionsAsked(1, 64, 4, Measured(3, 32.0, 4.0))]
 
 
 @pytest.mark.parametrize(
@@ -66,5 +66,5 @@ def test_only_proportional_shares_are_measured(
 
 def test_a_worker_that_steals_asks_for_one_portion_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = Asked(monkeypatch, "stealing", PortionTold(3), PortionTold(None))
-    assert [asked.shares.portion(2, 4), asked.shares.portion(2, 4)] == [3, None]
-    assert asked.said == [PortionWanted(2, 4)] * 2
+    assert [asked.shares.portion(64, 2, 4), asked.shares.portion(64, 2, 4)] == [3, None]
+    assert asked.said == [PortionWanted(2, 64, 4)] * 2

@@ -290,4 +290,4 @@ def test_a_share_asks_for_no_portion_when_the_run_has_made_its_steps(world: Worl
 
 def test_shares_are_dealt_beforehand_unless_the_strategy_deals_portions(world: World) -> None:
     world.script(TRAINING)
-    assert world.seats[0].portions(3) is None
+    assert world.seats[0].portions(3, 9) is None

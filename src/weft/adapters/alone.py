@@ -37,13 +37,13 @@ class Alone:
     def gradient_filled(self, bucket: int, samples: float) -> None:
         pass
 
-    def portions(self, num_portions: int) -> Iterator[int] | None:
+    def portions(self, num_portions: int, num_samples: int) -> Iterator[int] | None:
         return None
 
     def note(self, activity: str) -> None:
         pass
 
-    def fractions(self, share: int, block: int) -> Sequence[float]:
+    def fractions(self, share: int, num_samples: int, block: int) -> Sequence[float]:
         return (1.0,)
 
     def check_closures(self) -> None:

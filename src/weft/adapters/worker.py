@@ -189,20 +189,20 @@ class Worker:
     def _spans(self, num_samples: int, batch_size: int, drop_last: bool = False) -> Iterator[Span]:
         """Where this worker's batches of a share begin and end in its order; each is decided when it is drawn."""
         about = (num_samples, self.num_workers, batch_size, drop_last, self._seat.global_batch)
-        dealt = self._dealt(portions(*about))
+        dealt = self._dealt(portions(*about), num_samples)
         return self._parts(self._num_shares - 1, *about) if dealt is None else dealt
 
-    def _parts(self, share: int, *about: Any) -> Iterator[Span]:
+    def _parts(self, share: int, num_samples: int, *about: Any) -> Iterator[Span]:
         """This worker's parts of a share's global batches."""
-        spans, every = global_batches(*about), self._seat.block_steps
+        spans, every = global_batches(num_samples, *about), self._seat.block_steps
         if every is None:
             yield from (share_of(span, self.rank, self.num_workers) for span in spans)
         else:
-            yield from parts_of(spans, self.rank, every, partial(self._seat.fractions, share))
+            yield from parts_of(spans, self.rank, every, partial(self._seat.fractions, share, num_samples))
 
-    def _dealt(self, spans: Sequence[Span]) -> Iterator[Span] | None:
+    def _dealt(self, spans: Sequence[Span], num_samples: int) -> Iterator[Span] | None:
         """Those of an epoch's portions that this worker is handed, one by one; None if nobody deals any."""
-        places = self._seat.portions(len(spans))
+        places = self._seat.portions(len(spans), num_samples)
         if places is None:
             return None
         if not spans:

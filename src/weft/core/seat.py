@@ -181,15 +181,18 @@ class Seat(Protocol):
         """The user called `optimizer.step()`; returns when the next iteration may run."""
         ...
 
-    def portions(self, num_portions: int) -> Iterator[int] | None:
-        """The portions of one share that this worker is handed, each when it asks, until all are in.
+    def portions(self, num_portions: int, num_samples: int) -> Iterator[int] | None:
+        """The portions of one share of so many samples that this worker is handed, each when it asks, until all are in.
 
         None: nobody deals any, and the worker takes its own part of every global batch.
         """
         ...
 
-    def fractions(self, share: int, block: int) -> Sequence[float]:
-        """What part of its global batches each worker takes in a block of a share; all are told the same."""
+    def fractions(self, share: int, num_samples: int, block: int) -> Sequence[float]:
+        """What part of its global batches each worker takes in a block of a share of so many samples.
+
+        All are told the same; those who come to the same share with another number of samples are refused.
+        """
         ...
 
     def note(self, activity: str) -> None:

@@ -25,6 +25,18 @@ class Shares:
         self.steals = share == STEALING
         self.fractions = Fractions(num_workers, every)
         self.queues = Queues()
+        self._num_samples: dict[int, tuple[int, int]] = {}
+        """By share: who came to it first, and with how many samples."""
+
+    def check(self, worker: int, share: int, num_samples: int) -> None:
+        """Refuse a worker that comes to a share with other data than the first: samples would be lost or used twice."""
+        first, known = self._num_samples.setdefault(share, (worker, num_samples))
+        if num_samples != known:
+            raise ConfigError(
+                f"worker {worker} came to share {share + 1} with {num_samples} samples, but worker {first} with "
+                f"{known}.\n  Let every worker call worker.share alike: on the same data, equally often; read what "
+                "only one of them needs without it."
+            )
 
 
 def check_share(share: str) -> None:

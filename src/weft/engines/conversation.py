@@ -314,6 +314,8 @@ class Conversation:
 
     def _share_data(self, rank: int, message: Measured | FractionsAsked | PortionWanted) -> None:
         """The first to ask for a block decides it for all, with what everybody has told until then."""
+        if not isinstance(message, Measured):
+            self._shares.check(rank, message.share, message.num_samples)
         if isinstance(message, PortionWanted):
             portion = self._shares.queues.take(rank, message.share, message.num_portions)
             self._send(rank, PortionTold(portion))

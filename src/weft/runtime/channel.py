@@ -200,6 +200,7 @@ class FractionsAsked(Struct, frozen=True, tag=True):
     """To the engine: what part of a global batch does each worker take in this block of this share?"""
 
     share: int
+    num_samples: int
     block: int
     measured: Measured
 
@@ -212,6 +213,7 @@ class PortionWanted(Struct, frozen=True, tag=True):
     """To the engine: the next of so many portions of a share, please."""
 
     share: int
+    num_samples: int
     num_portions: int
 
 

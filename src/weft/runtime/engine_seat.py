@@ -154,8 +154,8 @@ class EngineSeat:
         self._computing_since += time.thread_time() - before
         return found
 
-    def fractions(self, share: int, block: int) -> Sequence[float]:
-        return self.shares.fractions(share, block)
+    def fractions(self, share: int, num_samples: int, block: int) -> Sequence[float]:
+        return self.shares.fractions(share, num_samples, block)
 
     @property
     def _keeps_step(self) -> bool:

@@ -4,6 +4,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from weft.core.errors import ConfigError
@@ -82,9 +83,9 @@ class LiveSeat(EngineSeat):
                 "  Use the strategy allreduce or ensemble, or an optimizer such as SGD or Adam."
             )
 
-    def portions(self, num_portions: int) -> Iterator[int] | None:
+    def portions(self, num_portions: int, num_samples: int) -> Iterator[int] | None:
         if self.steals:
-            return self._portions(num_portions, self.shares.portion)
+            return self._portions(num_portions, partial(self.shares.portion, num_samples))
         return self._portions(num_portions, self._next_portion) if self._strategy()[0].deals_portions else None
 
     def _portions(self, num_portions: int, draw: Callable[[int, int], int | None]) -> Iterator[int]:

@@ -39,7 +39,7 @@ class PlainSeat(EngineSeat):
     def gradient_filled(self, bucket: int, samples: float) -> None:
         pass
 
-    def portions(self, num_portions: int) -> Iterator[int] | None:
+    def portions(self, num_portions: int, num_samples: int) -> Iterator[int] | None:
         return None
 
     def check_closures(self) -> None:

@@ -34,14 +34,14 @@ class EngineShares:
         if self._measured.steps % max(1, self.block_steps // TOLD_PER_BLOCK) == 0:
             self._send(self._measured)
 
-    def fractions(self, share: int, block: int) -> Sequence[float]:
-        """What part of its global batches each worker takes in a block of a share."""
-        self._send(FractionsAsked(share, block, self._measured))
+    def fractions(self, share: int, num_samples: int, block: int) -> Sequence[float]:
+        """What part of its global batches each worker takes in a block of a share of so many samples."""
+        self._send(FractionsAsked(share, num_samples, block, self._measured))
         fractions: list[float] = self._expect(FractionsTold).fractions
         return fractions
 
-    def portion(self, share: int, num_portions: int) -> int | None:
+    def portion(self, num_samples: int, share: int, num_portions: int) -> int | None:
         """The next portion of a share for this worker; None when all are taken."""
-        self._send(PortionWanted(share, num_portions))
+        self._send(PortionWanted(share, num_samples, num_portions))
         portion: int | None = self._expect(PortionTold).portion
         return portion

@@ -92,21 +92,21 @@ class ScriptSeat:
     def gradient_filled(self, bucket: int, samples: float) -> None:
         raise AssertionError("a simulated backward has no time of its own, so nothing is filled before it has ended")
 
-    def portions(self, num_portions: int) -> Iterator[int] | None:
+    def portions(self, num_portions: int, num_samples: int) -> Iterator[int] | None:
         if self.steals:
-            return self._stolen(num_portions)
+            return self._stolen(num_portions, num_samples)
         return self._portions(num_portions) if self.deals_portions else None
 
-    def _stolen(self, num_portions: int) -> Iterator[int]:
+    def _stolen(self, num_portions: int, num_samples: int) -> Iterator[int]:
         share, self._num_shares = self._num_shares, self._num_shares + 1
         while self._num_steps != self.steps_max:
-            portion = self._shares.take(self.rank, share, num_portions)
+            portion = self._shares.take(self.rank, share, num_samples, num_portions)
             if portion is None:
                 return
             yield portion
 
-    def fractions(self, share: int, block: int) -> Sequence[float]:
-        return self._shares.ask(share, block)
+    def fractions(self, share: int, num_samples: int, block: int) -> Sequence[float]:
+        return self._shares.ask(self.rank, share, num_samples, block)
 
     def _portions(self, num_portions: int) -> Iterator[int]:
         share, self._num_shares = self._num_shares, self._num_shares + 1

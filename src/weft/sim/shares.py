@@ -16,16 +16,18 @@ class VirtualShares(Shares):
         self.facts: Facts | None = None
         """Of the simulation, once it has begun."""
 
-    def ask(self, share: int, block: int) -> Sequence[float]:
+    def ask(self, worker: int, share: int, num_samples: int, block: int) -> Sequence[float]:
         """What part of its global batches each worker takes in a block, by what has been measured until now."""
+        self.check(worker, share, num_samples)
         if self.facts is not None and not self.fractions.is_decided(share, block):
             facts = self.facts
-            for worker, done in enumerate(zip(facts.steps, facts.samples_of, facts.stepped_s, strict=True)):
-                self.fractions.tell(worker, Done(*done))
+            for each, done in enumerate(zip(facts.steps, facts.samples_of, facts.stepped_s, strict=True)):
+                self.fractions.tell(each, Done(*done))
         return self.fractions.ask(share, block)
 
-    def take(self, worker: int, share: int, num_portions: int) -> int | None:
+    def take(self, worker: int, share: int, num_samples: int, num_portions: int) -> int | None:
         """The next portion of a share; None when all are taken."""
+        self.check(worker, share, num_samples)
         return self.queues.take(worker, share, num_portions)
 
     def sizes(self, worker: int, share: int, spans: Sequence[tuple[int, int]]) -> Iterator[int]:
@@ -33,11 +35,12 @@ class VirtualShares(Shares):
 
         `spans` are the portions if workers steal, else the global batches.
         """
+        num_samples = spans[-1][1]
         if self.steals:
-            while (portion := self.take(worker, share, len(spans))) is not None:
+            while (portion := self.take(worker, share, num_samples, len(spans))) is not None:
                 start, stop = spans[portion]
                 yield stop - start
         else:
             assert self.every is not None
-            for start, stop in parts_of(spans, worker, self.every, partial(self.ask, share)):
+            for start, stop in parts_of(spans, worker, self.every, partial(self.ask, worker, share, num_samples)):
                 yield stop - start
