@@ -42,12 +42,12 @@ def test_how_long_a_thread_had_no_core_is_on_its_account(monkeypatch: pytest.Mon
     real = Starving(threading.get_native_id())
     assert 0 <= real.seconds() < 1000
     monkeypatch.setattr(module, "THREADS", tmp_path)
-    assert Starving(7).seconds() == 0.0, "the system keeps none"
+    assert (Starving(7).seconds(), Starving(7).num_runs()) == (0.0, 0), "the system keeps none"
     account = tmp_path / "7" / "schedstat"
     account.parent.mkdir()
     account.write_text("1000000000 2500000000 42\n")
     starving = Starving(7)
-    assert starving.seconds() == 2.5
+    assert (starving.seconds(), starving.num_runs()) == (2.5, 42)
     account.write_text("1000000000 3500000000 42\n")
     assert starving.seconds() == 3.5
 

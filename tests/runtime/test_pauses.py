@@ -1,8 +1,10 @@
 """Pauses: a process that was stopped is told apart from one that computes, sleeps, blocks or starves."""
 
+import ctypes
 import os
 import select
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -28,14 +30,15 @@ class Machine:
         self.busy_s = 1.0
         self._account = folder / str(threading.get_native_id()) / "schedstat"
         self._account.parent.mkdir()
-        self.starve(0.0)
+        self.account()
         monkeypatch.setattr(module.time, "perf_counter", lambda: self.now_s)
         monkeypatch.setattr(diary_module.time, "perf_counter", lambda: self.now_s)
         monkeypatch.setattr(module.time, "process_time", lambda: self.busy_s)
         monkeypatch.setattr(off_core, "THREADS", folder)
 
-    def starve(self, so_far_s: float) -> None:
-        self._account.write_text(f"1000 {round(so_far_s / 2 * 1e9)} 7")  # both threads are this one here
+    def account(self, starved_s: float = 0.0, num_runs: int = 0) -> None:
+        """What stands there so far."""
+        self._account.write_text(f"1000 {round(starved_s / 2 * 1e9)} {num_runs}")  # both threads are this one here
 
 
 @pytest.fixture
@@ -65,12 +68,26 @@ def test_a_tick_that_computing_or_starving_held_up_is_none(machine: Machine) -> 
     pauses.check()
     assert pauses.found_s() == 0.0
     machine.now_s += 0.5
-    machine.starve(0.45)
+    machine.account(starved_s=0.45)
     pauses.check()
     assert pauses.found_s() == 0.0
     machine.now_s += TICK_S + 0.9 * PAUSE_S_MIN
     pauses.check()
     assert pauses.found_s() == 0.0, "what is short is none either"
+
+
+def test_a_tick_that_had_to_ask_for_the_interpreter_all_the_time_is_none_and_one_that_asked_at_its_end_is(
+    machine: Machine,
+) -> None:
+    pauses = ticking()
+    machine.now_s += 0.5
+    machine.account(num_runs=round(0.45 / sys.getswitchinterval()))
+    pauses.check()
+    assert pauses.found_s() == 0.0
+    machine.now_s += TICK_S + 0.5
+    machine.account(num_runs=round(0.47 / sys.getswitchinterval()))
+    pauses.check()
+    assert pauses.found_s() == pytest.approx(0.48)
 
 
 def test_nothing_is_found_before_somebody_ticks(machine: Machine) -> None:
@@ -154,11 +171,16 @@ def hold_the_interpreter(seconds: float) -> None:
         sorted(range(1_000_000, 0, -1))
 
 
-@pytest.mark.parametrize("do", [compute, hold_the_interpreter, rest])
+def block_the_interpreter(seconds: float) -> None:
+    """The same in a call that does not compute."""
+    ctypes.PyDLL(None).usleep(round(seconds * 1e6))
+
+
+@pytest.mark.parametrize("do", [compute, hold_the_interpreter, block_the_interpreter, rest])
 def test_a_process_that_is_stopped_knows_about_how_long_whatever_it_did(do: Callable[[float], object]) -> None:
     assert PAUSE_S_MIN < found_in_a_child(lambda: do(0.2), is_stopped=True) < STOPPED_S + 0.5
 
 
-@pytest.mark.parametrize("do", [compute, hold_the_interpreter, rest])
+@pytest.mark.parametrize("do", [compute, hold_the_interpreter, block_the_interpreter, rest])
 def test_a_process_that_computes_or_sleeps_for_long_has_not_stood_still(do: Callable[[float], object]) -> None:
     assert found_in_a_child(lambda: do(0.4)) == 0.0

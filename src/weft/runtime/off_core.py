@@ -6,13 +6,13 @@ import weakref
 from pathlib import Path
 
 SCHEDSTAT = Path("/proc/thread-self/schedstat")
-"""Linux's account of a thread: nanoseconds on a core, and ready but without one."""
+"""Linux's account of a thread: nanoseconds on a core, and ready but without one, and how many times it ran."""
 THREADS = Path("/proc/self/task")
 """Where the accounts of all threads of this process are."""
 
 
 class Starving:
-    """How long a thread of this process was ready to run and had no core; keeps the account open: it is read often."""
+    """How long a thread of this process was ready to run and had no core; keeps its account open: it is read often."""
 
     def __init__(self, thread: int) -> None:
         try:
@@ -25,7 +25,14 @@ class Starving:
 
     def seconds(self) -> float:
         """So far; 0 where the system does not tell."""
-        return int(os.pread(self._account, 80, 0).split()[1]) / 1e9 if self._account >= 0 else 0.0
+        return self._told(1) / 1e9
+
+    def num_runs(self) -> int:
+        """How many times it was given a core so far; 0 where the system does not tell."""
+        return self._told(2)
+
+    def _told(self, place: int) -> int:
+        return int(os.pread(self._account, 80, 0).split()[place]) if self._account >= 0 else 0
 
 
 class OffCore:

@@ -2,9 +2,11 @@
 
 A thread ticks. When a tick comes much too late although the process had nothing to do meanwhile, nobody in it ran:
 slow computing uses a core, starving is on the system's account of waiting for one, and a script that sleeps or blocks
-does not keep the ticking thread from running.
+does not keep the ticking thread from running. One that blocks and does not let go of the interpreter does; but then the
+ticking thread wakes again and again to ask for it, and the system counts how often.
 """
 
+import sys
 import threading
 import time
 
@@ -35,9 +37,10 @@ class Pauses:
         with self._lock:
             if len(self._starving) == 1:
                 return
-            since, busy_s, starved_s = self._ticked, self._busy_s, self._starved_s
+            since, busy_s, starved_s, num_runs = self._ticked, self._busy_s, self._starved_s, self._num_runs
             self._mark()
-            expected_s = max(TICK_S, self._busy_s - busy_s + self._starved_s - starved_s)
+            asked_s = (self._num_runs - num_runs) * sys.getswitchinterval()
+            expected_s = max(TICK_S + asked_s, self._busy_s - busy_s) + self._starved_s - starved_s
             pause_s = self._ticked - since - expected_s
             if pause_s >= PAUSE_S_MIN:
                 self._found_s += pause_s
@@ -46,6 +49,7 @@ class Pauses:
         self._ticked = time.perf_counter()
         self._busy_s = time.process_time()
         self._starved_s = sum(each.seconds() for each in self._starving)
+        self._num_runs = self._starving[-1].num_runs()
 
     def found_s(self) -> float:
         """What was found and not taken yet."""
