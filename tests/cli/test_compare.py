@@ -80,6 +80,15 @@ def test_the_same_command_again_runs_nothing_and_one_with_another_contender_only
     assert [line for line in more.err.splitlines() if "seed 0" in line] == ["gossip, seed 0 (3 of 3)"]
 
 
+def test_the_folder_of_a_report_is_made_and_a_folder_alone_is_given_a_page(script: Path) -> None:
+    options = ("--strategy", "allreduce", "--strategy", "gossip", "--simulate", "--steps", 2)
+    ended = weft_command("compare", script, "-n", 2, "--report", "new/page.html", *options)
+    assert ended.code == 0, ended.err
+    assert Path("new/page.html").is_file()
+    assert weft_command("compare", script, "-n", 2, "--report", "new", *options).code == 0
+    assert Path("new/comparison.html").is_file()
+
+
 def test_a_contender_that_fails_is_shown_with_its_error_and_the_others_go_on(script: Path) -> None:
     ended = compared(script, "--strategy", "ssp", "--strategy", "allreduce", "--", "--fails")
     assert ended.code == 0, ended.err
@@ -133,8 +142,8 @@ def test_all_leaves_out_what_cannot_be_and_says_so(script: Path) -> None:
         ),
         (("--seeds", 0), "--seeds is 0, but each contender runs at least once.\n  Use --seeds 1."),
         (
-            ("--report", "none/out.html"),
-            "'none/out.html' cannot be written: there is no folder 'none'.\n  Make it first.",
+            ("--report", "train.py/out.html"),
+            "nothing can be written into the folder 'train.py': File exists.\n  Choose another place.",
         ),
         (
             ("--report", "out.pdf"),

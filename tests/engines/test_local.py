@@ -12,6 +12,7 @@ from real import Heard, real
 
 from weft.core.errors import ConfigError, Deadlock, NodeLost
 from weft.engines import vigil
+from weft.engines.local import Watcher
 from weft.engines.local_job import LocalJob
 from weft.runtime import engine_seat
 
@@ -312,3 +313,33 @@ def test_jobs_that_cannot_run_are_refused_before_anything_starts(tmp_path: Path)
         with pytest.raises(ConfigError) as raised:
             LocalJob(path, **options)
         assert str(raised.value).startswith(because)
+
+
+UNDER_DDP = """
+import torch
+import weft
+
+model = torch.nn.Linear(1, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+worker = weft.join(model, optimizer)
+for step in range(100_000):
+    worker.count(1)
+    optimizer.zero_grad()
+    model(torch.ones(1, 1)).sum().backward()
+    optimizer.step()
+    if step == 20:
+        worker.report(step=step)
+"""
+
+
+def test_a_baseline_ends_at_once_when_it_is_interrupted_for_its_workers_cannot_leave_together(tmp_path: Path) -> None:
+    class Interrupting(Heard):
+        def watcher(self) -> Watcher:
+            return Watcher(
+                on_report=lambda epoch, numbers: os.kill(os.getpid(), signal.SIGINT), on_tell=self.told.append
+            )
+
+    heard = Interrupting()
+    with pytest.raises(KeyboardInterrupt):
+        real(script(tmp_path, UNDER_DDP), 2, baseline="ddp", heard=heard)
+    assert heard.told == ["stopped at once; what was not saved is lost"]

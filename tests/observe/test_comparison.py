@@ -23,7 +23,13 @@ def test_a_comparison_is_the_same_after_its_stay_in_a_file() -> None:
 
 @pytest.mark.parametrize(
     ("name", "number", "reached"),
-    [("accuracy", 0.97, True), ("accuracy", 0.96, False), ("loss", 0.96, True), ("loss", 0.98, False)],
+    [
+        ("accuracy", 0.97, True),
+        ("accuracy", 0.9699999988079071, True),
+        ("accuracy", 0.96, False),
+        ("loss", 0.96, True),
+        ("loss", 0.98, False),
+    ],
 )
 def test_a_target_is_reached_from_the_side_that_is_worse(name: str, number: float, reached: bool) -> None:
     assert Target(name, 0.97).is_reached_by(number) is reached

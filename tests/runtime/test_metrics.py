@@ -77,3 +77,16 @@ def test_evaluating_takes_no_processor_time_of_the_training_not_even_while_it_go
             pass
         assert metrics.status("computes").cpu_s < before + 0.02
     assert before <= metrics.status("computes").cpu_s < before + 0.02
+
+
+def test_serving_others_is_no_slowness_of_the_script(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    metrics = Metrics(0, Diary())
+    metrics.begin()
+    clock.now_s += 1.0
+    for serves in (True, False):
+        with metrics.driving(serves=serves):
+            clock.now_s += 2.0
+        metrics.step(1.0, None)
+    first, second = metrics.status("computes").marks
+    assert (first.compute_s, second.compute_s) == (1.0, 3.0)

@@ -16,7 +16,7 @@ from weft.cli.compare_options import (
     Target,
 )
 from weft.cli.comparison import show_comparison
-from weft.cli.files import check_writable
+from weft.cli.files import check_folder, check_writable
 from weft.cli.live_run import run_shown, simulate_shown
 from weft.cli.run_options import (
     Arguments,
@@ -48,6 +48,7 @@ from weft.observe.quantities import human_seconds
 from weft.observe.report import write_html, write_png
 
 DEFAULT_WORKERS = 2
+USUAL_NAME = "comparison.html"
 USUAL = ("allreduce", "allreduce share=proportional", "ssp", "async_gossip", "local_sgd")
 """What is compared unless something else is named."""
 
@@ -62,7 +63,7 @@ def compare(
     baseline: Baselines = None,
     target: Target = None,
     seeds: Seeds = 1,
-    report: Report = Path("comparison.html"),
+    report: Report = Path(USUAL_NAME),
     simulate: Simulate = False,
     cluster: Cluster = None,
     slow: Slow = None,
@@ -105,10 +106,10 @@ def compare(
     race = Race(asked.setup(seeds, None if target is None else read_target(target)), ways, files.json)
     try:
         _raced(race, contest, ways)
-    except Interrupted:
-        _tell(f"what has been run is in {files.json}: the same command goes on with it")
+    except (Interrupted, KeyboardInterrupt):
         if race.has_runs:
             write_html(race.comparison, files.html)
+            _tell(f"what has been run is in {files.json}: the same command goes on with it")
         raise KeyboardInterrupt from None
     _conclude(race.comparison, files)
 
@@ -121,6 +122,9 @@ class Files:
             raise ConfigError(
                 f"--report '{report}' is not a page.\n  End its name in .html; .png and .json are written beside it."
             )
+        if report.is_dir():
+            report /= USUAL_NAME
+        check_folder(report.parent)
         self.html, self.png, self.json = (report.with_suffix(ending) for ending in (".html", ".png", ".json"))
         for path in (self.html, self.png, self.json):
             check_writable(path)
@@ -151,6 +155,8 @@ def _raced(race: Race, contest: Contest, ways: Sequence[Way]) -> None:
         _tell(f"going on with the runs in {race.file}")
     if race.moved_to is not None:
         _tell(f"{race.file} was of another comparison (script, machine, options or Weft): it is {race.moved_to} now")
+    if race.comparison.is_complete:
+        return
     if isinstance(contest, SimulatedContest):
         _simulated_race(race, contest, ways)
     else:

@@ -328,10 +328,13 @@ class Launch:
         self._num_interrupts += 1
 
     def _answer_interrupts(self) -> None:
-        """Once: finish the step and leave in order. Twice, or before anything has begun: now."""
+        """Once: finish the step and leave in order. Twice, before anything has begun, or under a baseline: now.
+
+        Workers of a baseline wait for each other where they cannot be asked which step they are in.
+        """
         if not self._num_interrupts:
             return
-        if self._num_interrupts > 1 or not self._conversation.has_begun:
+        if self._num_interrupts > 1 or not self._conversation.has_begun or self._job.baseline is not None:
             self._kill()
             self._drain()
             self._watcher.on_tell("stopped at once; what was not saved is lost")

@@ -12,6 +12,9 @@ Span = tuple[str, float, float]
 """What a worker's script did (a word of core/activity.py), from when to when, in seconds of the run."""
 
 
+HAIR = 1e-6
+
+
 class Target(Struct, frozen=True):
     """A reported number that counts as learned enough: accuracy=0.97, or loss=0.1 where less is better."""
 
@@ -19,7 +22,8 @@ class Target(Struct, frozen=True):
     value: float
 
     def is_reached_by(self, number: float) -> bool:
-        return sign(self.name) * number <= sign(self.name) * self.value
+        """Numbers of 32 bits count as what they stand for: 0.95 of them is a hair less."""
+        return sign(self.name) * (number - self.value) <= HAIR * abs(self.value)
 
     def __str__(self) -> str:
         return f"{self.name}={self.value:g}"

@@ -229,10 +229,11 @@ class LiveSeat(EngineSeat):
         with self._lock:
             if self._attendant is not None:
                 self._attendant.step_back()
-            yield self._built
-            if self._attendant is not None:
-                self._attendant.take_over()
-                self._built.driver.progress()
+            with self.metrics.driving(serves=len(self._built.driver.nodes) > 1):
+                yield self._built
+                if self._attendant is not None:
+                    self._attendant.take_over()
+                    self._built.driver.progress()
 
     def waiting_for(self) -> str:
         """One sentence: what this worker needs to go on."""

@@ -29,6 +29,8 @@ class Metrics:
         self._diary = diary
         self._cpu_clock = time.pthread_getcpuclockid(threading.get_ident())
         self._cpu_began = 0.0
+        self._served_s = 0.0
+        """What the driver took in which a server sits with this worker."""
         self._reporting_since: float | None = None
         """The thread's time when it began to evaluate or save, if it does."""
         self._began = time.perf_counter()
@@ -55,7 +57,8 @@ class Metrics:
     def _mark(self) -> Mark:
         seconds = self._diary.own_seconds()
         so_far_s = time.perf_counter() - self._began
-        return Mark(self._step, so_far_s, self._samples, seconds[COMPUTES], seconds[READS], seconds[PAUSED])
+        computed = max(0.0, seconds[COMPUTES] - self._served_s)
+        return Mark(self._step, so_far_s, self._samples, computed, seconds[READS], seconds[PAUSED])
 
     def is_due(self) -> bool:
         """True some times a second."""
@@ -83,6 +86,16 @@ class Metrics:
         self._began = time.perf_counter()
         self._diary.begin()
         self._cpu_began = time.clock_gettime(self._cpu_clock)
+
+    @contextmanager
+    def driving(self, *, serves: bool) -> Iterator[None]:
+        """The driver has its say: where it serves others, the script is not slow for it."""
+        if not serves:
+            yield
+            return
+        before = self._diary.own_seconds()[COMPUTES]
+        yield
+        self._served_s += self._diary.own_seconds()[COMPUTES] - before
 
     @contextmanager
     def reporting(self) -> Iterator[None]:
