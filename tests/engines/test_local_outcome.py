@@ -83,6 +83,7 @@ def test_figures_are_those_of_all_workers_together() -> None:
                 "others_s": 0.01,
                 "step_s": 0.05,
                 "advice": "Try it.",
+                "num_pauses": 0,
             }
         ],
     }

@@ -268,9 +268,35 @@ def test_steps_that_are_told_twice_or_out_of_order_do_no_harm() -> None:
     assert told(world) == [(1, COMPUTES)]
 
 
-def test_pauses_are_told_apart_from_computing() -> None:
+def test_a_worker_that_stands_still_again_and_again_is_told_of_once_with_how_often_and_not_as_computing() -> None:
     world = World()
     for _ in range(10):
         world.step(4)
         world.step(1, w2=Step(paused_s=0.3))
-    assert set(told(world)) == {(2, PAUSED)}
+    world.step(5)
+    assert told(world) == [(2, PAUSED)]
+    assert world.judge.current() == world.judge.told
+    assert [str(blame) for blame in world.judge.told] == [
+        "worker 2 stood still 10 times, for 3.0 s in all, the last time at about step 50 (paused)"
+    ]
+
+
+def test_a_pause_is_told_of_again_when_the_worker_has_gone_on_for_a_while() -> None:
+    world = World()
+    for _ in range(3):
+        world.step(2 * KEEP_STEPS - 1)
+        world.step(1, w2=Step(paused_s=0.3))
+    world.step(2)
+    assert [blame.num_pauses for blame in world.said] == [1, 2, 3]
+    assert [blame.num_pauses for blame in world.judge.told] == [3]
+
+
+def test_two_pauses_of_a_worker_that_are_judged_at_once_are_one_blame() -> None:
+    world = World()
+    world.step(10)
+    for paused_s in (0.3, 0.7):  # the others are heard only then
+        world.judge.hear(world._status(2, Mark(12, 9.0 + paused_s, 320.0, 0.1, 0.0, paused_s)))
+    assert world.judge.told == []
+    for rank in (0, 1, 3):
+        world.judge.hear(world._status(rank, Mark(12, 10.0, 320.0, 0.1, 0.0, 0.0)))
+    assert [(blame.worker, blame.num_pauses, round(blame.own_s, 6)) for blame in world.judge.told] == [(2, 2, 0.7)]

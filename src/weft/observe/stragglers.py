@@ -46,7 +46,7 @@ AROUND_S = 1.0
 
 
 class Blame(Struct, frozen=True):
-    """One slow worker, or (None) the network as a whole. Times are those of a step; of a pause, all of it."""
+    """One slow worker, or (None) the network as a whole. Times are those of a step; of pauses, all of them."""
 
     worker: int | None
     cause: str
@@ -58,6 +58,8 @@ class Blame(Struct, frozen=True):
     step_s: float
     """How long a whole step took."""
     advice: str = ""
+    num_pauses: int = 0
+    """How often it stood still; 0 where that is not the cause."""
 
     @property
     def sentence(self) -> str:
@@ -66,6 +68,9 @@ class Blame(Struct, frozen=True):
         if self.worker is None:
             return f"the network is slow: messages are under way for {own} of a step of {human_seconds(self.step_s)}"
         times = f" ({self.own_s / self.others_s:.1f} times as long)" if self.others_s > 0 else ""
+        if self.cause == PAUSED and self.num_pauses > 1:
+            often = f"stood still {self.num_pauses} times, for {own} in all"
+            return f"worker {self.worker} {often}, the last time at about step {self.step} (paused)"
         if self.cause == PAUSED:
             return f"worker {self.worker} stood still for {own} at about step {self.step} (paused)"
         if self.cause == NETWORK:
@@ -106,19 +111,20 @@ class Stragglers:
         self.num_workers = num_workers
         self._advise = advise
         self.told: list[Blame] = []
-        """Everything that was said in this run, with the last figures."""
+        """Everything that was said in this run, with the last figures; the pauses of a worker as one."""
         self._books = {rank: _Book() for rank in range(num_workers)}
         self._links = LinkBook()
         self._cases: dict[tuple[int | None, bool], _Case] = {}
         """By worker, and whether it is about links."""
-        self._pauses: list[tuple[Blame, float]] = []
+        self._pauses: list[tuple[int, Blame, float]] = []
         """Those that may have been everybody's: to be judged when all have told how they did then."""
-        self._paused: list[Blame] = []
+        self._paused: dict[int, Blame] = {}
+        """By worker: all of its pauses that nobody shared."""
 
     def current(self) -> list[Blame]:
         """What holds now."""
         cases = [case.blame for case in self._cases.values() if case.blame is not None]
-        recent = [b for b in self._paused if self._books[b.worker or 0].step < b.step + KEEP_STEPS]
+        recent = [b for rank, b in self._paused.items() if self._books[rank].step < b.step + KEEP_STEPS]
         return cases + recent
 
     def costs(self) -> dict[int, Cost]:
@@ -133,8 +139,10 @@ class Stragglers:
         book = self._books[status.rank]
         stood_s = book.hear(status)
         if stood_s >= PAUSE_S_MIN:
-            self._pauses.append((Blame(status.rank, PAUSED, status.step, stood_s, 0.0, 0.0), status.time_s))
-        new = self._judge_pauses()
+            blame = Blame(status.rank, PAUSED, status.step, stood_s, 0.0, 0.0, num_pauses=1)
+            self._pauses.append((status.rank, blame, status.time_s))
+        paused = self._judge_pauses()
+        new: list[Blame] = []
         if status.marks:
             self._links.hear(status)
             costs = self.costs()
@@ -142,20 +150,34 @@ class Stragglers:
                 new += self._judge(status.rank, status.step, costs)
                 new += self._judge_links(status.rank, status.step, costs[status.rank].step_s)
         self.told += new
-        return new
+        return paused + new
 
     def _judge_pauses(self) -> list[Blame]:
-        """Those that nobody shared; when all stood still together, the machine did."""
+        """Those that nobody shared; when all stood still together, the machine did.
+
+        A worker that does so again and again is told of once, until it has gone on for a while.
+        """
         new = []
-        for blame, at_s in [*self._pauses]:
-            others = [book for rank, book in self._books.items() if rank != blame.worker]
+        for worker, blame, at_s in [*self._pauses]:
+            others = [book for rank, book in self._books.items() if rank != worker]
             if all(book.heard_s >= at_s for book in others):
-                self._pauses.remove((blame, at_s))
+                self._pauses.remove((worker, blame, at_s))
                 since_s = at_s - blame.own_s - AROUND_S
                 if median(book.stood_since(since_s) for book in others) < PAUSE_S_MIN:
-                    new.append(structs.replace(blame, advice=self._advise(blame, self.costs())))
-        self._paused += new
+                    new += self._hear_pause(worker, blame)
         return new
+
+    def _hear_pause(self, worker: int, blame: Blame) -> list[Blame]:
+        before = self._paused.get(worker)
+        if before is None:
+            now = structs.replace(blame, advice=self._advise(blame, self.costs()))
+            self.told.append(now)
+        else:
+            own_s, num_pauses = before.own_s + blame.own_s, before.num_pauses + 1
+            now = structs.replace(before, step=blame.step, own_s=own_s, num_pauses=num_pauses)
+            self.told[self.told.index(before)] = now
+        self._paused[worker] = now
+        return [] if before is not None and blame.step < before.step + KEEP_STEPS else [now]
 
     def _judge(self, rank: int, step: int, costs: dict[int, Cost]) -> list[Blame]:
         case = self._cases.setdefault((rank, False), _Case())
