@@ -13,6 +13,7 @@ from weft.engines.local import Watcher, run_local
 from weft.engines.local_job import LocalJob
 from weft.engines.local_outcome import LocalOutcome
 from weft.lifeline import die_with_parent
+from weft.observe.status import Status
 
 
 def bear_by_fork(num_workers: int, shared: Sequence[int], check: Callable[[], None]) -> list[Process]:
@@ -58,12 +59,14 @@ class Heard:
         self.lines: list[tuple[int, str, bool]] = []
         self.reports: list[tuple[int, dict[str, float]]] = []
         self.told: list[str] = []
+        self.statuses: list[Status] = []
 
     def watcher(self) -> Watcher:
         return Watcher(
             on_line=lambda rank, text, is_error: self.lines.append((rank, text, is_error)),
             on_report=lambda epoch, numbers: self.reports.append((epoch, numbers)),
             on_tell=self.told.append,
+            on_status=self.statuses.append,
         )
 
 

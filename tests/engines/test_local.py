@@ -14,7 +14,7 @@ from weft.core.errors import ConfigError, Deadlock, NodeLost
 from weft.engines import vigil
 from weft.engines.local import Watcher
 from weft.engines.local_job import LocalJob
-from weft.runtime import engine_seat
+from weft.runtime import engine_seat, metrics
 
 NUM_WORKERS = 3
 BAR_S = 2.0
@@ -37,6 +37,18 @@ def at_step_20(folder: Path, what: str, rank: int = 1) -> Path:
         TRAIN,
         FOREVER.replace(AT_STEP, f"        if worker.steps == 20 and worker.rank == {rank}: {what}\n{AT_STEP}"),
     )
+
+
+def test_a_run_too_short_to_tell_how_it_does_tells_how_it_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metrics, "TELL_EVERY_S", 60.0)
+    monkeypatch.setattr(engine_seat, "HEARTBEAT_TICKS", 1_000_000)
+    train = 'for rows in worker.share(24, batch_size=2):\n    worker.step({"w": w - rows.mean()})\n'
+    heard = Heard()
+    real(script(tmp_path, TRAIN, train), NUM_WORKERS, "gossip", heard=heard)
+    told = sorted((status.rank, status.step, status.doing) for status in heard.statuses)
+    assert told == [(rank, 4, "has ended") for rank in range(NUM_WORKERS)]
 
 
 @pytest.mark.parametrize(

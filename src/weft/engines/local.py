@@ -226,7 +226,9 @@ class Launch:
                 worker.step_told = message.step
             else:
                 worker.has_finished = isinstance(message, Concluded) or worker.has_finished
-                if isinstance(message, Ended):
+                if isinstance(message, Ended):  # a short run tells no other status
+                    total = self._conversation.steps_total
+                    self._watcher.on_status(msgspec.structs.replace(message.final, steps_total=total))
                     self._judge(message.final)
                 try:
                     self._conversation.hear(worker.rank, message)
