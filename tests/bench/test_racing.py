@@ -28,7 +28,8 @@ class Forks:
 def test_a_run_is_ended_at_its_goal_and_its_time_begins_when_all_have_joined(tmp_path: Path) -> None:
     job = LocalJob(write(tmp_path, TRAIN, SCORED), (), 2)
     finish = race(Goal(0.05), job, Forks())  # type: ignore[arg-type]
-    assert (finish.scores, finish.accuracy, finish.is_reached) == (5, 0.05, True)
+    assert (finish.accuracy, finish.is_reached) == (0.05, True)
+    assert finish.scores >= 5, "a worker that is ahead may be heard for itself"
     assert 0 < finish.seconds < 30
 
 
