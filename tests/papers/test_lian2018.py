@@ -25,7 +25,7 @@ class Naive(AsyncGossip):
     """Half-and-half of stale copies: both sides average what they hold with what the other held."""
 
     def peer(self, me: NodeId, world: World, rng: Random) -> Peer:
-        return NaivePeer(self.topology, me, world, rng)
+        return NaivePeer(self.topology, self.period, me, world, rng)
 
 
 class NaivePeer(AsyncGossipPeer):

@@ -89,4 +89,4 @@ def test_serving_others_is_no_slowness_of_the_script(monkeypatch: pytest.MonkeyP
             clock.now_s += 2.0
         metrics.step(1.0, None)
     first, second = metrics.status("computes").marks
-    assert (first.compute_s, second.compute_s) == (1.0, 3.0)
+    assert (first.compute_s, second.compute_s) == pytest.approx((1.0, 3.0), rel=0.05)
