@@ -4,7 +4,6 @@ import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf
 from pathlib import Path
 
 from weft.cli.run_options import share_and_factor
@@ -16,6 +15,7 @@ from weft.config.ways import with_parameters_of
 from weft.core.errors import ConfigError
 from weft.core.pace import pace_of
 from weft.engines.contests import Contest, RealContest, SimulatedContest
+from weft.engines.job import check_slow
 from weft.engines.local_job import LocalJob
 from weft.engines.machine import machine
 from weft.engines.simulated_job import Job
@@ -79,12 +79,7 @@ class Asked:
                     f"--{name.replace('_', '-')} is for real runs, but --simulate was said.\n"
                     "  Leave out one of them; a cluster file says how simulated machines and links are."
                 )
-        for worker, factor in self.slow.items():
-            if not 0 <= worker < self.num_workers or not 1 <= factor < inf:
-                raise ConfigError(
-                    f"--slow {worker}:{factor:g} wants a worker from 0 to {self.num_workers - 1} "
-                    "and a factor of at least 1.\n  Write e.g. --slow 0:4."
-                )
+        check_slow(self.slow, self.num_workers)
 
     def texts(self, strategies: Sequence[str]) -> list[str]:
         """Strategies as they were said, with the parameters that --set gives to all of them."""

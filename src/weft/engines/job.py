@@ -1,5 +1,7 @@
 """What every run of a script needs to be told, real or simulated."""
 
+from collections.abc import Mapping
+from math import inf
 from pathlib import Path
 
 from weft.core.errors import ConfigError
@@ -17,3 +19,13 @@ def check_job(script: Path, num_workers: int, seed: int, steps_max: int | None) 
         raise ConfigError(f"script '{script}' does not exist.\n  Check the path.")
     if not 0 <= seed < SEED_END:
         raise ConfigError(f"--seed is {seed}, but must be from 0 to 2**63 - 1.\n  Use --seed 0.")
+
+
+def check_slow(slow: Mapping[int, float], num_workers: int) -> None:
+    """Refuse workers that are not there, and factors that would make one faster."""
+    for worker, factor in slow.items():
+        if not 0 <= worker < num_workers or not 1 <= factor < inf:
+            raise ConfigError(
+                f"--slow {worker}:{factor:g} wants a worker from 0 to {num_workers - 1} "
+                "and a factor of at least 1.\n  Write e.g. --slow 0:4."
+            )

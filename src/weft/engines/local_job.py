@@ -14,7 +14,7 @@ from weft.core.errors import ConfigError, did_you_mean
 from weft.core.pace import Pace
 from weft.data.shares import STATIC, check_share, check_sharing, with_share
 from weft.engines.conversation import DEFAULT_STRATEGY
-from weft.engines.job import check_job
+from weft.engines.job import check_job, check_slow
 from weft.engines.net.network import check_network
 from weft.runtime.wires import SHM, TRANSPORTS
 
@@ -73,12 +73,7 @@ class LocalJob:
                 f"--global-batch is {self.global_batch}, but {self.num_workers} workers need at least 1 sample each.\n"
                 f"  Use --global-batch {self.num_workers} or more."
             )
-        for worker, factor in self.slow.items():
-            if not 0 <= worker < self.num_workers or not 1 <= factor < inf:
-                raise ConfigError(
-                    f"--slow {worker}:{factor:g} wants a worker from 0 to {self.num_workers - 1} "
-                    "and a factor of at least 1.\n  Write e.g. --slow 0:4."
-                )
+        check_slow(self.slow, self.num_workers)
         share, factor = self.hiccups
         if not 0 <= share <= 1 or not 1 <= factor < inf:
             raise ConfigError(
