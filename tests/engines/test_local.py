@@ -72,7 +72,8 @@ def test_a_killed_worker_ends_the_run_within_two_seconds_and_is_named_and_nothin
 
 @pytest.mark.parametrize("transport", ["shm", "tcp"])
 def test_a_killed_worker_is_reported_with_who_waited_for_what(transport: str, tmp_path: Path) -> None:
-    path = at_step_20(tmp_path, "os.kill(os.getpid(), signal.SIGKILL)")
+    # it lingers before it dies: the others, whose steps take a millisecond, are waiting for it by then
+    path = at_step_20(tmp_path, "time.sleep(0.5), os.kill(os.getpid(), signal.SIGKILL)")
     with pytest.raises(NodeLost) as raised:
         real(path, NUM_WORKERS, "allreduce", transport=transport)
     name, *waiting, advice = str(raised.value).splitlines()
