@@ -7,7 +7,7 @@ import weft
 from weft.cli import app as module
 from weft.core.errors import CheckpointError, ConfigError, Deadlock, NodeLost, WeftError
 
-VERBS = ("run", "simulate", "doctor", "calibrate", "strategies", "topology", "bench")
+VERBS = ("run", "simulate", "doctor", "calibrate", "strategies", "topology", "secret", "bench")
 
 
 def test_without_a_verb_the_verbs_are_listed() -> None:

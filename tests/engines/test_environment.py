@@ -38,6 +38,14 @@ def test_an_empty_variable_says_nothing(tmp_path: Path, monkeypatch: pytest.Monk
     assert settings_of(Settings(), tmp_path) == Settings()
 
 
+def test_variables_that_say_who_may_join_and_how_are_no_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("WEFT_SECRET", "WEFT_SECRET_FILE", "WEFT_INTERFACE"):
+        monkeypatch.setenv(name, "anything")
+    assert settings_of(Settings(), tmp_path) == Settings()
+
+
 def test_an_unknown_variable_gets_the_nearest_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WEFT_STRATGY", "gossip")
     with pytest.raises(ConfigError) as refused:

@@ -6,7 +6,20 @@ from typing import Annotated
 import typer
 
 from weft import __version__
-from weft.cli import bench, calibrate, codecs, compare, doctor, fuzz, replay, run, simulate, strategies, topology
+from weft.cli import (
+    bench,
+    calibrate,
+    codecs,
+    compare,
+    doctor,
+    fuzz,
+    replay,
+    run,
+    secret,
+    simulate,
+    strategies,
+    topology,
+)
 from weft.cli.screen import screen, show_error
 from weft.core.errors import ConfigError, WeftError
 
@@ -45,6 +58,7 @@ app.command()(topology.topology)
 app.command()(fuzz.fuzz)
 app.command()(replay.replay)
 app.command()(doctor.doctor)
+app.add_typer(secret.app, name="secret")
 app.add_typer(bench.app, name="bench")
 
 

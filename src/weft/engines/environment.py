@@ -8,6 +8,8 @@ from weft.config.toml import load_toml
 
 PREFIX = "WEFT_"
 FILE = "weft.toml"
+NO_SETTINGS = {"WEFT_SECRET", "WEFT_SECRET_FILE", "WEFT_INTERFACE"}
+"""Who may join and by which way: each host's own business, not the run's."""
 
 
 def settings_of(given: Settings, folder: Path | None = None) -> Settings:
@@ -15,7 +17,7 @@ def settings_of(given: Settings, folder: Path | None = None) -> Settings:
     said = {
         name.removeprefix(PREFIX).lower(): value
         for name, value in os.environ.items()
-        if name.startswith(PREFIX) and value
+        if name.startswith(PREFIX) and name not in NO_SETTINGS and value
     }
     settings = given.over(read_settings(said, f"the environment ({PREFIX}...)"))
     path = (folder or Path.cwd()) / FILE
