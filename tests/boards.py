@@ -1,6 +1,7 @@
 """A board in memory, for several threads that play the processes of a run."""
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from threading import Condition
 
@@ -12,6 +13,7 @@ class MemoryBoard:
 
     def __init__(self) -> None:
         self.notes: dict[str, bytes] = {}
+        self.claims: Counter[str] = Counter()
         self._changed = Condition()
 
     def post(self, key: str, value: bytes) -> None:
@@ -26,3 +28,8 @@ class MemoryBoard:
                 if not self._changed.wait(deadline_s - time.monotonic()):
                     raise TransportError(f"after {timeout_s:g} s nobody had posted {', '.join(map(repr, missing))}.")
             return [self.notes[key] for key in keys]
+
+    def claim(self, key: str) -> int:
+        with self._changed:
+            self.claims[key] += 1
+            return self.claims[key]

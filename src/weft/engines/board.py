@@ -25,6 +25,9 @@ class Board(Protocol):
     def read(self, keys: Sequence[str], timeout_s: float) -> list[bytes]:
         """Notes in this order, waiting until all are there; raises TransportError that names those that are not."""
 
+    def claim(self, key: str) -> int:
+        """How many have claimed this name by now, this call included. Claims are apart from notes."""
+
 
 def post_note(board: Board, key: str, note: object) -> None:
     """Leave a record as a note."""

@@ -42,6 +42,14 @@ def test_runs_and_attempts_do_not_see_each_others_notes() -> None:
     assert TorchBoard(theirs, "run/0").read(["a"], 1.0) == [b"old"]
 
 
+def test_whoever_claims_a_name_learns_how_many_have() -> None:
+    theirs = store()
+    one, other = (TorchBoard.at(HERE, theirs.port, "run/0") for _ in range(2))
+    one.post("a", b"a note of the same name")
+    assert [board.claim("a") for board in (one, other, one)] == [1, 2, 3]
+    assert (one.claim("b"), one.read(["a"], 1.0)) == (1, [b"a note of the same name"])
+
+
 def test_those_that_are_missing_are_named_and_only_those() -> None:
     board = TorchBoard(store(), "run/0")
     board.post("there", b"")
@@ -84,3 +92,5 @@ def test_a_store_that_ends_is_told_of() -> None:
     del theirs
     with pytest.raises(TransportError, match="the store where the run's processes meet is gone: "):
         board.read(["a"], 1.0)
+    with pytest.raises(TransportError, match="the store where the run's processes meet is gone: "):
+        board.claim("a")

@@ -68,6 +68,12 @@ class TorchBoard:
                 f"after {timeout_s:g} s nobody had posted {', '.join(map(repr, missing[:SHOWN_MAX]))}{more}."
             ) from error
 
+    def claim(self, key: str) -> int:
+        try:
+            return self._store.add(f"claimed/{key}", 1)
+        except DistError as error:
+            raise self._gone(error) from error
+
     def _missing(self, keys: Sequence[str]) -> list[str]:
         try:
             return [key for key in keys if not self._store.check([key])]
