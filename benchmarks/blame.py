@@ -17,9 +17,10 @@ from random import Random
 from weft.config.network import Network, read_network
 from weft.core.activity import COMPUTES, PAUSED, READS
 from weft.engines.birth import Nursery, Process
-from weft.engines.local import Watcher, nursery_of, run_local
+from weft.engines.local import nursery_of, run_local
 from weft.engines.local_job import LocalJob
 from weft.engines.machine import machine
+from weft.engines.watcher import Watcher
 from weft.observe.linkbook import NETWORK
 from weft.observe.status import Status
 from weft.observe.stragglers import Blame

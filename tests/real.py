@@ -9,9 +9,10 @@ from typing import Any
 
 from weft.engines import worker
 from weft.engines.birth import Process
-from weft.engines.local import Watcher, run_local
+from weft.engines.local import run_local
 from weft.engines.local_job import LocalJob
 from weft.engines.local_outcome import LocalOutcome
+from weft.engines.watcher import Watcher
 from weft.lifeline import die_with_parent
 from weft.observe.status import Status
 

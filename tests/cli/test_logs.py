@@ -14,7 +14,7 @@ from traces import Trace
 
 from weft.cli.logs import EVERY_S, Logs, numbered
 from weft.core.errors import ConfigError, NodeLost
-from weft.engines.local import Watcher
+from weft.engines.watcher import Watcher
 from weft.observe.status import Status
 from weft.observe.stragglers import Blame
 

@@ -10,7 +10,7 @@ import pytest
 from real import Heard, real
 
 from weft.core.names import Bucket
-from weft.engines.local import Watcher
+from weft.engines.watcher import Watcher
 from weft.transports.frames import VERSION, Header, Layout
 from weft.transports.handshake import HELLO, MAGIC, PROOF_BYTES
 

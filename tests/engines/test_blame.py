@@ -1,7 +1,6 @@
 """Who ended a run, and how to say it."""
 
 import signal
-import socket
 from dataclasses import dataclass
 
 import pytest
@@ -13,7 +12,7 @@ from weft.observe.status import Status
 from weft.runtime.channel import Failed, Halted
 from weft.runtime.engine_seat import HALT_EXIT_CODE
 
-HOST = socket.gethostname()
+HOST = "mill"
 
 
 @dataclass
@@ -28,6 +27,7 @@ class Process:
     is_alive: bool = False
     has_finished: bool = False
     pid: int = 4711
+    host: str = HOST
 
 
 def failed(error: str, text: str = "it broke", step: int = 7) -> Failed:

@@ -12,8 +12,8 @@ from real import Heard, real
 
 from weft.core.errors import ConfigError, Deadlock, NodeLost
 from weft.engines import vigil
-from weft.engines.local import Watcher
 from weft.engines.local_job import LocalJob
+from weft.engines.watcher import Watcher
 from weft.runtime import engine_seat, metrics
 
 NUM_WORKERS = 3

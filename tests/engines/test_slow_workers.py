@@ -14,10 +14,11 @@ from scripts import write
 from weft.config.network import read_network
 from weft.core.activity import COMPUTES, PAUSED, READS
 from weft.engines.birth import Process
-from weft.engines.local import Watcher, run_local
+from weft.engines.local import run_local
 from weft.engines.local_job import LocalJob
 from weft.engines.local_outcome import LocalOutcome
 from weft.engines.nursery import FOLLOW_UPS
+from weft.engines.watcher import Watcher
 from weft.observe.linkbook import NETWORK
 from weft.observe.status import Status
 from weft.observe.stragglers import Blame

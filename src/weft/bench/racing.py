@@ -9,8 +9,9 @@ from typing import Any
 from weft.bench.statistics import interval, paired_ratio
 from weft.core.errors import ConfigError
 from weft.engines.birth import Nursery
-from weft.engines.local import Watcher, run_local
+from weft.engines.local import run_local
 from weft.engines.local_job import LocalJob
+from weft.engines.watcher import Watcher
 
 WEFT = "weft"
 BLOCKS_MIN = 3

@@ -8,13 +8,15 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from weft.cli.explanation import explanation_lines
 from weft.cli.live import LiveView
 from weft.cli.screen import errors, screen
-from weft.engines import local, simulated
+from weft.engines import simulated
 from weft.engines.birth import Nursery
 from weft.engines.explanation import Explanation
+from weft.engines.local import run_local
 from weft.engines.local_job import LocalJob
 from weft.engines.local_outcome import LocalOutcome
 from weft.engines.outcome import Outcome
 from weft.engines.simulated_job import Job
+from weft.engines.watcher import Watcher
 from weft.observe.quantities import human_seconds
 from weft.sim.facts import Facts
 
@@ -24,7 +26,7 @@ def run_shown(
     title: str,
     nursery: Nursery,
     explain: bool = False,
-    watching: Callable[[local.Watcher], local.Watcher] = lambda watcher: watcher,
+    watching: Callable[[Watcher], Watcher] = lambda watcher: watcher,
 ) -> LocalOutcome:
     """Run a job on real workers under a live view; others may be `watching` besides."""
     with LiveView(job.num_workers, title) as view:
@@ -33,9 +35,9 @@ def run_shown(
             if explain:
                 view.show("\n".join(explanation_lines(explanation)))
 
-        watcher = local.Watcher(view.update, view.line, view.report, view.tell, view.tick, on_explain)
+        watcher = Watcher(view.update, view.line, view.report, view.tell, view.tick, on_explain)
         watcher.on_blame, watcher.on_slow = view.blame, view.slow
-        return local.run_local(job, watching(watcher), nursery.bear)
+        return run_local(job, watching(watcher), nursery.bear)
 
 
 def simulate_shown(

@@ -11,7 +11,8 @@ from typing import Any, BinaryIO
 from weft.cli.files import check_folder, check_writable
 from weft.cli.screen import errors
 from weft.core.errors import ConfigError, WeftError
-from weft.engines import local, simulated
+from weft.engines import simulated
+from weft.engines.watcher import Watcher
 from weft.observe.jsonl import JsonLog
 from weft.observe.moments import Count, Log, Moments
 from weft.observe.status import Status
@@ -137,7 +138,7 @@ class RunLogs:
                 log.close()
             self._on_lost(type(log), error)
 
-    def watching(self, watcher: local.Watcher) -> local.Watcher:
+    def watching(self, watcher: Watcher) -> Watcher:
         """One that looks on a real run with the same eyes, and writes down what it sees."""
         if not self._logs:
             return watcher

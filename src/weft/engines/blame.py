@@ -1,7 +1,6 @@
 """Who ended a run, and how to say it: node, host, process, step, cause, who was waiting, what to do next."""
 
 import signal
-import socket
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
@@ -18,18 +17,15 @@ class Suspect(Protocol):
     """A worker process, as far as blame goes."""
 
     rank: int
+    host: str
+    pid: int
+    exit_code: int | None
     status: Status | None
     failed: Failed | None
     halted: Halted | None
     is_alive: bool
     has_finished: bool
     """It has said its last word: its script ended well, and everything was concluded."""
-
-    @property
-    def exit_code(self) -> int | None: ...
-
-    @property
-    def pid(self) -> int: ...
 
 
 S = TypeVar("S", bound=Suspect)
@@ -56,7 +52,7 @@ def blame(workers: Sequence[S]) -> S | None:
 def describe(guilty: Suspect, workers: Sequence[Suspect]) -> WeftError:
     """The error that ends the run; a script's own traceback is the last thing it says."""
     step = guilty.status.step if guilty.status is not None else 0
-    name = f"worker {guilty.rank} (host {socket.gethostname()}, pid {guilty.pid})"
+    name = f"worker {guilty.rank} (host {guilty.host}, pid {guilty.pid})"
     waiting = [line for w in workers if w is not guilty for line in _was_waiting(w)]
     failed = guilty.failed
     if failed is None:

@@ -1,4 +1,6 @@
-"""A worker process as its launcher sees it: what it has said, and whether it lives."""
+"""A worker process as its supervisor sees it: what it has said, and whether it lives."""
+
+import socket
 
 from weft.engines.birth import Process
 from weft.observe.status import Status
@@ -6,12 +8,15 @@ from weft.runtime.channel import Channel, Failed, Halted
 
 
 class Worker:
-    """One worker process."""
+    """One worker process, wherever it runs."""
 
-    def __init__(self, rank: int, process: Process) -> None:
+    def __init__(self, rank: int, host: str, pid: int) -> None:
         self.rank = rank
-        self.process = process
-        self.channel = Channel(process.channel)
+        self.host = host
+        """By name."""
+        self.pid = pid
+        self.exit_code: int | None = None
+        """None while it lives, and if nobody who could know has told."""
         self.status: Status | None = None
         self.has_bad_numbers = False
         """It has had a gradient that was not finite, and that was told."""
@@ -21,10 +26,11 @@ class Worker:
         self.is_alive = True
         self.has_finished = False
 
-    @property
-    def pid(self) -> int:
-        return self.process.pid
 
-    @property
-    def exit_code(self) -> int | None:
-        return self.process.exit_code
+class LocalWorker(Worker):
+    """One that the launcher has started itself."""
+
+    def __init__(self, rank: int, process: Process) -> None:
+        super().__init__(rank, socket.gethostname(), process.pid)
+        self.process = process
+        self.channel = Channel(process.channel)

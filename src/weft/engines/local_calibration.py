@@ -7,8 +7,9 @@ from statistics import median
 
 from weft.config.cluster import Cluster, Host
 from weft.core.errors import ConfigError
-from weft.engines.local import Watcher, nursery_of, run_local
+from weft.engines.local import nursery_of, run_local
 from weft.engines.local_job import LocalJob
+from weft.engines.watcher import Watcher
 from weft.observe.status import Status
 from weft.runtime.wires import LINKS
 

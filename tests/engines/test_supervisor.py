@@ -1,0 +1,93 @@
+"""What a supervisor makes of what workers say and of how they end, wherever they are."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from weft.core.errors import ConfigError, NodeLost
+from weft.engines.launched import Worker
+from weft.engines.local_job import LocalJob
+from weft.engines.supervisor import Supervisor
+from weft.engines.watcher import Watcher
+from weft.runtime.channel import Failed, Halt, Halted, Joined, Message, Welcome
+
+LAYOUT = ["w (2,) float64"]
+
+
+class Stage(Supervisor):
+    """Two workers that say and do what a test wants, a turn at a time."""
+
+    def __init__(self, script: Path, acts: list[tuple[int, Message | None]]) -> None:
+        super().__init__(LocalJob(script, num_workers=2), Watcher())
+        self.acts = acts
+        """Who says what; None: it dies."""
+        self.told: list[tuple[int, Message]] = []
+        self.killed: list[int] = []
+
+    def _start(self) -> None:
+        self._workers = [Worker(rank, f"mill-{rank}", 100 + rank) for rank in range(2)]
+
+    def _send(self, rank: int, message: Message) -> None:
+        self.told.append((rank, message))
+        if isinstance(message, Halt) and rank == 0:  # worker 1 does not listen
+            self._take(self._workers[0], Halted(3, "worker 1"))
+            self._workers[0].is_alive = False
+
+    def _states(self) -> Mapping[int, str]:
+        return {}
+
+    def _end_all(self) -> None:
+        for worker in self._workers:
+            if worker.is_alive:
+                self.killed.append(worker.rank)
+                worker.is_alive = False
+
+    def _drain(self) -> None:
+        pass
+
+    def _turn(self, timeout_s: float) -> None:
+        if self.acts:
+            rank, message = self.acts.pop(0)
+            if message is None:
+                self._workers[rank].is_alive = False
+            else:
+                self._take(self._workers[rank], message)
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "train.py"
+    path.touch()
+    return path
+
+
+def test_a_worker_that_dies_without_a_word_is_named_with_its_host_and_who_waited(script: Path) -> None:
+    stage = Stage(script, [(0, Joined(LAYOUT, 16, None, 0)), (1, None)])
+    with pytest.raises(NodeLost, match=r"worker 1 \(host mill-1, pid 101\) stopped at step 0") as raised:
+        stage.run()
+    assert "Worker 0 was at step 3, waiting for worker 1." in str(raised.value)
+    assert stage.told == [(0, Halt())]
+
+
+def test_who_does_not_end_when_told_is_killed(script: Path) -> None:
+    stage = Stage(script, [(0, Failed("ValueError", "no", "Traceback: line 1", 7, "computing"))])
+    with pytest.raises(NodeLost, match=r"worker 0 .* raised ValueError at step 7: no") as raised:
+        stage.run()
+    assert raised.value.traceback == "Traceback: line 1"
+    assert stage.killed == [1]
+
+
+def test_all_are_welcome_when_all_have_joined(script: Path) -> None:
+    joined = Joined(LAYOUT, 16, None, 0)
+    stage = Stage(script, [(0, joined), (1, joined), (1, None)])
+    with pytest.raises(NodeLost):
+        stage.run()
+    assert [rank for rank, message in stage.told if isinstance(message, Welcome)] == [0, 1]
+
+
+def test_workers_whose_models_differ_end_the_run_before_it_begins(script: Path) -> None:
+    stage = Stage(script, [(0, Joined(LAYOUT, 16, None, 0)), (1, Joined(["w (3,) float64"], 24, None, 0))])
+    with pytest.raises(ConfigError, match="Build the same model on every worker"):
+        stage.run()
+    assert stage.killed == [1]
