@@ -14,9 +14,10 @@ from meshes import LAYOUT, NUM_ELEMENTS, SECRET, SMALL, Mesh, exchange, frame, p
 from weft.core.errors import ConfigError, NodeLost, TransportError
 from weft.core.names import Part
 from weft.transports.certificates import Authority, contexts
+from weft.transports.dialing import CALLS_MAX
 from weft.transports.frames import Header
 from weft.transports.link import GOODBYE
-from weft.transports.tcp import CALLS_MAX, TURN_FRAMES_MAX, TcpTransport, listen
+from weft.transports.tcp import TURN_FRAMES_MAX, TcpTransport, listen
 
 
 @pytest.fixture

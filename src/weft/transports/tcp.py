@@ -10,24 +10,21 @@ import socket
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
-from ipaddress import IPv4Address, IPv6Address, ip_address
 from secrets import token_bytes
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from weft.core.errors import ConfigError, NodeLost, TransportError
 from weft.core.names import NodeId
+from weft.transports.dialing import dial, new_socket, to_ip
 from weft.transports.door import Door
 from weft.transports.frames import HEADER_BYTES, Header, Layout
 from weft.transports.handshake import (
     NONCE_BYTES,
     SECRET_BYTES,
     Candidate,
-    Refused,
     Steps,
     answer,
-    call,
-    certified_name,
 )
 from weft.transports.link import GOODBYE, Link
 from weft.transports.tcp_info import traffic
@@ -39,8 +36,6 @@ if TYPE_CHECKING:
 Address = tuple[str, int]
 
 BACKLOG = 128
-CALLS_MAX = 3
-"""How often to call a process that hangs up: under a flood of strangers it may have had to."""
 TURN_FRAMES_MAX = 64
 TURN_BYTES_MAX = 4 << 20
 """After so much from one connection it is the others' turn."""
@@ -51,9 +46,9 @@ LINGER_S_MAX = 1.0
 
 def listen(host: str, port: int = 0) -> socket.socket:
     """A socket that is bound and listens, so that its address can be told to the others."""
-    if _ip(host).is_unspecified:
+    if to_ip(host).is_unspecified:
         raise ConfigError(f"'{host}' would listen on all interfaces.\n  Use the address of one, such as 127.0.0.1.")
-    listener = _socket(host)
+    listener = new_socket(host)
     try:
         listener.bind((host, port))
     except OSError as error:
@@ -62,18 +57,6 @@ def listen(host: str, port: int = 0) -> socket.socket:
     listener.listen(BACKLOG)
     listener.setblocking(False)
     return listener
-
-
-def _ip(host: str) -> IPv4Address | IPv6Address:
-    try:
-        return ip_address(host)
-    except ValueError:
-        raise ConfigError(f"'{host}' is not an IP address.\n  Use one such as 127.0.0.1.") from None
-
-
-def _socket(host: str) -> socket.socket:
-    # Buffers are left to the kernel: fixed ones of 1 and 4 MiB were not faster on loopback, and stop it from adapting.
-    return socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
 
 
 class TcpTransport:
@@ -126,11 +109,12 @@ class TcpTransport:
 
     def connect(self) -> None:
         """Return when every other process is connected; raises TransportError or NodeLost that names who is not."""
-        deadline_s = self._clock() + self._connect_timeout_s
+        began_s = self._clock()
+        deadline_s = began_s + self._connect_timeout_s
         try:
             # Who is called answers only after its own calls, which go to lower ranks still: no circle.
             for rank in range(self._rank):
-                self._add(rank, self._call(rank, deadline_s))
+                self._add(rank, self._call(rank, began_s))
             while missing := [rank for rank in range(self._rank + 1, self._num_processes) if rank not in self._links]:
                 if self._clock() >= deadline_s:
                     raise TransportError(self._still_awaited(missing))
@@ -143,33 +127,10 @@ class TcpTransport:
         for link in self._links.values():
             self._selector.register(link.sock, selectors.EVENT_READ, link)
 
-    def _call(self, rank: Rank, deadline_s: float) -> socket.socket:
-        """A connection to a process that has proved who it is. This one waits."""
-        host, port = self._addresses[rank][:2]  # IPv6 has more
-        who = f"rank {rank} at {host}:{port}"
-
-        def begin(certified: Rank | None) -> Steps:  # TLS has checked the name in the certificate
-            return call(self._rank, rank, self._secret, token_bytes(NONCE_BYTES))
-
-        for _ in range(CALLS_MAX):
-            sock = _socket(host)
-            try:
-                sock.settimeout(max(1e-3, deadline_s - self._clock()))
-                sock.connect((host, port))
-                if self._tls is not None:
-                    name = certified_name(rank)
-                    sock = self._tls.call.wrap_socket(sock, server_hostname=name, do_handshake_on_connect=False)
-                Candidate(sock, begin, deadline_s).advance()
-            except (Refused, OSError) as error:
-                sock.close()
-                _raise_unless_it_hung_up(who, error, self._connect_timeout_s)
-            else:
-                sock.setblocking(False)
-                return sock
-        raise TransportError(
-            f"{who} hung up on rank {self._rank} {CALLS_MAX} times in the middle of the handshake.\n"
-            "  It refused this process, or ended: what it printed last says why."
-        )
+    def _call(self, rank: Rank, began_s: float) -> socket.socket:
+        tls, timeout_s = self._tls and self._tls.call, self._connect_timeout_s
+        address, about = self._addresses[rank], (self._rank, rank, self._secret)
+        return dial(address, *about, tls, timeout_s, began_s=began_s, clock=self._clock)
 
     def _still_awaited(self, missing: Sequence[Rank]) -> str:
         refused = ", ".join(f"{reason} ({count})" for reason, count in self.refused.items()) or "none"
@@ -325,24 +286,11 @@ def _check_run(num_processes: int, addresses: Sequence[Address], secret: bytes) 
 
 def _check_loopback(addresses: Iterable[tuple[Rank, Address]]) -> None:
     for rank, (host, *_) in addresses:
-        if not _ip(host).is_loopback:
+        if not to_ip(host).is_loopback:
             raise ConfigError(
                 f"rank {rank} is at '{host}', off loopback, where connections must be encrypted.\n"
                 "  Pass tls=contexts(authority.issue(rank)), or listen on 127.0.0.1."
             )
-
-
-def _raise_unless_it_hung_up(who: str, error: Refused | OSError, timeout_s: float) -> None:
-    if isinstance(error, ConnectionRefusedError):
-        raise NodeLost(f"{who} does not listen any more.\n  What it printed last may say why.") from error
-    if isinstance(error, TimeoutError) or isinstance(error.__cause__, TimeoutError):
-        raise TransportError(
-            f"{who} did not answer within {timeout_s:g} s.\n  Is it still starting, or stuck?"
-        ) from error
-    if not isinstance(error, Refused):
-        raise TransportError(f"{who} cannot be reached: {error}.") from error
-    if error.reason not in ("truncated", "broken off"):
-        raise TransportError(f"{who} did not prove to belong to this job: {error}") from error
 
 
 def _ranks(ranks: Sequence[Rank]) -> str:

@@ -1,0 +1,86 @@
+"""Calling a process of the job: one connection, on which both ends have proved that they know the job's secret."""
+
+import socket
+import ssl
+from collections.abc import Callable
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from secrets import token_bytes
+from time import monotonic
+
+from weft.core.errors import ConfigError, NodeLost, TransportError
+from weft.transports.handshake import NONCE_BYTES, Candidate, Refused, Steps, call, certified_name
+from weft.transports.transport import Rank
+
+CALLS_MAX = 3
+"""How often to call a process that hangs up: under a flood of strangers it may have had to."""
+
+
+def to_ip(host: str) -> IPv4Address | IPv6Address:
+    """An address that is one, not a name."""
+    try:
+        return ip_address(host)
+    except ValueError:
+        raise ConfigError(f"'{host}' is not an IP address.\n  Use one such as 127.0.0.1.") from None
+
+
+def new_socket(host: str) -> socket.socket:
+    """One that can reach this address."""
+    # Buffers are left to the kernel: fixed ones of 1 and 4 MiB were not faster on loopback, and stop it from adapting.
+    return socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+
+
+def dial(
+    address: tuple[str, int],
+    me: Rank,
+    other: Rank,
+    secret: bytes,
+    tls: ssl.SSLContext | None,
+    timeout_s: float,
+    *,
+    who: str = "",
+    began_s: float | None = None,
+    clock: Callable[[], float] = monotonic,
+) -> socket.socket:
+    """A connection to a process that has proved who it is; does not block any more when it is handed over.
+
+    `tls` is the context of the calling end; `who` is how errors call the other, and says it by rank if left out.
+    The time runs from `began_s` if that is given.
+    """
+    host, port = address[:2]  # IPv6 has more
+    who = f"{who or f'rank {other}'} at {host}:{port}"
+    deadline_s = (clock() if began_s is None else began_s) + timeout_s
+
+    def begin(certified: Rank | None) -> Steps:  # TLS has checked the name in the certificate
+        return call(me, other, secret, token_bytes(NONCE_BYTES))
+
+    for _ in range(CALLS_MAX):
+        sock = new_socket(host)
+        try:
+            sock.settimeout(max(1e-3, deadline_s - clock()))
+            sock.connect((host, port))
+            if tls is not None:
+                sock = tls.wrap_socket(sock, server_hostname=certified_name(other), do_handshake_on_connect=False)
+            Candidate(sock, begin, deadline_s).advance()
+        except (Refused, OSError) as error:
+            sock.close()
+            _raise_unless_it_hung_up(who, error, timeout_s)
+        else:
+            sock.setblocking(False)
+            return sock
+    raise TransportError(
+        f"{who} hung up on rank {me} {CALLS_MAX} times in the middle of the handshake.\n"
+        "  It refused this process, or ended: what it printed last says why."
+    )
+
+
+def _raise_unless_it_hung_up(who: str, error: Refused | OSError, timeout_s: float) -> None:
+    if isinstance(error, ConnectionRefusedError):
+        raise NodeLost(f"{who} does not listen any more.\n  What it printed last may say why.") from error
+    if isinstance(error, TimeoutError) or isinstance(error.__cause__, TimeoutError):
+        raise TransportError(
+            f"{who} did not answer within {timeout_s:g} s.\n  Is it still starting, or stuck?"
+        ) from error
+    if not isinstance(error, Refused):
+        raise TransportError(f"{who} cannot be reached: {error}.") from error
+    if error.reason not in ("truncated", "broken off"):
+        raise TransportError(f"{who} did not prove to belong to this job: {error}") from error
