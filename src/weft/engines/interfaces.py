@@ -1,0 +1,45 @@
+"""Which address of this host the others shall use: named by the user, or the one that leads to where all meet."""
+
+import fcntl
+import socket
+import struct
+
+from weft.core.errors import ConfigError
+
+VARIABLE = "WEFT_INTERFACE"
+SIOCGIFADDR = 0x8915
+
+
+def own_address(named: str | None, rendezvous: str, port: int) -> str:
+    """The IP address of the interface `named` (or that address itself), else of the one towards the rendezvous."""
+    if named:
+        return _address_of(named)
+    try:
+        family, _, _, _, goal = socket.getaddrinfo(rendezvous, port, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, socket.SOCK_DGRAM) as sock:
+            sock.connect(goal)  # nothing is sent: the system only chooses a way
+            return str(sock.getsockname()[0])
+    except OSError as error:
+        raise ConfigError(
+            f"there is no way from this host to '{rendezvous}', where the run's processes meet: "
+            f"{error.strerror or error}.\n  Check MASTER_ADDR (torchrun's --rdzv-endpoint) and this host's network."
+        ) from error
+
+
+def _address_of(named: str) -> str:
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            socket.inet_pton(family, named)
+        except OSError:
+            continue
+        return named
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            answer = fcntl.ioctl(sock, SIOCGIFADDR, struct.pack("256s", named.encode()[:15]))
+    except OSError as error:
+        names = ", ".join(name for _, name in socket.if_nameindex())
+        raise ConfigError(
+            f"{VARIABLE} is '{named}', which is neither an address nor an interface with one.\n"
+            f"  This host has: {names}."
+        ) from error
+    return socket.inet_ntoa(answer[20:24])

@@ -1,0 +1,77 @@
+"""Where an engine has put this process: what torchrun, Slurm's srun and Kubernetes say in the environment."""
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from weft.core.errors import ConfigError
+
+TORCH = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+SLURM = ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_NODELIST", "SLURM_JOB_ID")
+PORTS = range(20_000, 30_000)
+"""From which a Slurm job takes the one of its store, by its number."""
+
+
+class Placement(NamedTuple):
+    """This process among all of its run, and the store where they meet."""
+
+    rank: int
+    num_workers: int
+    host: str
+    port: int
+    run: str
+    """Tells this run, and this attempt at it, from others that use the same store."""
+    hosts_store: bool
+    """Nobody else has the store running: worker 0 does."""
+
+
+def placement(environ: Mapping[str, str]) -> Placement | None:
+    """What the environment says; None for a process that nobody has put anywhere, or that is alone."""
+    if all(environ.get(name) for name in TORCH):
+        found = _of_torch(environ)
+    elif all(environ.get(name) for name in SLURM):
+        found = _of_slurm(environ)
+    else:
+        return None
+    if not 0 <= found.rank < found.num_workers:
+        raise ConfigError(
+            f"the environment says that this is rank {found.rank} of {found.num_workers}.\n"
+            "  Ranks count from 0. Look at RANK and WORLD_SIZE, or SLURM_PROCID and SLURM_STEP_NUM_TASKS."
+        )
+    return found if found.num_workers > 1 else None
+
+
+def _of_torch(environ: Mapping[str, str]) -> Placement:
+    rank, num_workers, port = (_whole(environ, name) for name in ("RANK", "WORLD_SIZE", "MASTER_PORT"))
+    run = f"{environ.get('TORCHELASTIC_RUN_ID', 'run')}/{environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
+    has_store = environ.get("TORCHELASTIC_USE_AGENT_STORE", "") == "True"
+    return Placement(rank, num_workers, environ["MASTER_ADDR"], port, run, rank == 0 and not has_store)
+
+
+def _of_slurm(environ: Mapping[str, str]) -> Placement:
+    rank, num_workers, job = (
+        _whole(environ, name) for name in ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_JOB_ID")
+    )
+    step = environ.get("SLURM_STEP_ID", "0")
+    host = environ.get("MASTER_ADDR") or first_host(environ["SLURM_STEP_NODELIST"])
+    port = _whole(environ, "MASTER_PORT") if environ.get("MASTER_PORT") else PORTS[job % len(PORTS)]
+    return Placement(rank, num_workers, host, port, f"slurm-{job}.{step}", rank == 0)
+
+
+def first_host(names: str) -> str:
+    """The first of a list as Slurm writes it: 'node[03-05,9],gpu1' is node03 and others."""
+    match = re.match(r"([^,\[]+)(?:\[([^\],-]+)[^\]]*\]([^,]*))?", names)
+    if match is None:
+        raise ConfigError(f"Slurm's list of hosts '{names}' names none.\n  Set MASTER_ADDR to the first host's name.")
+    before, number, after = match.groups()
+    return f"{before}{number or ''}{after or ''}"
+
+
+def _whole(environ: Mapping[str, str], name: str) -> int:
+    try:
+        return int(environ[name])
+    except ValueError as error:
+        raise ConfigError(
+            f"{name} is '{environ[name]}' in the environment, but wants a whole number.\n"
+            "  Start the script with torchrun or srun, or unset it to run alone."
+        ) from error

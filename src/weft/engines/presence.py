@@ -1,0 +1,107 @@
+"""Who is there: what each process of a run tells the others of itself, so that only those who fit train together."""
+
+import hashlib
+import os
+import platform
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from functools import cache
+from ipaddress import ip_address
+from pathlib import Path
+
+from msgspec import Struct
+
+import weft
+from weft.config.settings import Settings
+from weft.core.errors import ConfigError
+from weft.transports.frames import VERSION as FRAME_VERSION
+
+UNSAID = "(not set)"
+SHORT = 12
+"""Digits of a digest that people look at."""
+
+
+class Presence(Struct, frozen=True):
+    """One worker process. Processes whose `home` is the same share their memory and see each other's ids."""
+
+    rank: int
+    pid: int
+    home: str
+    host: str
+    """The name of its host."""
+    address: str
+    """Where other hosts reach it."""
+    cores: int
+    same: dict[str, str]
+    """What must be the same for all: settings, and digests of code."""
+    python: str
+
+
+def presence(rank: int, address: str, script: Path, settings: Settings) -> Presence:
+    """That of this process."""
+    return Presence(
+        rank,
+        os.getpid(),
+        home(),
+        socket.gethostname(),
+        address,
+        len(os.sched_getaffinity(0)),
+        {**code_digests(script), **{name: _words(value) for name, value in asdict(settings).items()}},
+        platform.python_version(),
+    )
+
+
+def home() -> str:
+    """The same for two processes that can hand each other descriptors and watch each other end."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return "/".join([boot, *(os.readlink(f"/proc/self/ns/{kind}") for kind in ("net", "pid"))])
+
+
+@cache
+def code_digests(script: Path | None) -> Mapping[str, str]:
+    """What the code of Weft, of its frames and of a script is told by."""
+    package = Path(weft.__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        digest.update(f"{path.relative_to(package)}\0".encode() + path.read_bytes())
+    told = {"weft": f"{weft.__version__}, frames {FRAME_VERSION}, code {digest.hexdigest()[:SHORT]}"}
+    if script is not None:
+        told["script"] = f"'{script.name}', {hashlib.sha256(script.read_bytes()).hexdigest()[:SHORT]}"
+    return told
+
+
+def _words(value: object) -> str:
+    return UNSAID if value is None else ", ".join(value) if isinstance(value, tuple) else str(value)
+
+
+def check_alike(crew: Sequence[Presence]) -> None:
+    """Refuse processes that differ from worker 0 in what must be the same; says what, and both values."""
+    first = crew[0]
+    for other in crew:
+        for key in sorted(first.same.keys() | other.same.keys()):
+            mine, theirs = first.same.get(key, UNSAID), other.same.get(key, UNSAID)
+            if mine != theirs:
+                raise ConfigError(
+                    f"worker {other.rank} (host {other.host}) has another {key} than worker 0 (host {first.host}):\n"
+                    f"  worker 0: {mine}\n  worker {other.rank}: {theirs}\n"
+                    "  Give every host the same code, weft.toml and WEFT_ variables."
+                )
+
+
+def host_numbers(crew: Sequence[Presence]) -> list[int]:
+    """The number of each worker's host, counted in order of their first workers."""
+    homes = list(dict.fromkeys(each.home for each in crew))
+    return [homes.index(each.home) for each in crew]
+
+
+def check_addresses(crew: Sequence[Presence]) -> None:
+    """Refuse several hosts of which one is known by an address that only itself can reach."""
+    if len({each.home for each in crew}) == 1:
+        return
+    for each in crew:
+        if ip_address(each.address).is_loopback:
+            raise ConfigError(
+                f"host {each.host} (worker {each.rank}) would listen on {each.address}, where other hosts do not "
+                "reach it.\n  Set WEFT_INTERFACE there to its interface (such as eth0), or to its address."
+            )

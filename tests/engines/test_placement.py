@@ -1,0 +1,72 @@
+"""What engines say in the environment, as they write it."""
+
+import pytest
+
+from weft.core.errors import ConfigError
+from weft.engines.placement import Placement, first_host, placement
+
+TORCHRUN = {
+    "RANK": "3",
+    "WORLD_SIZE": "4",
+    "LOCAL_RANK": "1",
+    "MASTER_ADDR": "10.0.0.1",
+    "MASTER_PORT": "29500",
+    "TORCHELASTIC_RUN_ID": "mill",
+    "TORCHELASTIC_RESTART_COUNT": "2",
+    "TORCHELASTIC_USE_AGENT_STORE": "True",
+}
+KUBERNETES = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "job-master-0", "MASTER_PORT": "23456"}
+SRUN = {
+    "SLURM_PROCID": "0",
+    "SLURM_STEP_NUM_TASKS": "8",
+    "SLURM_STEP_NODELIST": "node[03-05]",
+    "SLURM_JOB_ID": "1234567",
+    "SLURM_STEP_ID": "1",
+}
+
+
+def test_torchrun_has_a_store_running_and_counts_its_attempts() -> None:
+    assert placement(TORCHRUN) == Placement(3, 4, "10.0.0.1", 29500, "mill/2", False)
+
+
+def test_without_an_agent_worker_0_has_the_store() -> None:
+    assert placement(KUBERNETES) == Placement(0, 2, "job-master-0", 23456, "run/0", True)
+    assert placement({**KUBERNETES, "RANK": "1"}) == Placement(1, 2, "job-master-0", 23456, "run/0", False)
+
+
+def test_srun_names_hosts_in_its_own_way_and_has_no_port() -> None:
+    assert placement(SRUN) == Placement(0, 8, "node03", 24567, "slurm-1234567.1", True)
+    told = {**SRUN, "MASTER_ADDR": "10.0.0.9", "MASTER_PORT": "4000"}
+    assert placement(told) == Placement(0, 8, "10.0.0.9", 4000, "slurm-1234567.1", True)
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [{}, {"RANK": "0"}, {**KUBERNETES, "WORLD_SIZE": "1"}, {"SLURM_PROCID": "0", "SLURM_NTASKS": "8"}],
+    ids=["nothing", "only a rank", "one worker", "a batch script without srun"],
+)
+def test_who_is_alone_or_put_nowhere_has_no_place(environ: dict[str, str]) -> None:
+    assert placement(environ) is None
+
+
+@pytest.mark.parametrize(
+    ("names", "first"),
+    [
+        ("node1", "node1"),
+        ("node1,node2", "node1"),
+        ("n[007,9]", "n007"),
+        ("a[1-2]-ib,b", "a1-ib"),
+        ("gpu-a[12]", "gpu-a12"),
+    ],
+)
+def test_slurms_lists_of_hosts(names: str, first: str) -> None:
+    assert first_host(names) == first
+
+
+def test_what_makes_no_sense_is_refused() -> None:
+    with pytest.raises(ConfigError, match="rank 4 of 4"):
+        placement({**TORCHRUN, "RANK": "4"})
+    with pytest.raises(ConfigError, match="RANK is 'three'"):
+        placement({**TORCHRUN, "RANK": "three"})
+    with pytest.raises(ConfigError, match="names none"):
+        placement({**SRUN, "SLURM_STEP_NODELIST": ","})
