@@ -8,6 +8,7 @@ import pytest
 from scripts import write
 
 from weft.config.devices import FakeKind
+from weft.config.network import Network
 from weft.config.options import Options, Reduce, Shares
 from weft.engines.assignment import assigned
 from weft.engines.local_job import LocalJob
@@ -30,7 +31,14 @@ def test_workers_are_told_the_same_but_for_their_rank_and_how_slow_they_are(tmp_
 
 def test_every_run_has_a_secret_of_its_own(tmp_path: Path) -> None:
     assert told(tmp_path).secret != told(tmp_path).secret
-    assert (told(tmp_path).hosts, told(tmp_path).descriptors) == (["a", "b"], DESCRIPTORS)
+    assert (told(tmp_path).addresses, told(tmp_path).descriptors) == (["a", "b"], DESCRIPTORS)
+
+
+def test_workers_are_told_whose_hosts_are_whose_and_whether_others_can_be_on_their_network(tmp_path: Path) -> None:
+    apart = told(tmp_path, num_workers=3, hosts=(0, 0, 1))
+    assert (apart.hosts, apart.is_private) == ([0, 0, 1], False)
+    network = Network(1e6, 0.01)
+    assert told(tmp_path, num_workers=2, network=network, transport="tcp").is_private
 
 
 def test_workers_on_devices_are_told_theirs_and_all_who_is_on_one(tmp_path: Path) -> None:

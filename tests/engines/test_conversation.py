@@ -66,6 +66,13 @@ def joined(strategy: str | None = None, port: int = 0, layout: list[str] = LAYOU
     return Joined(layout, num_bytes, strategy, port)
 
 
+def welcomed(talk: Talk) -> Welcome:
+    """What all are told when all have joined with a small model."""
+    welcome = talk.join(*[joined()] * talk.engine._num_workers)[0][1]
+    assert isinstance(welcome, Welcome)
+    return welcome
+
+
 def to_all(message: Message, num_workers: int = 3) -> list[tuple[int, Message]]:
     return [(rank, message) for rank in range(num_workers)]
 
@@ -132,6 +139,42 @@ def test_on_a_slow_network_the_collective_is_chosen_for_its_links() -> None:
     assert far.place == "processes of this machine over sockets (tcp), 8 Gbit/s, 2000 ms"
     assert far.link == (2.0, 1e9)
     assert (near.collective, far.collective) == ("halving_doubling", "butterfly")  # two delays rather than four
+
+
+def test_workers_that_share_their_hosts_link_sum_among_themselves_first() -> None:
+    talk = Talk(4, "allreduce", hosts=[0, 0, 1, 1])
+    told: list[Explanation] = []
+    talk.engine.on_explain = told.append
+    welcome = welcomed(talk)
+    assert welcome.collective == told[0].collective == "hierarchical"
+    assert told[0].why == "so that a bucket crosses between hosts once each way, however many workers are there"
+    assert told[0].place == "processes on 2 hosts: shared memory within a host, TLS between them"
+    assert told[0].link == LINKS["tls"]
+    far = Talk(4, "allreduce", hosts=[0, 0, 1, 1], network=Network(1e9, 2.0))
+    far.engine.on_explain = told.append
+    welcomed(far)
+    assert told[1].place == (
+        "processes on 2 hosts: shared memory within a host, sockets (tcp) between them, 8 Gbit/s, 2000 ms"
+    )
+
+
+def test_a_worker_alone_on_its_host_takes_the_cheapest_collective_and_one_that_is_asked_for_is_taken() -> None:
+    assert welcomed(Talk(2, "allreduce", hosts=[0, 1])).collective == "butterfly"
+    assert welcomed(Talk(4, "allreduce", hosts=[0, 0, 1, 1], collective="ring")).collective == "ring"
+    assert welcomed(Talk(4, "gossip", hosts=[0, 0, 1, 1])).collective is None
+
+
+def test_first_values_are_where_all_can_read_them_before_anybody_is_welcomed() -> None:
+    talk = Talk(2, "allreduce", hosts=[0, 1])
+    said: list[int] = []
+    talk.engine.on_joined = lambda: said.append(len(talk.sent))
+    assert len(talk.join(joined(), joined())) == 2
+    assert said == [0]
+
+
+def test_hogwild_is_refused_on_several_hosts() -> None:
+    with pytest.raises(ConfigError, match="would be spread over 2 hosts"):
+        welcomed(Talk(4, "hogwild", hosts=[0, 0, 1, 1]))
 
 
 @pytest.mark.parametrize(
@@ -274,13 +317,6 @@ def test_what_all_need_is_loaded_by_the_first_who_asks_and_the_others_wait_for_i
     assert talk.hear(1, OnceLoaded("data", b"form", 640)) == [(0, OnceAnswer(0, b"form"))]
     assert talk.hear(2, OnceAsked("data")) == [(2, OnceAnswer(0, b"form"))]
     assert talk.hear(2, OnceAsked("more data")) == [(2, OnceAnswer(640, None))]
-
-
-def test_what_cannot_be_shared_is_answered_too_so_that_each_loads_it() -> None:
-    talk = Talk(2)
-    talk.hear(0, OnceAsked("data"))
-    talk.hear(1, OnceAsked("data"))
-    assert talk.hear(0, OnceLoaded("data", b"", 0)) == [(1, OnceAnswer(0, b""))]
 
 
 def test_when_all_scripts_have_ended_worker_0_concludes_what_only_some_reported_or_saved() -> None:

@@ -8,7 +8,7 @@ import pytest
 from weft.config.devices import FakeKind
 from weft.config.network import Network
 from weft.core.errors import ConfigError
-from weft.engines.local_job import LocalJob
+from weft.engines.local_job import LocalJob, spread
 
 SLOW_WANTS = "wants a worker from 0 to 1 and a factor of at least 1.\n  Write e.g. --slow 0:4."
 
@@ -69,6 +69,18 @@ SLOW_WANTS = "wants a worker from 0 to 1 and a factor of at least 1.\n  Write e.
             {"network": Network(1e6, 0.0, own=((2, Network(1e6, 0.1)),)), "transport": "tcp"},
             "--net says the link of worker 2, but there are 2 workers.\n  Name one from 0 to 1.",
         ),
+        (
+            {"hosts": (0, 1), "devices": {0: FakeKind()}},
+            "--hosts does not go with --device.\n  Leave out one of them.",
+        ),
+        (
+            {"hosts": (0, 1), "baseline": "ddp"},
+            "--hosts does not go with --baseline ddp.\n  Leave out one of them.",
+        ),
+        (
+            {"hosts": (0, 1), "network": Network(1e6, 0.0, own=((1, Network(1e6, 0.1)),))},
+            "--hosts does not go with the link of a single worker.\n  Leave out one of them.",
+        ),
         ({"share": "steeling"}, "share 'steeling' is not known.\n  Did you mean 'stealing'?"),
         (
             {"strategy": "gossip", "share": "stealing"},
@@ -113,3 +125,22 @@ def test_a_baseline_knows_no_fake_devices(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("")
     assert LocalJob(script, devices={0: FakeKind()}).under("ddp").devices == {}
+
+
+def test_workers_are_spread_evenly_over_hosts_and_only_those_of_one_share_memory(tmp_path: Path) -> None:
+    assert spread(7, 3) == (0, 0, 0, 1, 1, 2, 2)
+    assert spread(4, 1) == ()
+    script = tmp_path / "train.py"
+    script.write_text("")
+    apart, together = LocalJob(script, (), 7, hosts=spread(7, 3)), LocalJob(script, (), 7)
+    assert (apart.num_hosts, apart.num_memories, apart.num_addresses) == (3, 3, 3)
+    assert (together.num_hosts, together.num_memories, together.num_addresses) == (1, 1, 7)
+
+
+@pytest.mark.parametrize("num_hosts", [0, 3])
+def test_every_host_has_a_worker(num_hosts: int) -> None:
+    with pytest.raises(ConfigError) as refused:
+        spread(2, num_hosts)
+    assert str(refused.value) == (
+        f"--hosts is {num_hosts}, but each host has a worker, and there are 2.\n  Use --hosts 1 to 2."
+    )

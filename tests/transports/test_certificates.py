@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from weft.transports.certificates import Authority, Contexts, Identity, contexts
 
@@ -103,3 +104,27 @@ def test_a_key_that_is_not_the_certificates_own_is_refused_and_nothing_stays_ope
     with pytest.raises(ssl.SSLError, match="KEY_VALUES_MISMATCH"):
         contexts(Identity(one.certificate, two.key, one.authority))
     assert len(os.listdir("/proc/self/fd")) == len(before)
+
+
+def test_whoever_has_the_secret_issues_itself_a_certificate_that_all_others_believe() -> None:
+    zero, one = (strict(contexts(Authority.of(b"s" * 32).issue(rank))) for rank in range(2))
+    answerer, caller = talk(zero.answer, one.call, "rank-0.weft")
+    assert answerer.getpeercert()["subjectAltName"] == (("DNS", "rank-1.weft"),)
+    assert caller.getpeercert()["subjectAltName"] == (("DNS", "rank-0.weft"),)
+
+
+def test_a_certificate_from_another_secret_is_refused() -> None:
+    zero, one = (contexts(Authority.of(bytes([byte] * 32)).issue(rank)) for rank, byte in ((0, 1), (1, 2)))
+    with pytest.raises(ssl.SSLCertVerificationError, match="certificate verify failed"):
+        talk(zero.answer, one.call, "rank-0.weft")
+
+
+def test_no_certificate_shows_the_secret_or_the_authoritys_key() -> None:
+    secret = b"s" * 32
+    authority = Authority.of(secret)
+    issued = authority.issue(0)
+    key = authority._key.private_numbers().private_value.to_bytes(32, "big")
+    shown = b"".join(x509.load_pem_x509_certificate(pem).public_bytes(Encoding.DER) for pem in issued[::2])
+    assert secret not in shown
+    assert key not in shown
+    assert key != secret

@@ -373,3 +373,25 @@ def test_a_process_alone_is_connected_at_once() -> None:
     transport.connect()
     assert transport.poll(lambda it: None) == 0
     transport.close()
+
+
+def test_only_those_that_have_no_better_way_are_connected_and_others_are_refused() -> None:
+    listeners = [listen("127.0.0.1") for _ in range(3)]
+    addresses = [listener.getsockname() for listener in listeners]
+    others = {0: [2], 1: [2], 2: [0, 1]}
+    transports = [
+        TcpTransport(
+            rank, 3, listener, addresses, SECRET, LAYOUT, place=lambda node: node, others=others[rank],
+            connect_timeout_s=2.0,
+        )
+        for rank, listener in enumerate(listeners)
+    ]  # fmt: skip
+    together([transport.connect for transport in transports])
+    try:
+        assert [sorted(transport._links) for transport in transports] == [[2], [2], [0, 1]]
+        with pytest.raises(NodeLost, match="there is no connection to it"):
+            transports[0].send(1, *frame(0, 1))
+        assert transports[0]._objection(None, 1) == "wrong rank"
+    finally:
+        for transport in transports:
+            transport.abort()

@@ -89,7 +89,7 @@ def _reductions(told: Explanation) -> list[str]:
     else:
         is_least = told.prices_s[told.collective] == min(told.prices_s.values())
         how = f"{told.collective}: {in_words(told.collective)}"
-        others = "the cheapest by formula" if is_least else "as asked for; by formula"
+        others = "the cheapest by formula" if is_least else f"{told.why or 'as asked for'}; by formula"
     if told.coding is not None:
         how = f"of what is not coded, {how}"
     lines = [_line("all-reduce", how), _line("", f"{others}, with {assumed}:")]

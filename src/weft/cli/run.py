@@ -16,6 +16,7 @@ from weft.cli.run_options import (
     Explain,
     GlobalBatch,
     Hiccups,
+    Hosts,
     Json,
     Log,
     Net,
@@ -49,7 +50,7 @@ from weft.engines.birth import Nursery
 from weft.engines.conversation import DEFAULT_STRATEGY
 from weft.engines.environment import settings_of
 from weft.engines.local import nursery_of
-from weft.engines.local_job import LocalJob
+from weft.engines.local_job import LocalJob, spread
 from weft.engines.local_outcome import LocalOutcome
 from weft.runtime.wires import SHM, TCP
 
@@ -60,6 +61,7 @@ def run(
     workers: Workers = None,
     strategy: Strategies = None,
     transport: Transport = None,
+    hosts: Hosts = 1,
     net: Net = None,
     collective: Collective = None,
     compress: Compress = None,
@@ -80,18 +82,19 @@ def run(
     tensorboard: TensorBoard = None,
 ) -> None:
     """Run SCRIPT on real workers of this machine."""
-    given = tuple(strategy) if strategy else None
+    given = tuple(strategy or ()) or None
     settings = settings_of(Settings(given, None, collective, compress, workers, seed, steps, share))
     check_writable(json_file)
     options, parameters = set_options(set_ or ())
+    num_workers = 2 if settings.workers is None else settings.workers
     job = LocalJob(
         script,
         tuple(arguments or ()),
-        2 if settings.workers is None else settings.workers,
+        num_workers,
         collective=settings.collective,
         compress=settings.compress,
         share=settings.share or STATIC,
-        transport=transport or (SHM if net is None else TCP),
+        transport=transport or (SHM if net is None or hosts > 1 else TCP),
         seed=settings.seed or 0,
         steps_max=settings.steps,
         slow=slow_workers(slow or ()),
@@ -102,15 +105,14 @@ def run(
         traces=trace is not None,
         network=None if net is None else read_network(*net),
         devices=read_devices(device or ()),
+        hosts=spread(num_workers, hosts),
     )
     asked = settings.strategy if settings.strategy or not parameters else (DEFAULT_STRATEGY,)
     jobs, dispensable = _jobs(job, asked, parameters)
     jobs += [] if baseline is None else [job.under(baseline)]
     with Logs(trace, log, tensorboard) as logs:
         outcomes = _run_all(jobs, [*dispensable, False], explain, logs)
-    _show(outcomes, json_file)
-    if check_replay:
-        _show_replays(outcomes)
+    _show(outcomes, json_file, checks_replay=check_replay)
 
 
 def _jobs(
@@ -125,13 +127,15 @@ def _jobs(
     return jobs, [is_only_of_all(text, asked) for text in texts]
 
 
-def _show(outcomes: list[LocalOutcome], json_file: Path | None) -> None:
+def _show(outcomes: list[LocalOutcome], json_file: Path | None, *, checks_replay: bool) -> None:
     rows = [outcome.to_json() for outcome in outcomes]
     show_runs(rows)
     if outcomes[-1].was_stopped:
         errors.print(f"stopped early, as asked, after {rows[-1]['steps']} steps", markup=False)
     if json_file is not None:
         json_file.write_text(json.dumps(rows, indent=1) + "\n")
+    if checks_replay:
+        _show_replays(outcomes)
 
 
 def _run_all(jobs: list[LocalJob], dispensable: list[bool], explain: bool, logs: Logs) -> list[LocalOutcome]:

@@ -17,6 +17,10 @@ Strategies = Annotated[
     typer.Option(help="e.g. 'ssp(staleness=3)'; repeat it to compare, or say 'all'.", show_default="allreduce"),
 ]
 Transport = Annotated[str | None, typer.Option(help="shm (shared memory) or tcp.", show_default="shm; tcp with --net")]
+Hosts = Annotated[
+    int,
+    typer.Option(help="Let the workers behave as if they were on so many machines: shared memory within, TLS between."),
+]
 Net = Annotated[
     list[str] | None,
     typer.Option(

@@ -10,7 +10,7 @@ from weft.engines.net.network import connect_timeout_s
 from weft.runtime.channel import Descriptors, Job
 
 
-def assigned(job: LocalJob, descriptors: Descriptors, hosts: Sequence[str]) -> Callable[[int], Job]:
+def assigned(job: LocalJob, descriptors: Descriptors, addresses: Sequence[str]) -> Callable[[int], Job]:
     """From a worker's rank to what it is told; all of them share one new secret."""
     options = job.options
     secret = secrets.token_bytes(32)
@@ -36,7 +36,7 @@ def assigned(job: LocalJob, descriptors: Descriptors, hosts: Sequence[str]) -> C
             job.baseline,
             descriptors,
             job.hiccups,
-            list(hosts),
+            list(addresses),
             connect_timeout_s(job.network, job.num_workers),
             job.sharing,
             options.shares.every,
@@ -47,6 +47,8 @@ def assigned(job: LocalJob, descriptors: Descriptors, hosts: Sequence[str]) -> C
             astuple(job.devices[rank]) if rank in job.devices else None,
             sorted(job.devices),
             options.reduce.place,
+            list(job.hosts),
+            job.network is not None,
         )
 
     return of

@@ -1,6 +1,7 @@
 """What the engine answers its workers: they join alike, load once, report and save together, and end together."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -22,6 +23,7 @@ from weft.data.proportional import EVERY, Done
 from weft.data.shares import STATIC, Shares, check_sharing, with_share
 from weft.data.static import global_batches
 from weft.engines.explanation import Explanation, coded, cut, explained, native_with_devices
+from weft.engines.loading import Loadings
 from weft.engines.memory import available_bytes, check_fits
 from weft.engines.seats import OWN
 from weft.runtime.channel import (
@@ -35,7 +37,6 @@ from weft.runtime.channel import (
     Joined,
     Measured,
     Message,
-    OnceAnswer,
     OnceAsked,
     OnceLoaded,
     Order,
@@ -46,7 +47,7 @@ from weft.runtime.channel import (
     Saves,
     Welcome,
 )
-from weft.runtime.wires import LINKS, SHM, TCP
+from weft.runtime.wires import LINKS, SHM, TCP, TLS
 
 DEFAULT_STRATEGY = "allreduce"
 COPIES = 5
@@ -54,16 +55,10 @@ COPIES = 5
 
 PLACES = {SHM: "shared memory", TCP: "sockets (tcp)"}
 NATIVE = "summed in shared memory, where the gradients lie"
+HIERARCHICAL = "hierarchical"
+ONE_STREAM = "so that a bucket crosses between hosts once each way, however many workers are there"
 
 Send = Callable[[int, Message], None]
-
-
-@dataclass
-class Loading:
-    """One value of `weft.once`: who waits for it, and its form once it is there."""
-
-    waiting: list[int] = field(default_factory=list)
-    form: bytes | None = None
 
 
 @dataclass
@@ -98,8 +93,11 @@ class Conversation:
         block_steps: int = EVERY,
         on_devices: Sequence[int] = (),
         reduce_place: str = AUTO_PLACE,
+        hosts: Sequence[int] = (),
     ) -> None:
+        """`hosts` has the number of each worker's host; if there are none, all are on one."""
         self._num_workers = num_workers
+        self._hosts = list(hosts) or [0] * num_workers
         self._strategy = strategy
         self._collective = None if collective == AUTO else collective
         self._transport = transport
@@ -122,14 +120,15 @@ class Conversation:
         self._is_alike = num_workers == 1 or baseline is not None
         """All workers' models are equal at all times."""
         self._deals_portions = self._shares.steals
-        self._loading: dict[str, Loading] = {}
-        self._once_stop = 0
+        self._loadings = Loadings(self._hosts, send)
         self.ended: dict[int, Ended] = {}
         self.concluded: dict[int, Concluded] = {}
         self.steps_total: int | None = steps_max
         self.label = strategy or ""
         self.welcome: tuple[Welcome, int] | None = None
         """What all were told when they had joined, and how many bytes their model has."""
+        self.on_joined: Callable[[], None] = lambda: None
+        """All have joined alike, and will be welcomed when this returns."""
         self.on_explain: Callable[[Explanation], None] = lambda explanation: None
         self.on_report: Callable[[int, dict[str, float], float | None], None] = lambda epoch, numbers, consensus: None
         """The epoch, its numbers, and how far the replicas were apart if that was looked at."""
@@ -171,9 +170,9 @@ class Conversation:
         elif isinstance(message, Saves):
             self._save(rank, message)
         elif isinstance(message, OnceAsked):
-            self._ask_once(rank, message)
+            self._loadings.ask(rank, message)
         elif isinstance(message, OnceLoaded):
-            self._take_once(message)
+            self._loadings.take(rank, message)
         elif isinstance(message, Measured | FractionsAsked | PortionWanted):
             self._share_data(rank, message)
         elif isinstance(message, Ended):
@@ -201,7 +200,7 @@ class Conversation:
         built = None
         if text != OWN:
             built = strategy_of(text)
-            built.check(self._num_workers, 1 if self._transport == SHM else self._num_workers)
+            built.check(self._num_workers, len(set(self._hosts)) if self._transport == SHM else self._num_workers)
             self._is_alike = self._is_alike or built.keeps_replicas_equal
             check_sharing(built, text, self._share)
             self._deals_portions = self._deals_portions or built.deals_portions
@@ -214,6 +213,7 @@ class Conversation:
         ports = [self._joined[other].port for other in range(self._num_workers)]
         welcome = self._choose(built, text, compress, first.num_bytes, ports)
         self.welcome = welcome, first.num_bytes
+        self.on_joined()
         self.began_s = time.perf_counter()
         self._to_all(welcome)
 
@@ -224,23 +224,39 @@ class Conversation:
 
         If none is named, it is the cheapest for this model. A script's own strategy may reduce, too.
         """
-        net = self._network
-        link = LINKS[self._transport] if net is None else Link(net.worst.delay_s, net.worst.bytes_per_s)
-        ground = Ground((self._num_workers,), link, link)
+        ground = self._ground()
         buckets = cut(num_bytes, self._bucket_bytes_max)
-        collective, scheme, coding = self._collective, None, None
+        collective, scheme, coding, why = self._collective, None, None, ""
         if built is None or built.reduces:
-            if collective is None and (self._transport != SHM or compress is not None):
-                collective = cheapest(prices_s(buckets, ground))
+            is_apart = len(ground.sizes) > 1
+            if collective is None and (self._transport != SHM or is_apart or compress is not None):
+                # Whoever shares a link with others sums with them first, even where something else answers sooner.
+                why = ONE_STREAM if is_apart and max(ground.sizes) > 1 else ""
+                collective = HIERARCHICAL if why else cheapest(prices_s(buckets, ground))
             if compress is not None:
-                scheme = cheapest_scheme(codec_of(compress), num_bytes, self._num_workers, link)
+                scheme = cheapest_scheme(codec_of(compress), num_bytes, self._num_workers, ground.slowest)
         if compress is not None:
             coding = coded(compress, scheme, num_bytes, ground)
         if built is not None and self._baseline is None:
-            place = f"processes of this machine over {PLACES[self._transport]}" + (f", {net}" if net else "")
+            place = self._place(len(ground.sizes))
             native = NATIVE if not self._on_devices else native_with_devices(self._on_devices, self._reduce_place)
-            self.on_explain(explained(built, text, place, native, buckets, ground, collective, coding))
+            self.on_explain(explained(built, text, place, native, buckets, ground, collective, coding, why))
         return Welcome(text, ports, collective, compress, scheme)
+
+    def _ground(self) -> Ground:
+        """Where the workers sit, and what is assumed of the links between them."""
+        net, sizes = self._network, tuple(Counter(self._hosts).values())
+        between = LINKS[TLS if len(sizes) > 1 else self._transport]
+        if net is not None:
+            between = Link(net.worst.delay_s, net.worst.bytes_per_s)
+        return Ground(sizes, LINKS[self._transport] if len(sizes) > 1 else between, between)
+
+    def _place(self, num_hosts: int) -> str:
+        net = f", {self._network}" if self._network else ""
+        if num_hosts == 1:
+            return f"processes of this machine over {PLACES[self._transport]}{net}"
+        between = "sockets (tcp)" if net else "TLS"
+        return f"processes on {num_hosts} hosts: {PLACES[self._transport]} within a host, {between} between them{net}"
 
     def _plan(self, plan: Planned) -> None:
         if plan.num_epochs is None or self._steps_max is not None:
@@ -294,23 +310,6 @@ class Conversation:
         meeting = self._saves.setdefault(message.number, Meeting(0, True))
         meeting.came[rank] = message
         self._send(rank, Decided(self._decides(meeting), best(self._badness)))
-
-    def _ask_once(self, rank: int, message: OnceAsked) -> None:
-        loading = self._loading.get(message.key)
-        if loading is None:
-            self._loading[message.key] = Loading()
-            self._send(rank, OnceAnswer(self._once_stop, None))
-        elif loading.form is None:
-            loading.waiting.append(rank)
-        else:
-            self._send(rank, OnceAnswer(0, loading.form))
-
-    def _take_once(self, message: OnceLoaded) -> None:
-        loading = self._loading[message.key]
-        loading.form = message.form
-        self._once_stop = max(self._once_stop, message.stop)
-        for rank in loading.waiting:
-            self._send(rank, OnceAnswer(0, loading.form))
 
     def _share_data(self, rank: int, message: Measured | FractionsAsked | PortionWanted) -> None:
         """The first to ask for a block decides it for all, with what everybody has told until then."""

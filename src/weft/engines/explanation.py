@@ -42,6 +42,8 @@ class Explanation:
     prices_s: Mapping[str, float]
     """What the reductions of one step would take by each collective."""
     coding: "Coding | None" = None
+    why: str = ""
+    """Why this collective, where it was neither asked for nor taken because it is the cheapest."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,7 @@ def explained(
     ground: Ground,
     collective: str | None,
     coding: Coding | None = None,
+    why: str = "",
 ) -> Explanation:
     """The facts of a run."""
     num_workers = ground.size
@@ -96,6 +99,7 @@ def explained(
         ground.slowest,
         prices_s(bucket_bytes, ground),
         coding,
+        why,
     )
 
 

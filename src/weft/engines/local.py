@@ -14,6 +14,7 @@ from weft.engines.kernels import compile_kernels
 from weft.engines.launched import LocalWorker
 from weft.engines.local_job import LocalJob
 from weft.engines.local_outcome import LocalOutcome
+from weft.engines.memories import make_memories, share_out, spread_values
 from weft.engines.net.namespaces import address
 from weft.engines.net.network import SlowNetwork
 from weft.engines.output import Output
@@ -21,11 +22,7 @@ from weft.engines.supervisor import Supervisor
 from weft.engines.surroundings import surroundings
 from weft.engines.vigil import process_state
 from weft.engines.watcher import Watcher
-from weft.runtime.channel import Descriptors, Message
-from weft.transports.bells import NUM_BELLS
-
-MEMORIES = ("arena", "rings", "initial", "once")
-
+from weft.runtime.channel import Message
 
 Bear = Callable[[int, Sequence[int], Callable[[], None]], list[Process]]
 """How worker processes come into being: how many, with which descriptors, and what to check meanwhile."""
@@ -66,20 +63,21 @@ class Launch(Supervisor):
 
     def _start(self) -> None:
         job = self._job
-        fds = [os.memfd_create(f"weft-{name}") for name in MEMORIES]
-        self._descriptors += fds
-        bells = range(NUM_BELLS * job.num_workers)
-        self._descriptors += [os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK) for _ in bells]
-        hosts: list[str] = []
+        hosts = job.hosts or (0,) * job.num_workers
+        for host in range(job.num_hosts):
+            self._descriptors += make_memories(hosts.count(host))
+        addresses: list[str] = []
         if job.network is not None:
-            self._network = SlowNetwork(job.network, job.num_workers, job.seed)
+            self._network = SlowNetwork(job.network, job.num_addresses, job.seed)
             self._descriptors += self._network.namespaces
             self._selector.register(self._network.fileno(), selectors.EVENT_READ, self._hear_network)
-            hosts = [address(rank) for rank in range(job.num_workers)]
+            addresses = [address(host) for host in job.hosts or range(job.num_workers)]
         processes = self._bear(job.num_workers, self._descriptors, self._check_interrupts)
         for rank, process in enumerate(processes):
             self._watch(LocalWorker(rank, process))
-        assignment = assigned(job, Descriptors.of(self._descriptors, len(hosts)), hosts)
+        each = share_out(self._descriptors, hosts, job.num_addresses if addresses else 0)
+        self._conversation.on_joined = partial(spread_values, each, hosts[0])
+        assignment = assigned(job, each[0], addresses)
         for rank, worker in enumerate(self._workers):
             worker.channel.send(assignment(rank))
 

@@ -22,6 +22,16 @@ BASELINES = ("ddp", "ddp+fp16", "ddp+powersgd")
 """torch's DistributedDataParallel, plain or with one of its hooks that compress gradients."""
 
 
+def spread(num_workers: int, num_hosts: int) -> tuple[int, ...]:
+    """The number of each worker's host, where workers are spread evenly over so many; none if there is only one."""
+    if not 1 <= num_hosts <= num_workers:
+        raise ConfigError(
+            f"--hosts is {num_hosts}, but each host has a worker, and there are {num_workers}.\n"
+            f"  Use --hosts 1 to {num_workers}."
+        )
+    return tuple(rank * num_hosts // num_workers for rank in range(num_workers)) if num_hosts > 1 else ()
+
+
 @dataclass(frozen=True)
 class LocalJob:
     """One run of a script on real workers of this machine."""
@@ -54,6 +64,8 @@ class LocalJob:
     """A slow network between the workers, which talk by sockets then."""
     devices: dict[int, FakeKind] = field(default_factory=dict)
     """Workers that are not on the host."""
+    hosts: tuple[int, ...] = ()
+    """The number of each worker's host: those of different ones share no memory. Empty: all are on one."""
 
     def __post_init__(self) -> None:
         check_job(self.script, self.num_workers, self.seed, self.steps_max)
@@ -62,10 +74,11 @@ class LocalJob:
                 f"transport '{self.transport}' is not known.\n  {did_you_mean(self.transport, TRANSPORTS)}"
             )
         if self.network is not None:
-            if self.transport == SHM:
+            if self.transport == SHM and self.num_hosts == 1:
                 raise ConfigError("--net is for workers that talk by sockets.\n  Use --transport tcp, or leave it out.")
             check_network(self.num_workers)
             self._check_links(self.network)
+        self._check_hosts()
         if self.baseline not in (None, *BASELINES):
             raise ConfigError(f"baseline '{self.baseline}' is not known.\n  {did_you_mean(self.baseline, BASELINES)}")
         if self.global_batch is not None and self.global_batch < self.num_workers:
@@ -101,6 +114,17 @@ class LocalJob:
                     f"  Name one from 0 to {self.num_workers - 1}."
                 )
 
+    def _check_hosts(self) -> None:
+        if self.num_hosts == 1:
+            return
+        others = {
+            "--device": bool(self.devices),
+            f"--baseline {self.baseline}": self.baseline is not None,
+            "the link of a single worker": self.network is not None and bool(self.network.own),
+        }
+        for option in (option for option, is_used in others.items() if is_used):
+            raise ConfigError(f"--hosts does not go with {option}.\n  Leave out one of them.")
+
     def _check_devices(self) -> None:
         if not self.devices:
             return
@@ -121,7 +145,16 @@ class LocalJob:
     @property
     def num_memories(self) -> int:
         """Workers that talk by sockets share nothing."""
-        return 1 if self.transport == SHM else self.num_workers
+        return self.num_hosts if self.transport == SHM else self.num_workers
+
+    @property
+    def num_hosts(self) -> int:
+        return len(set(self.hosts)) or 1
+
+    @property
+    def num_addresses(self) -> int:
+        """How many ends its network has, if there is one: a host's workers share theirs."""
+        return self.num_workers if self.num_hosts == 1 else self.num_hosts
 
     @property
     def sharing(self) -> str:

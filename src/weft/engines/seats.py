@@ -42,7 +42,7 @@ class BaselineSeat(PlainSeat):
             raise ConfigError("--baseline ddp needs a torch model, but the script joined with arrays.\n  Leave it out.")
         self._check_first_join()
         self._replica = replica
-        host = self.job.hosts[0] if self.job.hosts else ddp.LOOPBACK
+        host = self.job.addresses[0] if self.job.addresses else ddp.LOOPBACK
         store = ddp.open_store(self.rank, self.num_workers, host=host) if self.rank == 0 else None
         self._channel.send(Joined(list(replica.layout()), 0, None, 0 if store is None else store.port))
         welcome = self._welcome = self._expect(Welcome)

@@ -74,6 +74,7 @@ class Supervisor:
             block_steps=job.options.shares.every,
             on_devices=sorted(job.devices),
             reduce_place=job.options.reduce.place,
+            hosts=job.hosts,
         )
         self._conversation.on_explain = watcher.on_explain
         self._conversation.on_report = self._take_report

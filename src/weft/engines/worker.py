@@ -13,10 +13,11 @@ import msgspec
 import numpy as np
 
 from weft.core.seat import sit
+from weft.engines.memories import keep_own
 from weft.engines.net.namespaces import move_in
 from weft.engines.seats import seat_of
 from weft.lifeline import die_with_parent
-from weft.runtime.channel import Channel, Descriptors, Job
+from weft.runtime.channel import Channel, Job
 
 
 def main(channel_fd: int, shared: Sequence[int]) -> None:
@@ -26,9 +27,9 @@ def main(channel_fd: int, shared: Sequence[int]) -> None:
     channel = Channel(socket.socket(fileno=channel_fd))
     job = next(iter(channel.receive(wait=True)))
     assert isinstance(job, Job)
-    job = msgspec.structs.replace(job, descriptors=Descriptors.of(shared, len(job.hosts)))
-    if job.hosts:  # no thread has been started yet: all that this process does is in its namespace
-        move_in(job.descriptors.namespaces, job.rank)
+    job = msgspec.structs.replace(job, descriptors=keep_own(shared, job))
+    if job.descriptors.namespaces:  # no thread has been started yet: all that this process does is in its namespace
+        move_in(job.descriptors.namespaces, job.hosts[job.rank] if job.hosts else job.rank)
     seat = seat_of(job, channel)
     sit(seat)  # type: ignore[arg-type]
     seed = random.Random(f"script/{job.seed}").getrandbits(63)

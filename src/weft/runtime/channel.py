@@ -23,7 +23,7 @@ MESSAGE_BYTES_MAX = 64 << 20
 
 
 class Descriptors(Struct, frozen=True):
-    """Nameless files that all workers of a host inherit, and the bells of each worker."""
+    """Nameless files that all workers of a host inherit, and the bells of each of them, in order of rank."""
 
     arena: int
     rings: int
@@ -31,7 +31,7 @@ class Descriptors(Struct, frozen=True):
     once: int
     bells: list[list[int]]
     namespaces: list[int] = []
-    """Of each worker, if the launcher made a network for them."""
+    """Of each host, if the launcher made a network for them; of each worker where all are on one."""
 
     @staticmethod
     def of(fds: Sequence[int], num_namespaces: int = 0) -> "Descriptors":
@@ -40,6 +40,10 @@ class Descriptors(Struct, frozen=True):
         bells, namespaces = flat[: len(flat) - num_namespaces], flat[len(flat) - num_namespaces :]
         pairs = [list(pair) for pair in zip(bells[::2], bells[1::2], strict=True)]
         return Descriptors(arena, rings, initial, once, pairs, namespaces)
+
+    def flat(self) -> list[int]:
+        """The plain list again, without namespaces."""
+        return [self.arena, self.rings, self.initial, self.once, *(bell for pair in self.bells for bell in pair)]
 
 
 class Job(Struct, frozen=True, tag=True):
@@ -66,8 +70,8 @@ class Job(Struct, frozen=True, tag=True):
     """By the numbers that they have in the worker's own process."""
     hiccups: tuple[float, float] = (0.0, 1.0)
     """The share of its iterations, drawn at random, that take so many times as long again."""
-    hosts: list[str] = []
-    """Where the workers are in a network that the launcher made for them alone; empty: all on loopback."""
+    addresses: list[str] = []
+    """Where the workers are found, in order of rank; empty: all on loopback."""
     connect_timeout_s: float = 10.0
     """How long the workers may take to connect to each other."""
     share: str = STATIC
@@ -88,6 +92,22 @@ class Job(Struct, frozen=True, tag=True):
     """All workers that are on one."""
     reduce_place: str = AUTO
     """Where sums are made if there are any: a word of cost/staging.py."""
+    hosts: list[int] = []
+    """The number of each worker's host, in order of rank; empty: all are on one."""
+    is_private: bool = False
+    """The addresses are in a network that the launcher made for this run alone: what is sent there is not encrypted."""
+
+    @property
+    def on_host(self) -> list[int]:
+        """The workers of this worker's host, in order of rank: whoever is the n-th has the n-th place in its memory."""
+        if not self.hosts:
+            return list(range(self.num_workers))
+        return [rank for rank, host in enumerate(self.hosts) if host == self.hosts[self.rank]]
+
+    @property
+    def place(self) -> int:
+        """This worker's among those of its host."""
+        return self.on_host.index(self.rank)
 
 
 class Joined(Struct, frozen=True, tag=True):

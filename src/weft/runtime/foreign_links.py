@@ -12,15 +12,15 @@ from weft.transports.tcp_info import traffic
 DESCRIPTORS = Path("/proc/self/fd")
 
 
-def foreign_links(hosts: Sequence[str]) -> list[LinkStatus]:
-    """Those to each of the others, together; `hosts` are the addresses of all workers, by which they are told apart."""
+def foreign_links(addresses: Sequence[str]) -> list[LinkStatus]:
+    """Those to each of the others, together; `addresses` are those of all workers, by which they are told apart."""
     links: dict[int, LinkStatus] = {}
     for name in os.listdir(DESCRIPTORS):
         with suppress(OSError):  # it is closed meanwhile, or is no connection
             if not os.readlink(DESCRIPTORS / name).startswith("socket:"):
                 continue
             with socket.socket(fileno=os.dup(int(name))) as sock:
-                peer = _peer(sock, hosts)
+                peer = _peer(sock, addresses)
                 told = None if peer is None else traffic(sock)
             if peer is not None and told is not None:
                 so_far = links.get(peer, LinkStatus(peer, 0.0, 0, told.round_trip_s))
@@ -33,9 +33,9 @@ def foreign_links(hosts: Sequence[str]) -> list[LinkStatus]:
     return [links[peer] for peer in sorted(links)]
 
 
-def _peer(sock: socket.socket, hosts: Sequence[str]) -> int | None:
+def _peer(sock: socket.socket, addresses: Sequence[str]) -> int | None:
     """Which worker is at the other end of a TCP connection, if one is."""
     if sock.family not in (socket.AF_INET, socket.AF_INET6) or sock.type != socket.SOCK_STREAM:
         return None
     address = sock.getpeername()[0].removeprefix("::ffff:")
-    return hosts.index(address) if address in hosts else None
+    return addresses.index(address) if address in addresses else None

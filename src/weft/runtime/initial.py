@@ -1,11 +1,16 @@
-"""The values that all workers begin with: worker 0 writes them into a shared file, the others read them."""
+"""The values that all workers begin with: worker 0 writes them into a shared file, the others read them.
+
+Every host has a file of its own: before the others read theirs, what is in that of worker 0 is written there, too.
+"""
 
 import mmap
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+
+PIECE_BYTES = 1 << 20
 
 
 def write_values(fd: int, values: Sequence[Any]) -> None:
@@ -22,6 +27,22 @@ def read_values(fd: int, values: Sequence[Any]) -> None:
     memory = mmap.mmap(fd, max(sum(value.nbytes for value in values), 1), prot=mmap.PROT_READ)
     for value, place in zip(values, _places(memory, values), strict=True):
         value[...] = place
+
+
+def pieces(fd: int) -> Iterator[bytes]:
+    """What is in a file of values, piece by piece, in order."""
+    start = 0
+    while piece := os.pread(fd, PIECE_BYTES, start):
+        start += len(piece)
+        yield piece
+
+
+def add_piece(fd: int, start: int, piece: bytes) -> int:
+    """Write the next piece into another host's file; where the one after it begins."""
+    done = 0
+    while done < len(piece):
+        done += os.pwrite(fd, piece[done:], start + done)
+    return start + done
 
 
 def _places(memory: mmap.mmap, values: Sequence[Any]) -> list[Any]:

@@ -63,8 +63,8 @@ class PlainSeat(EngineSeat):
         self._off_core.restart()
 
     def _observe(self) -> None:
-        if self.num_workers > 1 and self.job.hosts:  # on loopback all have one address
-            self.metrics.observe_links(foreign_links(self.job.hosts))
+        if self.num_workers > 1 and self.job.addresses:  # on loopback all have one address
+            self.metrics.observe_links(foreign_links(self.job.addresses))
 
     def report(self, epoch: int, numbers: Reported) -> None:
         own = {name: float(value) for name, value in numbers.items() if not callable(value)}

@@ -1,6 +1,7 @@
 """Everything behind a worker's seat once its replica has settled: memory, transport, peers, driver."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from weft.core.names import PARAMS, Bucket, NodeId, Result, Role
@@ -68,7 +69,7 @@ class Plant:
     @property
     def descriptors(self) -> list[int]:
         assert self._post.transport is not None
-        return [] if self._job.transport == SHM else self._post.transport.fileno_set()
+        return self._post.transport.fileno_set()
 
     def is_choked(self) -> bool:
         """More waits to leave than is good: the script shall wait, too."""
@@ -171,7 +172,7 @@ def _wait_for_all_values(arena: Arena, bells: Bells, wait_words: Wait) -> None:
 
 
 def _arena(job: Job, buckets: Sequence[Bucket]) -> Arena:
-    return Arena(job.descriptors.arena, job.rank, job.num_workers, buckets, has_devices=bool(job.on_devices))
+    return Arena(job.descriptors.arena, job.place, len(job.on_host), buckets, has_devices=bool(job.on_devices))
 
 
 def _lay_out(
@@ -221,6 +222,14 @@ def _reduce_here(
     )
 
 
+def _world(job: Job, strategy: Strategy, buckets: tuple[Bucket, ...]) -> World:
+    """Servers are where the workers are on whose processes they sit."""
+    world = World(strategy.roles(job.num_workers), buckets, strategy.graph(job.num_workers))
+    if not job.hosts:
+        return world
+    return replace(world, hosts=tuple(job.hosts[rank_of(world, node)] for node in range(world.num_nodes)))
+
+
 def build(
     job: Job,
     strategy: Strategy,
@@ -236,11 +245,11 @@ def build(
     in_place = reduces_here and strategy.keeps_replicas_equal
     shares_params = in_place and replica.shares_update and not job.on_devices  # whose parameters are elsewhere
     arena = _lay_out(job, strategy, replica, order, in_place=in_place, shares_params=shares_params)
-    lines = [arena.sleeping_line(worker) for worker in range(job.num_workers)]
-    bells = Bells(job.rank, arena.words, lines, job.descriptors.bells)
+    lines = [arena.sleeping_line(place) for place in range(len(job.on_host))]
+    bells = Bells(job.place, arena.words, lines, job.descriptors.bells)
     if strategy.shares_replica:
         _wait_for_all_values(arena, bells, wait_words)
-    world = World(strategy.roles(job.num_workers), replica.buckets, strategy.graph(job.num_workers))
+    world = _world(job, strategy, replica.buckets)
     kinds = kinds_of(strategy.kinds())
     codecs = ready_codecs(strategy, [replica])
     layout = Layout(len(kinds), world.num_nodes, replica.buckets, coded_bytes_max(codecs.values(), replica.buckets))

@@ -1,7 +1,7 @@
 """Certificates of a job: an authority made in memory, and TLS 1.3 contexts in which both ends must show theirs.
 
-The launcher makes the authority, issues one identity to each process and forgets the authority's key.
-Nothing is written to a disk.
+The authority's key follows from the job's secret, so whoever has the secret issues a certificate to itself, and
+nothing is exchanged. Nothing is written to a disk.
 """
 
 import os
@@ -12,6 +12,7 @@ from typing import NamedTuple
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
@@ -21,6 +22,12 @@ from weft.transports.transport import Rank
 VALID_FOR = timedelta(days=365)
 CLOCKS_MAY_DIFFER_BY = timedelta(days=1)
 AUTHORITY = "weft job"
+PURPOSE = b"weft: the certificate authority of a job"
+"""What is derived from the secret for this says nothing of what is derived from it for anything else."""
+ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
+"""Of the curve's group: keys are from 1 to one less."""
+DERIVED_BYTES = 48
+"""So many more than a key has that the remainder is as good as evenly distributed."""
 
 
 class Identity(NamedTuple):
@@ -41,9 +48,15 @@ class Contexts(NamedTuple):
 class Authority:
     """A certificate authority for one job. Its key lives as long as this object, and nowhere else."""
 
-    def __init__(self) -> None:
-        self._key = ec.generate_private_key(ec.SECP256R1())
+    def __init__(self, key: ec.EllipticCurvePrivateKey | None = None) -> None:
+        self._key = key or ec.generate_private_key(ec.SECP256R1())
         self._certificate = self._certify(AUTHORITY, self._key.public_key(), is_authority=True)
+
+    @staticmethod
+    def of(secret: bytes) -> "Authority":
+        """The one that all who have the job's secret have, too."""
+        raw = HKDF(SHA256(), DERIVED_BYTES, salt=None, info=PURPOSE).derive(secret)
+        return Authority(ec.derive_private_key(int.from_bytes(raw, "big") % (ORDER - 1) + 1, ec.SECP256R1()))
 
     def issue(self, rank: Rank) -> Identity:
         """The identity of a process, good as either end of a connection."""

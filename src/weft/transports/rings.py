@@ -123,7 +123,7 @@ class RingTransport:
         return {}
 
     def fileno_set(self) -> list[int]:
-        return [self._bells.fileno(SCRIPT)]
+        return []
 
     def close(self) -> None:
         """Nothing to say: whoever ends is noticed by the engine."""

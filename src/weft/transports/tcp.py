@@ -1,4 +1,4 @@
-"""The TCP transport: a full mesh of connections between the processes of a run, one for each pair.
+"""The TCP transport: connections between the processes of a run, one for each pair that has no better way to talk.
 
 A process calls those of lower rank and answers those of higher rank. Frames go straight from the
 sender's memory to the socket and from the socket to one buffer for each connection. The door stays
@@ -78,10 +78,13 @@ class TcpTransport:
         place: Callable[[NodeId], Rank],
         tls: "Contexts | None" = None,
         is_private: bool = False,
+        others: Sequence[Rank] | None = None,
         connect_timeout_s: float = 10.0,
         clock: Callable[[], float] = monotonic,
     ) -> None:
         """`addresses` are those of all ranks, in order; `place` says at which rank a node lives.
+
+        `others` are those that this one talks to; if they are not named, it is everybody.
 
         `is_private` is for a network that Weft made itself, for this run alone, on one machine.
         """
@@ -93,7 +96,7 @@ class TcpTransport:
         self.gone: dict[Rank, str] = {}
         """Who left, and how."""
         self._rank = rank
-        self._num_processes = num_processes
+        self._others = [r for r in (range(num_processes) if others is None else sorted(others)) if r != rank]
         self._addresses = addresses
         self._secret = secret
         self._layout = layout
@@ -113,9 +116,9 @@ class TcpTransport:
         deadline_s = began_s + self._connect_timeout_s
         try:
             # Who is called answers only after its own calls, which go to lower ranks still: no circle.
-            for rank in range(self._rank):
+            for rank in (rank for rank in self._others if rank < self._rank):
                 self._add(rank, self._call(rank, began_s))
-            while missing := [rank for rank in range(self._rank + 1, self._num_processes) if rank not in self._links]:
+            while missing := [rank for rank in self._others if rank > self._rank and rank not in self._links]:
                 if self._clock() >= deadline_s:
                     raise TransportError(self._still_awaited(missing))
                 for key, _ in self._selector.select(0.05):
@@ -146,7 +149,7 @@ class TcpTransport:
         return answer(self._rank, partial(self._objection, certified), self._secret, token_bytes(NONCE_BYTES))
 
     def _objection(self, certified: Rank | None, caller: Rank) -> str | None:
-        if not self._rank < caller < self._num_processes:
+        if caller < self._rank or caller not in self._others:
             return "wrong rank"
         if certified not in (None, caller):
             return "wrong certificate"

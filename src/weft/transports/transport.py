@@ -34,10 +34,16 @@ class Transport(Protocol):
     Whoever sends takes the value now: what cannot leave at once is copied and waits in an outbox.
     """
 
-    bytes_sent: int
-    num_copies: int
-    refused: dict[str, int]
-    """How often frames or connections were refused, by reason."""
+    @property
+    def bytes_sent(self) -> int: ...
+
+    @property
+    def num_copies(self) -> int: ...
+
+    @property
+    def refused(self) -> dict[str, int]:
+        """How often frames or connections were refused, by reason."""
+        ...
 
     def send(self, to: Rank, header: bytes, data: bytes, body: memoryview | None) -> None:
         """Send a frame to another process; never waits."""
@@ -59,7 +65,7 @@ class Transport(Protocol):
         ...
 
     def fileno_set(self) -> list[int]:
-        """Descriptors that become readable when something comes, for waiting on several things at once."""
+        """Descriptors that become readable when something comes, besides bells, which whoever waits listens to."""
         ...
 
     def close(self) -> None: ...

@@ -1,0 +1,47 @@
+"""What the workers load with `weft.once`: on each host one of them does, and the others are told where it lies."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from weft.runtime.channel import OnceAnswer, OnceAsked, OnceLoaded
+
+
+@dataclass
+class Loading:
+    """One value on one host: who waits for it, and its form once it is there."""
+
+    waiting: list[int] = field(default_factory=list)
+    form: bytes | None = None
+
+
+class Loadings:
+    """All values of all hosts; `hosts` has the number of each worker's."""
+
+    def __init__(self, hosts: Sequence[int], send: Callable[[int, OnceAnswer], None]) -> None:
+        self._hosts = hosts
+        self._send = send
+        self._loadings: dict[tuple[int, str], Loading] = {}
+        self._stops: Counter[int] = Counter()
+        """Of each host: where its shared file ends."""
+
+    def ask(self, rank: int, message: OnceAsked) -> None:
+        """A worker wants a value: the first of its host loads it."""
+        host = self._hosts[rank]
+        loading = self._loadings.get((host, message.key))
+        if loading is None:
+            self._loadings[host, message.key] = Loading()
+            self._send(rank, OnceAnswer(self._stops[host], None))
+        elif loading.form is None:
+            loading.waiting.append(rank)
+        else:
+            self._send(rank, OnceAnswer(0, loading.form))
+
+    def take(self, rank: int, message: OnceLoaded) -> None:
+        """A worker has loaded a value: those of its host that wait for it may have it."""
+        host = self._hosts[rank]
+        loading = self._loadings[host, message.key]
+        loading.form = message.form
+        self._stops[host] = max(self._stops[host], message.stop)
+        for waiting in loading.waiting:
+            self._send(waiting, OnceAnswer(0, loading.form))

@@ -1,0 +1,53 @@
+"""The mixed transport: rings to the processes of this host, sockets to those of others."""
+
+from collections.abc import Callable, Sequence
+
+from weft.transports.transport import Frame, Rank, Traffic, Transport
+
+
+class MixedTransport:
+    """Two transports that are one: whoever sends need not know where the other sits."""
+
+    def __init__(self, on_host: Sequence[Rank], rings: Transport, sockets: Transport) -> None:
+        """`on_host` are the ranks of this host in the order in which the rings know them: by their places."""
+        self._places = {rank: place for place, rank in enumerate(on_host)}
+        self._rings = rings
+        self._sockets = sockets
+
+    @property
+    def bytes_sent(self) -> int:
+        return self._rings.bytes_sent + self._sockets.bytes_sent
+
+    @property
+    def num_copies(self) -> int:
+        return self._rings.num_copies + self._sockets.num_copies
+
+    @property
+    def refused(self) -> dict[str, int]:
+        return self._sockets.refused  # nobody else can write to a ring
+
+    def send(self, to: Rank, header: bytes, data: bytes, body: memoryview | None) -> None:
+        place = self._places.get(to)
+        if place is None:
+            self._sockets.send(to, header, data, body)
+        else:
+            self._rings.send(place, header, data, body)
+
+    def poll(self, take: Callable[[Frame], None]) -> int:
+        return self._rings.poll(take) + self._sockets.poll(take)
+
+    def outbox_bytes(self, to: Rank | None = None) -> int:
+        if to is None:
+            return self._rings.outbox_bytes() + self._sockets.outbox_bytes()
+        place = self._places.get(to)
+        return self._sockets.outbox_bytes(to) if place is None else self._rings.outbox_bytes(place)
+
+    def traffic(self) -> dict[Rank, Traffic]:
+        return self._sockets.traffic()
+
+    def fileno_set(self) -> list[int]:
+        return [*self._rings.fileno_set(), *self._sockets.fileno_set()]
+
+    def close(self) -> None:
+        self._rings.close()
+        self._sockets.close()

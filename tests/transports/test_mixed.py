@@ -1,0 +1,75 @@
+"""Rings to this host, sockets to the others: one transport."""
+
+from typing import Any
+
+from weft.transports.frames import Header
+from weft.transports.mixed import MixedTransport
+from weft.transports.transport import Frame, Traffic
+
+ON_HOST = [3, 5]
+FRAME = Frame(Header(0, 1, 0, 7, 0, (0, 0), 1.0, 0, 0, 0, 0), b"", memoryview(b""))
+
+
+class Half:
+    """A transport that notes what it is asked."""
+
+    def __init__(self, number: int) -> None:
+        self.bytes_sent = number
+        self.num_copies = 10 * number
+        self.refused = {"why": number}
+        self.number = number
+        self.sent: list[Any] = []
+        self.is_closed = False
+
+    def send(self, *sent: Any) -> None:
+        self.sent.append(sent)
+
+    def poll(self, take: Any) -> int:
+        take(FRAME)
+        return self.number
+
+    def outbox_bytes(self, to: int | None = None) -> int:
+        return self.number if to is None else 100 * self.number + to
+
+    def traffic(self) -> dict[int, Traffic]:
+        return {self.number: Traffic(0.0, 1, 0.0)}
+
+    def fileno_set(self) -> list[int]:
+        return [self.number]
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def halves() -> tuple[Half, Half, MixedTransport]:
+    rings, sockets = Half(1), Half(2)
+    return rings, sockets, MixedTransport(ON_HOST, rings, sockets)
+
+
+def test_frames_for_this_host_go_to_a_place_in_the_rings_and_others_to_a_rank_by_socket() -> None:
+    rings, sockets, mixed = halves()
+    mixed.send(5, b"h", b"d", None)
+    mixed.send(1, b"H", b"D", None)
+    assert rings.sent == [(1, b"h", b"d", None)]
+    assert sockets.sent == [(1, b"H", b"D", None)]
+
+
+def test_frames_of_both_are_handed_over_and_counted() -> None:
+    _, _, mixed = halves()
+    taken: list[Frame] = []
+    assert mixed.poll(taken.append) == 3
+    assert taken == [FRAME, FRAME]
+
+
+def test_what_waits_is_known_for_each_and_for_all() -> None:
+    _, _, mixed = halves()
+    assert (mixed.outbox_bytes(), mixed.outbox_bytes(3), mixed.outbox_bytes(4)) == (3, 100, 204)
+
+
+def test_bytes_and_copies_are_of_both_and_refusals_and_traffic_of_the_sockets() -> None:
+    rings, sockets, mixed = halves()
+    assert (mixed.bytes_sent, mixed.num_copies, mixed.refused) == (3, 30, {"why": 2})
+    assert (mixed.traffic(), mixed.fileno_set()) == ({2: Traffic(0.0, 1, 0.0)}, [1, 2])
+    mixed.close()
+    assert rings.is_closed
+    assert sockets.is_closed
