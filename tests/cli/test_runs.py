@@ -12,6 +12,9 @@ def run(strategy: str = "ssp(staleness=3)", **told: Any) -> dict[str, Any]:
     return {
         "strategy": strategy,
         "transport": "shm",
+        "hosts": 1,
+        "bytes_between_hosts": None,
+        "refused": 0,
         "network": None,
         "workers": 2,
         "wall_s": 12.4,
@@ -163,3 +166,13 @@ def test_where_sums_with_devices_were_made_is_said(capsys: pytest.CaptureFixture
     show_runs([run("allreduce", per_worker=workers), run()])
     told = " ".join(capsys.readouterr().out.split())
     assert told.count("Sums were made") == told.count("allreduce: Sums were made") == 1
+
+
+def test_hosts_what_went_between_them_and_who_was_refused_is_said(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = run("allreduce", hosts=2, bytes_between_hosts=1_200_000, refused=1234)
+    out = shown([told], capsys, monkeypatch, 200)
+    assert "allreduce, 2 workers on 2 hosts over shm" in out
+    assert "3.1 MB sent (1.2 MB between hosts), waiting" in out
+    assert out.rstrip().endswith("7 copies, 1,234 refused.")

@@ -8,7 +8,7 @@ from worlds import simulate_arrays
 
 from weft.config.registry import COLLECTIVES, lowered
 from weft.cost import collectives
-from weft.cost.choice import PRICES, Ground, cheapest, prices_s
+from weft.cost.choice import PRICES, Ground, cheapest, prices_s, taken
 from weft.cost.collectives import FORMULAS
 from weft.cost.links import Link
 from weft.sim.compute import Trace
@@ -74,3 +74,10 @@ def test_buckets_are_reduced_one_after_another() -> None:
     ground = Ground((1,) * 4, WITHIN, BETWEEN)
     assert prices_s([500, 500], ground)["tree"] == 2 * prices_s([500], ground)["tree"]
     assert set(prices_s([], ground).values()) == {0}
+
+
+def test_where_workers_share_a_link_one_stream_is_taken_and_elsewhere_the_cheapest() -> None:
+    shared, alone = Ground((2, 1), WITHIN, BETWEEN), Ground((1, 1), WITHIN, BETWEEN)
+    assert cheapest(prices_s([1000], shared)) == "butterfly"
+    assert taken([1000], shared) == "hierarchical"
+    assert taken([1000], alone) == taken([1000], Ground((4,), WITHIN, BETWEEN)) == "butterfly"

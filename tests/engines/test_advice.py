@@ -126,3 +126,15 @@ def test_a_setting_is_what_the_workers_were_welcomed_with(tmp_path: Path) -> Non
     baseline = setting_of(LocalJob(script, baseline="ddp"), Welcome("allreduce", []), 0)
     assert baseline is not None
     assert baseline.is_baseline
+
+
+def test_on_several_hosts_what_crosses_between_them_counts() -> None:
+    slow = read_network("10mbit,10ms")
+    apart = setting(network=slow, hosts=(0, 0, 1, 1))
+    assert apart.ends(4) == (0, 0, 1, 1)
+    assert setting().ends(4) == (0, 0, 0, 0)
+    assert setting(transport="tcp").ends(4) == (0, 1, 2, 3)
+    told = {name: samples_per_s(Way(name), costs(slow=1.0), apart) for name in ("allreduce", "local_sgd(period=16)")}
+    assert told["local_sgd(period=16)"] > 4 * told["allreduce"]
+    step_s = 0.01 + 2 * (0.01 + MODEL_BYTES / 2 / 1.25e6)  # halving and doubling between two hosts
+    assert told["allreduce"] == pytest.approx(4 * 32 / step_s, rel=0.1)

@@ -9,7 +9,7 @@ import msgspec
 
 from weft.engines.local_outcome import POINTS_MAX, LocalOutcome
 from weft.engines.outcome import Outcome
-from weft.observe.status import DeviceStatus, Status
+from weft.observe.status import DeviceStatus, LinkStatus, Status
 from weft.observe.stragglers import Blame
 from weft.sim.facts import Facts
 
@@ -53,6 +53,7 @@ def test_figures_are_those_of_all_workers_together() -> None:
         "seed": 3,
         "trace": None,
         "transport": "rings",
+        "hosts": 1,
         "network": None,
         "virtual_s": None,
         "wall_s": 8.0,
@@ -60,6 +61,7 @@ def test_figures_are_those_of_all_workers_together() -> None:
         "samples": 160.0,
         "samples_per_s": 20.0,
         "bytes_sent": 2000,
+        "bytes_between_hosts": None,
         "copies": 10,
         "refused": 1,
         "staleness_mean": 1.5,
@@ -151,3 +153,10 @@ def test_a_long_curve_is_thinned_and_keeps_its_beginning() -> None:
     told = replace(OUTCOME, curve=curve).to_json()["curve"]
     assert len(told) <= POINTS_MAX
     assert told == curve[::4]
+
+
+def test_between_hosts_counts_what_went_from_one_to_another() -> None:
+    links = [[LinkStatus(1, 0.1, 10, 0.0), LinkStatus(2, 0.1, 500, 0.0)], [], [LinkStatus(0, 0.1, 700, 0.0)]]
+    workers = [msgspec.structs.replace(FIRST, rank=rank, links=each) for rank, each in enumerate(links)]
+    told = replace(OUTCOME, workers=workers, pids=[1, 2, 3], hosts=(0, 0, 1)).to_json()
+    assert (told["hosts"], told["bytes_between_hosts"]) == (2, 1200)

@@ -116,14 +116,26 @@ def _total(row: Row) -> str:
         return f"In all: {row['samples']:,.0f} samples in {human_seconds(row['wall_s'])}."
     return (
         f"In all: {row['samples']:,.0f} samples in {human_seconds(row['wall_s'])}, "
-        f"{row['samples_per_s']:,.0f} samples/s, {human_bytes(row['bytes_sent'])} sent, "
+        f"{row['samples_per_s']:,.0f} samples/s, {human_bytes(row['bytes_sent'])} sent{_between_hosts(row)}, "
         f"waiting {100 * row['waiting_fraction']:.0f} %, "
-        f"staleness {row['staleness_mean']:.1f} (at most {row['staleness_max']:.0f}), {row['copies']:,} copies."
+        f"staleness {row['staleness_mean']:.1f} (at most {row['staleness_max']:.0f}), {row['copies']:,} copies"
+        f"{_refused(row)}."
     )
 
 
+def _between_hosts(row: Row) -> str:
+    told = row["bytes_between_hosts"]
+    return "" if told is None else f" ({human_bytes(told)} between hosts)"
+
+
+def _refused(row: Row) -> str:
+    """How often strangers, or what was sent, were not let in."""
+    return f", {row['refused']:,} refused" if row["refused"] else ""
+
+
 def _workers(row: Row) -> str:
-    return "1 worker" if row["workers"] == 1 else f"{row['workers']} workers"
+    workers = "1 worker" if row["workers"] == 1 else f"{row['workers']} workers"
+    return workers if row["hosts"] == 1 else f"{workers} on {row['hosts']} hosts"
 
 
 def _network(row: Row) -> str:

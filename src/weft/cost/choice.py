@@ -11,6 +11,8 @@ from typing import NamedTuple
 from weft.cost.collectives import hierarchical_s, num_rounds
 from weft.cost.links import Link
 
+HIERARCHICAL = "hierarchical"
+
 
 class Ground(NamedTuple):
     """Where a group sits: the workers of each host, the links within a host, and each host's link to the others."""
@@ -22,6 +24,11 @@ class Ground(NamedTuple):
     @property
     def size(self) -> int:
         return sum(self.sizes)
+
+    @property
+    def shares_links(self) -> bool:
+        """Workers of a host share its link to other hosts."""
+        return len(self.sizes) > 1 and max(self.sizes) > 1
 
     @property
     def slowest(self) -> Link:
@@ -87,3 +94,11 @@ def prices_s(bucket_bytes: Iterable[int], ground: Ground) -> dict[str, float]:
 def cheapest(prices: Mapping[str, float]) -> str:
     """The lowering with the lowest price; of equals the first."""
     return min(prices, key=lambda name: prices[name])
+
+
+def taken(bucket_bytes: Iterable[int], ground: Ground) -> str:
+    """The lowering that is taken if none is asked for: the cheapest, but one stream for each host where some share it.
+
+    Something else may answer sooner when nobody else is on the network, and takes it from everybody when somebody is.
+    """
+    return HIERARCHICAL if ground.shares_links else cheapest(prices_s(bucket_bytes, ground))

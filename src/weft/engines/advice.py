@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from weft.core.errors import WeftError
 from weft.core.names import Bucket
 from weft.core.strategy import Strategy
 from weft.core.world import World
-from weft.cost.choice import Ground, cheapest, prices_s
+from weft.cost.choice import Ground, taken
 from weft.cost.links import Link
 from weft.data.proportional import counts
 from weft.data.shares import PROPORTIONAL, STATIC, check_sharing
@@ -28,7 +29,7 @@ from weft.engines.local_job import LocalJob
 from weft.observe.linkbook import NETWORK
 from weft.observe.stragglers import Blame, Cost
 from weft.runtime.channel import Welcome
-from weft.runtime.wires import LINKS, SHM
+from weft.runtime.wires import LINKS, SHM, TLS
 from weft.sim.compute import PerSample
 from weft.sim.facts import Facts
 from weft.sim.network import HostLinks
@@ -64,6 +65,17 @@ class Setting:
     num_cores: int
     is_baseline: bool = False
     """It runs otherwise, and about like this."""
+    hosts: tuple[int, ...] = ()
+    """The number of each worker's host; none: all are on one."""
+
+    @property
+    def is_one_host(self) -> bool:
+        """All workers share memory, and cores."""
+        return self.transport == SHM and not self.hosts
+
+    def ends(self, num_workers: int) -> tuple[int, ...]:
+        """Whose link each worker uses: that of its host, or its own where they talk by sockets."""
+        return (0,) * num_workers if self.is_one_host else self.hosts or tuple(range(num_workers))
 
     @property
     def buckets(self) -> tuple[int, ...]:
@@ -83,6 +95,7 @@ def setting_of(job: LocalJob, welcome: Welcome, num_bytes: int) -> Setting | Non
         job.network,
         max(1, len(os.sched_getaffinity(0)) // job.options.worker.threads),
         job.baseline is not None,
+        job.hosts,
     )
 
 
@@ -173,8 +186,8 @@ def _simulation(way: Way, costs: Mapping[int, Cost], setting: Setting, until_s: 
     lines = _links(setting, num_workers)
     strategy = _resolved(way, setting, num_workers, lines)
     roles = strategy.roles(num_workers)
-    is_one_host = setting.transport == SHM
-    hosts = tuple(0 if is_one_host else node % num_workers for node in range(sum(roles)))
+    ends, is_one_host = setting.ends(num_workers), setting.is_one_host
+    hosts = tuple(ends[node % num_workers] for node in range(sum(roles)))
     buckets = tuple(Bucket(max(1, size // 4)) for size in setting.buckets)
     world = World(roles, buckets, strategy.graph(num_workers), hosts)
     stores = [
@@ -197,7 +210,7 @@ def _simulation(way: Way, costs: Mapping[int, Cost], setting: Setting, until_s: 
         world,
         stores,
         [GhostProgram([size] * steps_max, steps_max + 1) for size in samples],
-        HostLinks(hosts, lines, lines[0]),
+        HostLinks(hosts, lines, LINKS[setting.transport] if setting.hosts else lines[0]),
         PerSample([min(usual, pace) for pace in paces] if is_one_host else paces),
         NoReports(),
         on_step=on_step,
@@ -216,7 +229,7 @@ def _samples(way: Way, costs: Sequence[Cost]) -> list[int]:
 
 def _links(setting: Setting, num_workers: int) -> list[Link]:
     if setting.network is None:
-        return [LINKS[setting.transport]] * num_workers
+        return [LINKS[TLS if setting.hosts else setting.transport]] * num_workers
     each = [setting.network.link(worker) for worker in range(num_workers)]
     return [Link(link.delay_s, link.bytes_per_s) for link in each]
 
@@ -224,13 +237,14 @@ def _links(setting: Setting, num_workers: int) -> list[Link]:
 def _resolved(way: Way, setting: Setting, num_workers: int, lines: Sequence[Link]) -> Strategy:
     """The strategy as the workers would run it."""
     built = strategy_of(way.strategy)
-    built.check(num_workers, 1 if setting.transport == SHM else num_workers)
+    sizes = tuple(Counter(setting.ends(num_workers)).values())
+    built.check(num_workers, len(sizes))
     check_sharing(built, way.strategy, way.share)
     worst = Link(max(line.latency_s for line in lines), min(line.bandwidth_bytes_per_s for line in lines))
-    ground = Ground((num_workers,), worst, worst)
+    ground = Ground(sizes, LINKS[setting.transport], worst) if setting.hosts else Ground((num_workers,), worst, worst)
     collective = None
-    if built.reduces and (setting.transport != SHM or way.compress is not None):
-        collective = cheapest(prices_s(setting.buckets, ground))
+    if built.reduces and (not setting.is_one_host or way.compress is not None):
+        collective = taken(setting.buckets, ground)
     if way.compress is None:
         return built if collective is None else lowered(built, collective)
     codec = codec_of(way.compress)

@@ -15,7 +15,7 @@ from weft.config.registry import strategy as strategy_of
 from weft.core.errors import ConfigError
 from weft.core.score import WORST, best
 from weft.core.strategy import Strategy
-from weft.cost.choice import Ground, cheapest, prices_s
+from weft.cost.choice import Ground, taken
 from weft.cost.links import Link
 from weft.cost.staging import AUTO as AUTO_PLACE
 from weft.data.dealt import portions
@@ -55,7 +55,6 @@ COPIES = 5
 
 PLACES = {SHM: "shared memory", TCP: "sockets (tcp)"}
 NATIVE = "summed in shared memory, where the gradients lie"
-HIERARCHICAL = "hierarchical"
 ONE_STREAM = "so that a bucket crosses between hosts once each way, however many workers are there"
 
 Send = Callable[[int, Message], None]
@@ -228,11 +227,8 @@ class Conversation:
         buckets = cut(num_bytes, self._bucket_bytes_max)
         collective, scheme, coding, why = self._collective, None, None, ""
         if built is None or built.reduces:
-            is_apart = len(ground.sizes) > 1
-            if collective is None and (self._transport != SHM or is_apart or compress is not None):
-                # Whoever shares a link with others sums with them first, even where something else answers sooner.
-                why = ONE_STREAM if is_apart and max(ground.sizes) > 1 else ""
-                collective = HIERARCHICAL if why else cheapest(prices_s(buckets, ground))
+            if collective is None and (self._transport != SHM or len(ground.sizes) > 1 or compress is not None):
+                collective, why = taken(buckets, ground), ONE_STREAM if ground.shares_links else ""
             if compress is not None:
                 scheme = cheapest_scheme(codec_of(compress), num_bytes, self._num_workers, ground.slowest)
         if compress is not None:

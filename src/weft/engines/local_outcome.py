@@ -44,6 +44,8 @@ class LocalOutcome:
     """What the workers did and sent, if that was kept."""
     blamed: list[Blame] = field(default_factory=list)
     """Who was found to be slow, and why."""
+    hosts: tuple[int, ...] = ()
+    """The number of each worker's host; none: all were on one."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, with the names that `weft simulate` uses; None for what is not finite."""
@@ -54,6 +56,7 @@ class LocalOutcome:
             "seed": self.seed,
             "trace": None,
             "transport": self.transport,
+            "hosts": len(set(self.hosts)) or 1,
             "network": self.network,
             "virtual_s": None,
             "wall_s": self.wall_s,
@@ -61,6 +64,7 @@ class LocalOutcome:
             "samples": samples,
             "samples_per_s": samples / self.wall_s if self.wall_s else 0.0,
             "bytes_sent": sum(status.bytes_sent for status in self.workers),
+            "bytes_between_hosts": self._bytes_between_hosts(),
             "copies": sum(status.num_copies for status in self.workers),
             "refused": sum(status.refused for status in self.workers),
             "staleness_mean": sum(status.staleness_mean for status in self.workers) / len(self.workers),
@@ -101,6 +105,13 @@ class LocalOutcome:
             "coding": coding_json(status.coding),
             "device": None if status.device is None else to_builtins(status.device),
         }
+
+    def _bytes_between_hosts(self) -> int | None:
+        """What went over sockets from a host to another, with all that protocols add; None where there is one host."""
+        if not self.hosts:
+            return None
+        links = [(self.hosts[status.rank], link) for status in self.workers for link in status.links]
+        return sum(link.num_bytes for host, link in links if self.hosts[link.peer] != host)
 
     def _fraction(self, duration_s: float) -> float:
         return duration_s / self.wall_s if self.wall_s else 0.0

@@ -266,6 +266,7 @@ class Supervisor:
             sum((Counter(told.ages) for told in self._conversation.concluded.values()), Counter()),
             self._tracks,
             self._stragglers.told,
+            self._job.hosts,
         )
 
     def close(self) -> None:
