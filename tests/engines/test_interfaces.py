@@ -3,7 +3,7 @@
 import pytest
 
 from weft.core.errors import ConfigError
-from weft.engines.interfaces import own_address
+from weft.engines.interfaces import interface_of, own_address
 
 
 def test_the_way_to_the_rendezvous_decides() -> None:
@@ -21,3 +21,8 @@ def test_no_such_interface_and_no_such_rendezvous() -> None:
         own_address("warp9", "127.0.0.1", 1)
     with pytest.raises(ConfigError, match=r"no way from this host to 'no.such.host.invalid'"):
         own_address(None, "no.such.host.invalid", 1)
+
+
+def test_the_interface_that_has_an_address_is_found() -> None:
+    assert interface_of("127.0.0.1") == "lo"
+    assert interface_of("192.0.2.1") == ""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from weft.observe.quantities import human_bytes, human_seconds
+from weft.observe.quantities import human_bytes, human_rate, human_seconds
 
 
 @pytest.mark.parametrize(
@@ -19,3 +19,11 @@ def test_bytes_are_told_in_the_unit_that_suits_them(value: float, text: str) -> 
 )
 def test_seconds_are_told_in_the_unit_that_suits_them(value: float, text: str) -> None:
     assert human_seconds(value) == text
+
+
+@pytest.mark.parametrize(
+    ("bytes_per_s", "text"),
+    [(0, "0 bit/s"), (100, "800 bit/s"), (12.5e6, "100 Mbit/s"), (11.36e6, "90.9 Mbit/s"), (1e12, "8000 Gbit/s")],
+)
+def test_rates_are_told_as_networks_are(bytes_per_s: float, text: str) -> None:
+    assert human_rate(bytes_per_s) == text

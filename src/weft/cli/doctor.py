@@ -1,27 +1,43 @@
-"""weft doctor: whether real workers can run on this machine, and what to fix."""
+"""weft doctor: whether real workers can run on this machine, or across the hosts of a cluster, and what to fix."""
+
+import os
+from pathlib import Path
+from typing import Annotated
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
+from weft.cli.checkup import show_checkup
+from weft.cli.doctor_words import show_findings
+from weft.cli.files import check_writable
 from weft.cli.screen import screen
+from weft.core.errors import ConfigError
+from weft.engines.checkup.taking_part import take_part
 from weft.engines.doctor import CHECKS, Finding, examine
 
-MARKS = {"ok": ("ok", "green"), "warn": ("warn", "yellow"), "bad": ("BAD", "bold red")}
 
-
-def doctor() -> None:
-    """Check this machine: cores, memory, shared memory, ports, limits, torch."""
+def doctor(
+    cluster: Annotated[
+        bool,
+        typer.Option("--cluster", help="Check the hosts on which torchrun or srun starts this, every pair."),
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="Write what was measured of the cluster to this .toml file.")] = None,
+    workers_per_host: Annotated[
+        int | None, typer.Option(help="For the file: how many workers each host will have.", min=1)
+    ] = None,
+    script: Annotated[Path | None, typer.Option(help="A script that must be the same on every host.")] = None,
+) -> None:
+    """Check this machine: cores, memory, shared memory, ports, limits, torch. Or the hosts of a cluster."""
+    if cluster:
+        check_writable(out)
+        checkup = take_part(os.environ, script)
+        if checkup is not None:
+            show_checkup(checkup, out, workers_per_host)
+        return
+    for name, value in (("--out", out), ("--workers-per-host", workers_per_host), ("--script", script)):
+        if value is not None:
+            raise ConfigError(f"{name} is for a check-up of a cluster.\n  Add --cluster, or leave it out.")
     findings = examine(CHECKS)
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    for finding in findings:
-        table.add_row(Text(*MARKS[finding.verdict]), finding.name, Text(finding.found))
-        if finding.fix:
-            table.add_row("", "", Text(finding.fix, style="bold"))
-    screen.print(table)
+    show_findings(findings)
     screen.print(in_words(findings))
     if any(finding.verdict == "bad" for finding in findings):
         raise typer.Exit(1)

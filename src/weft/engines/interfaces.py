@@ -26,6 +26,20 @@ def own_address(named: str | None, rendezvous: str, port: int) -> str:
         ) from error
 
 
+def interface_of(address: str) -> str:
+    """The interface of this host that has an address; empty if the system does not tell."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        return next((name for _, name in socket.if_nameindex() if _first_address(sock, name) == address), "")
+
+
+def _first_address(sock: socket.socket, name: str) -> str | None:
+    try:
+        answer = fcntl.ioctl(sock, SIOCGIFADDR, struct.pack("256s", name.encode()))
+    except OSError:  # it has none
+        return None
+    return socket.inet_ntoa(answer[20:24])
+
+
 def _address_of(named: str) -> str:
     for family in (socket.AF_INET, socket.AF_INET6):
         try:

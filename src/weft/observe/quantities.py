@@ -20,3 +20,13 @@ def human_seconds(value: float) -> str:
         return f"{value:.1f} s"
     minutes, seconds = divmod(round(value), 60)
     return f"{minutes} min {seconds} s"
+
+
+def human_rate(bytes_per_s: float) -> str:
+    """'98.5 Mbit/s', as people say it of networks."""
+    value = 8 * bytes_per_s
+    for unit in ("bit/s", "kbit/s", "Mbit/s", "Gbit/s"):
+        if value < 1000 or unit == "Gbit/s":
+            return f"{value:.3g} {unit}" if value < 1000 else f"{value:.0f} {unit}"
+        value /= 1000
+    raise AssertionError("unreachable")

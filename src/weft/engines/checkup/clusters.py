@@ -1,0 +1,48 @@
+"""A cluster file from what a check-up has measured."""
+
+from collections import Counter
+from itertools import groupby
+from statistics import median
+
+from weft.config.cluster import Cluster, Host
+from weft.core.errors import TransportError
+from weft.cost.links import Link
+from weft.engines.checkup.findings import ALIKE, latencies_s, rates
+from weft.engines.checkup.probe import Checkup
+
+
+def measured_cluster(checkup: Checkup, workers_per_host: int | None = None) -> Cluster:
+    """The hosts and what is between them; how long samples take is left to `weft calibrate`.
+
+    The file has one kind of link: the usual one, or if some are much slower, the slowest, which all would wait for.
+    Hosts that are namespaces of one machine share its cores, and are slower for that.
+    """
+    bandwidths, delays = sorted(rates(checkup).values()), sorted(latencies_s(checkup).values())
+    if not bandwidths or not delays:
+        raise TransportError("no link between two hosts could be measured, so there is no cluster file to write.")
+    usual, delay_s = median(bandwidths), median(delays)
+    bandwidth = usual if bandwidths[0] >= ALIKE * usual else bandwidths[0]
+    latency_s = delay_s if delays[-1] * ALIKE <= delay_s else delays[-1]
+    return Cluster(
+        name="measured",
+        hosts=_hosts(checkup, workers_per_host),
+        between=Link(latency_s, bandwidth),
+        cores=max(1, int(min(host[0].cores for host in checkup.hosts))),
+    )
+
+
+def _hosts(checkup: Checkup, workers_per_host: int | None) -> tuple[Host, ...]:
+    sizes = [workers_per_host or len(host) for host in checkup.hosts]
+    crowds = Counter[str]()
+    for host, size in zip(checkup.hosts, sizes, strict=True):
+        crowds[host[0].machine] += size
+    kinds = [
+        (size, _speed(host[0].cores, size, crowds[host[0].machine]))
+        for host, size in zip(checkup.hosts, sizes, strict=True)
+    ]
+    return tuple(Host(len(list(same)), size, speed) for (size, speed), same in groupby(kinds))
+
+
+def _speed(cores: float, size: int, crowd: int) -> float:
+    """How fast workers are that share their machine's cores with those of other hosts on it; alone they are at 1."""
+    return min(size, cores * size / crowd) / min(size, cores)
