@@ -16,7 +16,12 @@ Strategies = Annotated[
     list[str] | None,
     typer.Option(help="e.g. 'ssp(staleness=3)'; repeat it to compare, or say 'all'.", show_default="allreduce"),
 ]
-Transport = Annotated[str | None, typer.Option(help="shm (shared memory) or tcp.", show_default="shm; tcp with --net")]
+Transport = Annotated[
+    str | None,
+    typer.Option(
+        help="shm (shared memory), tcp, or torch (torch.distributed sums).", show_default="shm; tcp with --net"
+    ),
+]
 Hosts = Annotated[
     int,
     typer.Option(help="Let the workers behave as if they were on so many machines: shared memory within, TLS between."),

@@ -47,14 +47,18 @@ from weft.runtime.channel import (
     Saves,
     Welcome,
 )
-from weft.runtime.wires import LINKS, SHM, TCP, TLS
+from weft.runtime.wires import LINKS, SHM, TCP, TLS, TORCH
 
 DEFAULT_STRATEGY = "allreduce"
 COPIES = 5
 """Of the model in each worker's memory: parameters, gradients, what is reduced, and the optimizer's state."""
 
-PLACES = {SHM: "shared memory", TCP: "sockets (tcp)"}
-NATIVE = "summed in shared memory, where the gradients lie"
+PLACES = {
+    SHM: "shared memory",
+    TCP: "sockets (tcp)",
+    TORCH: "torch.distributed (gloo) for sums and shared memory for all else",
+}
+NATIVE = {SHM: "summed in shared memory, where the gradients lie", TORCH: "summed by torch.distributed (gloo)"}
 ONE_STREAM = "so that a bucket crosses between hosts once each way, however many workers are there"
 
 Send = Callable[[int, Message], None]
@@ -199,7 +203,7 @@ class Conversation:
         built = None
         if text != OWN:
             built = strategy_of(text)
-            built.check(self._num_workers, len(set(self._hosts)) if self._transport == SHM else self._num_workers)
+            built.check(self._num_workers, self._num_workers if self._transport == TCP else len(set(self._hosts)))
             self._is_alike = self._is_alike or built.keeps_replicas_equal
             check_sharing(built, text, self._share)
             self._deals_portions = self._deals_portions or built.deals_portions
@@ -227,7 +231,7 @@ class Conversation:
         buckets = cut(num_bytes, self._bucket_bytes_max)
         collective, scheme, coding, why = self._collective, None, None, ""
         if built is None or built.reduces:
-            if collective is None and (self._transport != SHM or len(ground.sizes) > 1 or compress is not None):
+            if collective is None and (not self._is_native(ground) or compress is not None):
                 collective, why = taken(buckets, ground), ONE_STREAM if ground.shares_links else ""
             if compress is not None:
                 scheme = cheapest_scheme(codec_of(compress), num_bytes, self._num_workers, ground.slowest)
@@ -235,9 +239,15 @@ class Conversation:
             coding = coded(compress, scheme, num_bytes, ground)
         if built is not None and self._baseline is None:
             place = self._place(len(ground.sizes))
-            native = NATIVE if not self._on_devices else native_with_devices(self._on_devices, self._reduce_place)
+            native = NATIVE.get(self._transport, "")
+            if self._on_devices:
+                native = native_with_devices(self._on_devices, self._reduce_place)
             self.on_explain(explained(built, text, place, native, buckets, ground, collective, coding, why))
         return Welcome(text, ports, collective, compress, scheme)
+
+    def _is_native(self, ground: Ground) -> bool:
+        """Reductions need no messages: all are in one memory, or somebody else does them."""
+        return self._transport == TORCH or (self._transport == SHM and len(ground.sizes) == 1)
 
     def _ground(self) -> Ground:
         """Where the workers sit, and what is assumed of the links between them."""

@@ -1,6 +1,7 @@
 """One run of a script on real workers of this machine, checked before anything starts."""
 
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from math import inf
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from weft.data.shares import STATIC, check_share, check_sharing, with_share
 from weft.engines.conversation import DEFAULT_STRATEGY
 from weft.engines.job import check_job, check_slow
 from weft.engines.net.network import check_network
-from weft.runtime.wires import SHM, TRANSPORTS
+from weft.runtime.wires import SHM, TCP, TORCH, TRANSPORTS
 
 BASELINES = ("ddp", "ddp+fp16", "ddp+powersgd")
 """torch's DistributedDataParallel, plain or with one of its hooks that compress gradients."""
@@ -74,7 +75,7 @@ class LocalJob:
                 f"transport '{self.transport}' is not known.\n  {did_you_mean(self.transport, TRANSPORTS)}"
             )
         if self.network is not None:
-            if self.transport == SHM and self.num_hosts == 1:
+            if self.transport != TCP and self.num_hosts == 1:
                 raise ConfigError("--net is for workers that talk by sockets.\n  Use --transport tcp, or leave it out.")
             check_network(self.num_workers)
             self._check_links(self.network)
@@ -86,6 +87,8 @@ class LocalJob:
                 f"--global-batch is {self.global_batch}, but {self.num_workers} workers need at least 1 sample each.\n"
                 f"  Use --global-batch {self.num_workers} or more."
             )
+        if self.transport == TORCH:
+            self._check_torch()
         check_slow(self.slow, self.num_workers)
         share, factor = self.hiccups
         if not 0 <= share <= 1 or not 1 <= factor < inf:
@@ -125,6 +128,15 @@ class LocalJob:
         for option in (option for option, is_used in others.items() if is_used):
             raise ConfigError(f"--hosts does not go with {option}.\n  Leave out one of them.")
 
+    def _check_torch(self) -> None:
+        if find_spec("torch") is None:
+            raise ConfigError("--transport torch sums by torch, which is not installed.\n  pip install 'weft[torch]'")
+        if self.collective is not None:
+            raise ConfigError(
+                f"--collective {self.collective} says all-reduce in messages of Weft's own, but with --transport torch "
+                "it is torch.distributed that sums.\n  Leave out one of them."
+            )
+
     def _check_devices(self) -> None:
         if not self.devices:
             return
@@ -136,7 +148,7 @@ class LocalJob:
                     f"--device names worker {worker}, but there are {self.num_workers} workers.\n"
                     f"  Name one from 0 to {self.num_workers - 1}."
                 )
-        others = {"--transport tcp": self.transport != SHM, "--collective": self.collective is not None}
+        others = {f"--transport {self.transport}": self.transport != SHM, "--collective": self.collective is not None}
         for option in (option for option, is_used in others.items() if is_used):
             raise ConfigError(
                 f"--device is for sums in shared memory, and does not go with {option}.\n  Leave out one of them."
@@ -145,7 +157,7 @@ class LocalJob:
     @property
     def num_memories(self) -> int:
         """Workers that talk by sockets share nothing."""
-        return self.num_hosts if self.transport == SHM else self.num_workers
+        return self.num_workers if self.transport == TCP else self.num_hosts
 
     @property
     def num_hosts(self) -> int:

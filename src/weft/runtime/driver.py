@@ -7,7 +7,7 @@ import heapq
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from weft.core.actions import (
     INNER,
@@ -32,11 +32,31 @@ from weft.core.recorder import TraceHash, node_rng
 from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.runtime.post import Post
-from weft.runtime.shared_reduce import SharedReduce
 from weft.runtime.tracer import Tracer
 from weft.store.live import LiveStore
 
 Payload = Any
+
+
+class Reducing(Protocol):
+    """Who does the reductions natively. Nobody waits here: `progress` is called again when something may have changed."""
+
+    needs_attendant: bool
+    """Others wait for its answers while the script computes."""
+    bytes_shared: int
+    num_copies: int
+
+    def join(self, action: Reduce) -> None: ...
+
+    def progress(self, deliver: Callable[[Reduced], None]) -> bool: ...
+
+    def say_ended(self) -> None: ...
+
+    def check_alive(self) -> None: ...
+
+    def waits_for(self) -> list[int]: ...
+
+    def close(self) -> None: ...
 
 
 class Node:
@@ -79,7 +99,7 @@ class Driver:
         self._began = time.perf_counter()
         self.nodes = {id: Node(id, strategy.peer(id, world, node_rng(seed, id)), store) for id, store in stores.items()}
         self.worker = self.nodes[min(self.nodes)]
-        self.reduce: SharedReduce | None = None
+        self.reduce: Reducing | None = None
         self._local: deque[tuple[Node, Received, Payload, Any]] = deque()
         """Messages between nodes of this process."""
         self._due: list[tuple[float, int, Node, str]] = []

@@ -12,6 +12,7 @@ from weft.core.world import World
 from weft.cost.links import Link
 from weft.cost.staging import prices_s
 from weft.observe.status import CodingStatus, DeviceStatus, LinkStatus, in_all
+from weft.runtime.agreed_reduce import AgreedReduce, apart_places
 from weft.runtime.channel import Concluded, Job
 from weft.runtime.device_reduce import (
     DeviceReduce,
@@ -24,9 +25,9 @@ from weft.runtime.device_reduce import (
 from weft.runtime.driver import Driver, Node
 from weft.runtime.post import Post, kinds_of, rank_of
 from weft.runtime.shared_params import STEPPING, SharedParams
-from weft.runtime.shared_reduce import ENDED, SharedReduce
+from weft.runtime.shared_reduce import SharedReduce
 from weft.runtime.tracer import Tracer
-from weft.runtime.wires import SHM, Wires
+from weft.runtime.wires import LOOPBACK, SHM, TORCH, Wires
 from weft.store.arena import Arena
 from weft.store.coded import coded_bytes_max, told_by
 from weft.store.devices import FakeDevice
@@ -35,6 +36,7 @@ from weft.store.preparing import ready_codecs
 from weft.store.result import ResultModel
 from weft.transports.bells import Bells
 from weft.transports.frames import Layout
+from weft.transports.summing import Summing
 
 Wait = Callable[[Callable[[], bool]], None]
 
@@ -43,14 +45,13 @@ class Plant:
     """One worker process at work."""
 
     def __init__(
-        self, job: Job, strategy: Strategy, world: World, arena: Arena, bells: Bells, driver: Driver, post: Post
+        self, job: Job, strategy: Strategy, world: World, bells: Bells, driver: Driver, post: Post
     ) -> None:
         self._job = job
         self.strategy = strategy
         self.world = world
         self.bells = bells
         self.driver = driver
-        self._arena = arena
         self._post = post
         self.recording: Recording | None = None
         self.shared_params: SharedParams | None = None
@@ -64,7 +65,8 @@ class Plant:
     @property
     def needs_attendant(self) -> bool:
         """Messages may come while the script computes."""
-        return not (self.strategy.keeps_replicas_equal and self.driver.reduce is not None)
+        reduce = self.driver.reduce
+        return reduce is None or reduce.needs_attendant or not self.strategy.keeps_replicas_equal
 
     @property
     def descriptors(self) -> list[int]:
@@ -121,12 +123,14 @@ class Plant:
 
     def say_ended(self) -> None:
         """Let the others know that nothing more is to be expected of this worker's script."""
-        self._arena.words[self._arena.worker_line(self._arena.rank) + ENDED] = 1
-        self.bells.ring_scripts()
+        if self.driver.reduce is not None:
+            self.driver.reduce.say_ended()
 
     def close(self) -> None:
         """Take leave of the other processes: from now on they may end, and this one may."""
         assert self._post.transport is not None
+        if self.driver.reduce is not None:
+            self.driver.reduce.close()
         self._post.transport.close()
 
     def result(self, wait: Wait, best: NodeId = 0) -> ResultModel:
@@ -175,17 +179,38 @@ def _arena(job: Job, buckets: Sequence[Bucket]) -> Arena:
     return Arena(job.descriptors.arena, job.place, len(job.on_host), buckets, has_devices=bool(job.on_devices))
 
 
+def _torch(job: Job) -> Summing | None:
+    """Sums by torch.distributed, where they are asked for."""
+    if job.transport != TORCH:
+        return None
+    from weft.transports.torch_distributed import TorchSums
+
+    return TorchSums(job.rank, job.num_workers, job.addresses[job.rank] if job.addresses else LOOPBACK)
+
+
 def _lay_out(
-    job: Job, strategy: Strategy, replica: Replica, order: Sequence[int], *, in_place: bool, shares_params: bool
-) -> Arena:
-    """Settle the replica, in the arena if its tensors are used there as they are; the arena."""
+    job: Job,
+    strategy: Strategy,
+    replica: Replica,
+    order: Sequence[int],
+    summing: Summing | None,
+    *,
+    in_place: bool,
+    shares_params: bool,
+) -> tuple[Arena, Places | None]:
+    """Settle the replica, where it is summed if its tensors are used there as they are; the arena, and its places."""
     arenas: list[Arena] = []
+    found: list[Places] = []
 
     def place(buckets: Sequence[Any]) -> Places:
         arenas.append(_arena(job, buckets))
         if strategy.shares_replica:
-            return arenas[0].common_places()
-        return arenas[0].places(shares_params=shares_params)
+            found.append(arenas[0].common_places())
+        elif summing is not None:
+            found.append(apart_places(buckets, summing))
+        else:
+            found.append(arenas[0].places(shares_params=shares_params))
+        return found[0]
 
     if in_place or strategy.shares_replica:
         replica.settle(order, place, job.bucket_bytes_max)
@@ -194,7 +219,7 @@ def _lay_out(
         if strategy.tunes:
             replica.share_tuned()
         arenas.append(_arena(job, replica.buckets))
-    return arenas[0]
+    return arenas[0], found[0] if found else None
 
 
 def _reduce_here(
@@ -241,10 +266,11 @@ def build(
     tracer: Tracer | None = None,
 ) -> Plant:
     """Lay the replica out and set everything up around it."""
-    reduces_here = job.transport == SHM and not strategy.speaks_reductions
-    in_place = reduces_here and strategy.keeps_replicas_equal
-    shares_params = in_place and replica.shares_update and not job.on_devices  # whose parameters are elsewhere
-    arena = _lay_out(job, strategy, replica, order, in_place=in_place, shares_params=shares_params)
+    is_native = job.transport in (SHM, TORCH) and not strategy.speaks_reductions
+    summing = _torch(job) if is_native else None
+    in_place = is_native and strategy.keeps_replicas_equal
+    shares_params = in_place and replica.shares_update and job.transport == SHM and not job.on_devices
+    arena, places = _lay_out(job, strategy, replica, order, summing, in_place=in_place, shares_params=shares_params)
     lines = [arena.sleeping_line(place) for place in range(len(job.on_host))]
     bells = Bells(job.place, arena.words, lines, job.descriptors.bells)
     if strategy.shares_replica:
@@ -273,9 +299,12 @@ def build(
     }
     recording = Recording() if job.checks_replay else None
     driver = Driver(strategy, world, stores, post, job.seed, recording, tracer)
-    plant = Plant(job, strategy, world, arena, bells, driver, post)
-    if reduces_here:
-        store = stores[job.rank]
+    plant = Plant(job, strategy, world, bells, driver, post)
+    store = stores[job.rank]
+    if summing is not None:
+        given = places.given if in_place and places is not None else ()
+        driver.reduce = AgreedReduce(world, job.rank, post, store, summing, bells.ring_own, given, tracer)
+    elif is_native:
         driver.reduce = _reduce_here(plant, job, arena, store, wait_words, is_given=in_place, tracer=tracer)
     plant.recording = recording
     plant.shared_params = shared

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from weft.codecs.codec import Codec
 from weft.core.actions import Send
-from weft.core.errors import CodecError
+from weft.core.errors import CodecError, UnexpectedMessage
 from weft.core.events import Received
 from weft.core.names import INBOX, PARAMS, Buffer, NodeId, Part
 from weft.core.world import World
@@ -26,7 +26,8 @@ Receive = Callable[[NodeId, Received, Array | Coded | None, Any], None]
 
 FETCH = "@fetch"
 VALUES = "@values"
-"""Frames that no peer sees: one asks for a bucket of a node's parameters, the other brings it."""
+NOTE = "@note"
+"""Frames that no peer sees: one asks for a bucket of a node's parameters, one brings it, one is for who reduces."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder().decode
@@ -34,12 +35,16 @@ _decode = msgspec.msgpack.Decoder().decode
 
 def kinds_of(names: Mapping[str, object]) -> dict[str, int]:
     """The table of kinds that all processes of a run agree on."""
-    return kind_table([*names, FETCH, VALUES])
+    return kind_table([*names, FETCH, VALUES, NOTE])
 
 
 def rank_of(world: World, node: NodeId) -> Rank:
     """The process of a node: servers sit on worker processes, dealt in turn."""
     return node if node < world.num_workers else (node - world.num_workers) % world.num_workers
+
+
+def _refuse(source: NodeId, note: bytes | memoryview) -> None:
+    raise UnexpectedMessage(f"node {source} sent a note of {len(note)} bytes, but nobody here agrees on anything.")
 
 
 class Post:
@@ -62,6 +67,8 @@ class Post:
         self._receive: Receive
         self._stores: Mapping[NodeId, LiveStore] = {}
         self._fetched: dict[tuple[NodeId, int], Array] = {}
+        self.on_note: Callable[[NodeId, bytes | memoryview], None] = _refuse
+        """Who hears notes: whoever does the reductions, if it has to agree on something."""
 
     def open(self, receive: Receive, stores: Mapping[NodeId, LiveStore]) -> None:
         """Whom to hand what comes."""
@@ -127,6 +134,8 @@ class Post:
         elif kind == VALUES:
             assert isinstance(payload, np.ndarray)
             self._fetched[header.source, header.bucket] = payload.copy()
+        elif kind == NOTE:
+            self.on_note(header.source, frame.data)
         else:
             data, hyper, *coding = _decode(frame.data) if header.data_bytes else (None, None)
             body = None
@@ -152,6 +161,10 @@ class Post:
                 f"{source} sent what cannot be decoded, at step {header.clock}: {error}\n"
                 "  Nothing of it was applied. Is the same version of Weft installed everywhere?"
             ) from error
+
+    def tell(self, me: NodeId, to: NodeId, note: bytes) -> None:
+        """Send a note to another process."""
+        self._post(to, NOTE, me, 0, 0, (0, 0), 1.0, note, None)
 
     def fetch(self, me: NodeId, wanted: list[tuple[NodeId, int]], wait: Callable[[Callable[[], bool]], None]) -> None:
         """Ask for buckets of other nodes' parameters; `fetched` has them when `wait` returns."""

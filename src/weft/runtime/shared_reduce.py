@@ -65,6 +65,8 @@ class Open:
 class SharedReduce:
     """This worker's part in all reductions of the host's workers."""
 
+    needs_attendant = False
+
     def __init__(
         self,
         arena: Arena,
@@ -196,6 +198,11 @@ class SharedReduce:
             else:
                 seen[:] = reduction.lane.contribution
 
+    def say_ended(self) -> None:
+        """Let the others know that this worker gives to nothing more."""
+        self._words[self._arena.worker_line(self._arena.rank) + ENDED] = 1
+        self._bells.ring_scripts()
+
     def check_alive(self) -> None:
         """Raise Deadlock when a reduction waits for a worker whose script has ended."""
         for reduction in self._open:
@@ -215,3 +222,6 @@ class SharedReduce:
             lane = reduction.lane
             return [worker for worker, line in enumerate(lane.lines) if self._words[line + READY] < lane.number]
         return []
+
+    def close(self) -> None:
+        """Nothing to say: the memory ends with the last worker."""

@@ -13,12 +13,13 @@ from weft.transports.rings import RingTransport
 from weft.transports.transport import Transport
 
 LOOPBACK = "127.0.0.1"
-SHM, TCP = "shm", "tcp"
-TRANSPORTS = (SHM, TCP)
+SHM, TCP, TORCH = "shm", "tcp", "torch"
+TRANSPORTS = (SHM, TCP, TORCH)
+"""By what the workers of a host talk; with torch, it is torch.distributed that sums, and all else is as with shm."""
 TLS = "tls"
 """Between hosts, whatever is used within them."""
 
-LINKS = {SHM: Link(30e-6, 2e9), TCP: Link(100e-6, 1e9), TLS: Link(150e-6, 0.5e9)}
+LINKS = {SHM: Link(30e-6, 2e9), TCP: Link(100e-6, 1e9), TORCH: Link(100e-6, 1e9), TLS: Link(150e-6, 0.5e9)}
 """What is assumed of a message between two processes of one machine, to choose between collectives.
 
 A message wakes its receiver (65 us by an eventfd) and is answered by Python at both ends; bytes are copied into the

@@ -49,6 +49,11 @@ class Bells:
         for worker in self._others:
             self.ring(worker, SCRIPT)
 
+    def ring_own(self) -> None:
+        """Wake this worker's own threads that wait, from a thread that has news for them."""
+        fence()
+        self.ring(self._me, SCRIPT, ATTENDANT)
+
     def listen(self, bell: int, *, really: bool = True) -> None:
         """Say whether this worker wants to hear a bell; look once more for news after that."""
         self._words[self._places[self._me] + bell] = int(really)

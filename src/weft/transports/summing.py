@@ -1,0 +1,54 @@
+"""The seam between the runtime and a library that sums over all processes by itself."""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+class Sum(Protocol):
+    """A sum that is under way. Its memory belongs to the library until it is done."""
+
+    @property
+    def is_done(self) -> bool:
+        """The result lies where the contribution was. Raises TransportError if there will be none."""
+        ...
+
+
+class Summing(Protocol):
+    """One process's part in sums over all processes. All begin the same sums in the same order.
+
+    Processes meet before the first sum: what one has to say (`letters`) must be told to all others (`hear`), by
+    somebody who knows that it is them. Nothing here ever waits.
+    """
+
+    def meet(self, wake: Callable[[], None]) -> None:
+        """Begin to connect to the others, once. From then on `wake` is called, by any thread, when something is new."""
+        ...
+
+    def letters(self) -> list[tuple[str, bytes]]:
+        """What the others are to be told now, each with its name."""
+        ...
+
+    def hear(self, name: str, value: bytes) -> None:
+        """Another process said this."""
+        ...
+
+    @property
+    def is_ready(self) -> bool:
+        """The processes have met: sums may begin. Raises TransportError if they cannot meet."""
+        ...
+
+    def allocate(self, num_elements: int, itemsize: int) -> Array:
+        """Memory that suits sums best."""
+        ...
+
+    def begin(self, array: Array, op: str) -> Sum:
+        """Begin to replace an array by its sum (or maximum) over all processes."""
+        ...
+
+    def close(self) -> None:
+        """Take leave; no sum is under way."""
+        ...
