@@ -123,6 +123,9 @@ def test_a_run_explains_itself_before_it_begins_if_asked(tmp_path: Path) -> None
     assert "  all-reduce  butterfly: whole buckets swapped" in explained
     assert "ring " in explained
     assert "2 workers over tcp" in rest
+    by_torch = weft_command("run", "train.py", "-n", 2, "--transport", "torch", "--explain", "--steps", 2)
+    assert "  all-reduce  summed by torch.distributed (gloo)\n" in by_torch.out
+    assert "2 workers over torch" in by_torch.out
     assert "How this will run" not in weft_command("run", "train.py", "-n", 2, "--steps", 2).out
 
 

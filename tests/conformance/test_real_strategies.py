@@ -7,12 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+import torch  # noqa: F401  once for all workers that are forked from here
 from real import Heard, real
 from recipes import RECIPES, VARIANTS
 from scripts import simulated
 
 from weft.config.registry import COLLECTIVES
-from weft.runtime.wires import TRANSPORTS
+from weft.config.registry import strategy as strategy_of
+from weft.runtime.wires import SHM, TCP, TORCH, TRANSPORTS
 
 NUM_WORKERS, NUM_EPOCHS, NUM_SAMPLES = 3, 3, 50
 
@@ -71,8 +73,10 @@ def ran(strategy: str, transport: str, collective: str | None = None) -> Ran:
 
 CASES = [(recipe, transport, None) for recipe in [*RECIPES.values(), *VARIANTS] for transport in TRANSPORTS]
 CASES = [case for case in CASES if case[:2] != ("hogwild", "tcp")]  # nothing is shared over sockets
-CASES += [("sandblaster(backups=False)", transport, None) for transport in TRANSPORTS]
-CASES += [("allreduce", transport, collective) for transport in TRANSPORTS for collective in COLLECTIVES]
+CASES = [case for case in CASES if case[1] != TORCH or strategy_of(case[0]).reduces]  # all else is as over shm
+CASES += [("sandblaster(backups=False)", transport, None) for transport in (SHM, TCP)]
+CASES += [("gossip", TORCH, None)]
+CASES += [("allreduce", transport, collective) for transport in (SHM, TCP) for collective in COLLECTIVES]
 
 
 @pytest.mark.parametrize(("strategy", "transport", "collective"), CASES)
@@ -119,7 +123,9 @@ def loss_of(saved: dict[str, np.ndarray]) -> float:
     return float(np.mean([np.mean((x @ saved[f"{p}w"] + saved[f"{p}b"] - y) ** 2) for p in prefixes]))
 
 
-@pytest.mark.parametrize(("transport", "collective"), [("tcp", None), *[("shm", name) for name in COLLECTIVES]])
+@pytest.mark.parametrize(
+    ("transport", "collective"), [("tcp", None), ("torch", None), *[("shm", name) for name in COLLECTIVES]]
+)
 def test_all_reduce_gives_the_same_model_however_it_is_spoken(transport: str, collective: str | None) -> None:
     expected = ran("allreduce", "shm").saved
     for name, value in ran("allreduce", transport, collective).saved.items():

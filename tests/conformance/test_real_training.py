@@ -74,3 +74,15 @@ def test_allreduce_equals_the_union_batch_and_all_workers_and_the_simulator_have
     outcome = simulated(script, NUM_WORKERS, "allreduce", name, kind, str(steps), "-")
     model = outcome.replicas[0].model
     assert all(torch.equal(first[tensor], value) for tensor, value in model.state_dict().items())
+
+
+@pytest.mark.parametrize("name", ["momentum", "Adam"])
+def test_torch_distributed_gives_the_union_batch_and_all_workers_the_same_bits(name: str, tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT)
+    real(script, NUM_WORKERS, "allreduce", name, "float64", 100, tmp_path, transport="torch")
+    first, *others = [torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in range(NUM_WORKERS)]
+    for tensor, value in first.items():
+        assert all(torch.equal(value, other[tensor]) for other in others)
+    for tensor, value in on_the_union_batch(name, torch.float64, 100).items():
+        torch.testing.assert_close(first[tensor], value, rtol=1e-9, atol=1e-9)

@@ -99,6 +99,7 @@ def test_all_are_welcome_when_the_last_has_joined_and_learn_where_the_others_lis
         (None, None, {"transport": "tcp", "collective": "auto"}, "allreduce", "butterfly", "allreduce"),
         (None, None, {"collective": "auto"}, "allreduce", None, "allreduce"),
         (None, "gossip", {"transport": "tcp"}, "gossip", None, "gossip"),
+        (None, None, {"transport": "torch"}, "allreduce", None, "allreduce"),
         (None, None, {"baseline": "ddp"}, "allreduce", None, "ddp"),
     ],
 )

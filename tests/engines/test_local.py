@@ -53,7 +53,13 @@ def test_a_run_too_short_to_tell_how_it_does_tells_how_it_ended(
 
 @pytest.mark.parametrize(
     ("seed", "strategy", "transport"),
-    [(1, "allreduce", "shm"), (2, "allreduce", "tcp"), (3, "gossip", "shm"), (4, "ssp", "tcp")],
+    [
+        (1, "allreduce", "shm"),
+        (2, "allreduce", "tcp"),
+        (3, "gossip", "shm"),
+        (4, "ssp", "tcp"),
+        (5, "allreduce", "torch"),
+    ],
 )
 def test_a_killed_worker_ends_the_run_within_two_seconds_and_is_named_and_nothing_is_left(
     seed: int, strategy: str, transport: str, tmp_path: Path

@@ -8,7 +8,12 @@ import pytest
 from weft.config.devices import FakeKind
 from weft.config.network import Network
 from weft.core.errors import ConfigError
+<<<<<<< HEAD
 from weft.engines.local_job import LocalJob, spread
+=======
+from weft.engines import local_job
+from weft.engines.local_job import LocalJob
+>>>>>>> 0cc7f58 (Sums by torch.distributed are tested with a library that sums late, with real deaths, and like all other transports)
 
 SLOW_WANTS = "wants a worker from 0 to 1 and a factor of at least 1.\n  Write e.g. --slow 0:4."
 
@@ -47,6 +52,19 @@ SLOW_WANTS = "wants a worker from 0 to 1 and a factor of at least 1.\n  Write e.
         (
             {"devices": {0: FakeKind()}, "transport": "tcp"},
             "--device is for sums in shared memory, and does not go with --transport tcp.\n  Leave out one of them.",
+        ),
+        (
+            {"devices": {0: FakeKind()}, "transport": "torch"},
+            "--device is for sums in shared memory, and does not go with --transport torch.\n  Leave out one of them.",
+        ),
+        (
+            {"transport": "torch", "collective": "ring"},
+            "--collective ring says all-reduce in messages of Weft's own, but with --transport torch it is "
+            "torch.distributed that sums.\n  Leave out one of them.",
+        ),
+        (
+            {"network": Network(1e6, 0.0), "transport": "torch"},
+            "--net is for workers that talk by sockets.\n  Use --transport tcp, or leave it out.",
         ),
         (
             {"devices": {0: FakeKind()}, "collective": "ring"},
@@ -127,6 +145,7 @@ def test_a_baseline_knows_no_fake_devices(tmp_path: Path) -> None:
     assert LocalJob(script, devices={0: FakeKind()}).under("ddp").devices == {}
 
 
+<<<<<<< HEAD
 def test_workers_are_spread_evenly_over_hosts_and_only_those_of_one_share_memory(tmp_path: Path) -> None:
     assert spread(7, 3) == (0, 0, 0, 1, 1, 2, 2)
     assert spread(4, 1) == ()
@@ -144,3 +163,20 @@ def test_every_host_has_a_worker(num_hosts: int) -> None:
     assert str(refused.value) == (
         f"--hosts is {num_hosts}, but each host has a worker, and there are 2.\n  Use --hosts 1 to 2."
     )
+=======
+def test_torch_must_be_there_to_sum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("")
+    monkeypatch.setattr(local_job, "find_spec", lambda name: None)
+    with pytest.raises(ConfigError) as refused:
+        LocalJob(script, transport="torch")
+    expected = "--transport torch sums by torch, which is not installed.\n  pip install 'weft[torch]'"
+    assert str(refused.value) == expected
+
+
+def test_workers_share_a_memory_unless_they_talk_by_sockets(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("")
+    memories = {t: LocalJob(script, num_workers=3, transport=t).num_memories for t in ("shm", "tcp", "torch")}
+    assert memories == {"shm": 1, "tcp": 3, "torch": 1}
+>>>>>>> 0cc7f58 (Sums by torch.distributed are tested with a library that sums late, with real deaths, and like all other transports)

@@ -6,12 +6,17 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
+import pytest
 from hosts import Host
 
 from weft.core.names import Bucket, Roles
 from weft.core.world import World
 from weft.runtime.channel import Descriptors, Job
+<<<<<<< HEAD
 from weft.runtime.wires import LINKS, LOOPBACK, SHM, TCP, TLS, TRANSPORTS, Wires
+=======
+from weft.runtime.wires import LOOPBACK, SHM, TCP, TORCH, TRANSPORTS, Wires
+>>>>>>> 0cc7f58 (Sums by torch.distributed are tested with a library that sums late, with real deaths, and like all other transports)
 from weft.transports.frames import Header, Layout
 from weft.transports.mixed import MixedTransport
 from weft.transports.rings import RingTransport
@@ -30,13 +35,14 @@ def job(rank: int, transport: str, rings: int = -1, **options: Any) -> Job:
     )  # fmt: skip
 
 
-def test_both_transports_are_known() -> None:
-    assert TRANSPORTS == (SHM, TCP)
+def test_all_transports_are_known() -> None:
+    assert TRANSPORTS == (SHM, TCP, TORCH)
 
 
-def test_rings_need_no_port(tmp_path: object) -> None:
+@pytest.mark.parametrize("transport", [SHM, TORCH])
+def test_rings_need_no_port(transport: str) -> None:
     host = Host(2, BUCKETS)
-    wires = Wires(job(0, SHM, host.fd))
+    wires = Wires(job(0, transport, host.fd))
     assert wires.port == 0
     assert isinstance(wires.connect(WORLD, LAYOUT, host.bells[0], [0, 0]), RingTransport)
 

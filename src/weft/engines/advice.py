@@ -29,7 +29,7 @@ from weft.engines.local_job import LocalJob
 from weft.observe.linkbook import NETWORK
 from weft.observe.stragglers import Blame, Cost
 from weft.runtime.channel import Welcome
-from weft.runtime.wires import LINKS, SHM, TLS
+from weft.runtime.wires import LINKS, TCP, TLS
 from weft.sim.compute import PerSample
 from weft.sim.facts import Facts
 from weft.sim.network import HostLinks
@@ -71,7 +71,7 @@ class Setting:
     @property
     def is_one_host(self) -> bool:
         """All workers share memory, and cores."""
-        return self.transport == SHM and not self.hosts
+        return self.transport != TCP and not self.hosts
 
     def ends(self, num_workers: int) -> tuple[int, ...]:
         """Whose link each worker uses: that of its host, or its own where they talk by sockets."""

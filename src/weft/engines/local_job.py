@@ -10,6 +10,7 @@ from weft.config.compression import codec as codec_of
 from weft.config.devices import FakeKind, check_on_devices
 from weft.config.network import Network
 from weft.config.options import Options
+from weft.config.registry import AUTO
 from weft.config.registry import strategy as strategy_of
 from weft.core.errors import ConfigError, did_you_mean
 from weft.core.pace import Pace
@@ -131,7 +132,7 @@ class LocalJob:
     def _check_torch(self) -> None:
         if find_spec("torch") is None:
             raise ConfigError("--transport torch sums by torch, which is not installed.\n  pip install 'weft[torch]'")
-        if self.collective is not None:
+        if self.collective not in (None, AUTO):
             raise ConfigError(
                 f"--collective {self.collective} says all-reduce in messages of Weft's own, but with --transport torch "
                 "it is torch.distributed that sums.\n  Leave out one of them."

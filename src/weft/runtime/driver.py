@@ -39,7 +39,7 @@ Payload = Any
 
 
 class Reducing(Protocol):
-    """Who does the reductions natively. Nobody waits here: `progress` is called again when something may have changed."""
+    """Who does the reductions natively. Never waits: `progress` is called again when something may have changed."""
 
     needs_attendant: bool
     """Others wait for its answers while the script computes."""

@@ -44,9 +44,7 @@ Wait = Callable[[Callable[[], bool]], None]
 class Plant:
     """One worker process at work."""
 
-    def __init__(
-        self, job: Job, strategy: Strategy, world: World, bells: Bells, driver: Driver, post: Post
-    ) -> None:
+    def __init__(self, job: Job, strategy: Strategy, world: World, bells: Bells, driver: Driver, post: Post) -> None:
         self._job = job
         self.strategy = strategy
         self.world = world

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
+from torch.distributed import Store  # type: ignore[attr-defined]
 
 from weft.core.actions import MAX
 from weft.core.errors import TransportError
@@ -25,7 +26,7 @@ TIMEOUT = timedelta(minutes=10)
 """Torch gives up after this; whoever is gone is noticed long before, by the engine."""
 
 
-class MeetingPlace(dist.Store):
+class MeetingPlace(Store):
     """What processes tell each other to meet, as torch wants to have it: a store of named values.
 
     Torch asks in a thread of its own, and waits; the driver's thread carries what is said to and fro.
@@ -39,7 +40,7 @@ class MeetingPlace(dist.Store):
         self._values: dict[str, bytes] = {}
         self._unsaid: deque[tuple[str, bytes]] = deque()
 
-    def set(self, key: str, value: bytes) -> None:
+    def set(self, key: str, value: bytes) -> None:  # type: ignore[override]  # what it is given in truth
         self._unsaid.append((key, value))
         self.hear(key, value)
         self.wake()
@@ -48,7 +49,7 @@ class MeetingPlace(dist.Store):
         self.wait([key])
         return self._values[key]
 
-    def wait(self, keys: Sequence[str], timeout: timedelta = TIMEOUT) -> None:  # type: ignore[override]
+    def wait(self, keys: Sequence[str], timeout: timedelta = TIMEOUT) -> None:
         with self._changed:
             if not self._changed.wait_for(lambda: all(key in self._values for key in keys), timeout.total_seconds()):
                 raise TimeoutError(f"nobody said {', '.join(keys)} within {timeout.total_seconds():g} s")
@@ -110,10 +111,11 @@ class TorchSums:
 
     def _make(self) -> None:
         try:
-            options = dist.ProcessGroupGloo._Options()
+            gloo: Any = dist.ProcessGroupGloo
+            options = gloo._Options()
             options._timeout = TIMEOUT
-            options._devices = [dist.ProcessGroupGloo.create_device(hostname=self._host)]
-            self._group = dist.ProcessGroupGloo(self._place, self._rank, self._num_workers, options)
+            options._devices = [gloo.create_device(hostname=self._host)]
+            self._group = gloo(self._place, self._rank, self._num_workers, options)
         except BaseException as error:  # told to whoever drives
             self._error = error
         self._place.wake()
@@ -138,7 +140,7 @@ class TorchSums:
 
     def begin(self, array: Array, op: str) -> TorchSum:
         options = dist.AllreduceOptions()
-        options.reduceOp = dist.ReduceOp.MAX if op == MAX else dist.ReduceOp.SUM
+        options.reduceOp = dist.ReduceOp(dist.ReduceOp.MAX if op == MAX else dist.ReduceOp.SUM)
         return TorchSum(self._group.allreduce([torch.from_numpy(array)], options), self._place.wake)
 
     def close(self) -> None:
