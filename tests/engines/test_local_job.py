@@ -8,12 +8,8 @@ import pytest
 from weft.config.devices import FakeKind
 from weft.config.network import Network
 from weft.core.errors import ConfigError
-<<<<<<< HEAD
-from weft.engines.local_job import LocalJob, spread
-=======
 from weft.engines import local_job
-from weft.engines.local_job import LocalJob
->>>>>>> 0cc7f58 (Sums by torch.distributed are tested with a library that sums late, with real deaths, and like all other transports)
+from weft.engines.local_job import LocalJob, spread
 
 SLOW_WANTS = "wants a worker from 0 to 1 and a factor of at least 1.\n  Write e.g. --slow 0:4."
 
@@ -145,7 +141,6 @@ def test_a_baseline_knows_no_fake_devices(tmp_path: Path) -> None:
     assert LocalJob(script, devices={0: FakeKind()}).under("ddp").devices == {}
 
 
-<<<<<<< HEAD
 def test_workers_are_spread_evenly_over_hosts_and_only_those_of_one_share_memory(tmp_path: Path) -> None:
     assert spread(7, 3) == (0, 0, 0, 1, 1, 2, 2)
     assert spread(4, 1) == ()
@@ -163,7 +158,8 @@ def test_every_host_has_a_worker(num_hosts: int) -> None:
     assert str(refused.value) == (
         f"--hosts is {num_hosts}, but each host has a worker, and there are 2.\n  Use --hosts 1 to 2."
     )
-=======
+
+
 def test_torch_must_be_there_to_sum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = tmp_path / "train.py"
     script.write_text("")
@@ -179,4 +175,3 @@ def test_workers_share_a_memory_unless_they_talk_by_sockets(tmp_path: Path) -> N
     script.write_text("")
     memories = {t: LocalJob(script, num_workers=3, transport=t).num_memories for t in ("shm", "tcp", "torch")}
     assert memories == {"shm": 1, "tcp": 3, "torch": 1}
->>>>>>> 0cc7f58 (Sums by torch.distributed are tested with a library that sums late, with real deaths, and like all other transports)

@@ -12,11 +12,7 @@ from hosts import Host
 from weft.core.names import Bucket, Roles
 from weft.core.world import World
 from weft.runtime.channel import Descriptors, Job
-<<<<<<< HEAD
-from weft.runtime.wires import LINKS, LOOPBACK, SHM, TCP, TLS, TRANSPORTS, Wires
-=======
-from weft.runtime.wires import LOOPBACK, SHM, TCP, TORCH, TRANSPORTS, Wires
->>>>>>> 0cc7f58 (Sums by torch.distributed are tested with a library that sums late, with real deaths, and like all other transports)
+from weft.runtime.wires import LINKS, LOOPBACK, SHM, TCP, TLS, TORCH, TRANSPORTS, Wires
 from weft.transports.frames import Header, Layout
 from weft.transports.mixed import MixedTransport
 from weft.transports.rings import RingTransport
