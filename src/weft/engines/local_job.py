@@ -26,12 +26,14 @@ BASELINES = ("ddp", "ddp+fp16", "ddp+powersgd")
 
 def spread(num_workers: int, num_hosts: int) -> tuple[int, ...]:
     """The number of each worker's host, where workers are spread evenly over so many; none if there is only one."""
+    if num_hosts == 1:
+        return ()
     if not 1 <= num_hosts <= num_workers:
         raise ConfigError(
             f"--hosts is {num_hosts}, but each host has a worker, and there are {num_workers}.\n"
             f"  Use --hosts 1 to {num_workers}."
         )
-    return tuple(rank * num_hosts // num_workers for rank in range(num_workers)) if num_hosts > 1 else ()
+    return tuple(rank * num_hosts // num_workers for rank in range(num_workers))
 
 
 @dataclass(frozen=True)
