@@ -142,13 +142,13 @@ def test_on_a_slow_network_the_collective_is_chosen_for_its_links() -> None:
     assert (near.collective, far.collective) == ("halving_doubling", "butterfly")  # two delays rather than four
 
 
-def test_workers_that_share_their_hosts_link_sum_among_themselves_first() -> None:
+def test_workers_of_several_hosts_sum_where_they_sit_first_and_that_is_explained() -> None:
     talk = Talk(4, "allreduce", hosts=[0, 0, 1, 1])
     told: list[Explanation] = []
     talk.engine.on_explain = told.append
     welcome = welcomed(talk)
-    assert welcome.collective == told[0].collective == "hierarchical"
-    assert told[0].why == "so that a bucket crosses between hosts once each way, however many workers are there"
+    assert welcome.collective is told[0].collective is None
+    assert told[0].native == "summed in the shared memory of each host, then between the first workers of all hosts"
     assert told[0].place == "processes on 2 hosts: shared memory within a host, TLS between them"
     assert told[0].link == LINKS["tls"]
     far = Talk(4, "allreduce", hosts=[0, 0, 1, 1], network=Network(1e9, 2.0))
@@ -159,8 +159,13 @@ def test_workers_that_share_their_hosts_link_sum_among_themselves_first() -> Non
     )
 
 
-def test_a_worker_alone_on_its_host_takes_the_cheapest_collective_and_one_that_is_asked_for_is_taken() -> None:
-    assert welcomed(Talk(2, "allreduce", hosts=[0, 1])).collective == "butterfly"
+def test_on_several_hosts_what_is_spoken_is_spoken_hierarchically_unless_something_else_is_asked_for() -> None:
+    talk = Talk(4, "allreduce", hosts=[0, 0, 1, 1], transport="tcp")
+    told: list[Explanation] = []
+    talk.engine.on_explain = told.append
+    assert welcomed(talk).collective == "hierarchical"
+    assert told[0].why == "so that a bucket crosses between hosts once each way, however many workers are there"
+    assert welcomed(Talk(2, "allreduce", hosts=[0, 1], transport="tcp")).collective == "butterfly"
     assert welcomed(Talk(4, "allreduce", hosts=[0, 0, 1, 1], collective="ring")).collective == "ring"
     assert welcomed(Talk(4, "gossip", hosts=[0, 0, 1, 1])).collective is None
 
@@ -171,11 +176,6 @@ def test_first_values_are_where_all_can_read_them_before_anybody_is_welcomed() -
     talk.engine.on_joined = lambda: said.append(len(talk.sent))
     assert len(talk.join(joined(), joined())) == 2
     assert said == [0]
-
-
-def test_hogwild_is_refused_on_several_hosts() -> None:
-    with pytest.raises(ConfigError, match="would be spread over 2 hosts"):
-        welcomed(Talk(4, "hogwild", hosts=[0, 0, 1, 1]))
 
 
 @pytest.mark.parametrize(

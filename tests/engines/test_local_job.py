@@ -84,6 +84,11 @@ SLOW_WANTS = "wants a worker from 0 to 1 and a factor of at least 1.\n  Write e.
             "--net says the link of worker 2, but there are 2 workers.\n  Name one from 0 to 1.",
         ),
         (
+            {"strategy": "hogwild", "hosts": (0, 0, 1), "num_workers": 3},
+            "'hogwild' writes one replica that all workers share, but 3 workers would be spread over 2 hosts, or talk "
+            "by sockets.\n  Use 'async_gossip' or 'downpour' there, or --transport shm on one host.",
+        ),
+        (
             {"hosts": (0, 1), "devices": {0: FakeKind()}},
             "--hosts does not go with --device.\n  Leave out one of them.",
         ),

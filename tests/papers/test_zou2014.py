@@ -17,6 +17,7 @@ from weft.cost.collectives import partitioned_linear_s
 from weft.cost.links import Link
 from weft.sim.compute import Trace
 from weft.sim.kernel import to_ns
+from weft.sim.network import Levels
 
 L_NS, NUM_BYTES = 1000, 1680
 STEP_NS = 1_000_000
@@ -38,8 +39,8 @@ class PairLinks:
     def come_in(self, source: NodeId, target: NodeId, num_bytes: int, now_ns: int) -> int:
         return now_ns
 
-    def worst_link(self, group: Sequence[NodeId]) -> Link:
-        return Link(L_NS / 1e9, 1e9)
+    def levels(self, group: Sequence[NodeId]) -> Levels:
+        return [(len(group), Link(L_NS / 1e9, 1e9))]
 
 
 def reduced(collective: str, size: int) -> tuple[int, PairLinks]:

@@ -11,6 +11,7 @@ from weft.config.registry import strategy as strategy_of
 from weft.core.errors import Deadlock
 from weft.core.events import GradientReady, StepFinished
 from weft.core.rules import SGD
+from weft.engines.hops import hops_between
 from weft.runtime.channel import Descriptors, Job
 from weft.runtime.plant import Plant, build
 from weft.runtime.post import VALUES
@@ -35,7 +36,7 @@ class Pair:
             )  # fmt: skip
             replica = ArrayReplica({"w": np.zeros(3)}, SGD(lr=1.0), None)
             recipe = strategy_of(strategy, collective)
-            self.plants.append(build(job, recipe, replica, [0], Wires(job), [0, 0], self.until))
+            self.plants.append(build(job, recipe, replica, [0], Wires(job), [0, 0], self.until, hops_between))
         for plant in self.plants:
             plant.driver.start()
         self.until(lambda: all(plant.worker.computes == 0 for plant in self.plants))

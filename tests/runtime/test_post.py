@@ -11,10 +11,11 @@ from wires import Processes
 
 from weft.codecs import Codec, TopK
 from weft.core.actions import Encode, Send, copy
-from weft.core.errors import CodecError
+from weft.core.errors import CodecError, UnexpectedMessage
 from weft.core.events import Event, Received
 from weft.core.names import Bucket, Buffer, Part, Roles
 from weft.core.world import World
+from weft.runtime.between_hosts import Came, Key
 from weft.runtime.post import kinds_of, rank_of
 
 BUCKETS = (Bucket(10), Bucket(3, 8))
@@ -71,7 +72,7 @@ def test_servers_sit_on_worker_processes_in_turn() -> None:
 
 def test_all_processes_number_kinds_alike_whatever_the_order_they_are_declared_in() -> None:
     assert kinds_of({"b": 1, "a": 2}) == kinds_of({"a": 2, "b": 1})
-    assert len(set(kinds_of({"b": 1, "a": 2}).values())) == 5
+    assert len(set(kinds_of({"b": 1, "a": 2}).values())) == 7
 
 
 @dataclass(frozen=True)
@@ -137,3 +138,25 @@ def test_who_lies_about_what_is_coded_is_named_and_nothing_is_applied(lie: str) 
         world.settle()
     assert str(refused.value).startswith(message)
     assert not world.stores[1].lend(Buffer("mine", 0)).any()
+
+
+def test_sums_of_hosts_go_to_who_adds_them_up_and_no_peer_sees_them() -> None:
+    world = Processes(Puppets(), 2, BUCKETS)
+    came: list[tuple[Key, Came]] = []
+    world.posts[1].on_sum = lambda key, one: came.append((key, one._replace(values=one.values.tolist())))
+    values = np.arange(10, dtype=np.float32)
+    world.posts[0].send_sum(1, (1, 0), 7, Part(1, 2), b"about", values[5:])
+    world.posts[0].send_sum(1, (0, 0), 8, None, b"", values)
+    world.settle()
+    assert came == [
+        ((1, 0), Came(0, 7, Part(1, 2), b"about", [5.0, 6.0, 7.0, 8.0, 9.0])),
+        ((0, 0), Came(0, 8, None, b"", values.tolist())),
+    ]
+
+
+def test_a_sum_for_somebody_who_adds_none_up_is_unexpected() -> None:
+    world = Processes(Puppets(), 2, BUCKETS)
+    world.posts[0].send_sum(1, (0, 0), 1, None, b"", np.zeros(10, np.float32))
+    with pytest.raises(UnexpectedMessage) as raised:
+        world.settle()
+    assert str(raised.value) == "worker 0 sent a part of a sum to worker 1, which adds none up."

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from problems import nothing
+from reducers import ReduceOnce
+from worlds import simulate_arrays
 
 from weft.adapters.arrays import ArrayReplica
 from weft.core.actions import MAX, MEAN, SUM, Reduce
@@ -14,6 +17,7 @@ from weft.core.names import Buffer
 from weft.core.rules import SGD
 from weft.cost.collectives import allreduce_s, allreduce_transfer_s
 from weft.cost.links import Link
+from weft.sim.compute import Trace
 from weft.sim.kernel import Kernel, to_ns
 from weft.sim.native import NativeReduce
 from weft.sim.network import HostLinks
@@ -150,3 +154,21 @@ def test_joining_twice_is_illegal() -> None:
     group.join(0)
     with pytest.raises(IllegalAction, match=r"^Reduce\(.*clock=0.*\) was emitted twice by node 0.$"):
         group.join(0)
+
+
+@pytest.mark.parametrize("sizes", [(2, 2), (3, 1, 3, 2), (1, 1), (4,)], ids=str)
+def test_on_several_hosts_it_takes_what_its_levels_take(sizes: tuple[int, ...]) -> None:
+    within, between = Link(1e-6, 4e9), Link(20e-6, 1e9)
+    hosts = tuple(host for host, size in enumerate(sizes) for _ in range(size))
+    ran = simulate_arrays(
+        ReduceOnce(),
+        len(hosts),
+        nothing,
+        starts=[np.zeros(8000)] * len(hosts),
+        hosts=hosts,
+        network=HostLinks(hosts, [between] * len(sizes), within),
+        compute=Trace([[1.0]]),
+    )
+    expected_s = allreduce_s(max(sizes), 64_000, within)
+    expected_s += allreduce_s(len(sizes), 64_000, between)
+    assert ran.simulation.kernel.now_s - 1.0 == pytest.approx(expected_s, abs=1e-8)

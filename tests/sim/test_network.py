@@ -97,11 +97,11 @@ def test_between_two_hosts_the_longer_latency_and_the_lower_bandwidth_count() ->
     assert arrival_ns(network, 0, 1, 1000, 0) == 2 * MS
 
 
-def test_a_collective_counts_on_the_worst_link_of_its_group() -> None:
+def test_a_native_reduction_goes_on_within_hosts_and_then_over_the_worst_link_between_them() -> None:
     network = HostLinks((0, 0, 1, 2), [Link(1e-3, 1e9), Link(1e-5, 1e6), FAST], FAST)
-    assert network.worst_link((0, 1)) == FAST
-    assert network.worst_link((0, 3)) == Link(1e-3, 1e9)
-    assert network.worst_link((0, 1, 2, 3)) == Link(1e-3, 1e6)
+    assert network.levels((0, 1)) == [(2, FAST)]
+    assert network.levels((0, 3)) == [(1, FAST), (2, Link(1e-3, 1e9))]
+    assert network.levels((0, 1, 2, 3)) == [(2, FAST), (3, Link(1e-3, 1e6))]
 
 
 SENDS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 10**5), st.integers(0, 10**7)))
@@ -134,6 +134,6 @@ def test_random_delays_spread_over_decades_and_repeat_with_their_seed() -> None:
 
 def test_with_random_delays_a_collective_has_a_random_latency_in_the_same_range() -> None:
     network = RandomDelays(Random(0))
-    drawn = [network.worst_link((0, 1)).latency_s for _ in range(20)]
+    drawn = [network.levels((0, 1))[0][1].latency_s for _ in range(20)]
     assert len(set(drawn)) == 20
     assert all(1e-5 <= latency_s <= 1e-1 for latency_s in drawn)

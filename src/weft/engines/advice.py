@@ -243,7 +243,7 @@ def _resolved(way: Way, setting: Setting, num_workers: int, lines: Sequence[Link
     worst = Link(max(line.latency_s for line in lines), min(line.bandwidth_bytes_per_s for line in lines))
     ground = Ground(sizes, LINKS[setting.transport], worst) if setting.hosts else Ground((num_workers,), worst, worst)
     collective = None
-    if built.reduces and (not setting.is_one_host or way.compress is not None):
+    if built.reduces and (setting.transport == TCP or way.compress is not None):
         collective = taken(setting.buckets, ground)
     if way.compress is None:
         return built if collective is None else lowered(built, collective)

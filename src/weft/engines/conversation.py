@@ -59,6 +59,7 @@ PLACES = {
     TORCH: "torch.distributed (gloo) for sums and shared memory for all else",
 }
 NATIVE = {SHM: "summed in shared memory, where the gradients lie", TORCH: "summed by torch.distributed (gloo)"}
+NATIVE_APART = "summed in the shared memory of each host, then between the first workers of all hosts"
 ONE_STREAM = "so that a bucket crosses between hosts once each way, however many workers are there"
 
 Send = Callable[[int, Message], None]
@@ -231,7 +232,7 @@ class Conversation:
         buckets = cut(num_bytes, self._bucket_bytes_max)
         collective, scheme, coding, why = self._collective, None, None, ""
         if built is None or built.reduces:
-            if collective is None and (not self._is_native(ground) or compress is not None):
+            if collective is None and (self._transport == TCP or compress is not None):
                 collective, why = taken(buckets, ground), ONE_STREAM if ground.shares_links else ""
             if compress is not None:
                 scheme = cheapest_scheme(codec_of(compress), num_bytes, self._num_workers, ground.slowest)
@@ -240,14 +241,12 @@ class Conversation:
         if built is not None and self._baseline is None:
             place = self._place(len(ground.sizes))
             native = NATIVE.get(self._transport, "")
+            if self._transport == SHM and len(ground.sizes) > 1:
+                native = NATIVE_APART
             if self._on_devices:
                 native = native_with_devices(self._on_devices, self._reduce_place)
             self.on_explain(explained(built, text, place, native, buckets, ground, collective, coding, why))
         return Welcome(text, ports, collective, compress, scheme)
-
-    def _is_native(self, ground: Ground) -> bool:
-        """Reductions need no messages: all are in one memory, or somebody else does them."""
-        return self._transport == TORCH or (self._transport == SHM and len(ground.sizes) == 1)
 
     def _ground(self) -> Ground:
         """Where the workers sit, and what is assumed of the links between them."""

@@ -8,6 +8,7 @@ from weft.config.registry import strategy as strategy_of
 from weft.core.errors import ConfigError
 from weft.core.seat import Replica
 from weft.core.strategy import Strategy
+from weft.engines.hops import hops_between
 from weft.runtime.channel import Channel, Concluded, Job, Joined, Welcome
 from weft.runtime.engine_seat import EngineSeat
 from weft.runtime.live_seat import LiveSeat
@@ -23,7 +24,7 @@ def seat_of(job: Job, channel: Channel) -> EngineSeat:
         return BaselineSeat(job, channel, sharing)
     if job.num_workers == 1:
         return PlainSeat(job, channel, sharing)
-    return LiveSeat(job, channel, resolve, sharing)
+    return LiveSeat(job, channel, resolve, sharing, hops_between)
 
 
 def hook_of(baseline: str | None) -> str | None:

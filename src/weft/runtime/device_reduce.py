@@ -53,7 +53,7 @@ class DeviceReduce(SharedReduce):
     def _give(self, lane: Lane, bucket: int) -> None:
         if self.device is None:
             return
-        mine = self._there(lane, bucket, self._arena.rank)
+        mine = self._there(lane, bucket, self._arena.place)
         self.device.take(lane.contribution, mine)
         if self.places[bucket] == HOST:
             self.device.copy_out(mine, lane.contribution)
@@ -62,13 +62,13 @@ class DeviceReduce(SharedReduce):
         bucket = reduction.action.buffer.bucket
         if self.places[bucket] == HOST:
             super()._add_up(reduction)
-        elif self.device is not None:
+        elif self.device is not None and any(reduction.weights):
             self._add_up_there(reduction, self.device)
 
     def _add_up_there(self, reduction: Open, device: Device) -> None:
         """Fetch this device's stretch of what is on the host, sum it, and bring the sum back for those on the host."""
         lane, bucket, arena = reduction.lane, reduction.action.buffer.bucket, self._arena
-        place = list(self._on_devices).index(arena.rank)
+        place = list(self._on_devices).index(arena.place)
         start, stop = stretch(arena.buckets[bucket].num_elements, place, len(self._on_devices))
         if start == stop:
             return
@@ -88,7 +88,7 @@ class DeviceReduce(SharedReduce):
             super()._take(reduction, weight)
             return
         lane, buffer, arena = reduction.lane, reduction.action.buffer, self._arena
-        result = self._there(lane, buffer.bucket, arena.rank)
+        result = self._there(lane, buffer.bucket, arena.place)
         if weight and self.places[buffer.bucket] == HOST:
             self.device.copy_in(arena.array(f"reduced.{int(lane.is_staged)}", buffer.bucket), result)
         elif weight:
@@ -111,7 +111,7 @@ def tell_speeds(arena: Arena, speeds: Speeds) -> None:
     """Let the other workers know what this one has measured."""
     latency_s, bandwidth = speeds.copies or (0.0, 0.0)
     values = (speeds.host_sums_bytes_per_s, latency_s, bandwidth, speeds.device_sums_bytes_per_s)
-    line = arena.speed_line(arena.rank)
+    line = arena.speed_line(arena.place)
     for word, value in enumerate(values):
         arena.doubles[line + word] = value
     fence()  # all of it is there before the word that says so

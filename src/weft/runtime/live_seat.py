@@ -15,6 +15,7 @@ from weft.core.seat import RESULT, Replica, Reported, check_tuned
 from weft.core.strategy import Strategy
 from weft.data.shares import check_sharing
 from weft.runtime.attendant import Attendant
+from weft.runtime.between_hosts import Plan
 from weft.runtime.channel import Channel, Concluded, Job, Joined, Order, Welcome
 from weft.runtime.engine_seat import COMPUTES, EngineSeat, Sharing
 from weft.runtime.initial import read_values, write_values
@@ -31,9 +32,10 @@ class LiveSeat(EngineSeat):
 
     is_plain = False
 
-    def __init__(self, job: Job, channel: Channel, resolve: Resolve, sharing: Sharing) -> None:
+    def __init__(self, job: Job, channel: Channel, resolve: Resolve, sharing: Sharing, plan: Plan) -> None:
         super().__init__(job, channel, sharing)
         self._resolve = resolve
+        self._plan = plan
         self._wires = Wires(job)
         self._lock = threading.RLock()
         self._asked: Strategy | str | None = None
@@ -119,7 +121,7 @@ class LiveSeat(EngineSeat):
         strategy, _ = self._strategy()
         ports = self._welcome.ports
         plant = self._plant = build(
-            self.job, strategy, self._replica, told.order, self._wires, ports, self._wait_words, self.tracer
+            self.job, strategy, self._replica, told.order, self._wires, ports, self._wait_words, self._plan, self.tracer
         )
         descriptors = [self._channel.fileno(), *plant.descriptors]
         self._waiting = Waiting(

@@ -13,6 +13,7 @@ from weft.cost.links import Link
 from weft.cost.staging import prices_s
 from weft.observe.status import CodingStatus, DeviceStatus, LinkStatus, in_all
 from weft.runtime.agreed_reduce import AgreedReduce, apart_places
+from weft.runtime.between_hosts import Plan
 from weft.runtime.channel import Concluded, Job
 from weft.runtime.device_reduce import (
     DeviceReduce,
@@ -23,6 +24,7 @@ from weft.runtime.device_reduce import (
     tell_speeds,
 )
 from weft.runtime.driver import Driver, Node
+from weft.runtime.hosts_reduce import HostsReduce
 from weft.runtime.post import Post, kinds_of, rank_of
 from weft.runtime.shared_params import STEPPING, SharedParams
 from weft.runtime.shared_reduce import SharedReduce
@@ -168,13 +170,14 @@ class _Fetched:
 def _wait_for_all_values(arena: Arena, bells: Bells, wait_words: Wait) -> None:
     """Everybody writes the first values; nobody may train on them before the last has."""
     line, workers = arena.worker_line, range(arena.num_workers)
-    arena.words[line(arena.rank) + STEPPING] = 1
+    arena.words[line(arena.place) + STEPPING] = 1
     bells.ring_scripts()
     wait_words(lambda: all(arena.words[line(worker) + STEPPING] for worker in workers))
 
 
 def _arena(job: Job, buckets: Sequence[Bucket]) -> Arena:
-    return Arena(job.descriptors.arena, job.place, len(job.on_host), buckets, has_devices=bool(job.on_devices))
+    has_devices, ranks = bool(job.on_devices), job.on_host
+    return Arena(job.descriptors.arena, job.place, len(ranks), buckets, has_devices=has_devices, ranks=ranks)
 
 
 def _torch(job: Job) -> Summing | None:
@@ -221,11 +224,26 @@ def _lay_out(
 
 
 def _reduce_here(
-    plant: Plant, job: Job, arena: Arena, store: LiveStore, wait_words: Wait, *, is_given: bool, tracer: Tracer | None
+    plant: Plant,
+    job: Job,
+    arena: Arena,
+    store: LiveStore,
+    wait_words: Wait,
+    plan: Plan,
+    *,
+    is_given: bool,
+    tracer: Tracer | None,
 ) -> SharedReduce:
-    """Sums in shared memory. With devices: measure, tell, wait until all have, and choose what all others choose."""
+    """Sums in shared memory, and then between hosts.
+
+    With devices: measure, tell, wait until all have, and choose what all others choose.
+    """
+    about = arena, plant.bells, store
+    if job.hosts:
+        hosts, post = job.hosts, plant._post
+        return HostsReduce(*about, gradient_is_given=is_given, tracer=tracer, hosts=hosts, post=post, plan=plan)
     if not job.on_devices:
-        return SharedReduce(arena, plant.bells, store, gradient_is_given=is_given, tracer=tracer)
+        return SharedReduce(*about, gradient_is_given=is_given, tracer=tracer)
     device = None if job.device is None else FakeDevice(Link(*job.device))
     tell_speeds(arena, measured(device))
     plant.bells.ring_scripts()
@@ -261,6 +279,7 @@ def build(
     wires: Wires,
     ports: list[int],
     wait_words: Wait,
+    plan: Plan,
     tracer: Tracer | None = None,
 ) -> Plant:
     """Lay the replica out and set everything up around it."""
@@ -303,7 +322,7 @@ def build(
         given = places.given if in_place and places is not None else ()
         driver.reduce = AgreedReduce(world, job.rank, post, store, summing, bells.ring_own, given, tracer)
     elif is_native:
-        driver.reduce = _reduce_here(plant, job, arena, store, wait_words, is_given=in_place, tracer=tracer)
+        driver.reduce = _reduce_here(plant, job, arena, store, wait_words, plan, is_given=in_place, tracer=tracer)
     plant.recording = recording
     plant.shared_params = shared
     return plant

@@ -15,6 +15,7 @@ from weft.core.errors import CodecError, UnexpectedMessage
 from weft.core.events import Received
 from weft.core.names import INBOX, PARAMS, Buffer, NodeId, Part
 from weft.core.world import World
+from weft.runtime.between_hosts import Came, Key
 from weft.runtime.tracer import Tracer
 from weft.store.coded import Coded, received, shape_of
 from weft.store.live import LiveStore
@@ -28,6 +29,8 @@ FETCH = "@fetch"
 VALUES = "@values"
 NOTE = "@note"
 """Frames that no peer sees: one asks for a bucket of a node's parameters, one brings it, one is for who reduces."""
+SUMS = ("@sum.0", "@sum.1")
+"""Others that none sees: parts of sums of hosts, by their lane."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder().decode
@@ -35,7 +38,7 @@ _decode = msgspec.msgpack.Decoder().decode
 
 def kinds_of(names: Mapping[str, object]) -> dict[str, int]:
     """The table of kinds that all processes of a run agree on."""
-    return kind_table([*names, FETCH, VALUES, NOTE])
+    return kind_table([*names, FETCH, VALUES, NOTE, *SUMS])
 
 
 def rank_of(world: World, node: NodeId) -> Rank:
@@ -66,14 +69,18 @@ class Post:
         self.transport = transport
         self._receive: Receive
         self._stores: Mapping[NodeId, LiveStore] = {}
+        self._me: NodeId | None = None
         self._fetched: dict[tuple[NodeId, int], Array] = {}
         self.on_note: Callable[[NodeId, bytes | memoryview], None] = _refuse
         """Who hears notes: whoever does the reductions, if it has to agree on something."""
+        self.on_sum: Callable[[Key, Came], None] | None = None
+        """Who adds up sums of hosts; nobody but a leader does."""
 
     def open(self, receive: Receive, stores: Mapping[NodeId, LiveStore]) -> None:
         """Whom to hand what comes."""
         self._receive = receive
         self._stores = stores
+        self._me = min(stores)
 
     def poll(self) -> bool:
         return self.transport is not None and self.transport.poll(self._take) > 0
@@ -136,6 +143,8 @@ class Post:
             self._fetched[header.source, header.bucket] = payload.copy()
         elif kind == NOTE:
             self.on_note(header.source, frame.data)
+        elif kind in SUMS:
+            self._take_sum(SUMS.index(kind), header, frame.data, payload)
         else:
             data, hyper, *coding = _decode(frame.data) if header.data_bytes else (None, None)
             body = None
@@ -145,6 +154,22 @@ class Post:
                     payload = self._decoded(header, body, coding, frame.body)
             event = Received(header.source, kind, header.clock, header.bucket, body, header.weight, data)
             self._receive(header.target, event, payload, hyper)
+
+    def send_sum(self, to: NodeId, key: Key, number: int, part: Part | None, about: bytes, values: Array) -> None:
+        """Send a part of a host's sum from its leader to another one."""
+        lane, bucket = key
+        assert self._me is not None
+        place = (bucket, (0, 0) if part is None else (part.which, part.of))
+        self._post(to, SUMS[lane], self._me, number, *place, 1.0, about, values)
+
+    def _take_sum(self, lane: int, header: Header, about: bytes | memoryview, values: Array | Coded | None) -> None:
+        if self.on_sum is None or not isinstance(values, np.ndarray):
+            raise UnexpectedMessage(
+                f"{self._world.name(header.source)} sent a part of a sum to {self._world.name(header.target)}, "
+                "which adds none up."
+            )
+        part = Part(*header.part) if header.part[1] else None
+        self.on_sum((lane, header.bucket), Came(header.source, header.clock, part, bytes(about), values))
 
     def _decoded(self, header: Header, body: Buffer, coding: list[Any], raw: memoryview) -> Coded:
         """A coded body, checked; raises CodecError that names its sender."""

@@ -39,7 +39,7 @@ class SharedParams:
     def version(self) -> int:
         """The reduction that the next step applies: steps that all skip leave gaps."""
         arena = self._arena
-        return max(arena.words[arena.reduction_line(0, b, arena.rank) + READY] for b in self._trained)
+        return max(arena.words[arena.reduction_line(0, b, arena.place) + READY] for b in self._trained)
 
     def update(self, apply: Callable[[], None]) -> None:
         """Run this worker's part of the update when all are ready for it; returns when all have done theirs."""
@@ -47,7 +47,7 @@ class SharedParams:
         self._tell(STEPPING, version)
         for bucket, view in self._views.items():
             if arena.was_written(PARAMS, bucket):
-                start, stop = arena.span(bucket, arena.rank)
+                start, stop = arena.span(bucket, arena.place)
                 arena.array(PARAMS, bucket)[start:stop] = view[start:stop]
         apply()
         self._tell(COMMITTED, version)
@@ -56,7 +56,7 @@ class SharedParams:
 
     def _tell(self, word: int, version: int) -> None:
         fence()
-        self._arena.words[self._arena.worker_line(self._arena.rank) + word] = version
+        self._arena.words[self._arena.worker_line(self._arena.place) + word] = version
         self._bells.ring_scripts()
         self._awaited = word, version
         self._wait(lambda: all(self._is_there(worker, word, version) for worker in self._workers))
@@ -69,8 +69,9 @@ class SharedParams:
         if self._arena.words[self._arena.worker_line(worker) + word] >= version:
             return True
         if has_gone_on:
+            ranks, me = self._arena.ranks, self._arena.place
             raise ConfigError(
-                f"worker {worker} skipped a step that worker {self._arena.rank} makes, so their parameters would "
+                f"worker {ranks[worker]} skipped a step that worker {ranks[me]} makes, so their parameters would "
                 "differ.\n  Skip a step on all workers or on none: a test on the reduced gradient is the same for all."
             )
         return False
@@ -81,6 +82,10 @@ class SharedParams:
 
     def waits_for(self) -> list[int]:
         """The workers that have not come as far as this one, while it waits for them."""
+        return [self._arena.ranks[place] for place in self._late()]
+
+    def _late(self) -> list[int]:
+        """Their places."""
         if self._awaited is None:
             return []
         word, version = self._awaited
@@ -90,9 +95,10 @@ class SharedParams:
         """Raise Deadlock when the update waits for a worker whose script has ended."""
         words, line = self._arena.words, self._arena.worker_line
         ended = [worker for worker in self._workers if words[line(worker) + ENDED]]
-        for worker in self.waits_for():  # looked at after its end: it may commit and end between two looks
+        for worker in self._late():  # looked at after its end: it may commit and end between two looks
             if worker in ended:
+                rank = self._arena.ranks[worker]
                 raise Deadlock(
-                    f"the update of the parameters waits for worker {worker}, whose script has ended.\n"
+                    f"the update of the parameters waits for worker {rank}, whose script has ended.\n"
                     "  Let every worker make the same number of steps, e.g. with worker.share(...)."
                 )

@@ -39,9 +39,9 @@ class Lane:
         workers = range(arena.num_workers)
         self.is_staged = bool(lane)
         self.lines = [arena.reduction_line(lane, bucket, worker) for worker in workers]
-        self.mine = self.lines[arena.rank]
-        self.contribution = arena.array(f"{REGIONS[lane]}.{arena.rank}", bucket)
-        start, stop = arena.span(bucket, arena.rank)
+        self.mine = self.lines[arena.place]
+        self.contribution = arena.array(f"{REGIONS[lane]}.{arena.place}", bucket)
+        start, stop = arena.span(bucket, arena.place)
         self.stretches = [arena.array(f"{REGIONS[lane]}.{worker}", bucket)[start:stop] for worker in workers]
         self.total = arena.array(f"reduced.{lane}", bucket)[start:stop]
         self.number = 0
@@ -52,13 +52,16 @@ class Lane:
 class Open:
     """One reduction under way."""
 
-    __slots__ = ("action", "is_summed", "lane", "since_s", "weights")
+    __slots__ = ("action", "is_summed", "lane", "since_s", "weight", "weights")
 
     def __init__(self, action: Reduce, lane: Lane) -> None:
         self.action = action
         self.lane = lane
         self.is_summed = False
         self.weights: list[float] = []
+        """Of the host's workers."""
+        self.weight = 0.0
+        """Of all."""
         self.since_s = time.perf_counter()
 
 
@@ -135,8 +138,11 @@ class SharedReduce:
             if not reduction.is_summed and self._all_have(reduction, READY):
                 self._sum(reduction)
                 moved = True
+            if reduction.is_summed and self._pass_on(reduction):
+                moved = True
             if reduction.is_summed and self._all_have(reduction, DONE):
                 self._open.remove(reduction)
+                self._forget(reduction)
                 reduction.lane.is_open = False
                 deliver(self._end(reduction))
                 moved = True
@@ -152,18 +158,32 @@ class SharedReduce:
     def _sum(self, reduction: Open) -> None:
         self._check_alike(reduction)
         lane, doubles = reduction.lane, self._arena.doubles
-        weights = reduction.weights = [doubles[line + WEIGHT] for line in lane.lines]
-        if any(weights):
-            self._add_up(reduction)
+        reduction.weights = [doubles[line + WEIGHT] for line in lane.lines]
+        reduction.weight = sum(reduction.weights)
+        self._add_up(reduction)
         reduction.is_summed = True
+        self._say_summed(reduction)
+
+    def _say(self, reduction: Open, word: int) -> None:
+        """Let the others know that this worker has come so far, after all that it has written."""
         fence()
-        self._words[lane.mine + DONE] = lane.number
+        self._words[reduction.lane.mine + word] = reduction.lane.number
         self._bells.ring_scripts()
+
+    def _say_summed(self, reduction: Open) -> None:
+        self._say(reduction, DONE)
+
+    def _pass_on(self, reduction: Open) -> bool:
+        """What is to be done between the host's sum and the result, and whether anything was: nothing."""
+        return False
+
+    def _forget(self, reduction: Open) -> None:
+        """It has ended."""
 
     def _add_up(self, reduction: Open) -> None:
         """This worker's part of the sum."""
         lane, weights = reduction.lane, reduction.weights
-        if len(lane.total):
+        if len(lane.total) and any(weights):
             reduce_into(lane.total, lane.stretches, weights, reduction.action.op)
             self.bytes_shared += lane.total.nbytes * len(weights)
 
@@ -172,16 +192,16 @@ class SharedReduce:
         for worker, line in enumerate(reduction.lane.lines):
             if words[line + CLOCK] != words[mine + CLOCK] or words[line + KIND] != words[mine + KIND]:
                 raise IllegalAction(
-                    f"{reduction.action} met another reduction of its bucket on worker {worker}, "
+                    f"{reduction.action} met another reduction of its bucket on worker {self._arena.ranks[worker]}, "
                     f"at clock {words[line + CLOCK]}."
                 )
 
     def _end(self, reduction: Open) -> Reduced:
-        weight = sum(reduction.weights)
-        action = reduction.action
+        action, weight = reduction.action, reduction.weight
         self._take(reduction, weight)
         if self._tracer is not None:
-            self._tracer.reduced(self._arena.rank, action, reduction.lane.contribution.nbytes, reduction.since_s)
+            rank = self._arena.ranks[self._arena.place]
+            self._tracer.reduced(rank, action, reduction.lane.contribution.nbytes, reduction.since_s)
         return Reduced(action.clock, action.buffer, weight)
 
     def _take(self, reduction: Open, weight: float) -> None:
@@ -200,7 +220,7 @@ class SharedReduce:
 
     def say_ended(self) -> None:
         """Let the others know that this worker gives to nothing more."""
-        self._words[self._arena.worker_line(self._arena.rank) + ENDED] = 1
+        self._words[self._arena.worker_line(self._arena.place) + ENDED] = 1
         self._bells.ring_scripts()
 
     def check_alive(self) -> None:
@@ -212,15 +232,15 @@ class SharedReduce:
                 if has_ended and self._words[line + READY] < lane.number:
                     raise Deadlock(
                         f"the reduction of {action.buffer.slot}[{action.buffer.bucket}] at clock {action.clock} waits "
-                        f"for worker {worker}, whose script has ended.\n"
+                        f"for worker {self._arena.ranks[worker]}, whose script has ended.\n"
                         "  Let every worker make the same number of steps, e.g. with worker.share(...)."
                     )
 
     def waits_for(self) -> list[int]:
         """The workers that have not given to the oldest reduction under way."""
         for reduction in self._open:
-            lane = reduction.lane
-            return [worker for worker, line in enumerate(lane.lines) if self._words[line + READY] < lane.number]
+            lane, ranks = reduction.lane, self._arena.ranks
+            return [ranks[place] for place, line in enumerate(lane.lines) if self._words[line + READY] < lane.number]
         return []
 
     def close(self) -> None:

@@ -26,6 +26,7 @@ class Member(Protocol):
 class NativeReduce:
     """Collects contributions by value; when a group is complete, its members get the result together.
 
+    Workers of a host reduce among themselves first, then hosts do; each level costs what a good all-reduce does.
     Reductions of one group share its links: their bytes go one after another, their latencies overlap.
     """
 
@@ -58,17 +59,18 @@ class NativeReduce:
         if len(contributions) < len(action.group):
             return 0
         del self._open[key]
-        size, num_bytes = len(action.group), node.store.num_bytes(action.buffer)
+        num_bytes = node.store.num_bytes(action.buffer)
         start_ns = max(self._kernel.now_ns, self._free_ns.get(action.group, 0))
-        link = self._network.worst_link(action.group)
-        self._free_ns[action.group] = start_ns + to_ns(allreduce_transfer_s(size, num_bytes, link))
+        levels = self._network.levels(action.group)
+        transfer_s = sum(allreduce_transfer_s(size, num_bytes, link) for size, link in levels)
+        self._free_ns[action.group] = start_ns + to_ns(transfer_s)
         self._kernel.at(
-            start_ns + to_ns(allreduce_s(size, num_bytes, link)),
+            start_ns + to_ns(sum(allreduce_s(size, num_bytes, link) for size, link in levels)),
             self._finish,
             (action, contributions, self._num_cancelled),
             FIRST,
         )
-        return allreduce_bytes(size, num_bytes)
+        return allreduce_bytes(len(action.group), num_bytes)
 
     def cancel(self) -> None:
         """The members change: all reductions under way never happened (rule 12)."""

@@ -1,5 +1,6 @@
 """The network in virtual time: when a message arrives. Channels are FIFO per (source, target)."""
 
+from collections import Counter
 from collections.abc import Sequence
 from random import Random
 from typing import Protocol
@@ -7,6 +8,9 @@ from typing import Protocol
 from weft.core.names import NodeId
 from weft.cost.links import Link
 from weft.sim.kernel import NS_PER_S, to_ns
+
+Levels = Sequence[tuple[int, Link]]
+"""How many take part in a step, and over which link."""
 
 
 class Network(Protocol):
@@ -23,8 +27,8 @@ class Network(Protocol):
         """When a message has arrived that could have arrived now."""
         ...
 
-    def worst_link(self, group: Sequence[NodeId]) -> Link:
-        """The slowest link between two members of a group."""
+    def levels(self, group: Sequence[NodeId]) -> Levels:
+        """In which steps a group natively reduces, one after another: within hosts, then between them."""
         ...
 
 
@@ -88,12 +92,15 @@ class HostLinks:
         self._in_free_ns[into] = end_ns
         return end_ns
 
-    def worst_link(self, group: Sequence[NodeId]) -> Link:
-        used = {self._hosts[node] for node in group}
+    def levels(self, group: Sequence[NodeId]) -> Levels:
+        """The host with the most members holds the others up within hosts, the slowest link between them."""
+        used = Counter(self._hosts[node] for node in group)
+        within = max(used.values()), self._within
         if len(used) == 1:
-            return self._within
+            return [within]
         links = [self._between[host] for host in used]
-        return Link(max(link.latency_s for link in links), min(link.bandwidth_bytes_per_s for link in links))
+        worst = Link(max(link.latency_s for link in links), min(link.bandwidth_bytes_per_s for link in links))
+        return [within, (len(used), worst)]
 
 
 class RandomDelays:
@@ -114,5 +121,5 @@ class RandomDelays:
     def come_in(self, source: NodeId, target: NodeId, num_bytes: int, now_ns: int) -> int:
         return now_ns
 
-    def worst_link(self, group: Sequence[NodeId]) -> Link:
-        return Link(self._least_s * self._ratio ** self._rng.random(), 1e9)
+    def levels(self, group: Sequence[NodeId]) -> Levels:
+        return [(len(group), Link(self._least_s * self._ratio ** self._rng.random(), 1e9))]

@@ -50,9 +50,18 @@ class Arena:
     """One worker's view of the shared memory; all workers lay it out alike."""
 
     def __init__(
-        self, fd: int, rank: int, num_workers: int, buckets: Sequence[Bucket], *, has_devices: bool = False
+        self,
+        fd: int,
+        place: int,
+        num_workers: int,
+        buckets: Sequence[Bucket],
+        *,
+        has_devices: bool = False,
+        ranks: Sequence[int] | None = None,
     ) -> None:
-        self.rank = rank
+        """`place` is this worker's among those of its host, whose `ranks` are their places where it is the only one."""
+        self.place = place
+        self.ranks = range(num_workers) if ranks is None else ranks
         self.num_workers = num_workers
         self.buckets = buckets
         self._starts, model_bytes = _page_starts([bucket.num_bytes for bucket in buckets])
@@ -97,13 +106,13 @@ class Arena:
         """Where a replica lives whose gradients are reduced here; its parameters are the shared ones or its own."""
         buckets = range(len(self.buckets))
         trained = [bucket for bucket in buckets if self.buckets[bucket].trainable]
-        given = [self.array(f"given.{self.rank}", bucket) for bucket in trained]
+        given = [self.array(f"given.{self.place}", bucket) for bucket in trained]
         seen = [self.view("reduced.0", bucket) for bucket in trained]
         if not shares_params:
             return Places([_own(bucket) for bucket in self.buckets], given, seen)
         params = [self.view("params", b) if b in trained else _own(self.buckets[b]) for b in buckets]
         master = [self.array("params", bucket) for bucket in trained]
-        spans = [self.span(bucket, self.rank) for bucket in trained]
+        spans = [self.span(bucket, self.place) for bucket in trained]
         return Places(params, given, seen, spans, lambda k, bucket: self.array(f"state.{k}", bucket), master)
 
     def common_places(self) -> Places:
