@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from checkups import RATE, TRIP_S, a_checkup
+from checkups import RATE, TRIP_S, a_checkup, seen_well
 from commands import Ended, assert_refused, weft_command
 
 from weft.cli import checkup as shown_by
@@ -23,14 +23,14 @@ def shown(monkeypatch: pytest.MonkeyPatch, checkup: Checkup | None, *arguments: 
 
 def test_every_pair_has_a_row_and_the_cluster_is_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     out = tmp_path / "cluster.toml"
-    skewed = {(2, 0): Seen(0, "", "", TRIP_S, -0.002, RATE / 1.1)}
+    skewed = {(2, 0): seen_well(0, TRIP_S, -0.002, RATE / 1.1)}
     ended = shown(monkeypatch, a_checkup([1, 1, 1], seen=skewed), "--out", out, "--workers-per-host", 2)
     assert (ended.code, ended.err) == (0, "")
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in ended.out.splitlines() if "│" in line]
     assert rows == [
-        ["node1", "node0", "10.0.0.1:4000 (eth0)", "10.0 ms", "100 Mbit/s", "100 Mbit/s", "+0 us"],
-        ["node2", "node0", "10.0.0.1:4000 (eth0)", "10.0 ms", "100 Mbit/s", "90.9 Mbit/s", "-2.0 ms"],
-        ["node2", "node1", "10.0.0.2:4001 (eth0)", "10.0 ms", "100 Mbit/s", "100 Mbit/s", "+0 us"],
+        ["node1", "node0", "10.0.0.1:4000 (eth0)", "10.0 ms", "100 Mbit/s", "100 Mbit/s", "95 Mbit/s", "+0 us"],
+        ["node2", "node0", "10.0.0.1:4000 (eth0)", "10.0 ms", "100 Mbit/s", "90.9 Mbit/s", "86.4 Mbit/s", "-2.0 ms"],
+        ["node2", "node1", "10.0.0.2:4001 (eth0)", "10.0 ms", "100 Mbit/s", "100 Mbit/s", "95 Mbit/s", "+0 us"],
     ]
     assert "These hosts can train together. (8.0 s)" in ended.out
     assert f"weft calibrate SCRIPT --cluster {out} -o {out}" in ended.out

@@ -43,9 +43,9 @@ def show_checkup(checkup: Checkup, out: Path | None, workers_per_host: int | Non
 
 def _table(checkup: Checkup) -> Table:
     table = Table(title=f"{len(checkup.hosts)} hosts, every pair", title_justify="left")
-    for name in ("from", "to", "at", "one way", "there", "back", "clock"):
+    for name in ("from", "to", "at", "one way", "there", "back", "both ways", "clock"):
         table.add_column(name, justify="left" if name in ("from", "to", "at") else "right")
-    speeds, delays = rates(checkup), latencies_s(checkup)
+    speeds, together, delays = rates(checkup), rates(checkup, both_ways=True), latencies_s(checkup)
     every = pairs(checkup)
     # those in trouble are never left out
     chosen = sorted(every, key=lambda pair: trouble(checkup, *pair) is None)[:ROWS_MAX]
@@ -58,9 +58,12 @@ def _table(checkup: Checkup) -> Table:
             human_seconds(delays[caller, answerer]) if (caller, answerer) in delays else "-",
             human_rate(speeds[caller, answerer]) if (caller, answerer) in speeds else "-",
             human_rate(speeds[answerer, caller]) if (answerer, caller) in speeds else "-",
+            human_rate(min(together[caller, answerer], together[answerer, caller]))
+            if {(caller, answerer), (answerer, caller)} <= together.keys()
+            else "-",
             "-" if skew is None else f"{'+' if skew >= 0 else '-'}{human_seconds(abs(skew))}",
         )
-        told = (ends[0].host, ends[1].host, where, *(figures if failed is None else (failed[0], "", "", "")))
+        told = (ends[0].host, ends[1].host, where, *(figures if failed is None else (failed[0], "", "", "", "")))
         table.add_row(*map(Text, told))
     if len(every) > ROWS_MAX:
         table.caption = f"{len(every) - ROWS_MAX} more pairs are not shown."

@@ -1,7 +1,7 @@
 """The cluster file of a check-up."""
 
 import pytest
-from checkups import RATE, TRIP_S, a_checkup
+from checkups import RATE, TRIP_S, a_checkup, seen_well
 
 from weft.config.cluster import Host, read_cluster
 from weft.config.clusterfile import cluster_toml
@@ -18,7 +18,7 @@ SAME_MACHINE = {"machine": "boot", "cores": 2.0}
 def test_hosts_with_equally_many_workers_are_of_a_kind_and_the_link_is_the_measured_one() -> None:
     cluster = measured_cluster(a_checkup([2, 2, 1]))
     assert cluster.hosts == (Host(2, 2), Host(1, 1))
-    assert cluster.between == Link(TRIP_S / 2, RATE)
+    assert cluster.between == Link(1.1 * TRIP_S / 2, 0.95 * RATE)
     assert cluster.cores == 4
     assert read_cluster(read_toml(cluster_toml(cluster), "it"), "it") == cluster
 
@@ -28,10 +28,10 @@ def test_workers_per_host_may_be_said() -> None:
 
 
 def test_noise_is_evened_out_but_a_much_slower_link_is_the_one_that_counts() -> None:
-    noisy = {(1, 0): Seen(0, "", "", TRIP_S * 1.2, 0.0, RATE * 0.9)}
-    assert measured_cluster(a_checkup([1, 1, 1], seen=noisy)).between == Link(TRIP_S / 2, RATE)
-    slow = {(1, 0): Seen(0, "", "", TRIP_S * 3, 0.0, RATE / 4)}
-    assert measured_cluster(a_checkup([1, 1, 1], seen=slow)).between == Link(TRIP_S * 1.5, RATE / 4)
+    noisy = {(1, 0): seen_well(0, TRIP_S * 1.2, 0.0, RATE * 0.9)}
+    assert measured_cluster(a_checkup([1, 1, 1], seen=noisy)).between == Link(1.1 * TRIP_S / 2, 0.95 * RATE)
+    slow = {(1, 0): seen_well(0, TRIP_S * 3, 0.0, RATE / 4)}
+    assert measured_cluster(a_checkup([1, 1, 1], seen=slow)).between == Link(1.1 * TRIP_S * 3 / 2, 0.95 * RATE / 4)
 
 
 @pytest.mark.parametrize(

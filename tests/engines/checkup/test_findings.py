@@ -1,7 +1,7 @@
 """What check-ups amount to."""
 
 import pytest
-from checkups import RATE, TRIP_S, a_checkup
+from checkups import RATE, TRIP_S, a_checkup, seen_well
 
 from weft.engines.checkup.cards import Seen
 from weft.engines.checkup.findings import findings, latencies_s, pairs, rates, trouble
@@ -114,12 +114,12 @@ def test_other_code_is_bad_and_other_versions_are_worth_a_look() -> None:
     ],
 )
 def test_clocks_that_differ_are_told_of(skew_s: float, verdict: str, words: str) -> None:
-    told = found(a_checkup([1, 1], seen={(1, 0): Seen(0, "", "", TRIP_S, skew_s, RATE)}), "clocks")
+    told = found(a_checkup([1, 1], seen={(1, 0): seen_well(0, TRIP_S, skew_s, RATE)}), "clocks")
     assert (told.verdict, told.found) == (verdict, words)
 
 
 def test_a_link_that_is_slower_than_the_others_is_named() -> None:
-    told = found(a_checkup([1, 1, 1], seen={(2, 1): Seen(1, "", "", 0.06, 0.0, RATE / 4)}), "links")
+    told = found(a_checkup([1, 1, 1], seen={(2, 1): seen_well(1, 0.06, 0.0, RATE / 4)}), "links")
     assert told == Finding(
         "links",
         "warn",

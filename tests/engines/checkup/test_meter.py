@@ -13,7 +13,7 @@ from namespaces import pair
 from weft.config.network import Network
 from weft.core.errors import TransportError
 from weft.engines.checkup import meter as module
-from weft.engines.checkup.meter import PING, Measured, measure
+from weft.engines.checkup.meter import PING, Measured, Tally, measure
 from weft.engines.net.network import SlowNetwork
 
 LINK = Network(12.5e6, 0.01)
@@ -47,12 +47,14 @@ def test_a_link_of_100_mbit_and_10_ms_is_found_to_be_one() -> None:
         network.close()
         for namespace in network.namespaces:
             os.close(namespace)
-    assert calling.round_trip_s is not None
-    assert 0.010 <= calling.round_trip_s / 2 < 0.012
+    assert calling.trips is not None
+    assert 0.010 <= calling.trips.shortest_s / 2 < 0.012
+    assert calling.trips.shortest_s <= calling.trips.usual_s
+    assert calling.trips.skew_s == pytest.approx(0.0, abs=0.005)
+    assert answering.trips is None
     for found in (calling, answering):
         assert found.incoming_bytes_per_s == pytest.approx(12.5e6, rel=0.1)
-    assert (answering.round_trip_s, answering.skew_s) == (None, None)
-    assert calling.skew_s == pytest.approx(0.0, abs=0.005)
+        assert found.meanwhile_bytes_per_s == pytest.approx(12.5e6, rel=0.2)
 
 
 def test_a_clock_that_is_ahead_is_seen(local: Both, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,7 +62,8 @@ def test_a_clock_that_is_ahead_is_seen(local: Both, monkeypatch: pytest.MonkeyPa
     main, clock = threading.current_thread(), time.time
     monkeypatch.setattr(module.time, "time", lambda: clock() + (0.0 if threading.current_thread() is main else 100.0))
     calling, _ = measured(*local)
-    assert calling.skew_s == pytest.approx(100.0, abs=0.05)
+    assert calling.trips is not None
+    assert calling.trips.skew_s == pytest.approx(100.0, abs=0.05)
 
 
 def shorten(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,9 +74,9 @@ def shorten(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_local_links_are_fast(local: Both, monkeypatch: pytest.MonkeyPatch) -> None:
     shorten(monkeypatch)
     calling, answering = measured(*local)
-    assert min(calling.incoming_bytes_per_s, answering.incoming_bytes_per_s) > 50e6
-    assert calling.round_trip_s is not None
-    assert calling.round_trip_s < 0.01
+    assert min(calling[:2] + answering[:2]) > 20e6
+    assert calling.trips is not None
+    assert calling.trips.shortest_s < 0.01
 
 
 @pytest.mark.parametrize("is_caller", [True, False])
@@ -116,6 +119,27 @@ class Arrivals:
         self.now_s, piece = self._pieces.pop(0)
         room[: len(piece)] = piece
         return len(piece)
+
+
+def tallied(monkeypatch: pytest.MonkeyPatch, *pieces: tuple[float, int]) -> Tally:
+    tally = Tally(1.0)
+    for now_s, num_bytes in pieces:
+        monkeypatch.setattr(module.time, "perf_counter", lambda now_s=now_s: now_s)
+        tally.take(memoryview(bytes(num_bytes)))
+    return tally
+
+
+def test_a_moment_without_a_core_counts_for_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    steady = [(1.0, 1), (2.0, 1), *((2.02 + 0.05 * place, 100_000) for place in range(20))]
+    paused = [piece for piece in steady if not 2.3 < piece[0] < 2.55]
+    assert tallied(monkeypatch, *steady).usual_rate == pytest.approx(2e6)
+    assert tallied(monkeypatch, *paused).usual_rate == pytest.approx(2e6)
+    assert tallied(monkeypatch, *paused).rate < 1.6e6
+
+
+def test_of_few_records_the_rate_is_that_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = tallied(monkeypatch, (1.0, 1), *((2.0 + 0.5 * place, 16_000) for place in range(5)))
+    assert few.usual_rate == few.rate == pytest.approx(32_000)
 
 
 def rate(monkeypatch: pytest.MonkeyPatch, warm_s: float, *pieces: tuple[float, bytes]) -> float:

@@ -63,10 +63,13 @@ class Seen(Struct, frozen=True):
     """How it failed: a name of a cause, as `mesh.py` has them; empty if it did not."""
     detail: Words = ""
     round_trip_s: Positive | None = None
-    """Only who has called measures it; so with the skew."""
+    """The shortest. Only who has called measures it; so with the next two."""
+    usual_trip_s: Positive | None = None
     skew_s: float | None = None
     """By how much the other's clock is ahead."""
     incoming_bytes_per_s: Positive | None = None
+    meanwhile_bytes_per_s: Positive | None = None
+    """What came in while as much went out."""
 
 
 class Report(Struct, frozen=True):

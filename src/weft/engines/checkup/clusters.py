@@ -14,10 +14,12 @@ from weft.engines.checkup.probe import Checkup
 def measured_cluster(checkup: Checkup, workers_per_host: int | None = None) -> Cluster:
     """The hosts and what is between them; how long samples take is left to `weft calibrate`.
 
-    The file has one kind of link: the usual one, or if some are much slower, the slowest, which all would wait for.
+    The file has one kind of link: the usual one, or if some are much slower, the slowest, which all would wait for. Its
+    bandwidth is what it carries both ways at once, as in training, and its latency the usual, not the shortest.
     Hosts that are namespaces of one machine share its cores, and are slower for that.
     """
-    bandwidths, delays = sorted(rates(checkup).values()), sorted(latencies_s(checkup).values())
+    bandwidths = sorted(rates(checkup, both_ways=True).values())
+    delays = sorted(latencies_s(checkup, usual=True).values())
     if not bandwidths or not delays:
         raise TransportError("no link between two hosts could be measured, so there is no cluster file to write.")
     usual, delay_s = median(bandwidths), median(delays)

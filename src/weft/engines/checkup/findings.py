@@ -136,24 +136,26 @@ def _clocks(checkup: Checkup) -> Finding:
     return Finding("clocks", "warn", found, "Logs of the hosts will not fit together: set the clocks (chrony, ntp).")
 
 
-def rates(checkup: Checkup) -> dict[tuple[int, int], float]:
-    """Bytes per second from the first host to the second."""
+def rates(checkup: Checkup, *, both_ways: bool = False) -> dict[tuple[int, int], float]:
+    """Bytes per second from the first host to the second: alone, or while as much goes the other way."""
     found = {}
     for target in range(len(checkup.hosts)):
         for source in range(len(checkup.hosts)):
             seen = checkup.seen(target, source)
-            if seen is not None and seen.incoming_bytes_per_s:
-                found[source, target] = seen.incoming_bytes_per_s
+            rate = None if seen is None else seen.meanwhile_bytes_per_s if both_ways else seen.incoming_bytes_per_s
+            if rate:
+                found[source, target] = rate
     return found
 
 
-def latencies_s(checkup: Checkup) -> dict[tuple[int, int], float]:
-    """One way between two hosts, caller and answerer: half of the shortest round trip."""
+def latencies_s(checkup: Checkup, *, usual: bool = False) -> dict[tuple[int, int], float]:
+    """One way between two hosts, caller and answerer: half of the shortest round trip, or of the usual one."""
     found = {}
     for caller, answerer in pairs(checkup):
         seen = checkup.seen(caller, answerer)
-        if seen is not None and seen.round_trip_s is not None:
-            found[caller, answerer] = seen.round_trip_s / 2
+        trip_s = None if seen is None else seen.usual_trip_s if usual else seen.round_trip_s
+        if trip_s is not None:
+            found[caller, answerer] = trip_s / 2
     return found
 
 

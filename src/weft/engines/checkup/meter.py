@@ -6,22 +6,28 @@
     ... some times, then a plan    ->
     bytes for a while, then a mark ->   counts them
     counts them                    <-   bytes for a while, then a mark
+    a ping                         ->
+    both at once                   <->  both at once
 
-Rates are those of what arrives. The beginning is left out: TCP first finds out how fast it may send.
+Rates are those of what arrives. The beginning is left out: TCP first finds out how fast it may send. Trainings send and
+receive at the same time; that is often less than the link carries one way.
 """
 
+import select
 import socket
+import ssl
 import struct
 import time
 from math import isfinite
+from statistics import median
 from typing import NamedTuple
 
 from weft.core.errors import TransportError
 
 PING = struct.Struct("<cdd")
-PINGS_MIN, PINGS_MAX, PINGS_S = 8, 100, 0.3
+PINGS_MIN, PINGS_MAX, PINGS_S = 8, 100, 0.2
 WARM_S, WARM_ROUND_TRIPS = 0.3, 15
-WINDOW_S, WINDOW_ROUND_TRIPS = 0.7, 15
+WINDOW_S, WINDOW_ROUND_TRIPS = 0.5, 15
 PHASE_S_MAX = 3.0
 TIMEOUT_S = 15.0
 """How long the other may be silent: it may still be busy with somebody else."""
@@ -29,17 +35,33 @@ TCP_NOTSENT_LOWAT = 25
 UNSENT_BYTES_MAX = 256 << 10
 """Of what is sent, no more than this waits in memory, so that the end comes soon after the last byte was sent."""
 RECORD_BYTES = 16 << 10
+BIN_S = 0.05
+BIN_RECORDS_MIN = 4
+"""Rates are medians of what came in so short times, so that a host that had no core for a moment counts for little;
+but only where that is many records."""
 ROOM_BYTES = 1 << 20
 MORE, LAST = 0, 1
 """A stream of the first ends with one of the second."""
+
+
+_NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+
+
+class Trips(NamedTuple):
+    """What pings tell: the shortest round trip, the usual one, and by how much the other's clock is ahead."""
+
+    shortest_s: float
+    usual_s: float
+    skew_s: float
 
 
 class Measured(NamedTuple):
     """What one end found out; only the caller times round trips."""
 
     incoming_bytes_per_s: float
-    round_trip_s: float | None = None
-    skew_s: float | None = None
+    meanwhile_bytes_per_s: float
+    """What comes in while as much goes out."""
+    trips: Trips | None = None
 
 
 def measure(link: socket.socket, *, is_caller: bool) -> Measured:
@@ -55,12 +77,14 @@ def measure(link: socket.socket, *, is_caller: bool) -> Measured:
 
 
 def _call(link: socket.socket) -> Measured:
-    round_trip_s, skew_s = _ping(link)
-    warm_s = min(max(WARM_S, WARM_ROUND_TRIPS * round_trip_s), PHASE_S_MAX)
-    window_s = min(max(WINDOW_S, WINDOW_ROUND_TRIPS * round_trip_s), PHASE_S_MAX)
+    trips = _ping(link)
+    warm_s = min(max(WARM_S, WARM_ROUND_TRIPS * trips.shortest_s), PHASE_S_MAX)
+    window_s = min(max(WINDOW_S, WINDOW_ROUND_TRIPS * trips.shortest_s), PHASE_S_MAX)
     link.sendall(PING.pack(b"g", warm_s, window_s))
     _send_for(link, warm_s + window_s)
-    return Measured(_receive(link, warm_s), round_trip_s, skew_s)
+    incoming = _receive(link, warm_s)
+    link.sendall(PING.pack(b"b", 0.0, 0.0))
+    return Measured(incoming, _both_ways(link, warm_s, window_s), trips)
 
 
 def _answer(link: socket.socket) -> Measured:
@@ -73,11 +97,12 @@ def _answer(link: socket.socket) -> Measured:
         raise TransportError("the other end does not measure as this one does: is its Weft another version?")
     incoming = _receive(link, warm_s)
     _send_for(link, warm_s + window_s)
-    return Measured(incoming)
+    _exactly(link, PING.size)
+    return Measured(incoming, _both_ways(link, warm_s, window_s))
 
 
-def _ping(link: socket.socket) -> tuple[float, float]:
-    """The shortest round trip, and by how much the other's clock is ahead, as that round trip tells."""
+def _ping(link: socket.socket) -> Trips:
+    """How long round trips take; of the clock, what the shortest one tells."""
     trips: list[tuple[float, float]] = []
     began_s = time.perf_counter()
     while len(trips) < PINGS_MIN or (len(trips) < PINGS_MAX and time.perf_counter() - began_s < PINGS_S):
@@ -88,7 +113,8 @@ def _ping(link: socket.socket) -> tuple[float, float]:
         if not isfinite(theirs_s):
             raise TransportError("the other end does not measure as this one does: is its Weft another version?")
         trips.append((trip_s, theirs_s - (clock_s + trip_s / 2)))
-    return min(trips)
+    shortest_s, skew_s = min(trips)
+    return Trips(shortest_s, median(trip_s for trip_s, _ in trips), skew_s)
 
 
 def _exactly(link: socket.socket, num_bytes: int) -> bytes:
@@ -109,22 +135,89 @@ def _send_for(link: socket.socket, duration_s: float) -> None:
 
 
 def _receive(link: socket.socket, warm_s: float) -> float:
-    """Bytes per second of what comes until the mark, after a while of warming up; of all, if little comes then."""
-    room, num_bytes = memoryview(bytearray(ROOM_BYTES)), 0
-    first_s = begin_s = now_s = 0.0
-    before = 0
-    while True:
-        length = link.recv_into(room)
-        if not length:
+    """Bytes per second of what comes until the mark."""
+    room, tally = memoryview(bytearray(ROOM_BYTES)), Tally(warm_s)
+    while not tally.is_over:
+        tally.take(room[: link.recv_into(room)])
+    return tally.usual_rate
+
+
+def _both_ways(link: socket.socket, warm_s: float, window_s: float) -> float:
+    """Send and receive at the same time; bytes per second of what comes."""
+    room, tally = memoryview(bytearray(ROOM_BYTES)), Tally(warm_s)
+    until_s = time.perf_counter() + warm_s + window_s
+    record, last = bytes([MORE]) * RECORD_BYTES, bytes([LAST])
+    to_send: bytes | None = record
+    link.setblocking(False)
+    while not (tally.is_over and to_send is None):
+        is_stuck = True
+        if to_send is not None and _sent(link, to_send):  # TLS wants a record again that it could not take at once
+            to_send = None if to_send is last else record if time.perf_counter() < until_s else last
+            is_stuck = False
+        if not tally.is_over:
+            length = _received(link, room)
+            if length is not None:
+                tally.take(room[:length])
+                is_stuck = False
+        if is_stuck and not any(select.select([link], [] if to_send is None else [link], [], TIMEOUT_S)):
+            raise TimeoutError
+    return tally.rate
+
+
+def _sent(link: socket.socket, record: bytes) -> bool:
+    """Whether the system has taken some of it; the rest is like the next."""
+    try:
+        return link.send(record) > 0
+    except _NOT_NOW:
+        return False
+
+
+def _received(link: socket.socket, room: memoryview) -> int | None:
+    try:
+        return link.recv_into(room)
+    except _NOT_NOW:
+        return None
+
+
+class Tally:
+    """Counts what arrives until the mark. Rates are those after warming up, or of everything if little came then."""
+
+    def __init__(self, warm_s: float) -> None:
+        self.is_over = False
+        self._warm_s = warm_s
+        self._num_bytes = 0
+        self._first: tuple[float, int] | None = None
+        self._warm: tuple[float, int] | None = None
+        self._now_s = 0.0
+        self._bins: list[int] = []
+
+    def take(self, piece: memoryview) -> None:
+        if not piece:
             raise TransportError("the other end hung up while it was measured.")
-        now_s = time.perf_counter()
-        if not num_bytes:
-            first_s, num_first = now_s, length
-        num_bytes += length
-        if not begin_s and now_s - first_s >= warm_s:
-            begin_s, before = now_s, num_bytes
-        if room[length - 1] == LAST:
-            break
-    if begin_s and now_s > begin_s and num_bytes > before:
-        return (num_bytes - before) / (now_s - begin_s)
-    return (num_bytes - num_first) / (now_s - first_s) if now_s > first_s else 0.0
+        self._now_s = time.perf_counter()
+        self._num_bytes += len(piece)
+        self.is_over = piece[-1] == LAST
+        if self._warm is not None:
+            place = int((self._now_s - self._warm[0]) / BIN_S)
+            self._bins += [0] * (place + 1 - len(self._bins))
+            self._bins[place] += len(piece)
+        if self._first is None:
+            self._first = self._now_s, self._num_bytes
+        if self._warm is None and self._now_s - self._first[0] >= self._warm_s:
+            self._warm = self._now_s, self._num_bytes
+
+    @property
+    def rate(self) -> float:
+        """Bytes per second, on the whole."""
+        for begun in (self._warm, self._first):
+            if begun is not None and self._now_s > begun[0]:
+                return (self._num_bytes - begun[1]) / (self._now_s - begun[0])
+        return 0.0
+
+    @property
+    def usual_rate(self) -> float:
+        """Bytes per second at most times."""
+        whole = self._bins[:-1]
+        if not whole or sum(whole) < BIN_RECORDS_MIN * RECORD_BYTES * len(whole):
+            return self.rate
+        return median(whole) / BIN_S

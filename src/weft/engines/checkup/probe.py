@@ -93,7 +93,8 @@ def _measure(mesh: Mesh, other: int, *, is_caller: bool) -> Seen:
         found = measure(mesh.links[other], is_caller=is_caller)
     except TransportError as error:
         return Seen(other, BROKEN, str(error).splitlines()[0])
-    return Seen(other, "", "", found.round_trip_s, found.skew_s, found.incoming_bytes_per_s)
+    shortest_s, usual_s, skew_s = found.trips or (None, None, None)
+    return Seen(other, "", "", shortest_s, usual_s, skew_s, found.incoming_bytes_per_s, found.meanwhile_bytes_per_s)
 
 
 def _report(board: Board, number: int, timeout_s: float) -> Report | None:
