@@ -17,6 +17,8 @@ from weft.config.registry import strategy as strategy_of
 from weft.runtime.wires import SHM, TCP, TORCH, TRANSPORTS
 
 NUM_WORKERS, NUM_EPOCHS, NUM_SAMPLES = 3, 3, 50
+APART = "apart"
+"""Stands for two workers on a host and one on another: shared memory within, TLS between."""
 
 SCRIPT = """
 import sys
@@ -62,7 +64,8 @@ def ran(strategy: str, transport: str, collective: str | None = None) -> Ran:
     with TemporaryDirectory() as folder:
         script = Path(folder) / "train.py"
         script.write_text(SCRIPT)
-        options = {"transport": transport, "collective": collective, "checks_replay": True}
+        where = {"hosts": (0, 0, 1)} if transport == APART else {"transport": transport}
+        options = {**where, "collective": collective, "checks_replay": True}
         outcome = real(script, NUM_WORKERS, strategy, folder, heard=heard, **options)
         used = np.concatenate([np.load(f"{folder}/{rank}.npy") for rank in range(NUM_WORKERS)])
         saved = load_file(f"{folder}/model.safetensors")
@@ -74,6 +77,7 @@ def ran(strategy: str, transport: str, collective: str | None = None) -> Ran:
 CASES = [(recipe, transport, None) for recipe in [*RECIPES.values(), *VARIANTS] for transport in TRANSPORTS]
 CASES = [case for case in CASES if case[:2] != ("hogwild", "tcp")]  # nothing is shared over sockets
 CASES = [case for case in CASES if case[1] != TORCH or strategy_of(case[0]).reduces]  # all else is as over shm
+CASES += [(recipe, APART, None) for name, recipe in RECIPES.items() if name != "hogwild"]
 CASES += [("sandblaster(backups=False)", transport, None) for transport in (SHM, TCP)]
 CASES += [("gossip", TORCH, None)]
 CASES += [("allreduce", transport, collective) for transport in (SHM, TCP) for collective in COLLECTIVES]
@@ -124,7 +128,8 @@ def loss_of(saved: dict[str, np.ndarray]) -> float:
 
 
 @pytest.mark.parametrize(
-    ("transport", "collective"), [("tcp", None), ("torch", None), *[("shm", name) for name in COLLECTIVES]]
+    ("transport", "collective"),
+    [("tcp", None), ("torch", None), (APART, None), *[("shm", name) for name in COLLECTIVES]],
 )
 def test_all_reduce_gives_the_same_model_however_it_is_spoken(transport: str, collective: str | None) -> None:
     expected = ran("allreduce", "shm").saved

@@ -1,6 +1,7 @@
 """Real workers do the maths: all-reduce equals the union batch, all workers agree, and so does the simulator."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -77,10 +78,13 @@ def test_allreduce_equals_the_union_batch_and_all_workers_and_the_simulator_have
 
 
 @pytest.mark.parametrize("name", ["momentum", "Adam"])
-def test_torch_distributed_gives_the_union_batch_and_all_workers_the_same_bits(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("where", [{"transport": "torch"}, {"hosts": (0, 0, 0, 1)}], ids=str)
+def test_torch_distributed_and_several_hosts_give_the_union_batch_and_all_workers_the_same_bits(
+    name: str, where: dict[str, Any], tmp_path: Path
+) -> None:
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
-    real(script, NUM_WORKERS, "allreduce", name, "float64", 100, tmp_path, transport="torch")
+    real(script, NUM_WORKERS, "allreduce", name, "float64", 100, tmp_path, **where)
     first, *others = [torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in range(NUM_WORKERS)]
     for tensor, value in first.items():
         assert all(torch.equal(value, other[tensor]) for other in others)
