@@ -40,6 +40,8 @@ TOGETHER: dict[str, Callable[[Task, Workload], None]] = {
     "ddp-view": ddp_view,
     "ddp-kept": ddp_view,
     "weft": joined,
+    "weft-shm": joined,
+    "weft-tcp": joined,
 }
 
 
