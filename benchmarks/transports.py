@@ -2,8 +2,8 @@
 
 python benchmarks/transports.py --blocks 15 --json benchmarks/results/transports.json
 
-A ratio is the other's time divided by that of `weft run --transport torch`, as everywhere: above 1, torch's sums are the
-faster way; below 1, the other is.
+A ratio is the other's time divided by that of `weft run --transport torch`, as everywhere: above 1, torch's sums are
+the faster way; below 1, the other is.
 """
 
 import argparse

@@ -52,12 +52,22 @@ class LateSums:
     def is_ready(self) -> bool:
         return len(self.heard) == len(self._stream.processes)
 
-    def allocate(self, num_elements: int, itemsize: int) -> np.ndarray:
+    def gradients(self, num_elements: int, itemsize: int) -> np.ndarray:
         return np.zeros(num_elements, f"f{itemsize}")
 
-    def begin(self, array: np.ndarray, op: str) -> LateSum:
+    def beside(self, array: np.ndarray, itemsize: int) -> np.ndarray:
+        return np.zeros(len(array), f"f{itemsize}")
+
+    def copy(self, source: np.ndarray, into: np.ndarray) -> None:
+        np.copyto(into, source, casting="same_kind")
+
+    def begin(self, given: np.ndarray, into: np.ndarray, share: float | None, op: str) -> LateSum:
         assert self.is_ready
-        self.begun.append(LateSum(array, op))
+        if share is None:
+            into.fill(-np.inf if op == MAX else 0.0)
+        else:
+            np.multiply(given, 1.0 if op == MAX else share, out=into, casting="same_kind")
+        self.begun.append(LateSum(into, op))
         return self.begun[-1]
 
     def close(self) -> None:

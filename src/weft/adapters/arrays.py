@@ -70,6 +70,10 @@ class ArrayReplica:
             start += like.size
 
     @property
+    def device(self) -> None:
+        """In host memory."""
+
+    @property
     def shares_update(self) -> bool:
         return False
 
@@ -147,6 +151,9 @@ class ArrayReplica:
 
     def values(self) -> Sequence[Array]:
         return self._flat[PARAMS]
+
+    def begin_with(self, values: Sequence[Array]) -> None:
+        """They are the replica's own memory."""
 
     def order(self) -> Sequence[int]:
         return ()

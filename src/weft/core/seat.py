@@ -57,6 +57,15 @@ class Replica(Protocol):
         """Flat arrays of all that workers must begin with alike, frozen parameters included; writable."""
         ...
 
+    def begin_with(self, values: Sequence[Any]) -> None:
+        """Let the model begin with what was written to `values`."""
+        ...
+
+    @property
+    def device(self) -> str | None:
+        """Where the model is, if it is not in host memory: gradients are summed there, and nothing else is shared."""
+        ...
+
     @property
     def is_settled(self) -> bool: ...
 

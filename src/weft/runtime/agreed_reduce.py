@@ -22,16 +22,16 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from weft.core.actions import MAX, MEAN, OPS, Reduce
+from weft.core.actions import MEAN, OPS, Reduce
 from weft.core.errors import Deadlock, IllegalAction, UnexpectedMessage
 from weft.core.events import Reduced
-from weft.core.names import GRADIENT, Bucket
+from weft.core.names import GRADIENT, Bucket, Buffer
 from weft.core.seat import Places
 from weft.core.world import World
 from weft.runtime.post import Post
 from weft.runtime.tracer import Tracer
 from weft.store.numpy import NumpyStore
-from weft.transports.summing import Sum, Summing
+from weft.transports.summing import Memory, Sum, Summing
 
 Array = NDArray[Any]
 Key = tuple[str, int]
@@ -81,7 +81,7 @@ class Open:
 
     __slots__ = ("action", "given", "is_given", "result", "since_s", "sum", "summed", "weights")
 
-    def __init__(self, action: Reduce, given: Array, result: Array, summed: Array, *, is_given: bool) -> None:
+    def __init__(self, action: Reduce, given: Memory, result: Memory, summed: Memory, *, is_given: bool) -> None:
         self.action = action
         self.given = given
         """What this worker contributes."""
@@ -109,12 +109,11 @@ class AgreedReduce:
         store: NumpyStore,
         summing: Summing,
         wake: Callable[[], None],
-        given: Sequence[Array] = (),
+        given: Sequence[Memory] = (),
         tracer: Tracer | None = None,
     ) -> None:
         self._rank = rank
         self._group = tuple(world.workers)
-        self._buckets = world.buckets
         self._post = post
         self._store = store
         self._summing = summing
@@ -122,7 +121,9 @@ class AgreedReduce:
         self._gradients = given
         """Where backward puts the gradients, if results go elsewhere; else gradients are staged like all else."""
         self._tracer = tracer
-        self._staged: dict[Key, tuple[Array, Array]] = {}
+        self._staged: dict[Key, Array] = {}
+        """Values of now of what is no gradient."""
+        self._widened: dict[Key, Memory] = {}
         self._open: dict[Key, Open] = {}
         self._agreed: deque[Open] = deque()
         """Those that wait until the library's processes have met."""
@@ -155,24 +156,24 @@ class AgreedReduce:
         if is_given:
             given, result = self._gradients[buffer.bucket], self._store.replica.array(GRADIENT, buffer.bucket)
         else:
-            staged = self._memory(buffer.slot, buffer.bucket)[0]
-            np.copyto(staged, self._store.lend(buffer))
+            lent = self._store.lend(buffer)
+            staged = self._staged.get((buffer.slot, buffer.bucket))
+            if staged is None:
+                staged = self._staged[buffer.slot, buffer.bucket] = self._summing.beside(lent, lent.itemsize)
+            np.copyto(staged, lent)
             given = result = staged
             self.num_copies += 1
         summed = result
         if given.itemsize == HALF:
-            summed = self._memory(buffer.slot, buffer.bucket)[1]
+            summed = self._wide(buffer, result)
         return Open(action, given, result, summed, is_given=is_given)
 
-    def _memory(self, slot: str, bucket: int) -> tuple[Array, Array]:
-        """Where a value of now is kept, and where what has half precision is summed."""
-        found = self._staged.get((slot, bucket))
-        if found is None:
-            kind = self._buckets[bucket]
-            own = self._summing.allocate(kind.num_elements, kind.itemsize)
-            wide = self._summing.allocate(kind.num_elements, SINGLE) if kind.itemsize == HALF else own
-            found = self._staged[slot, bucket] = own, wide
-        return found
+    def _wide(self, buffer: Buffer, result: Memory) -> Memory:
+        """Where what has half precision is summed."""
+        key = buffer.slot, buffer.bucket
+        if key not in self._widened:
+            self._widened[key] = self._summing.beside(result, SINGLE)
+        return self._widened[key]
 
     def _give(self, worker: int, given: Given) -> None:
         """A worker has given: tell worker 0, who tells all when everybody has."""
@@ -259,22 +260,16 @@ class AgreedReduce:
         if not total:
             return
         share = mine / total if op == MEAN else mine
-        if not mine:
-            into.fill(-inf if op == MAX else 0.0)
-        elif op == MAX or share == 1.0:
-            np.copyto(into, reduction.given)
-        else:
-            np.multiply(reduction.given, into.dtype.type(share), out=into, dtype=into.dtype)
-        reduction.sum = self._summing.begin(into, op)
+        reduction.sum = self._summing.begin(reduction.given, into, share if mine else None, op)
         num_workers = len(self._group)
         self.bytes_shared += 2 * (num_workers - 1) * into.nbytes // num_workers
 
     def _end(self, reduction: Open) -> Reduced:
         action, result, weight = reduction.action, reduction.result, sum(reduction.weights)
         if weight and result is not reduction.summed:
-            np.copyto(result, reduction.summed, casting="same_kind")
+            self._summing.copy(reduction.summed, result)
         elif not weight and reduction.is_given:
-            np.copyto(result, reduction.given)
+            self._summing.copy(reduction.given, result)
         if weight and not reduction.is_given:
             self._store.write(action.buffer, result)
         if self._tracer is not None:
@@ -314,5 +309,5 @@ class AgreedReduce:
 def apart_places(buckets: Sequence[Bucket], summing: Summing) -> Places:
     """Where a replica lives whose gradients are reduced from one place into another; all of it is its own."""
     trained = [bucket for bucket in buckets if bucket.trainable]
-    given, seen = ([summing.allocate(b.num_elements, b.itemsize) for b in trained] for _ in range(2))
+    given, seen = ([summing.gradients(b.num_elements, b.itemsize) for b in trained] for _ in range(2))
     return Places([np.zeros(bucket.num_elements, f"f{bucket.itemsize}") for bucket in buckets], given, seen)

@@ -61,6 +61,7 @@ class LiveSeat(EngineSeat):
         self._score = Score(built.score)
         if self.rank:
             read_values(self.job.descriptors.initial, values)
+            replica.begin_with(values)
         self._begin()
 
     def _strategy(self) -> tuple[Strategy, str]:

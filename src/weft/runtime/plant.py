@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from weft.core.errors import ConfigError
 from weft.core.names import PARAMS, Bucket, NodeId, Result, Role
 from weft.core.recorder import Recording, replay
 from weft.core.seat import Places, Replica
@@ -180,13 +181,14 @@ def _arena(job: Job, buckets: Sequence[Bucket]) -> Arena:
     return Arena(job.descriptors.arena, job.place, len(ranks), buckets, has_devices=has_devices, ranks=ranks)
 
 
-def _torch(job: Job) -> Summing | None:
+def _torch(job: Job, device: str | None) -> Summing | None:
     """Sums by torch.distributed, where they are asked for."""
     if job.transport != TORCH:
         return None
-    from weft.transports.torch_distributed import TorchSums
+    from weft.transports.torch_distributed import torch_sums
 
-    return TorchSums(job.rank, job.num_workers, job.addresses[job.rank] if job.addresses else LOOPBACK)
+    host = job.addresses[job.rank] if job.addresses else LOOPBACK
+    return torch_sums(job.rank, job.num_workers, host, device)
 
 
 def _lay_out(
@@ -284,8 +286,13 @@ def build(
 ) -> Plant:
     """Lay the replica out and set everything up around it."""
     is_native = job.transport in (SHM, TORCH) and not strategy.speaks_reductions
-    summing = _torch(job) if is_native else None
+    summing = _torch(job, replica.device) if is_native else None
     in_place = is_native and strategy.keeps_replicas_equal
+    if replica.device is not None and (summing is None or not in_place):
+        raise ConfigError(
+            f"the model is on '{replica.device}', where its gradients can be summed but nothing else can be shared.\n"
+            "  Use --transport torch with a strategy like allreduce and no codec, or keep the model on the CPU."
+        )
     shares_params = in_place and replica.shares_update and job.transport == SHM and not job.on_devices
     arena, places = _lay_out(job, strategy, replica, order, summing, in_place=in_place, shares_params=shares_params)
     lines = [arena.sleeping_line(place) for place in range(len(job.on_host))]

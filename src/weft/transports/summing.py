@@ -3,9 +3,8 @@
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from numpy.typing import NDArray
-
-Array = NDArray[Any]
+Memory = Any
+"""A flat array of numbers: numpy's, or one that lies on a device and is handed around only."""
 
 
 class Sum(Protocol):
@@ -41,12 +40,24 @@ class Summing(Protocol):
         """The processes have met: sums may begin. Raises TransportError if they cannot meet."""
         ...
 
-    def allocate(self, num_elements: int, itemsize: int) -> Array:
-        """Memory that suits sums best."""
+    def gradients(self, num_elements: int, itemsize: int) -> Memory:
+        """New memory for gradients, where the model is."""
         ...
 
-    def begin(self, array: Array, op: str) -> Sum:
-        """Begin to replace an array by its sum (or maximum) over all processes."""
+    def beside(self, array: Memory, itemsize: int) -> Memory:
+        """New memory of as many numbers, where that array is."""
+        ...
+
+    def copy(self, source: Memory, into: Memory) -> None:
+        """Copy from one memory to another one beside it."""
+        ...
+
+    def begin(self, given: Memory, into: Memory, share: float | None, op: str) -> Sum:
+        """Begin to sum over all processes, into `into`, what is given times its share; None: it is left out.
+
+        For the maximum, shares do not matter. The value given is that of now. Both memories belong to the library until
+        the sum is done; what was given stays as it was, unless it is given and received in the same memory.
+        """
         ...
 
     def close(self) -> None:

@@ -1,12 +1,14 @@
 """Sums by torch.distributed, in a process group of Weft's own that scripts do not see.
 
-The one file of the transports that knows torch. The group's processes find each other by what they tell each other
+The group's processes find each other by what they tell each other
 through Weft's own transport, which knows who they are; so there is no store that listens, and no port to agree on.
 """
 
 from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import partial
+from math import inf
 from threading import Condition, Thread
 from typing import Any
 
@@ -14,14 +16,19 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
+from torch import Tensor
 from torch.distributed import Store  # type: ignore[attr-defined]
 
 from weft.core.actions import MAX
 from weft.core.errors import TransportError
+from weft.transports.summing import Sum
+from weft.transports.torch_streams import CudaStream, Stream
 
 Array = NDArray[Any]
 
-GLOO = "gloo"
+CUDA = "cuda"
+TYPES = {2: torch.float16, 4: torch.float32, 8: torch.float64}
+"""By the bytes of a number."""
 TIMEOUT = timedelta(minutes=10)
 """Torch gives up after this; whoever is gone is noticed long before, by the engine."""
 
@@ -91,17 +98,37 @@ class TorchSum:
         return self._has_ended
 
 
-class TorchSums:
-    """This process's part in the sums of a group over Gloo, whose sockets are at `host`."""
+class EnqueuedSum:
+    """A sum in the stream of a device. Of memory there, enqueued is done; what the host shall read must have come."""
 
-    def __init__(self, rank: int, num_workers: int, host: str) -> None:
-        self._rank = rank
-        self._num_workers = num_workers
-        self._host = host
+    def __init__(self, has_come: Callable[[], bool], *, is_there: bool) -> None:
+        self._has_come = has_come
+        self._is_there = is_there
+
+    @property
+    def is_done(self) -> bool:
+        return self._is_there or self._has_come()
+
+
+Make = Callable[[MeetingPlace, int, int, str], Any]
+"""A process group from where its processes meet, the rank, the number of processes and the address of this one."""
+
+
+class TorchSums:
+    """This process's part in the sums of a group: in host memory, or in a device's stream."""
+
+    def __init__(
+        self, rank: int, num_workers: int, host: str, stream: Stream | None = None, make: Make | None = None
+    ) -> None:
+        self._about = rank, num_workers, host
+        self._stream = stream
+        self._make_group = make or (gloo_group if stream is None else partial(nccl_group, stream.device))
         self._place = MeetingPlace()
         self._is_meeting = False
         self._group: Any = None
         self._error: BaseException | None = None
+        self._staging: dict[int, Tensor] = {}
+        """On the device: where what lies on the host is summed, by the address that it has there."""
 
     def meet(self, wake: Callable[[], None]) -> None:
         if not self._is_meeting:
@@ -111,11 +138,7 @@ class TorchSums:
 
     def _make(self) -> None:
         try:
-            gloo: Any = dist.ProcessGroupGloo
-            options = gloo._Options()
-            options._timeout = TIMEOUT
-            options._devices = [gloo.create_device(hostname=self._host)]
-            self._group = gloo(self._place, self._rank, self._num_workers, options)
+            self._group = self._make_group(self._place, *self._about)
         except BaseException as error:  # told to whoever drives
             self._error = error
         self._place.wake()
@@ -135,13 +158,89 @@ class TorchSums:
             ) from self._error
         return self._group is not None
 
-    def allocate(self, num_elements: int, itemsize: int) -> Array:
-        return np.zeros(num_elements, f"f{itemsize}")
+    def gradients(self, num_elements: int, itemsize: int) -> Any:
+        if self._stream is None:
+            return np.zeros(num_elements, f"f{itemsize}")
+        return torch.zeros(num_elements, dtype=TYPES[itemsize], device=self._stream.device)
 
-    def begin(self, array: Array, op: str) -> TorchSum:
+    def beside(self, array: Any, itemsize: int) -> Any:
+        if isinstance(array, Tensor):
+            return torch.zeros(len(array), dtype=TYPES[itemsize], device=array.device)
+        is_pinned = self._stream is not None and self._stream.device.type == CUDA
+        return torch.zeros(len(array), dtype=TYPES[itemsize], pin_memory=is_pinned).numpy()
+
+    def copy(self, source: Any, into: Any) -> None:
+        if not isinstance(into, Tensor):
+            np.copyto(into, source, casting="same_kind")
+            return
+        assert self._stream is not None
+        self._stream.run(partial(_bring, source, into, 1.0, MAX))
+
+    def begin(self, given: Any, into: Any, share: float | None, op: str) -> Sum:
+        if self._stream is None:
+            _bring(torch.from_numpy(given), torch.from_numpy(into), share, op)
+            return TorchSum(self._all_reduce(torch.from_numpy(into), op), self._place.wake)
+        is_there = isinstance(into, Tensor)
+        work = partial(self._sum_there if is_there else self._sum_staged, given, into, share, op)
+        return EnqueuedSum(self._stream.run(work), is_there=is_there)
+
+    def _sum_there(self, given: Tensor, into: Tensor, share: float | None, op: str) -> None:
+        _bring(given, into, share, op)
+        self._all_reduce(into, op).wait()
+
+    def _sum_staged(self, given: Array, into: Array, share: float | None, op: str) -> None:
+        """Of what lies on the host: there and back, both by pinned memory."""
+        assert self._stream is not None
+        here = torch.from_numpy(into)
+        there = self._staging.get(into.ctypes.data)
+        if there is None:
+            there = self._staging[into.ctypes.data] = torch.empty_like(here, device=self._stream.device)
+        there.copy_(torch.from_numpy(given), non_blocking=True)
+        self._sum_there(there, there, share, op)
+        here.copy_(there, non_blocking=True)
+
+    def _all_reduce(self, tensor: Tensor, op: str) -> Any:
         options = dist.AllreduceOptions()
         options.reduceOp = dist.ReduceOp(dist.ReduceOp.MAX if op == MAX else dist.ReduceOp.SUM)
-        return TorchSum(self._group.allreduce([torch.from_numpy(array)], options), self._place.wake)
+        return self._group.allreduce([tensor], options)
 
     def close(self) -> None:
         self._group = None
+
+
+def _bring(given: Tensor, into: Tensor, share: float | None, op: str) -> None:
+    """What this process contributes, times its share; without one it is left out, even if it is no number."""
+    if share is None:
+        into.fill_(-inf if op == MAX else 0.0)
+    elif given.dtype == into.dtype and share != 1.0 and op != MAX:
+        torch.mul(given, share, out=into)
+    else:
+        into.copy_(given)
+        if op != MAX and share != 1.0:
+            into.mul_(share)
+
+
+def gloo_group(place: MeetingPlace, rank: int, num_workers: int, host: str) -> Any:
+    """Over sockets at this address."""
+    gloo: Any = dist.ProcessGroupGloo
+    options = gloo._Options()
+    options._timeout = TIMEOUT
+    options._devices = [gloo.create_device(hostname=host)]
+    return gloo(place, rank, num_workers, options)
+
+
+def nccl_group(device: torch.device, place: MeetingPlace, rank: int, num_workers: int, host: str) -> Any:
+    """Between GPUs; its processes meet at once, while somebody carries what they say. Not yet run on a GPU by us."""
+    nccl: Any = dist.ProcessGroupNCCL
+    options = nccl.Options()
+    options._timeout = TIMEOUT
+    group = nccl(place, rank, num_workers, options)
+    group.eager_connect_single_device(device)
+    return group
+
+
+def torch_sums(rank: int, num_workers: int, host: str, device: str | None) -> TorchSums:
+    """Sums where the model is: NCCL on a GPU, Gloo on the host."""
+    if device is None:
+        return TorchSums(rank, num_workers, host)
+    return TorchSums(rank, num_workers, host, CudaStream(torch.device(device)))

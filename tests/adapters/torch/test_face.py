@@ -164,7 +164,7 @@ def test_bfloat16_is_refused(tmp_path: Path) -> None:
         simulated(write(tmp_path, TORCH, "model.bfloat16()\n", TORCH_JOIN), 2)
     assert str(refused.value) == (
         "the model has a tensor of torch.bfloat16 on 'cpu', which is not shared yet.\n"
-        "  Use float16, float32 or float64 on the CPU."
+        "  Use float16, float32 or float64, all on the CPU or all on one GPU (with --transport torch)."
     )
 
 

@@ -281,7 +281,7 @@ def stranger() -> None:
         (
             lambda: made(torch.bfloat16),
             "the model has a tensor of torch.bfloat16 on 'cpu', which is not shared yet.\n"
-            "  Use float16, float32 or float64 on the CPU.",
+            "  Use float16, float32 or float64, all on the CPU or all on one GPU (with --transport torch).",
         ),
     ],
 )

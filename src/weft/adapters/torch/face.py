@@ -16,6 +16,7 @@ from torch.utils.data import DataLoader, IterableDataset
 from weft.adapters.alone import Alone
 from weft.adapters.pacing import paced
 from weft.adapters.seeding import vary_by_rank
+from weft.adapters.torch.device_replica import DeviceReplica, is_elsewhere
 from weft.adapters.torch.order import same_order
 from weft.adapters.torch.replica import TorchReplica, Trained, cloned, layout, save_tensors
 from weft.adapters.tuning import Tuning
@@ -104,6 +105,7 @@ class TorchWorker(Worker):
             )
         if not self._unfilled:
             self._unfilled = list(self._per_bucket)
+            replica.pull()
         self._filled.add(place.index)
         place.give()
         if place.parameter.grad is not place.seen:
@@ -139,6 +141,7 @@ class TorchWorker(Worker):
             replica.loss.fill_(0.0 if self._loss is None else float(self._loss))
         self._seat.settle()
         if len(self._unfilled) == 0:
+            replica.pull()
             replica.give()
         elif any(self._unfilled):
             with torch.no_grad():
@@ -150,6 +153,7 @@ class TorchWorker(Worker):
         self._weight = self._count_samples()
         with self._tuned():
             self._seat.backward_finished(self._weight)
+        replica.push()
         replica.expose()
         self._has_gradient = True
 
@@ -339,7 +343,8 @@ def join_torch(
         optimizer.register_step_post_hook(lambda *_: worker._finish_plain_step())
         seat.join(PlainModel(model), strategy)  # type: ignore[arg-type]
         return worker
-    replica = TorchReplica(model, optimizer)
+    kind = DeviceReplica if is_elsewhere(model) and not seat.is_simulated else TorchReplica
+    replica = kind(model, optimizer)
     worker = TorchWorker(seat, replica, optimizer)
     worker._watch()
     seat.join(replica, strategy, compress)

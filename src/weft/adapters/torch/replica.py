@@ -80,10 +80,12 @@ class TorchReplica:
         """The optimizer's own step, before anybody watched it."""
         self.has_stepped = False
         """A closure's step has already moved the parameters."""
+        self.device: str | None = None
         trained = [p for p in model.parameters() if p.requires_grad]
         self._frozen = [p for p in model.parameters() if not p.requires_grad]
         self._buffers = [b for b in model.buffers() if b.is_floating_point()]
-        _check(optimizer, model, trained, self._buffers)
+        _check(optimizer, model, trained)
+        self._check_types([*trained, *self._buffers])
         self.trained = [Trained(index, parameter) for index, parameter in enumerate(trained)]
         self.filled_first: list[int] = []
         """Which parameters the first backward filled, in its order."""
@@ -97,6 +99,18 @@ class TorchReplica:
         self.tuning: Tuning | None = None
         self._capture: FactorCapture | None = None
         self._has_given_up_momentum = False
+
+    def _is_at_home(self, tensor: Tensor) -> bool:
+        """It is where the model's tensors are expected."""
+        return tensor.device.type == "cpu"
+
+    def _check_types(self, tensors: Sequence[Tensor]) -> None:
+        for tensor in tensors:
+            if not self._is_at_home(tensor) or tensor.dtype not in (torch.float16, torch.float32, torch.float64):
+                raise ConfigError(
+                    f"the model has a tensor of {tensor.dtype} on '{tensor.device}', which is not shared yet.\n"
+                    "  Use float16, float32 or float64, all on the CPU or all on one GPU (with --transport torch)."
+                )
 
     @property
     def shares_update(self) -> bool:
@@ -125,16 +139,19 @@ class TorchReplica:
         masters = dict(enumerate(places.master or ()))
         for bucket, (flat, array) in enumerate(zip(self._flats, places.params, strict=True)):
             flat.write(torch.from_numpy(masters.get(bucket, array)))
-            flat.move(torch.from_numpy(array))
+            self._live_in(flat, torch.from_numpy(array))
         self._settle_gradients(places)
         if places.spans is not None:
             self._sliced = SlicedUpdate(self.optimizer, self._flats[: len(trained)], places)
         self.is_settled = True
 
+    def _live_in(self, flat: Flat, memory: Tensor) -> None:
+        flat.move(memory)
+
     def _settle_gradients(self, places: Places) -> None:
         known = {id(place.parameter): place for place in self.trained}
         for bucket, (flat, given, seen) in enumerate(zip(self._flats, places.given, places.seen, strict=False)):
-            views = flat.views(torch.from_numpy(given)), flat.views(torch.from_numpy(seen))
+            views = flat.views(torch.as_tensor(given)), flat.views(torch.as_tensor(seen))
             for tensor, flag, mine, reduced in zip(flat.tensors, flat.flags(), *views, strict=True):
                 place = known[id(tensor)]
                 place.bucket, place.flag, place.given, place.seen = bucket, flag, mine, reduced
@@ -254,6 +271,15 @@ class TorchReplica:
             (t.view(torch.int16) if t.dtype == torch.bfloat16 else t).numpy() for t in (t.detach() for t in tensors)
         ]
 
+    def begin_with(self, values: Sequence[Any]) -> None:
+        """They are the model's own memory."""
+
+    def pull(self) -> None:
+        """Before the first gradient of a backward is given: let the buckets have what is not trained."""
+
+    def push(self) -> None:
+        """When a gradient has been shared: let the model have what is not trained, as it is in the buckets."""
+
     def tuned(self) -> Sequence[str]:
         return [] if self.tuning is None else self.tuning.lines()
 
@@ -334,7 +360,7 @@ def _plain(value: Any) -> Any:
     return value.tolist() if isinstance(value, Tensor) else value
 
 
-def _check(optimizer: Optimizer, model: nn.Module, trained: Sequence[Tensor], buffers: Sequence[Tensor]) -> None:
+def _check(optimizer: Optimizer, model: nn.Module, trained: Sequence[Tensor]) -> None:
     if not trained:
         raise ConfigError(
             "the model has no parameters that require a gradient, so there is nothing to train.\n"
@@ -347,9 +373,3 @@ def _check(optimizer: Optimizer, model: nn.Module, trained: Sequence[Tensor], bu
             f"the optimizer holds {strangers} tensors that are not of the model, so workers would not share them.\n"
             "  Make them parameters of the model that joins."
         )
-    for tensor in [*trained, *buffers]:
-        if tensor.device.type != "cpu" or tensor.dtype not in (torch.float16, torch.float32, torch.float64):
-            raise ConfigError(
-                f"the model has a tensor of {tensor.dtype} on '{tensor.device}', which is not shared yet.\n"
-                "  Use float16, float32 or float64 on the CPU."
-            )
