@@ -66,7 +66,7 @@ class LateSums:
         if share is None:
             into.fill(-np.inf if op == MAX else 0.0)
         else:
-            np.multiply(given, 1.0 if op == MAX else share, out=into, casting="same_kind")
+            np.multiply(given, 1.0 if op == MAX else share, out=into, dtype=into.dtype)
         self.begun.append(LateSum(into, op))
         return self.begun[-1]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from weft.config.options import Buckets, Options, Outbox, Shares, Waiting, Worker, set_options, with_parameters
+from weft.config.options import Buckets, Network, Options, Outbox, Shares, Waiting, Worker, set_options, with_parameters
 from weft.config.registry import strategy
 from weft.core.errors import ConfigError
 
@@ -13,8 +13,16 @@ def test_without_settings_everything_is_as_its_owner_says() -> None:
 
 def test_values_are_in_the_unit_that_their_name_says() -> None:
     texts = ["worker.threads=3", "buckets.bytes_max=1MiB", "waiting.spin_s=500ms", "outbox.bytes_max=1000"]
-    options, of_strategy = set_options([*texts, "worker.keeps_memory=False", "shares.every=4"])
-    assert options == Options(Worker(3, keeps_memory=False), Buckets(1 << 20), Waiting(0.5), Outbox(1000), Shares(4))
+    texts += ["worker.keeps_memory=False", "shares.every=4", "network.trusted=true"]
+    options, of_strategy = set_options(texts)
+    assert options == Options(
+        Worker(3, keeps_memory=False),
+        Buckets(1 << 20),
+        Waiting(0.5),
+        Outbox(1000),
+        Shares(4),
+        network=Network(trusted=True),
+    )
     assert of_strategy == {}
 
 

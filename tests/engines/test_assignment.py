@@ -9,6 +9,7 @@ from scripts import write
 
 from weft.config.devices import FakeKind
 from weft.config.network import Network
+from weft.config.options import Network as NetworkOptions
 from weft.config.options import Options, Reduce, Shares
 from weft.engines.assignment import assigned
 from weft.engines.local_job import LocalJob
@@ -63,3 +64,8 @@ def test_data_is_shared_as_asked_but_evenly_under_a_baseline_and_alone(
 ) -> None:
     job = told(tmp_path, options=Options(shares=Shares(every=5)), **options)
     assert (job.share, job.block_steps) == (share, 5)
+
+
+def test_a_network_is_trusted_only_if_that_is_said(tmp_path: Path) -> None:
+    assert not told(tmp_path).trusts_network
+    assert told(tmp_path, options=Options(network=NetworkOptions(trusted=True))).trusts_network

@@ -4,7 +4,7 @@ from weft.config.registry import strategy as strategy_of
 from weft.core.names import Result
 from weft.cost.choice import Ground, prices_s
 from weft.cost.links import Link
-from weft.engines.explanation import Explanation, cut, explained
+from weft.engines.explanation import Explanation, cut, explained, native
 
 LINK = Link(1e-4, 1e9)
 
@@ -50,3 +50,11 @@ def test_a_model_is_cut_into_buckets_of_about_the_same_size() -> None:
     assert cut(8, 4) == (4, 4)
     assert cut(3, 4) == (3,)
     assert cut(0, 4) == (0,)
+
+
+def test_who_sums_is_said() -> None:
+    assert native("shm", 1) == "summed in shared memory, where the gradients lie"
+    assert native("shm", 2) == "summed in the shared memory of each host, then between the first workers of all hosts"
+    assert native("tcp", 1) == ""
+    assert native("torch", 2) == "summed by torch.distributed (gloo)"
+    assert native("torch", 1, is_on_gpus=True) == "summed by torch.distributed (nccl), on the GPUs where the models are"

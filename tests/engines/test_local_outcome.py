@@ -160,3 +160,5 @@ def test_between_hosts_counts_what_went_from_one_to_another() -> None:
     workers = [msgspec.structs.replace(FIRST, rank=rank, links=each) for rank, each in enumerate(links)]
     told = replace(OUTCOME, workers=workers, pids=[1, 2, 3], hosts=(0, 0, 1)).to_json()
     assert (told["hosts"], told["bytes_between_hosts"]) == (2, 1200)
+    by_torch = replace(OUTCOME, workers=workers, pids=[1, 2, 3], hosts=(0, 0, 1), transport="torch").to_json()
+    assert by_torch["bytes_between_hosts"] is None, "torch keeps no account of its sockets"

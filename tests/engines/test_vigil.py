@@ -86,3 +86,12 @@ def test_workers_that_have_not_all_been_heard_of_are_not_judged() -> None:
 def test_the_system_says_what_a_process_does() -> None:
     assert process_state(os.getpid()) == "R"
     assert process_state(2**30) == ""
+
+
+def test_a_worker_that_is_silent_is_not_known_to_wait() -> None:
+    vigil = Vigil(1)
+    vigil.hear(status(0, 4), 0.0)
+    vigil.hear(status(0, 4, is_waiting=True), 0.5)
+    assert vigil.check(STUCK_S + 1.0, {}, {}) is None
+    vigil.hear(status(0, 4, is_waiting=True), STUCK_S + 1.0)
+    assert isinstance(vigil.check(STUCK_S + 1.0, {}, {}), Deadlock)

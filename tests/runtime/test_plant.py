@@ -8,14 +8,14 @@ import pytest
 
 from weft.adapters.arrays import ArrayReplica
 from weft.config.registry import strategy as strategy_of
-from weft.core.errors import Deadlock
+from weft.core.errors import ConfigError, Deadlock
 from weft.core.events import GradientReady, StepFinished
 from weft.core.rules import SGD
 from weft.engines.hops import hops_between
 from weft.runtime.channel import Descriptors, Job
-from weft.runtime.plant import Plant, build
+from weft.runtime.plant import Plant, _torch, build
 from weft.runtime.post import VALUES
-from weft.runtime.wires import SHM, Wires
+from weft.runtime.wires import SHM, TORCH, Wires
 from weft.transports.bells import NUM_BELLS
 
 NUM_WORKERS = 2
@@ -139,3 +139,37 @@ def test_a_script_waits_while_too_much_has_not_left() -> None:
             break
     assert plant.is_choked()
     pair.until(lambda: not plant.is_choked())
+
+
+@pytest.mark.parametrize(
+    ("addresses", "is_trusted", "is_private"),
+    [(["10.0.0.1", "10.0.0.2"], False, False), (["10.0.0.1", "10.0.0.2"], True, False),
+     (["10.0.0.1", "10.0.0.2"], False, True), ([], False, False)],
+)  # fmt: skip
+def test_torch_sums_between_hosts_only_where_everybody_is_trusted(
+    addresses: list[str], is_trusted: bool, is_private: bool
+) -> None:
+    job = Job(
+        0, 2, 0, "train.py", [], None, None, 1.0, TORCH, b"", True, 0.0, 1 << 20, 100, True, None,
+        Descriptors(-1, -1, -1, -1, []), addresses=addresses, hosts=[0, 1], is_private=is_private,
+        trusts_network=is_trusted,
+    )  # fmt: skip
+    replica = ArrayReplica({"w": np.zeros(3)}, SGD(lr=1.0), None)
+    if is_trusted or is_private or not addresses:
+        assert _torch(job, strategy_of("allreduce"), replica) is not None
+        return
+    with pytest.raises(ConfigError) as refused:
+        _torch(job, strategy_of("allreduce"), replica)
+    assert str(refused.value) == (
+        "with --transport torch, gradients would go from host to host unencrypted, to whoever answers there.\n"
+        "  Use --transport shm (TLS between hosts), or say --set network.trusted=true if nobody else is on it."
+    )
+
+
+def test_torch_has_nothing_to_do_where_reductions_are_spoken_in_messages() -> None:
+    job = Job(
+        0, 2, 0, "train.py", [], None, None, 1.0, TORCH, b"", True, 0.0, 1 << 20, 100, True, None,
+        Descriptors(-1, -1, -1, -1, []),
+    )  # fmt: skip
+    replica = ArrayReplica({"w": np.zeros(3)}, SGD(lr=1.0), None)
+    assert _torch(job, strategy_of("allreduce", "ring"), replica) is None

@@ -59,6 +59,13 @@ class Reduce:
 
 
 @dataclass(frozen=True)
+class Network:
+    """The network between hosts: everybody on it is trusted, so torch.distributed may use it as it is."""
+
+    trusted: bool = False
+
+
+@dataclass(frozen=True)
 class Options:
     """The tree of options; every leaf is a field of its owner's record."""
 
@@ -68,6 +75,7 @@ class Options:
     outbox: Outbox = Outbox()
     shares: Shares = Shares()
     reduce: Reduce = Reduce()
+    network: Network = Network()
 
 
 def set_options(settings: Iterable[str]) -> tuple[Options, dict[str, str]]:
@@ -113,7 +121,7 @@ def with_parameters(strategy: str, parameters: dict[str, str]) -> str:
 def _converted(key: str, name: str, value: str) -> Any:
     """The value in the unit that its name says."""
     where = f"--set {key}"
-    if name == "keeps_memory":
+    if name in ("keeps_memory", "trusted"):
         return _truth(value, where)
     if name == "place":
         return _place(value, where)

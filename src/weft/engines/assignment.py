@@ -49,6 +49,7 @@ def assigned(job: LocalJob, descriptors: Descriptors, addresses: Sequence[str]) 
             options.reduce.place,
             list(job.hosts),
             job.network is not None,
+            options.network.trusted,
         )
 
     return of

@@ -22,7 +22,7 @@ from weft.data.dealt import portions
 from weft.data.proportional import EVERY, Done
 from weft.data.shares import STATIC, Shares, check_sharing, with_share
 from weft.data.static import global_batches
-from weft.engines.explanation import Explanation, coded, cut, explained, native_with_devices
+from weft.engines.explanation import Explanation, coded, cut, explained, native, native_with_devices
 from weft.engines.loading import Loadings
 from weft.engines.memory import available_bytes, check_fits
 from weft.engines.seats import OWN
@@ -56,10 +56,8 @@ COPIES = 5
 PLACES = {
     SHM: "shared memory",
     TCP: "sockets (tcp)",
-    TORCH: "torch.distributed (gloo) for sums and shared memory for all else",
+    TORCH: "torch.distributed for sums, and for all else shared memory",
 }
-NATIVE = {SHM: "summed in shared memory, where the gradients lie", TORCH: "summed by torch.distributed (gloo)"}
-NATIVE_APART = "summed in the shared memory of each host, then between the first workers of all hosts"
 ONE_STREAM = "so that a bucket crosses between hosts once each way, however many workers are there"
 
 Send = Callable[[int, Message], None]
@@ -239,13 +237,8 @@ class Conversation:
         if compress is not None:
             coding = coded(compress, scheme, num_bytes, ground)
         if built is not None and self._baseline is None:
-            place = self._place(len(ground.sizes))
-            native = NATIVE.get(self._transport, "")
-            if self._transport == SHM and len(ground.sizes) > 1:
-                native = NATIVE_APART
-            if self._on_devices:
-                native = native_with_devices(self._on_devices, self._reduce_place)
-            self.on_explain(explained(built, text, place, native, buckets, ground, collective, coding, why))
+            place, how = self._place(len(ground.sizes)), self._native(len(ground.sizes))
+            self.on_explain(explained(built, text, place, how, buckets, ground, collective, coding, why))
         return Welcome(text, ports, collective, compress, scheme)
 
     def _ground(self) -> Ground:
@@ -255,6 +248,12 @@ class Conversation:
         if net is not None:
             between = Link(net.worst.delay_s, net.worst.bytes_per_s)
         return Ground(sizes, LINKS[self._transport] if len(sizes) > 1 else between, between)
+
+    def _native(self, num_hosts: int) -> str:
+        if self._on_devices:
+            return native_with_devices(self._on_devices, self._reduce_place)
+        is_on_gpus = any(line.endswith(" on cuda") for line in self._joined[0].layout)
+        return native(self._transport, num_hosts, is_on_gpus=is_on_gpus)
 
     def _place(self, num_hosts: int) -> str:
         net = f", {self._network}" if self._network else ""

@@ -12,6 +12,7 @@ from weft.core.strategy import Strategy
 from weft.cost.choice import Ground, prices_s
 from weft.cost.links import Link
 from weft.cost.staging import AUTO, DEVICE, HOST
+from weft.runtime.wires import SHM, TORCH
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,18 @@ def explained(
         coding,
         why,
     )
+
+
+def native(transport: str, num_hosts: int, *, is_on_gpus: bool = False) -> str:
+    """How sums are made where nobody speaks them in messages."""
+    if transport == TORCH:
+        where = " (nccl), on the GPUs where the models are" if is_on_gpus else " (gloo)"
+        return f"summed by torch.distributed{where}"
+    if transport != SHM:
+        return ""
+    if num_hosts > 1:
+        return "summed in the shared memory of each host, then between the first workers of all hosts"
+    return "summed in shared memory, where the gradients lie"
 
 
 def native_with_devices(on_devices: Sequence[int], place: str) -> str:

@@ -10,6 +10,7 @@ from weft.engines.outcome import coding_json, finite, histogram, timeline_json
 from weft.observe.status import Status, in_all
 from weft.observe.stragglers import Blame
 from weft.observe.tracks import Tracks
+from weft.runtime.wires import TORCH
 
 POINTS_MAX = 200
 UNKNOWN_OF_BASELINES = ("bytes_sent", "copies", "refused", "staleness_mean", "staleness_max", "staleness_histogram")
@@ -107,8 +108,8 @@ class LocalOutcome:
         }
 
     def _bytes_between_hosts(self) -> int | None:
-        """What went over sockets from a host to another, with all that protocols add; None where there is one host."""
-        if not self.hosts:
+        """What went over sockets from a host to another, with all that protocols add; None where nobody counts."""
+        if not self.hosts or self.transport == TORCH:
             return None
         links = [(self.hosts[status.rank], link) for status in self.workers for link in status.links]
         return sum(link.num_bytes for host, link in links if self.hosts[link.peer] != host)

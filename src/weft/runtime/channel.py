@@ -96,6 +96,8 @@ class Job(Struct, frozen=True, tag=True):
     """The number of each worker's host, in order of rank; empty: all are on one."""
     is_private: bool = False
     """The addresses are in a network that the launcher made for this run alone: what is sent there is not encrypted."""
+    trusts_network: bool = False
+    """Libraries that neither encrypt nor ask who is there may use the network between hosts."""
 
     @property
     def on_host(self) -> list[int]:

@@ -181,14 +181,25 @@ def _arena(job: Job, buckets: Sequence[Bucket]) -> Arena:
     return Arena(job.descriptors.arena, job.place, len(ranks), buckets, has_devices=has_devices, ranks=ranks)
 
 
-def _torch(job: Job, device: str | None) -> Summing | None:
-    """Sums by torch.distributed, where they are asked for."""
-    if job.transport != TORCH:
+def _torch(job: Job, strategy: Strategy, replica: Replica) -> Summing | None:
+    """Sums by torch.distributed, where they are asked for and can be had."""
+    is_native = job.transport == TORCH and not strategy.speaks_reductions
+    if replica.device is not None and not (is_native and strategy.keeps_replicas_equal):
+        raise ConfigError(
+            f"the model is on '{replica.device}', where its gradients can be summed but nothing else can be shared.\n"
+            "  Use --transport torch with a strategy like allreduce and no codec, or keep the model on the CPU."
+        )
+    if not is_native:
         return None
+    if len(set(job.hosts)) > 1 and job.addresses and not (job.is_private or job.trusts_network):
+        raise ConfigError(
+            "with --transport torch, gradients would go from host to host unencrypted, to whoever answers there.\n"
+            "  Use --transport shm (TLS between hosts), or say --set network.trusted=true if nobody else is on it."
+        )
     from weft.transports.torch_distributed import torch_sums
 
     host = job.addresses[job.rank] if job.addresses else LOOPBACK
-    return torch_sums(job.rank, job.num_workers, host, device)
+    return torch_sums(job.rank, job.num_workers, host, replica.device)
 
 
 def _lay_out(
@@ -286,13 +297,8 @@ def build(
 ) -> Plant:
     """Lay the replica out and set everything up around it."""
     is_native = job.transport in (SHM, TORCH) and not strategy.speaks_reductions
-    summing = _torch(job, replica.device) if is_native else None
+    summing = _torch(job, strategy, replica)
     in_place = is_native and strategy.keeps_replicas_equal
-    if replica.device is not None and (summing is None or not in_place):
-        raise ConfigError(
-            f"the model is on '{replica.device}', where its gradients can be summed but nothing else can be shared.\n"
-            "  Use --transport torch with a strategy like allreduce and no codec, or keep the model on the CPU."
-        )
     shares_params = in_place and replica.shares_update and job.transport == SHM and not job.on_devices
     arena, places = _lay_out(job, strategy, replica, order, summing, in_place=in_place, shares_params=shares_params)
     lines = [arena.sleeping_line(place) for place in range(len(job.on_host))]
