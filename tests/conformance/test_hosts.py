@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from real import real
 
+from weft.core.errors import ConfigError
 from weft.engines.local_job import spread
 
 SCRIPT = """
@@ -72,3 +73,27 @@ def test_a_host_of_four_workers_sends_as_many_bytes_as_one_of_a_single_worker(tm
     last = 2 * 25_004 * 8
     assert whole - last < alone["bytes_between_hosts"] < 1.02 * whole
     assert crowd["bytes_between_hosts"] == pytest.approx(alone["bytes_between_hosts"], rel=0.05)
+
+
+SKIPPING_IN_TORCH = """
+import torch
+import weft
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+worker = weft.join(model, optimizer)
+for step in range(6):
+    optimizer.zero_grad()
+    worker.count(2)
+    model(torch.ones(2, 4)).sum().backward()
+    if step != 3 or worker.rank < 2:
+        optimizer.step()
+"""
+
+
+def test_a_step_that_one_host_skips_and_another_makes_is_named(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(SKIPPING_IN_TORCH)
+    with pytest.raises(ConfigError, match="on different hosts, have not skipped the same steps") as raised:
+        real(script, 3, "allreduce", hosts=(0, 0, 1))
+    assert "Skip a step on all workers or on none" in str(raised.value)

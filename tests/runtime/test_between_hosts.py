@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.core.actions import MAX, SUM
-from weft.core.errors import IllegalAction, UnexpectedMessage
+from weft.core.errors import ConfigError, IllegalAction, UnexpectedMessage
 from weft.core.names import Part
 from weft.engines.hops import hops_between
-from weft.runtime.between_hosts import BetweenHosts, Came, Key
+from weft.runtime.between_hosts import About, BetweenHosts, Came, Key
 
 LEADERS = [0, 3, 4, 8, 9, 11, 12]
 KEY = (0, 5)
@@ -69,7 +69,7 @@ def test_any_order_gives_all_hosts_the_same_bits_of_the_sum_and_of_the_weight(
             me = chance.randrange(num_hosts)
             if me in todo and chance.random() < 0.5:
                 todo.remove(me)
-                leaders.ends[me].begin(KEY, number, 10 * number, 77, op, totals[me], weights[me])
+                leaders.ends[me].begin(KEY, number, About(10 * number, 77, 3), op, totals[me], weights[me])
             if waiting := leaders.waiting():
                 leaders.deliver(*chance.choice(waiting))
             if me not in todo and me not in ended:
@@ -87,7 +87,7 @@ def test_a_part_that_is_awaited_is_used_where_it_lies_and_whom_a_leader_waits_fo
     leaders = Leaders(2)
     totals = [np.ones(3), np.full(3, 2.0)]
     for me in (0, 1):
-        leaders.ends[me].begin(KEY, 1, 0, 7, SUM, totals[me], 1.0)
+        leaders.ends[me].begin(KEY, 1, About(0, 7, 0), SUM, totals[me], 1.0)
         assert leaders.ends[me].advance(KEY) is None
         assert leaders.ends[me].waits_for() == [LEADERS[1 - me]]
     leaders.deliver(0, 1)
@@ -96,23 +96,37 @@ def test_a_part_that_is_awaited_is_used_where_it_lies_and_whom_a_leader_waits_fo
     assert leaders.ends[1].advance(KEY) == 2.0
 
 
-def test_hosts_that_reduce_something_else_are_told_apart() -> None:
+def meet(*abouts: About) -> None:
+    """Two hosts bring these reductions to each other."""
     leaders = Leaders(2)
-    leaders.ends[0].begin(KEY, 1, 4, 7, SUM, np.zeros(3), 1.0)
-    leaders.ends[1].begin(KEY, 1, 5, 7, SUM, np.zeros(3), 1.0)
-    for me in (0, 1):
+    for me, about in enumerate(abouts):
+        leaders.ends[me].begin(KEY, 1, about, SUM, np.zeros(3), 1.0)
         leaders.ends[me].advance(KEY)
+    leaders.deliver(0, 1)
+
+
+def test_hosts_that_reduce_something_else_are_told_apart() -> None:
     with pytest.raises(IllegalAction) as raised:
-        leaders.deliver(0, 1)
+        meet(About(4, 7, 0), About(5, 7, 0))
     assert str(raised.value) == "a reduction at clock 5 met another one of its bucket on worker 0, at clock 4."
+
+
+def test_hosts_that_skipped_different_steps_are_told_apart() -> None:
+    with pytest.raises(ConfigError) as raised:
+        meet(About(5, 7, 4), About(5, 7, 3))
+    assert str(raised.value) == (
+        "worker 0 and this one, on different hosts, have not skipped the same steps, so their "
+        "parameters would differ.\n"
+        "  Skip a step on all workers or on none: a test on the reduced gradient is the same for all."
+    )
 
 
 @pytest.mark.parametrize(
     "came",
     [
-        Came(1, 1, None, bytes(28), np.zeros(3)),  # no leader
-        Came(3, 2, None, bytes(28), np.zeros(3)),  # too far ahead
-        Came(3, 1, None, bytes(20), np.zeros(3)),  # too short
+        Came(1, 1, None, bytes(36), np.zeros(3)),  # no leader
+        Came(3, 2, None, bytes(36), np.zeros(3)),  # too far ahead
+        Came(3, 1, None, bytes(28), np.zeros(3)),  # too short
     ],
 )
 def test_what_no_leader_sends_is_refused_before_it_is_kept(came: Came) -> None:

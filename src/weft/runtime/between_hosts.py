@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.core.actions import MAX
-from weft.core.errors import IllegalAction, UnexpectedMessage
+from weft.core.errors import ConfigError, IllegalAction, UnexpectedMessage
 from weft.core.names import NodeId, Part
 
 Array = NDArray[Any]
@@ -25,7 +25,17 @@ UNKNOWN = -1.0
 AHEAD_MAX = 1
 """Nobody ends a reduction without this host, so others are at most so many ahead of it."""
 
-_ABOUT = Struct("<qI")
+_ABOUT = Struct("<qIq")
+
+
+class About(NamedTuple):
+    """What hosts that add up their sums must have in common."""
+
+    clock: int
+    name: int
+    """Stands for what is reduced and how."""
+    version: int
+    """The reduction whose step was made last, where a host's workers share their parameters."""
 
 
 class Hop(NamedTuple):
@@ -57,18 +67,16 @@ class Came(NamedTuple):
 class Exchange:
     """The sum of one bucket under way between the hosts."""
 
-    def __init__(self, number: int, clock: int, name: int, op: str, total: Array, weights: list[float]) -> None:
+    def __init__(self, number: int, about: About, op: str, total: Array, weights: list[float]) -> None:
         self.number = number
-        self.clock = clock
-        self.name = name
-        """Stands for what is reduced and how."""
+        self._about = about
         self.op = op
         self.total = total
         self.weights = weights
         self.at = 0
 
     def about(self) -> bytes:
-        return _ABOUT.pack(self.clock, self.name) + np.array(self.weights).tobytes()
+        return _ABOUT.pack(*self._about) + np.array(self.weights).tobytes()
 
     def part(self, part: Part | None) -> Array:
         if part is None:
@@ -78,12 +86,7 @@ class Exchange:
 
     def take(self, hop: Hop, came: Came) -> None:
         """Add what came, or take it over."""
-        clock, name = _ABOUT.unpack_from(came.about)
-        if (clock, name) != (self.clock, self.name):
-            raise IllegalAction(
-                f"a reduction at clock {self.clock} met another one of its bucket on worker {came.source}, "
-                f"at clock {clock}."
-            )
+        self._check_alike(came.source, About(*_ABOUT.unpack_from(came.about)))
         heard = np.frombuffer(came.about, offset=_ABOUT.size)
         self.weights = [theirs if mine == UNKNOWN else mine for mine, theirs in zip(self.weights, heard, strict=True)]
         into = self.part(hop.part)
@@ -94,6 +97,20 @@ class Exchange:
         else:
             np.add(into, came.values, out=into)
         self.at += 1
+
+    def _check_alike(self, source: NodeId, theirs: About) -> None:
+        mine = self._about
+        if (theirs.clock, theirs.name) != (mine.clock, mine.name):
+            raise IllegalAction(
+                f"a reduction at clock {mine.clock} met another one of its bucket on worker {source}, "
+                f"at clock {theirs.clock}."
+            )
+        if theirs.version != mine.version:
+            raise ConfigError(
+                f"worker {source} and this one, on different hosts, have not skipped the same steps, so their "
+                "parameters would differ.\n"
+                "  Skip a step on all workers or on none: a test on the reduced gradient is the same for all."
+            )
 
 
 class BetweenHosts:
@@ -111,13 +128,13 @@ class BetweenHosts:
         """Of each lane and bucket, the last reduction that was begun."""
         self._early: dict[Key, deque[Came]] = {}
 
-    def begin(self, key: Key, number: int, clock: int, name: int, op: str, total: Array, weight: float) -> None:
+    def begin(self, key: Key, number: int, about: About, op: str, total: Array, weight: float) -> None:
         """This host's sum is in `total`, where that of all will be."""
         if key not in self._hops:
             self._hops[key] = self._plan(self._me, len(self._leaders), total.nbytes)
         weights = [UNKNOWN] * len(self._leaders)
         weights[self._me] = weight
-        self._open[key] = Exchange(number, clock, name, op, total, weights)
+        self._open[key] = Exchange(number, about, op, total, weights)
         self._numbers[key] = number
 
     def advance(self, key: Key) -> float | None:

@@ -17,8 +17,9 @@ import numpy as np
 
 from weft.core.actions import MAX, MEAN, SUM
 from weft.core.names import NodeId
-from weft.runtime.between_hosts import BetweenHosts, Plan
+from weft.runtime.between_hosts import About, BetweenHosts, Plan
 from weft.runtime.post import Post
+from weft.runtime.shared_params import COMMITTED
 from weft.runtime.shared_reduce import CLOCK, DONE, KIND, Open, SharedReduce
 from weft.runtime.tracer import Tracer
 from weft.store.arena import Arena
@@ -96,8 +97,9 @@ class HostsReduce(SharedReduce):
         if reduction not in self._begun:
             self._begun.add(reduction)
             words, total = self._words, self._arena.array(f"reduced.{key[0]}", key[1])
-            about = lane.number, words[lane.mine + CLOCK], words[lane.mine + KIND], action.op
-            between.begin(key, *about, total, sum(reduction.weights))
+            version = words[self._arena.worker_line(LEADER) + COMMITTED]
+            about = About(words[lane.mine + CLOCK], words[lane.mine + KIND], version)
+            between.begin(key, lane.number, about, action.op, total, sum(reduction.weights))
         elif self._words[lane.mine + SPREAD] >= lane.number:
             return False
         weight = between.advance(key)
