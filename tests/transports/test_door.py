@@ -226,7 +226,7 @@ def test_a_plain_caller_at_an_encrypted_door_is_refused(encrypted: Mesh) -> None
 
 @pytest.mark.parametrize(
     ("is_of_the_job", "rank", "reason"),
-    [(False, 1, "no TLS"), (True, 5, "wrong certificate"), (True, 1, "duplicate rank")],
+    [(False, 1, "wrong certificate"), (True, 5, "wrong certificate"), (True, 1, "duplicate rank")],
 )
 def test_a_caller_needs_a_certificate_of_the_job_and_of_its_rank(
     encrypted: Mesh, is_of_the_job: bool, rank: int, reason: str

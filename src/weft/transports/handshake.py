@@ -31,6 +31,9 @@ HELLO = Struct("<8sBII32s")
 CHALLENGE = Struct("<8sB32s")
 _PROVED = Struct("<8sBII32s32s")
 
+NOT_BELIEVED = ("TLSV1_ALERT_UNKNOWN_CA", "TLSV1_ALERT_DECRYPT_ERROR", "SSLV3_ALERT_BAD_CERTIFICATE")
+"""What TLS says when the other end has refused the certificate it was shown."""
+
 Steps = Generator[tuple[bytes, int], bytes, Rank]
 """A side of the conversation: yields what to say and how many bytes to hear next; returns who the other is."""
 
@@ -104,6 +107,15 @@ def _certified_rank(shown: dict[str, Any]) -> Rank:
     return Rank(name.removeprefix("rank-").removesuffix(".weft"))
 
 
+def _refusal(error: ssl.SSLError) -> Refused:
+    """What went wrong with TLS: one end does not believe the other's certificate, or there was no TLS at all."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return Refused("wrong certificate", f"its certificate is not of this job: {error.verify_message}.")
+    if error.reason in NOT_BELIEVED:
+        return Refused("wrong certificate", "it does not believe a certificate of this job: it is of another one.")
+    return Refused("no TLS", f"the encrypted connection failed: {error}.")
+
+
 class Candidate:
     """A connection that has not proved yet who it is. It holds a hundred bytes at most."""
 
@@ -127,7 +139,7 @@ class Candidate:
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             return None
         except ssl.SSLError as error:
-            raise Refused("no TLS", f"the encrypted connection failed: {error}.") from error
+            raise _refusal(error) from error
         except OSError as error:
             raise Refused("broken off", f"the connection broke: {error}.") from error
 

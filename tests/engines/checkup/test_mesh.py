@@ -54,7 +54,7 @@ def test_a_host_with_another_secret_is_a_stranger_to_all(hosts: list[socket.sock
     assert [mesh.failed[2][0] for mesh in meshes[:2]] == [NOT_CALLED] * 2
     assert {other: why for other, (why, _) in meshes[2].failed.items()} == {0: STRANGER, 1: STRANGER}
     assert meshes[2].failed[0][1].startswith("rank 0 at 127.0.0.1:")
-    assert meshes[0].refused == {"no TLS": 1}
+    assert meshes[0].refused == {"wrong certificate": 1}
     for mesh in meshes:
         mesh.close()
 
