@@ -166,11 +166,13 @@ def launched(script: Path, *arguments: object, cwd: Path | None = None, **enviro
         process.stdout.close()
 
 
-def wait_until(done: Callable[[], bool], what: str, meanwhile: Callable[[], Any]) -> None:
+def wait_until(
+    done: Callable[[], bool], what: str, meanwhile: Callable[[], Any], patience_s: float = PATIENCE_S
+) -> None:
     """Do something again and again until something holds."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + patience_s
     while not done():
-        assert time.monotonic() < deadline, f"waited {PATIENCE_S} s for {what}"
+        assert time.monotonic() < deadline, f"waited {patience_s} s for {what}"
         meanwhile()
 
 

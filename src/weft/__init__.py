@@ -19,6 +19,7 @@ from weft.core.errors import (
     WeftError,
 )
 from weft.core.rules import SGD, AdaGrad, Adam, Momentum
+from weft.core.seat import Seat, usher_by
 from weft.strategies import (
     AllReduce,
     AsyncGossip,
@@ -108,6 +109,16 @@ __all__ = [
     "join",
     "once",
 ]
+
+
+def _find_seat() -> Seat | None:
+    """A seat for a script that another engine than Weft's own has started, if one has."""
+    from weft.engines.ushering import find_seat
+
+    return find_seat()
+
+
+usher_by(_find_seat)
 
 
 def __getattr__(name: str) -> Any:

@@ -15,23 +15,23 @@ from weft.engines.assignment import assigned
 from weft.engines.local_job import LocalJob
 from weft.runtime.channel import Descriptors, Job
 
+SECRET = bytes(range(32))
 DESCRIPTORS = Descriptors(3, 4, 5, 6, [[7, 8], [9, 10]])
 
 
 def told(folder: Path, rank: int = 0, **options: Any) -> Job:
-    return assigned(LocalJob(write(folder, ""), **options), DESCRIPTORS, ["a", "b"])(rank)
+    return assigned(LocalJob(write(folder, ""), **options), DESCRIPTORS, ["a", "b"], SECRET)(rank)
 
 
 def test_workers_are_told_the_same_but_for_their_rank_and_how_slow_they_are(tmp_path: Path) -> None:
-    assign = assigned(LocalJob(write(tmp_path, ""), slow={1: 4.0}, seed=9), DESCRIPTORS, [])
+    assign = assigned(LocalJob(write(tmp_path, ""), slow={1: 4.0}, seed=9), DESCRIPTORS, [], SECRET)
     first, second = assign(0), assign(1)
     assert (second.rank, second.slow, second.seed) == (1, 4.0, 9)
     assert msgspec.structs.replace(second, rank=0, slow=1.0) == first
-    assert len(first.secret) == 32
+    assert first.secret == SECRET
 
 
-def test_every_run_has_a_secret_of_its_own(tmp_path: Path) -> None:
-    assert told(tmp_path).secret != told(tmp_path).secret
+def test_workers_are_told_where_they_are_and_what_they_share(tmp_path: Path) -> None:
     assert (told(tmp_path).addresses, told(tmp_path).descriptors) == (["a", "b"], DESCRIPTORS)
 
 

@@ -28,6 +28,7 @@ class Process:
     has_finished: bool = False
     pid: int = 4711
     host: str = HOST
+    lost: str = ""
 
 
 def failed(error: str, text: str = "it broke", step: int = 7) -> Failed:

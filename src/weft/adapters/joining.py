@@ -8,7 +8,7 @@ from weft.adapters.worker import once_key
 from weft.core.coding import Coding
 from weft.core.errors import ConfigError
 from weft.core.rules import Rule
-from weft.core.seat import current
+from weft.core.seat import find_seat
 from weft.core.strategy import Strategy
 
 
@@ -37,7 +37,7 @@ def join(
             "  Use e.g. compress='topk(0.01)' or compress=weft.TopK(0.01)."
         )
     words = None if compress is None else str(compress)
-    seat = current() or Alone()
+    seat = find_seat() or Alone()
     if arrays is not None:
         if model is not None or (optimizer is not None and not isinstance(optimizer, Rule)):
             raise ConfigError(
@@ -59,7 +59,7 @@ def join(
 
 def once(load: Callable[..., Any], *args: Any) -> Any:
     """The value of `load(*args)`, loaded once for all workers of a host. Do not write to it."""
-    seat = current()
+    seat = find_seat()
     if seat is None:
         return load(*args)
     return seat.once(once_key(load, args), lambda: load(*args))

@@ -13,6 +13,7 @@ from weft.cli import (
     compare,
     doctor,
     fuzz,
+    head,
     replay,
     run,
     secret,
@@ -58,6 +59,7 @@ app.command()(topology.topology)
 app.command()(fuzz.fuzz)
 app.command()(replay.replay)
 app.command()(doctor.doctor)
+app.command(hidden=True)(head.head)
 app.add_typer(secret.app, name="secret")
 app.add_typer(bench.app, name="bench")
 

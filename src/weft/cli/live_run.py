@@ -1,6 +1,7 @@
 """One run on the screen while it goes on: a real one under the live view, a simulated one under a progress bar."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -29,7 +30,14 @@ def run_shown(
     watching: Callable[[Watcher], Watcher] = lambda watcher: watcher,
 ) -> LocalOutcome:
     """Run a job on real workers under a live view; others may be `watching` besides."""
-    with LiveView(job.num_workers, title) as view:
+    with watched(job.num_workers, title, explain) as watcher:
+        return run_local(job, watching(watcher), nursery.bear)
+
+
+@contextmanager
+def watched(num_workers: int, title: str, explain: bool = False) -> Iterator[Watcher]:
+    """A live view for as long as this lasts, as a run's watcher."""
+    with LiveView(num_workers, title) as view:
 
         def on_explain(explanation: Explanation) -> None:
             if explain:
@@ -37,7 +45,7 @@ def run_shown(
 
         watcher = Watcher(view.update, view.line, view.report, view.tell, view.tick, on_explain)
         watcher.on_blame, watcher.on_slow = view.blame, view.slow
-        return run_local(job, watching(watcher), nursery.bear)
+        yield watcher
 
 
 def simulate_shown(

@@ -252,6 +252,22 @@ def saved_alone(replica: Replica, model: str, num_workers: int = 1) -> dict[str,
 
 
 _current: Seat | None = None
+_usher: Callable[[], Seat | None] | None = None
+
+
+def usher_by(usher: Callable[[], Seat | None]) -> None:
+    """Let `usher` find a seat for a script that nobody has prepared one for; it is asked once."""
+    global _usher
+    _usher = usher
+
+
+def find_seat() -> Seat | None:
+    """The seat that was prepared for this script, or that an usher finds; None: it is alone."""
+    global _usher
+    if _current is None and _usher is not None:
+        usher, _usher = _usher, None
+        sit(usher())
+    return _current
 
 
 def sit(seat: Seat | None) -> Seat | None:

@@ -1,8 +1,7 @@
-"""What each worker of a run on this machine is told first: the job, and its own part in it."""
+"""What each worker of a run is told first: the job, and its own part in it."""
 
 import os
-import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple
 
 from weft.engines.local_job import LocalJob
@@ -10,11 +9,20 @@ from weft.engines.net.network import connect_timeout_s
 from weft.runtime.channel import Descriptors, Job
 
 
-def assigned(job: LocalJob, descriptors: Descriptors, addresses: Sequence[str]) -> Callable[[int], Job]:
-    """From a worker's rank to what it is told; all of them share one new secret."""
+def assigned(
+    job: LocalJob,
+    descriptors: Descriptors,
+    addresses: Sequence[str],
+    secret: bytes,
+    cores: Mapping[int, int] | None = None,
+) -> Callable[[int], Job]:
+    """From a worker's rank to what it is told; `cores` are those of each host, where they are not all on this one."""
     options = job.options
-    secret = secrets.token_bytes(32)
-    owns_core = job.num_workers * options.worker.threads <= len(os.sched_getaffinity(0))
+    threads = {host: job.hosts.count(host) * options.worker.threads for host in cores or ()}
+    if cores is None:
+        owns_core = job.num_workers * options.worker.threads <= len(os.sched_getaffinity(0))
+    else:
+        owns_core = all(threads[host] <= num for host, num in cores.items())
 
     def of(rank: int) -> Job:
         return Job(

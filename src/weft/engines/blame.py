@@ -20,6 +20,8 @@ class Suspect(Protocol):
     host: str
     pid: int
     exit_code: int | None
+    lost: str
+    """Why nothing is known of it any more, if that is so."""
     status: Status | None
     failed: Failed | None
     halted: Halted | None
@@ -56,10 +58,8 @@ def describe(guilty: Suspect, workers: Sequence[Suspect]) -> WeftError:
     waiting = [line for w in workers if w is not guilty for line in _was_waiting(w)]
     failed = guilty.failed
     if failed is None:
-        cause = _cause(guilty.exit_code)
-        return NodeLost(
-            "\n".join([f"{name} stopped at step {step}: {cause}.", *waiting, f"  {_advice(guilty.exit_code)}"])
-        )
+        cause = guilty.lost or _cause(guilty.exit_code)
+        return NodeLost("\n".join([f"{name} stopped at step {step}: {cause}.", *waiting, f"  {_advice_on(guilty)}"]))
     if failed.traceback:
         text = f"{name} raised {failed.error} at step {failed.step}: {failed.text}"
         lost = NodeLost("\n".join([text, *waiting]))
@@ -88,10 +88,18 @@ def _cause(code: int | None) -> str:
     if code is not None and code < 0:
         known = {int(each): f" ({each.name})" for each in signal.Signals}  # real-time signals have no names
         return f"killed by signal {-code}{known.get(-code, '')}"
-    return f"its process ended with code {code}"
+    return "its process has ended" if code is None else f"its process ended with code {code}"
+
+
+def _advice_on(guilty: Suspect) -> str:
+    if guilty.lost:
+        return "Is that host up, and its network? weft doctor --cluster says more."
+    return _advice(guilty.exit_code)
 
 
 def _advice(code: int | None) -> str:
+    if code is None:
+        return "Whoever started it (torchrun, srun) says with which code; if it was killed, memory may have run out."
     if code == -signal.SIGKILL:
         return "If nobody killed it, memory may have run out (see dmesg): use fewer workers or a smaller batch."
     if code == -signal.SIGSEGV:

@@ -17,6 +17,8 @@ class Worker:
         self.pid = pid
         self.exit_code: int | None = None
         """None while it lives, and if nobody who could know has told."""
+        self.lost = ""
+        """Why nothing is known of it any more, if that is so."""
         self.status: Status | None = None
         self.has_bad_numbers = False
         """It has had a gradient that was not finite, and that was told."""

@@ -18,6 +18,7 @@ from weft.engines.memories import make_memories, share_out, spread_values
 from weft.engines.net.namespaces import address
 from weft.engines.net.network import SlowNetwork
 from weft.engines.output import Output
+from weft.engines.secret import new_secret
 from weft.engines.supervisor import Supervisor
 from weft.engines.surroundings import surroundings
 from weft.engines.vigil import process_state
@@ -77,7 +78,7 @@ class Launch(Supervisor):
             self._watch(LocalWorker(rank, process))
         each = share_out(self._descriptors, hosts, job.num_addresses if addresses else 0)
         self._conversation.on_joined = partial(spread_values, each, hosts[0])
-        assignment = assigned(job, each[0], addresses)
+        assignment = assigned(job, each[0], addresses, new_secret())
         for rank, worker in enumerate(self._workers):
             worker.channel.send(assignment(rank))
 

@@ -1,0 +1,42 @@
+"""weft head: not for people. Leads a run that torchrun or srun has started; its orders come on standard input."""
+
+import socket
+import sys
+from pathlib import Path
+
+import msgspec
+import typer
+
+from weft.cli.live_run import watched
+from weft.cli.runs import show_runs
+from weft.config.settings import Settings, read_settings
+from weft.core.errors import WeftError
+from weft.data.shares import STATIC
+from weft.engines.head import run_head
+from weft.engines.local_job import LocalJob
+from weft.engines.member import HeadOrders
+from weft.engines.presence import host_numbers
+
+
+def head() -> None:
+    """Lead a run that another engine has started (started by its worker 0)."""
+    orders = msgspec.json.decode(sys.stdin.buffer.read(), type=HeadOrders)
+    settings = read_settings(orders.settings, "the run") if orders.settings else Settings()
+    job = LocalJob(
+        Path(orders.script),
+        (),
+        len(orders.crew),
+        None if settings.strategy is None else settings.strategy[0],
+        settings.collective,
+        compress=settings.compress,
+        share=settings.share or STATIC,
+        seed=settings.seed or 0,
+        steps_max=settings.steps,
+        hosts=tuple(host_numbers(orders.crew)),
+    )
+    with watched(job.num_workers, job.label) as watcher, socket.socket(fileno=orders.listener) as listener:
+        try:
+            outcome = run_head(job, watcher, orders.crew, listener, orders.secret)
+        except (WeftError, KeyboardInterrupt):  # every host's steward says why
+            raise typer.Exit(1) from None
+    show_runs([outcome.to_json()])

@@ -1,0 +1,192 @@
+"""How a script that an engine has started, on whatever host, becomes a worker: it finds the others, and takes a seat.
+
+All processes meet at a board. Worker 0 starts the head of the run, the first worker of each host its steward.
+"""
+
+import atexit
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from secrets import token_hex
+from types import TracebackType
+from typing import Any, NoReturn
+
+import msgspec
+from msgspec import Struct
+
+from weft.config.settings import Settings
+from weft.core.errors import ConfigError, WeftError
+from weft.core.seat import Seat, sit
+from weft.engines.board import Board, post_note, read_notes
+from weft.engines.environment import settings_of
+from weft.engines.interfaces import VARIABLE, own_address
+from weft.engines.placement import Placement
+from weft.engines.presence import Presence, check_addresses, check_alike, host_numbers, presence
+from weft.engines.processes import start_apart
+from weft.engines.seats import seat_of
+from weft.engines.secret import WRITE_ONE, new_secret, read_secret
+from weft.engines.steward import Orders, meet
+from weft.lifeline import die_with_parent
+from weft.runtime.channel import Channel, Descriptors, Job
+from weft.runtime.engine_seat import EngineSeat
+from weft.transports.tcp import listen
+
+PRESENT_S_MAX = 300.0
+"""Scripts may load their data before they join, some longer than others."""
+HEAD_S_MAX = 60.0
+STEWARD_S_MAX = 90.0
+ONE_SIGNAL_S = 1.0
+"""Signals that come closer together are one: a terminal and an engine both pass Ctrl-C on."""
+
+
+class Lead(Struct, frozen=True):
+    """Worker 0 to all: where the head of the run is, and under which name stewards are found."""
+
+    host: str
+    port: int
+    meeting: str
+
+
+class HeadOrders(Struct, frozen=True):
+    """What the head of a run is told, on its standard input."""
+
+    script: str
+    settings: dict[str, Any]
+    crew: list[Presence]
+    secret: bytes
+    listener: int
+    """The descriptor at which stewards call."""
+
+
+def join_crew(placed: Placement, board: Board, environ: Mapping[str, str]) -> Seat:
+    """Meet the others of this run, and sit down among them."""
+    script, settings = Path(sys.argv[0]), settings_of(Settings())
+    if settings.strategy is not None and len(settings.strategy) > 1:
+        names = ", ".join(settings.strategy)
+        raise ConfigError(f"'{names}' are several strategies, but this run has one.\n  Name one.")
+    crew = _gather(placed, board, script, settings, environ)
+    hosts = host_numbers(crew)
+    secret = _secret_for(crew, environ)
+    if placed.rank == 0:
+        _start_head(board, script, settings, crew, secret)
+    (lead,) = read_notes(board, ["lead"], Lead, HEAD_S_MAX)
+    mine = [each for each in crew if hosts[each.rank] == hosts[placed.rank]]
+    if mine[0].rank == placed.rank:
+        pids = {each.rank: each.pid for each in mine}
+        head, is_encrypted = (lead.host, lead.port), len(set(hosts)) > 1
+        orders = Orders(hosts[placed.rank], pids, lead.meeting, head, secret, is_encrypted)
+        start_apart(["weft.engines.steward"], msgspec.json.encode(orders))
+    seat = take_seat(lead.meeting, hosts[placed.rank], placed.rank)
+    Ending(seat)
+    return seat  # type: ignore[return-value]
+
+
+def _gather(
+    placed: Placement, board: Board, script: Path, settings: Settings, environ: Mapping[str, str]
+) -> list[Presence]:
+    """Everybody who is there, when everybody is; refused if anybody does not fit."""
+    me = presence(placed.rank, own_address(environ.get(VARIABLE), placed.host, placed.port), script, settings)
+    if board.claim(f"rank {placed.rank}") > 1:
+        (first,) = read_notes(board, [f"present/{placed.rank}"], Presence, HEAD_S_MAX)
+        raise ConfigError(
+            f"rank {placed.rank} is there twice: process {first.pid} on host {first.host} came first, this is process "
+            f"{me.pid} on host {me.host}.\n  Give every process a rank of its own."
+        )
+    post_note(board, f"present/{placed.rank}", me)
+    names = [f"present/{rank}" for rank in range(placed.num_workers)]
+    crew = read_notes(board, names, Presence, PRESENT_S_MAX)
+    check_alike(crew)
+    check_addresses(crew)
+    return crew
+
+
+def _secret_for(crew: Sequence[Presence], environ: Mapping[str, str]) -> bytes:
+    """The job's secret: given where hosts must prove themselves to each other; on one host, worker 0 makes it."""
+    hosts = list(dict.fromkeys(each.host for each in crew))
+    secret = read_secret(environ)
+    if secret is None and len({each.home for each in crew}) > 1:
+        raise ConfigError(f"this run is on {len(hosts)} hosts ({', '.join(hosts)}) and has no secret.\n  {WRITE_ONE}")
+    return secret or new_secret()
+
+
+def _start_head(board: Board, script: Path, settings: Settings, crew: list[Presence], secret: bytes) -> None:
+    """Start the head of the run here, and tell all where it is."""
+    with listen(crew[0].address) as listener:
+        host, port = listener.getsockname()[:2]
+        said = {name: value for name, value in asdict(settings).items() if value is not None}
+        orders = HeadOrders(str(script), said, crew, secret, listener.fileno())
+        start_apart(["weft", "head"], msgspec.json.encode(orders), [listener.fileno()])
+    post_note(board, "lead", Lead(host, port, token_hex(16)))
+
+
+def take_seat(meeting: str, host: int, rank: int, written: Sequence[int] = ()) -> EngineSeat:
+    """Have the steward of this host let this process in, and sit down."""
+    channel_fd, memories, signals = meet(meeting, host, rank, list(written), STEWARD_S_MAX)
+    channel = Channel(socket.socket(fileno=channel_fd))
+    job = next(iter(channel.receive(wait=True)), None)
+    if not isinstance(job, Job):
+        raise WeftError("the run ended before this worker had its part in it.\n  What its head printed says why.")
+    job = msgspec.structs.replace(job, descriptors=Descriptors.of(memories))
+    seat = seat_of(job, channel)
+    sit(seat)  # type: ignore[arg-type]
+    os.register_at_fork(after_in_child=die_with_parent)  # a loader's processes end with the worker, however it ends
+    pass_signals_on(signals)
+    return seat
+
+
+def pass_signals_on(pipe: int, clock: Callable[[], float] = time.monotonic) -> None:
+    """From now on, SIGINT and SIGTERM ask the run to end in order, rather than end this process."""
+    last_s = -ONE_SIGNAL_S
+
+    def tell(number: int, frame: Any) -> None:
+        nonlocal last_s
+        if clock() - last_s >= ONE_SIGNAL_S:
+            last_s = clock()
+            os.write(pipe, b"!")
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, tell)
+
+
+class Ending:
+    """Sees a script out that is nobody's to run: at its end the worker ends in order; at an error it tells why."""
+
+    def __init__(self, seat: EngineSeat) -> None:
+        self._seat = seat
+        self._has_failed = False
+        self._code: str | int | None = 0
+        self._show = sys.excepthook
+        self._exit = sys.exit
+        sys.excepthook = self._fail
+        sys.exit = self._note_code
+        atexit.register(self._end)
+
+    def _fail(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        self._has_failed = True
+        self._seat.fail(error)
+        if not isinstance(error, WeftError):  # the steward says it once for all
+            self._show(kind, error, trace)
+
+    def _note_code(self, code: str | int | None = None) -> NoReturn:
+        self._code = code
+        self._exit(code)
+
+    def _end(self) -> None:
+        if self._has_failed:
+            return
+        try:
+            if self._code not in (None, 0):
+                raise RuntimeError(f"the script called sys.exit({self._code!r})")
+            self._seat.end()
+        except BaseException as error:
+            self._seat.fail(error)
+            sys.stdout.flush()
+            if not isinstance(error, WeftError):
+                self._show(type(error), error, error.__traceback__)
+            sys.stderr.flush()
+            os._exit(1)

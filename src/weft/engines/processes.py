@@ -1,0 +1,22 @@
+"""Processes of Weft's own that outlive whoever starts them: they are told what to do on standard input."""
+
+import subprocess
+import sys
+from collections.abc import Sequence
+
+_started: list["subprocess.Popen[bytes]"] = []
+"""Kept, so that nobody complains of those that still run."""
+
+
+def start_apart(module: Sequence[str], orders: bytes, descriptors: Sequence[int] = ()) -> None:
+    """Start a module of Weft's in a session of its own, with orders that nobody else can see."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", *module],
+        stdin=subprocess.PIPE,
+        pass_fds=descriptors,
+        start_new_session=True,
+    )
+    _started.append(process)
+    assert process.stdin is not None
+    with process.stdin:
+        process.stdin.write(orders)

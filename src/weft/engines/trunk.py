@@ -1,0 +1,207 @@
+"""The trunk: one connection between a host's steward and the head of the run, for all workers of that host.
+
+Nobody waits here: what cannot leave at once waits in an outbox, and what has come is decoded when it is whole.
+"""
+
+import selectors
+import socket
+import ssl
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from weft.core.errors import TransportError
+from weft.runtime.channel import LENGTH, Message
+from weft.transports.transport import Rank
+
+HEAD: Rank = 2**32 - 1
+"""The head's place in handshakes and certificates; a steward's is the number of its host."""
+PIECE_BYTES = 1 << 20
+"""Large values travel in pieces."""
+PACKET_BYTES_MAX = 16 << 20
+RECEIVED_PER_TURN_MAX = 4 << 20
+"""After so much from one trunk it is the others' turn."""
+RECORD_BYTES = 16 << 10
+_NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+
+
+class Came(Struct, frozen=True, tag=True):
+    """To the head: a worker of this host has come."""
+
+    rank: int
+    pid: int
+
+
+class Said(Struct, frozen=True, tag=True):
+    """To the head: what a worker says to its engine."""
+
+    rank: int
+    message: Message
+
+
+class Wrote(Struct, frozen=True, tag=True):
+    """To the head: a line that a worker wrote."""
+
+    rank: int
+    text: str
+    is_error: bool
+
+
+class Gone(Struct, frozen=True, tag=True):
+    """To the head: a worker's process has ended; all that it said has been passed on."""
+
+    rank: int
+
+
+class Asked(Struct, frozen=True, tag=True):
+    """To the head: so many times somebody has asked a worker, by a signal, to end in order."""
+
+    rank: int
+    times: int
+
+
+class Pulse(Struct, frozen=True, tag=True):
+    """To the head: this host is there, and its system says this of its workers that live: 'R', 'S', 'T', ..."""
+
+    states: dict[int, str]
+
+
+class Values(Struct, frozen=True, tag=True):
+    """From worker 0's host through the head to all others: a piece of the values that all workers begin with."""
+
+    start: int
+    piece: bytes
+
+
+class Tell(Struct, frozen=True, tag=True):
+    """To a steward: what the engine says to a worker."""
+
+    rank: int
+    message: Message
+
+
+class Kill(Struct, frozen=True, tag=True):
+    """To a steward: end all workers of this host at once."""
+
+
+class Because(Struct, frozen=True, tag=True):
+    """To a steward: why the run has failed, for whoever reads what this host prints."""
+
+    text: str
+
+
+Relayed = Came | Said | Wrote | Gone | Asked | Pulse | Values | Tell | Kill | Because
+
+_decoder: Any = msgspec.msgpack.Decoder(Relayed)
+
+
+class Trunk:
+    """One end of the connection, attended by a selector; used by one thread."""
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        selector: selectors.BaseSelector,
+        hear: Callable[[Relayed], None],
+        on_end: Callable[[str], None],
+    ) -> None:
+        """`on_end` is told, once, why nothing will come any more."""
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._sock = sock
+        self._selector = selector
+        self._hear = hear
+        self._on_end = on_end
+        self._came = bytearray()
+        self._outbox: deque[memoryview] = deque()
+        self.is_closed = False
+        selector.register(sock, selectors.EVENT_READ, self.attend)
+
+    @property
+    def waiting_bytes(self) -> int:
+        """What has not left yet."""
+        return sum(map(len, self._outbox))
+
+    def send(self, message: Relayed) -> None:
+        """Say something; to an end that is gone nothing is said."""
+        self.pass_on(packed(message))
+
+    def pass_on(self, packet: bytes) -> None:
+        """The same with what is encoded already."""
+        if not self.is_closed:
+            self._outbox.append(memoryview(packet))
+            self._flush()
+
+    def attend(self) -> None:
+        """Do what can be done without waiting."""
+        self._flush()
+        num_bytes = 0
+        while not self.is_closed and num_bytes < RECEIVED_PER_TURN_MAX:
+            try:
+                raw = self._sock.recv(1 << 18)
+            except _NOT_NOW:
+                return
+            except OSError as error:
+                raw = b""
+                self._close(f"its connection broke ({error.strerror or error})")
+            if not raw:
+                self._close("its connection ended")
+                return
+            num_bytes += len(raw)
+            self._came += raw
+            self._take_packets()
+
+    def _take_packets(self) -> None:
+        start = 0
+        try:
+            while not self.is_closed and len(self._came) - start >= LENGTH.size:
+                (length,) = LENGTH.unpack_from(self._came, start)
+                if length > PACKET_BYTES_MAX:
+                    raise TransportError(f"it announced {length} bytes, but {PACKET_BYTES_MAX} are the most")
+                if len(self._came) - start < LENGTH.size + length:
+                    break
+                raw = self._came[start + LENGTH.size : start + LENGTH.size + length]
+                start += LENGTH.size + length
+                self._hear(_decoder.decode(raw))
+        except (msgspec.DecodeError, UnicodeDecodeError, TransportError) as error:
+            self._close(f"it sent what is no message: {error}")
+        del self._came[:start]
+
+    def _flush(self) -> None:
+        had_something = bool(self._outbox)
+        try:
+            while self._outbox and not self.is_closed:
+                piece = self._outbox[0]
+                gone = self._sock.send(piece[:RECORD_BYTES])
+                if gone == len(piece):
+                    self._outbox.popleft()
+                else:
+                    self._outbox[0] = piece[gone:]
+        except _NOT_NOW:
+            pass
+        except OSError as error:
+            self._close(f"its connection broke ({error.strerror or error})")
+        if had_something and not self.is_closed:
+            events = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._outbox else 0)
+            self._selector.modify(self._sock, events, self.attend)
+
+    def _close(self, why: str) -> None:
+        if not self.is_closed:
+            self.close()
+            self._on_end(why)
+
+    def close(self) -> None:
+        """Hang up."""
+        if not self.is_closed:
+            self.is_closed = True
+            self._outbox.clear()
+            self._selector.unregister(self._sock)
+            self._sock.close()
+
+
+def packed(message: Relayed) -> bytes:
+    """A message as it travels."""
+    raw = msgspec.msgpack.encode(message)
+    return LENGTH.pack(len(raw)) + raw

@@ -1,0 +1,139 @@
+"""Scripts that another engine has started become workers of one run, on one host or on several."""
+
+import os
+import signal
+import time
+from pathlib import Path
+from secrets import token_hex
+
+import numpy as np
+import pytest
+from crews import crew
+from launches import FOREVER, TRAIN
+from safetensors.numpy import load_file
+from scripts import write
+
+from weft.engines.member import pass_signals_on
+
+SECRET = {"WEFT_SECRET": token_hex(32)}
+TRAINING = (
+    TRAIN
+    + """
+goal = np.arange(50.0)
+for epoch in worker.epochs(3):
+    for rows in worker.share(40, batch_size=4):
+        worker.step({"w": w - goal - rows.mean()})
+    worker.report(distance=lambda: float(abs(w - goal).mean()))
+worker.save("model.safetensors")
+say(f"worker {worker.rank} of {worker.num_workers} is done")
+"""
+)
+ONE, TWO = ["mill"] * 2, ["mill", "barn", "mill"]
+
+
+@pytest.mark.parametrize("hosts", [ONE, TWO], ids=["one host", "two hosts"])
+def test_all_train_one_model_and_nothing_is_left(hosts: list[str], tmp_path: Path) -> None:
+    with crew(write(tmp_path, TRAINING), hosts, environ=SECRET) as run:
+        assert run.end() == [0] * len(hosts), run.text
+        for rank in range(len(hosts)):
+            assert f"worker {rank} of {len(hosts)} is done" in run.text
+        assert "epoch   3  distance" in run.text
+        assert f"allreduce, {len(hosts)} workers" in run.text
+        assert (tmp_path / "model.safetensors").is_file()
+
+
+def test_two_hosts_train_the_same_parameters_as_one(tmp_path: Path) -> None:
+    models = []
+    for name, hosts in (("apart", ["mill", "mill", "barn", "barn"]), ("together", ["mill"] * 4)):
+        (tmp_path / name).mkdir()
+        with crew(write(tmp_path / name, TRAINING), hosts, environ=SECRET) as run:
+            assert run.end() == [0] * 4, run.text
+        models.append(load_file(tmp_path / name / "model.safetensors")["w"])
+    assert models[0].dtype == np.float64
+    np.testing.assert_allclose(models[0], models[1], rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("hosts", [["mill"] * 3, TWO], ids=["one host", "two hosts"])
+def test_a_killed_worker_is_named_and_all_others_end_within_two_seconds(hosts: list[str], tmp_path: Path) -> None:
+    with crew(write(tmp_path, TRAIN + FOREVER), hosts, environ=SECRET) as run:
+        run.until("trains", 3)
+        run.kill(1)
+        killed_s = time.monotonic()
+        codes = run.end()
+        assert run.ended_s - killed_s < 2.0
+        assert codes[1] == -signal.SIGKILL
+        assert {codes[0], codes[2]} <= {1, 3}  # who noticed by itself has failed, who was told has ended
+        assert f"weft: worker 1 (host {os.uname().nodename}, pid {run.pids[1]}) stopped at step" in run.text
+
+
+def test_a_script_that_raises_is_named_with_its_traceback(tmp_path: Path) -> None:
+    script = TRAIN + "if worker.rank == 1: raise ValueError('bad luck')\n" + FOREVER
+    with crew(write(tmp_path, script), ONE) as run:
+        assert run.end() == [3, 1]
+        assert "raised ValueError at step 0: bad luck" in run.text
+
+
+def test_a_script_that_leaves_with_a_code_has_failed(tmp_path: Path) -> None:
+    script = TRAIN + "if worker.rank == 1: sys.exit(7)\n" + FOREVER
+    with crew(write(tmp_path, script), ONE) as run:
+        assert run.end()[0] == 3
+        assert "the script called sys.exit(7)" in run.text
+
+
+def test_a_signal_ends_a_run_in_order(tmp_path: Path) -> None:
+    with crew(write(tmp_path, TRAIN + FOREVER), ONE) as run:
+        run.until("trains", 2)
+        os.kill(run.pids[0], signal.SIGTERM)
+        assert run.end() == [0, 0], run.text
+        assert "stopping after this step" in run.text
+        assert run.text.count("left at") == 2
+
+
+def test_several_hosts_need_a_secret(tmp_path: Path) -> None:
+    with crew(write(tmp_path, TRAINING), ["mill", "barn"]) as run:
+        assert run.end() == [1, 1]
+        assert "this run is on" in run.text
+        assert "has no secret" in run.text
+
+
+def test_a_host_with_another_secret_is_refused(tmp_path: Path) -> None:
+    environ = {**SECRET, "1:WEFT_SECRET": token_hex(32)}
+    with crew(write(tmp_path, TRAINING), ["mill", "barn"], environ=environ) as run:
+        run.until("the head of the run at 127.0.0.1")
+        assert "epoch" not in run.text
+        run.kill(0)
+
+
+@pytest.mark.parametrize(
+    ("environ", "what"),
+    [({"1:WEFT_STRATEGY": "ssp"}, "another strategy"), ({"1:WEFT_COMPRESS": "fp16"}, "another compress")],
+    ids=["strategy", "codec"],
+)
+def test_workers_with_other_settings_are_refused_everywhere(environ: dict[str, str], what: str, tmp_path: Path) -> None:
+    with crew(write(tmp_path, TRAINING), ONE, environ=environ) as run:
+        assert run.end() == [1, 1]
+        assert run.text.count(f"worker 1 (host {os.uname().nodename}) has {what} than worker 0") >= 2
+
+
+def test_settings_of_the_environment_rule(tmp_path: Path) -> None:
+    environ = {"WEFT_STRATEGY": "gossip", "WEFT_STEPS": "6"}
+    with crew(write(tmp_path, TRAINING), ["mill"] * 3, environ=environ) as run:
+        assert run.end() == [0, 0, 0], run.text
+        assert "gossip, 3 workers" in run.text
+
+
+def test_signals_that_come_together_are_one() -> None:
+    readable, writable = os.pipe()
+    now = [0.0]
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        pass_signals_on(writable, lambda: now[0])
+        for number, moment in ((signal.SIGINT, 5.0), (signal.SIGTERM, 5.1), (signal.SIGINT, 6.5)):
+            now[0] = moment
+            os.kill(os.getpid(), number)
+        assert os.read(readable, 10) == b"!!"
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        os.close(readable)
+        os.close(writable)

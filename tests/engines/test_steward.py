@@ -1,0 +1,193 @@
+"""The steward of a host, played against a head that is a test: whom it lets in, and what it does when somebody ends."""
+
+import os
+import selectors
+import signal
+import socket
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from secrets import token_bytes
+from time import monotonic
+
+import pytest
+from stewards import PATIENCE_S, SECRET, meeting, sleeper
+
+from weft.core.errors import TransportError
+from weft.engines import steward as stewards
+from weft.engines.steward import Orders, Steward, meet, place_of
+from weft.engines.trunk import HEAD, Asked, Because, Came, Gone, Kill, Pulse, Relayed, Said, Tell, Trunk, Values, Wrote
+from weft.runtime.channel import Channel, Halt, StepTold
+from weft.transports.door import Door
+from weft.transports.handshake import NONCE_BYTES, answer
+from weft.transports.tcp import listen
+
+
+def _serve(orders: Orders) -> None:
+    with closing(Steward(orders)) as steward:
+        steward.run()
+
+
+class Played:
+    """A head that answers one steward, and the steward in a thread."""
+
+    def __init__(self, pids: dict[int, int]) -> None:
+        self.heard: list[Relayed] = []
+        self.ended: list[str] = []
+        self.meeting = meeting()
+        self.selector = selectors.DefaultSelector()
+        listener = listen("127.0.0.1")
+        orders = Orders(0, pids, self.meeting, listener.getsockname(), SECRET, False)
+        self.door = Door(
+            listener,
+            lambda certified: answer(HEAD, lambda rank: None, SECRET, token_bytes(NONCE_BYTES)),
+            None,
+            self.selector,
+            monotonic,
+        )
+        self.trunk: Trunk | None = None
+        self.thread = ThreadPoolExecutor(1)
+        self.steward = self.thread.submit(_serve, orders)
+        self._until(lambda: self.trunk is not None)
+
+    def _turn(self) -> None:
+        for key, _ in self.selector.select(0.01):
+            if isinstance(key.data, Door):
+                key.data.accept()
+            elif callable(key.data):
+                key.data()
+            elif self.door.advance(key.data) is not None:
+                self.trunk = Trunk(key.data.sock, self.selector, self.heard.append, self.ended.append)
+
+    def _until(self, done) -> None:  # type: ignore[no-untyped-def]
+        deadline_s = monotonic() + PATIENCE_S
+        while not done():
+            assert monotonic() < deadline_s, f"it never came; heard {self.heard[-5:]}"
+            self._turn()
+
+    def until(self, wanted: Relayed) -> None:
+        self._until(lambda: wanted in self.heard)
+
+    def send(self, message: Relayed) -> None:
+        assert self.trunk is not None
+        self.trunk.send(message)
+        self._turn()
+
+    def close(self) -> None:
+        assert self.trunk is not None
+        self.trunk.close()
+        self.door.close()
+        self.thread.shutdown()
+        self.selector.close()
+
+
+@contextmanager
+def played(pids: dict[int, int]) -> Iterator[Played]:
+    head = Played(pids)
+    try:
+        yield head
+    finally:
+        head.close()
+
+
+@contextmanager
+def worker() -> Iterator[tuple[int, int]]:
+    """A process that meets the steward as worker 0 once it is told where; its id, and where to tell it."""
+    readable, writable = os.pipe()
+    pid = os.fork()
+    if not pid:
+        try:
+            _play_worker(os.read(readable, 100).decode())
+        finally:
+            os._exit(1)
+    os.close(readable)
+    try:
+        yield pid, writable
+    finally:
+        os.close(writable)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def _play_worker(name: str) -> None:
+    out, into = os.pipe()
+    channel_fd, memories, signals = meet(name, 0, 0, [out], 10.0)
+    channel = Channel(socket.socket(fileno=channel_fd))
+    channel.send(StepTold(len(memories)))
+    assert next(iter(channel.receive(wait=True))) == Halt()
+    os.write(signals, b"!!")
+    os.write(into, b"a line\n")
+    signal.pause()
+
+
+def test_a_worker_gets_its_channel_and_its_hosts_memory_and_is_heard() -> None:
+    with worker() as (pid, tell), sleeper() as other, played({0: pid, 1: other}) as head:
+        os.write(tell, head.meeting.encode())
+        head.until(Came(0, pid))
+        head.until(Said(0, StepTold(4 + 2 * 2)))
+        head.send(Tell(0, Halt()))
+        head.until(Asked(0, 2))
+        head.until(Wrote(0, "a line", False))
+        assert not head.ended
+
+
+def test_a_worker_that_ends_is_told_and_its_state_before() -> None:
+    with played_with_mortal() as (head, pid):
+        head._until(lambda: any(isinstance(each, Pulse) and each.states.get(1) == "S" for each in head.heard))
+        head.send(Kill())
+        head.until(Gone(1))
+        assert head.steward.result(20) is None
+        assert os.waitpid(pid, 0)[0] == pid
+
+
+@contextmanager
+def played_with_mortal() -> Iterator[tuple[Played, int]]:
+    pid = os.fork()
+    if not pid:
+        selectors.DefaultSelector().select(60)
+        os._exit(0)
+    with played({1: pid}) as head:
+        yield head, pid
+
+
+def test_strangers_on_the_same_host_are_not_let_in() -> None:
+    with sleeper() as other, played({1: other}) as head:
+        with pytest.raises(TransportError, match="did not let worker 1 in"):
+            meet(head.meeting, 0, 1, [], 10.0)  # this process is not that worker
+        assert Came(1, os.getpid()) not in head.heard
+
+
+def test_nobody_keeps_a_place_that_is_not_there() -> None:
+    with pytest.raises(TransportError, match=r"waited 0.05 s for the steward"):
+        meet(meeting(), 0, 1, [], 0.05)
+
+
+def test_first_values_of_another_host_are_written_and_failures_are_printed_last(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with played_with_mortal() as (head, pid):
+        head.send(Values(0, b"first "))
+        head.send(Values(6, b"values"))
+        head.send(Because("weft: worker 3 stopped"))
+        head.send(Kill())
+        head.until(Gone(1))
+        assert head.trunk is not None
+        head.trunk.close()
+        assert head.steward.result(20) is None
+        os.waitpid(pid, 0)
+    assert capsys.readouterr().err == "weft: worker 3 stopped\n"
+
+
+def test_workers_end_when_the_head_is_gone(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stewards, "ORPHANS_S", 0.05)
+    with played_with_mortal() as (head, pid):
+        assert head.trunk is not None
+        head.trunk.close()
+        assert head.steward.result(20) is None
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -9
+    assert "the head of the run is gone: its connection ended" in capsys.readouterr().err
+
+
+def test_every_host_of_every_run_has_a_place_of_its_own() -> None:
+    assert len({place_of("a", 0), place_of("a", 1), place_of("b", 0)}) == 3
+    assert place_of("a", 0).startswith("\0")

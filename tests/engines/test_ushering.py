@@ -1,0 +1,25 @@
+"""Scripts that nobody has put anywhere are alone; `tests/engines/test_member.py` has the others."""
+
+import pytest
+
+from weft.core.errors import ConfigError, TransportError
+from weft.engines import ushering
+from weft.engines.ushering import find_seat
+
+
+def test_a_script_that_nobody_has_started_has_no_seat(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.environ", {"PATH": "/bin"})
+    assert find_seat() is None
+
+
+def test_a_place_that_makes_no_sense_is_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.environ", {"RANK": "5", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"})
+    with pytest.raises(ConfigError, match="rank 5 of 2"):
+        find_seat()
+
+
+def test_a_store_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.environ", {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"})
+    monkeypatch.setattr(ushering, "STORE_S_MAX", 0.2)
+    with pytest.raises(TransportError, match=r"the store at 127.0.0.1:1"):
+        find_seat()
