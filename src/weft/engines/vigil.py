@@ -81,8 +81,8 @@ class Vigil:
         moved_s = now_s - STUCK_S - self._patience_s
         if self._carried_s >= moved_s:
             return None
-        stuck = [seen.status.is_waiting and seen.changed_s < moved_s <= seen.heard_s for seen in running.values()]
-        if all(stuck):  # whoever is silent may do anything: a library that is imported may hold the interpreter for long
+        # whoever is silent may do anything: a library that is imported may hold the interpreter for long
+        if all(seen.status.is_waiting and seen.changed_s < moved_s <= seen.heard_s for seen in running.values()):
             return Deadlock(_stuck(running, ended))
         return None
 
