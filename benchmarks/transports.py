@@ -8,6 +8,7 @@ the faster way; below 1, the other is.
 
 import argparse
 import json
+import os
 from functools import partial
 from pathlib import Path
 
@@ -46,7 +47,9 @@ def main() -> None:
     parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
+    before = os.getloadavg()[0]
     report = measure(TRANSPORTS, TRANSPORTS.only(args.only), args.blocks, print)
+    report["load"] = {"before": before, "after": os.getloadavg()[0]}
     for row in report["rows"]:
         ratio = f"{row['ratio']:6.2f} [{row['ratio_low']:.2f}, {row['ratio_high']:.2f}]" if "ratio" in row else ""
         print(f"{row['work']:12} {row['contender']:10} {row['seconds'] * 1e3:8.2f} ms  {ratio}")

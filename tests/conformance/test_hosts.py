@@ -41,12 +41,14 @@ def trained(folder: Path, num_workers: int, num_hosts: int, strategy: str = "all
     return [np.concatenate([each["w"], each["b"]]) for each in arrays], outcome.to_json()
 
 
-@pytest.mark.parametrize(("num_workers", "num_hosts"), [(4, 2), (7, 3), (3, 3)])
+@pytest.mark.parametrize(
+    ("num_workers", "num_hosts", "transport"), [(4, 2, "shm"), (7, 3, "shm"), (3, 3, "shm"), (4, 2, "torch")]
+)
 def test_allreduce_learns_on_several_hosts_what_it_learns_on_one(
-    num_workers: int, num_hosts: int, tmp_path: Path
+    num_workers: int, num_hosts: int, transport: str, tmp_path: Path
 ) -> None:
     expected, _ = trained(tmp_path / "one", num_workers, 1)
-    params, told = trained(tmp_path / "several", num_workers, num_hosts)
+    params, told = trained(tmp_path / "several", num_workers, num_hosts, transport=transport)
     assert all(np.array_equal(params[0], other) for other in params)
     assert np.allclose(params[0], expected[0], rtol=1e-9, atol=1e-12)
     assert told["hosts"] == num_hosts
