@@ -40,6 +40,19 @@ def test_a_torch_script_is_measured_with_its_optimizer_and_the_process_is_left_a
     assert (sys.argv, sys.path, sys.modules["__main__"], sys.stdout) == before
 
 
+def test_libraries_have_as_many_threads_as_in_a_worker_unless_it_is_said_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = "import os\nSEEN.append((os.environ['OMP_NUM_THREADS'], os.environ['MKL_NUM_THREADS']))\n"
+    script = write(tmp_path, ARRAYS, told, ARRAYS_TRAIN)
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    monkeypatch.setenv("MKL_NUM_THREADS", "anything")
+    monkeypatch.delenv("MKL_NUM_THREADS")
+    SEEN.clear()
+    measure(script, (), 2)
+    assert SEEN[0] == ("3", "1")
+
+
 def test_a_missing_script_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "none.py"
     with pytest.raises(ConfigError) as refused:

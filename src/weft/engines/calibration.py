@@ -1,5 +1,6 @@
 """Measures how long a script's iterations take alone on this machine."""
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -8,15 +9,21 @@ from statistics import median
 from weft.adapters.torch.ambient import TorchSwapper
 from weft.core.errors import ConfigError, NodeLost, WeftError
 from weft.core.seat import Replica, step_alone
+from weft.engines.surroundings import THREADS
 from weft.sim.program import StepDone
 from weft.sim.script import Joined, ScriptProgram, ScriptSeat
 from weft.sim.stage import PlainSwapper, Stage
 
 
 def measure(script: Path, arguments: tuple[str, ...], num_steps: int) -> float:
-    """The median seconds per sample of an iteration, optimizer included; as many steps warm up first."""
+    """The median seconds per sample of an iteration, optimizer included; as many steps warm up first.
+
+    Libraries that the script imports get one thread, as they do in workers, unless the environment says otherwise.
+    """
     if not script.is_file():
         raise ConfigError(f"script '{script}' does not exist.\n  Check the path.")
+    for name in THREADS:
+        os.environ.setdefault(name, "1")
     seat = ScriptSeat(0, 1, 0, 2 * num_steps, {})
     seat.saves = False
     stage = Stage(

@@ -27,11 +27,12 @@ def test_workers_per_host_may_be_said() -> None:
     assert measured_cluster(a_checkup([1, 1]), 8).hosts == (Host(2, 8),)
 
 
-def test_noise_is_evened_out_but_a_much_slower_link_is_the_one_that_counts() -> None:
-    noisy = {(1, 0): seen_well(0, TRIP_S * 1.2, 0.0, RATE * 0.9)}
-    assert measured_cluster(a_checkup([1, 1, 1], seen=noisy)).between == Link(1.1 * TRIP_S / 2, 0.95 * RATE)
-    slow = {(1, 0): seen_well(0, TRIP_S * 3, 0.0, RATE / 4)}
-    assert measured_cluster(a_checkup([1, 1, 1], seen=slow)).between == Link(1.1 * TRIP_S * 3 / 2, 0.95 * RATE / 4)
+def test_noise_is_evened_out_but_the_links_of_a_much_slower_host_are_the_ones_that_count() -> None:
+    disturbed = {(1, 0): seen_well(0, TRIP_S * 5, 0.0, RATE / 5)}
+    assert measured_cluster(a_checkup([1] * 4, seen=disturbed)).between == Link(1.1 * TRIP_S / 2, 0.95 * RATE)
+    slow = {(3, other): seen_well(other, TRIP_S * 3, 0.0, RATE / 4) for other in range(3)}
+    slow |= {(other, 3): seen_well(3, None, None, RATE / 4) for other in range(3)}
+    assert measured_cluster(a_checkup([1] * 4, seen=slow)).between == Link(1.1 * (TRIP_S * 3) / 2, 0.95 * (RATE / 4))
 
 
 @pytest.mark.parametrize(

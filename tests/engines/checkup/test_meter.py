@@ -95,10 +95,54 @@ def test_an_end_that_hangs_up_or_falls_silent_is_told_of(
 @pytest.mark.parametrize("plan", [(b"x", 0.0, 0.0), (b"g", 1e9, 1.0), (b"g", float("nan"), 1.0), (b"g", 1.0, -1.0)])
 def test_a_plan_that_makes_no_sense_is_refused(local: Both, plan: tuple[bytes, float, float]) -> None:
     caller, answerer = local
-    caller.sendall(PING.pack(*plan) * (module.PINGS_MAX + 1))
+    caller.sendall(PING.pack(*plan))
     with pytest.raises(TransportError) as refused:
         measure(answerer, is_caller=False)
     assert str(refused.value) == "the other end does not measure as this one does: is its Weft another version?"
+
+
+def test_pings_without_end_are_refused(local: Both) -> None:
+    caller, answerer = local
+    caller.sendall(PING.pack(b"p", 0.0, 0.0) * 1000)
+    with pytest.raises(TransportError, match="does not measure as this one does"):
+        measure(answerer, is_caller=False)
+
+
+@pytest.mark.parametrize(
+    ("rates", "expected", "tries"),
+    [
+        ([(20.0, 90.0), (100.0, 90.0)], (90.0, 90.0), 1),
+        ([(30.0, 40.0), (100.0, 90.0), (95.0, 92.0)], (95.0, 92.0), 2),
+        ([(30.0, 40.0), (100.0, 90.0), (31.0, 30.0), (1.0, 1.0)], (40.0, 40.0), 2),
+    ],
+    ids=["alike", "bad start", "really slow"],
+)
+def test_figures_that_differ_much_are_taken_once_more_and_the_better_ones_count(
+    local: Both,
+    monkeypatch: pytest.MonkeyPatch,
+    rates: list[tuple[float, float]],
+    expected: tuple[float, float],
+    tries: int,
+) -> None:
+    """The caller's first figures, the answerer's, then the caller's second ones; phases take no time."""
+    main = threading.current_thread()
+    mine, theirs = iter([*rates[:1], *rates[2:]]), rates[1]
+    current: list[tuple[float, float]] = []
+
+    def receive(link: socket.socket, warm_s: float) -> float:
+        if threading.current_thread() is not main:
+            return theirs[0]
+        current.append(next(mine))
+        return current[-1][0]
+
+    def both_ways(link: socket.socket, warm_s: float, window_s: float) -> tuple[float, bytes]:
+        return (current[-1][1] if threading.current_thread() is main else theirs[1]), b""
+
+    monkeypatch.setattr(module, "_receive", receive)
+    monkeypatch.setattr(module, "_both_ways", both_ways)
+    monkeypatch.setattr(module, "_send_for", lambda link, duration_s: None)
+    calling, answering = measured(*local)
+    assert (calling[:2], answering[:2], len(current)) == (expected, theirs, tries)
 
 
 def test_a_clock_that_is_none_is_refused(local: Both) -> None:
@@ -135,6 +179,14 @@ def test_a_moment_without_a_core_counts_for_little(monkeypatch: pytest.MonkeyPat
     assert tallied(monkeypatch, *steady).usual_rate == pytest.approx(2e6)
     assert tallied(monkeypatch, *paused).usual_rate == pytest.approx(2e6)
     assert tallied(monkeypatch, *paused).rate < 1.6e6
+
+
+def test_what_follows_the_mark_is_not_lost() -> None:
+    tally = Tally(1.0)
+    tally.take(memoryview(bytes(10)))
+    assert not tally.is_over
+    tally.take(memoryview(bytes(10) + b"\1more\1"))
+    assert (tally.is_over, tally.rest) == (True, b"more\1")
 
 
 def test_of_few_records_the_rate_is_that_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """A cluster file from what a check-up has measured."""
 
 from collections import Counter
+from collections.abc import Mapping
 from itertools import groupby
 from statistics import median
 
@@ -14,23 +15,29 @@ from weft.engines.checkup.probe import Checkup
 def measured_cluster(checkup: Checkup, workers_per_host: int | None = None) -> Cluster:
     """The hosts and what is between them; how long samples take is left to `weft calibrate`.
 
-    The file has one kind of link: the usual one, or if some are much slower, the slowest, which all would wait for. Its
-    bandwidth is what it carries both ways at once, as in training, and its latency the usual, not the shortest.
+    The file has one kind of link: the usual one, or if a host's links are much slower, that host's, for which all would
+    wait. Its bandwidth is what it carries both ways at once, as in training; its latency the usual, not the shortest.
     Hosts that are namespaces of one machine share its cores, and are slower for that.
     """
-    bandwidths = sorted(rates(checkup, both_ways=True).values())
-    delays = sorted(latencies_s(checkup, usual=True).values())
+    bandwidths, delays = rates(checkup, both_ways=True), latencies_s(checkup, usual=True)
     if not bandwidths or not delays:
         raise TransportError("no link between two hosts could be measured, so there is no cluster file to write.")
-    usual, delay_s = median(bandwidths), median(delays)
-    bandwidth = usual if bandwidths[0] >= ALIKE * usual else bandwidths[0]
-    latency_s = delay_s if delays[-1] * ALIKE <= delay_s else delays[-1]
+    usual, slowest = median(bandwidths.values()), min(_of_hosts(bandwidths))
+    usual_s, longest_s = median(delays.values()), max(_of_hosts(delays))
+    bandwidth = usual if slowest >= ALIKE * usual else slowest
+    latency_s = usual_s if longest_s * ALIKE <= usual_s else longest_s
     return Cluster(
         name="measured",
         hosts=_hosts(checkup, workers_per_host),
         between=Link(latency_s, bandwidth),
         cores=max(1, int(min(host[0].cores for host in checkup.hosts))),
     )
+
+
+def _of_hosts(figures: Mapping[tuple[int, int], float]) -> list[float]:
+    """The usual figure of each host's links: one that was disturbed while it was measured says nothing of its host."""
+    hosts = {host for pair in figures for host in pair}
+    return [median(figure for pair, figure in figures.items() if host in pair) for host in hosts]
 
 
 def _hosts(checkup: Checkup, workers_per_host: int | None) -> tuple[Host, ...]:

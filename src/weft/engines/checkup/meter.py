@@ -3,14 +3,18 @@
     caller                              answerer
     a ping                         ->
                                    <-   its clock
-    ... some times, then a plan    ->
+    ... some times
+    a plan                         ->
     bytes for a while, then a mark ->   counts them
     counts them                    <-   bytes for a while, then a mark
     a ping                         ->
     both at once                   <->  both at once
+                                   <-   its figures
+    ... perhaps once more, then an end
 
 Rates are those of what arrives. The beginning is left out: TCP first finds out how fast it may send. Trainings send and
-receive at the same time; that is often less than the link carries one way.
+receive at the same time; that is often less than the link carries one way. If the figures of the two ways differ much,
+they are taken once more, and the better ones count: TCP may have begun badly.
 """
 
 import select
@@ -29,6 +33,7 @@ PINGS_MIN, PINGS_MAX, PINGS_S = 8, 100, 0.2
 WARM_S, WARM_ROUND_TRIPS = 0.3, 15
 WINDOW_S, WINDOW_ROUND_TRIPS = 0.5, 15
 PHASE_S_MAX = 3.0
+TRIES, ALIKE = 2, 0.75
 TIMEOUT_S = 15.0
 """How long the other may be silent: it may still be busy with somebody else."""
 TCP_NOTSENT_LOWAT = 25
@@ -63,6 +68,14 @@ class Measured(NamedTuple):
     """What comes in while as much goes out."""
     trips: Trips | None = None
 
+    def or_better(self, incoming: float, meanwhile: float) -> "Measured":
+        """The better of both figures. What a link carries both ways it carries one way, too."""
+        together = max(self.meanwhile_bytes_per_s, meanwhile)
+        return Measured(max(self.incoming_bytes_per_s, incoming, together), together)
+
+
+NOTHING = Measured(0.0, 0.0)
+
 
 def measure(link: socket.socket, *, is_caller: bool) -> Measured:
     """One end's part of the measurement; raises TransportError if the connection breaks, or the other falls silent."""
@@ -80,25 +93,38 @@ def _call(link: socket.socket) -> Measured:
     trips = _ping(link)
     warm_s = min(max(WARM_S, WARM_ROUND_TRIPS * trips.shortest_s), PHASE_S_MAX)
     window_s = min(max(WINDOW_S, WINDOW_ROUND_TRIPS * trips.shortest_s), PHASE_S_MAX)
-    link.sendall(PING.pack(b"g", warm_s, window_s))
-    _send_for(link, warm_s + window_s)
-    incoming = _receive(link, warm_s)
-    link.sendall(PING.pack(b"b", 0.0, 0.0))
-    return Measured(incoming, _both_ways(link, warm_s, window_s), trips)
+    mine, theirs = NOTHING, NOTHING
+    for _ in range(TRIES):
+        link.sendall(PING.pack(b"g", warm_s, window_s))
+        _send_for(link, warm_s + window_s)
+        incoming = _receive(link, warm_s)
+        link.sendall(PING.pack(b"b", 0.0, 0.0))
+        meanwhile, heard = _both_ways(link, warm_s, window_s)
+        mine = mine.or_better(incoming, meanwhile)
+        theirs = theirs.or_better(*PING.unpack(_exactly(link, PING.size, heard))[1:])
+        if min(mine.incoming_bytes_per_s, theirs.incoming_bytes_per_s) >= ALIKE * max(mine[0], theirs[0]):
+            break
+    link.sendall(PING.pack(b"e", 0.0, 0.0))
+    return mine._replace(trips=trips)
 
 
 def _answer(link: socket.socket) -> Measured:
-    for _ in range(PINGS_MAX + 1):
+    found = NOTHING
+    for _ in range(PINGS_MAX + TRIES + 1):
         kind, warm_s, window_s = PING.unpack(_exactly(link, PING.size))
-        if kind == b"g":
+        if kind == b"e":
+            return found
+        if kind == b"p":
+            link.sendall(PING.pack(b"p", time.time(), 0.0))
+        elif kind == b"g" and all(isfinite(each) and 0 <= each <= PHASE_S_MAX for each in (warm_s, window_s)):
+            incoming = _receive(link, warm_s)
+            _send_for(link, warm_s + window_s)
+            _exactly(link, PING.size)
+            found = found.or_better(incoming, _both_ways(link, warm_s, window_s)[0])
+            link.sendall(PING.pack(b"f", *found[:2]))
+        else:
             break
-        link.sendall(PING.pack(b"p", time.time(), 0.0))
-    if kind != b"g" or not all(isfinite(each) and 0 <= each <= PHASE_S_MAX for each in (warm_s, window_s)):
-        raise TransportError("the other end does not measure as this one does: is its Weft another version?")
-    incoming = _receive(link, warm_s)
-    _send_for(link, warm_s + window_s)
-    _exactly(link, PING.size)
-    return Measured(incoming, _both_ways(link, warm_s, window_s))
+    raise TransportError("the other end does not measure as this one does: is its Weft another version?")
 
 
 def _ping(link: socket.socket) -> Trips:
@@ -117,8 +143,8 @@ def _ping(link: socket.socket) -> Trips:
     return Trips(shortest_s, median(trip_s for trip_s, _ in trips), skew_s)
 
 
-def _exactly(link: socket.socket, num_bytes: int) -> bytes:
-    heard = b""
+def _exactly(link: socket.socket, num_bytes: int, heard: bytes = b"") -> bytes:
+    """So many bytes, some of which may have been heard already."""
     while len(heard) < num_bytes:
         piece = link.recv(num_bytes - len(heard))
         if not piece:
@@ -142,8 +168,8 @@ def _receive(link: socket.socket, warm_s: float) -> float:
     return tally.usual_rate
 
 
-def _both_ways(link: socket.socket, warm_s: float, window_s: float) -> float:
-    """Send and receive at the same time; bytes per second of what comes."""
+def _both_ways(link: socket.socket, warm_s: float, window_s: float) -> tuple[float, bytes]:
+    """Send and receive at the same time; bytes per second of what comes, and what came after the mark."""
     room, tally = memoryview(bytearray(ROOM_BYTES)), Tally(warm_s)
     until_s = time.perf_counter() + warm_s + window_s
     record, last = bytes([MORE]) * RECORD_BYTES, bytes([LAST])
@@ -161,7 +187,8 @@ def _both_ways(link: socket.socket, warm_s: float, window_s: float) -> float:
                 is_stuck = False
         if is_stuck and not any(select.select([link], [] if to_send is None else [link], [], TIMEOUT_S)):
             raise TimeoutError
-    return tally.rate
+    link.settimeout(TIMEOUT_S)
+    return tally.usual_rate, tally.rest
 
 
 def _sent(link: socket.socket, record: bytes) -> bool:
@@ -184,6 +211,8 @@ class Tally:
 
     def __init__(self, warm_s: float) -> None:
         self.is_over = False
+        self.rest = b""
+        """What came after the mark."""
         self._warm_s = warm_s
         self._num_bytes = 0
         self._first: tuple[float, int] | None = None
@@ -196,7 +225,8 @@ class Tally:
             raise TransportError("the other end hung up while it was measured.")
         self._now_s = time.perf_counter()
         self._num_bytes += len(piece)
-        self.is_over = piece[-1] == LAST
+        _, mark, self.rest = bytes(piece).partition(bytes([LAST]))
+        self.is_over = bool(mark)
         if self._warm is not None:
             place = int((self._now_s - self._warm[0]) / BIN_S)
             self._bins += [0] * (place + 1 - len(self._bins))

@@ -13,7 +13,7 @@ from weft.core.errors import TransportError
 from weft.engines.board import Board, post_note, read_notes
 from weft.engines.checkup.cards import Card, Report, Seen, card_key, gather, hosts_of, own_card, report_key, rounds_of
 from weft.engines.checkup.mesh import BROKEN, Mesh, connect
-from weft.engines.checkup.meter import PHASE_S_MAX, TIMEOUT_S, measure
+from weft.engines.checkup.meter import PHASE_S_MAX, TIMEOUT_S, TRIES, measure
 from weft.transports.tcp import listen
 
 COME_S = 20.0
@@ -71,7 +71,7 @@ def probe(
         mesh.close()
     if rank != firsts[0]:
         return None
-    wait_s = TIMEOUT_S + 2 * PHASE_S_MAX * len(hosts)
+    wait_s = TIMEOUT_S + TRIES * 6 * PHASE_S_MAX * len(hosts)  # three phases, each with its warming up
     reports = {number: report for number in range(len(hosts)) if (report := _report(board, number, wait_s)) is not None}
     return Checkup(num_processes, hosts, reports, time.monotonic() - began_s)
 
