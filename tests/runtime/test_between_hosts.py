@@ -22,14 +22,15 @@ KEY = (0, 5)
 class Leaders:
     """The leaders of several hosts; what is sent waits in channels that keep their order."""
 
-    def __init__(self, num_hosts: int, num_bytes: int | None = None) -> None:
+    def __init__(self, num_hosts: int, num_bytes: int = 100) -> None:
         self.channels: dict[tuple[int, int], deque[tuple[Key, Came]]] = {}
         self.leaders = LEADERS[:num_hosts]
         self.ends = [
             BetweenHosts(
                 self.leaders,
                 me,
-                lambda place, size, actual: hops_between(place, size, num_bytes or actual),
+                [num_bytes] * (KEY[1] + 1),
+                hops_between,
                 lambda to, *said, me=me: self._send(me, to, *said),
             )
             for me in range(num_hosts)
@@ -126,7 +127,9 @@ def test_hosts_that_skipped_different_steps_are_told_apart() -> None:
     [
         Came(1, 1, None, bytes(36), np.zeros(3)),  # no leader
         Came(3, 2, None, bytes(36), np.zeros(3)),  # too far ahead
+        Came(3, 0, None, bytes(36), np.zeros(3)),  # over
         Came(3, 1, None, bytes(28), np.zeros(3)),  # too short
+        Came(3, 1, Part(1, 7), bytes(36), np.zeros(3)),  # cut otherwise
     ],
 )
 def test_what_no_leader_sends_is_refused_before_it_is_kept(came: Came) -> None:
@@ -134,3 +137,12 @@ def test_what_no_leader_sends_is_refused_before_it_is_kept(came: Came) -> None:
     with pytest.raises(UnexpectedMessage, match=r"^worker \d sent a part of a sum of bucket 5 that worker 0 does not"):
         leaders.ends[0].hear(KEY, came)
     assert not leaders.ends[0]._early
+
+
+def test_nothing_is_kept_twice() -> None:
+    leaders = Leaders(2)
+    came = Came(3, 1, None, bytes(36), np.zeros(3))
+    leaders.ends[0].hear(KEY, came)
+    with pytest.raises(UnexpectedMessage, match="does not await: of reduction 1, while 0 is the last one here"):
+        leaders.ends[0].hear(KEY, came)
+    assert len(leaders.ends[0]._early[KEY]) == 1

@@ -4,7 +4,6 @@ What a leader sends says which reduction it is of, and the weights of all hosts 
 the end everybody knows all of them, in the order of hosts: so all have the same total, bit for bit.
 """
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import Any, NamedTuple
@@ -22,8 +21,6 @@ Key = tuple[int, int]
 
 UNKNOWN = -1.0
 """Stands for the weight of a host that has not been heard of."""
-AHEAD_MAX = 1
-"""Nobody ends a reduction without this host, so others are at most so many ahead of it."""
 
 _ABOUT = Struct("<qIq")
 
@@ -116,22 +113,23 @@ class Exchange:
 class BetweenHosts:
     """What the leader of this host says to the others, and hears of them. Nobody waits here."""
 
-    def __init__(self, leaders: Sequence[NodeId], me: int, plan: Plan, send: SendSum) -> None:
+    def __init__(
+        self, leaders: Sequence[NodeId], me: int, bucket_bytes: Sequence[int], plan: Plan, send: SendSum
+    ) -> None:
         """`me` is the place of this host, and of its leader, among all."""
         self._leaders = leaders
         self._me = me
-        self._plan = plan
         self._send = send
-        self._hops: dict[Key, Sequence[Hop]] = {}
+        self._hops = [plan(me, len(leaders), num_bytes) for num_bytes in bucket_bytes]
+        """Of each bucket."""
+        self._awaited = [{(leaders[hop.other], hop.part) for hop in hops if not hop.is_sent} for hops in self._hops]
         self._open: dict[Key, Exchange] = {}
         self._numbers: dict[Key, int] = {}
         """Of each lane and bucket, the last reduction that was begun."""
-        self._early: dict[Key, deque[Came]] = {}
+        self._early: dict[Key, list[Came]] = {}
 
     def begin(self, key: Key, number: int, about: About, op: str, total: Array, weight: float) -> None:
         """This host's sum is in `total`, where that of all will be."""
-        if key not in self._hops:
-            self._hops[key] = self._plan(self._me, len(self._leaders), total.nbytes)
         weights = [UNKNOWN] * len(self._leaders)
         weights[self._me] = weight
         self._open[key] = Exchange(number, about, op, total, weights)
@@ -139,7 +137,7 @@ class BetweenHosts:
 
     def advance(self, key: Key) -> float | None:
         """Go on until something is missing; the weight of all hosts when it is done."""
-        exchange, hops, early = self._open[key], self._hops[key], self._early.setdefault(key, deque())
+        exchange, hops, early = self._open[key], self._hops[key[1]], self._early.setdefault(key, [])
         while exchange.at < len(hops):
             hop = hops[exchange.at]
             other = self._leaders[hop.other]
@@ -147,11 +145,10 @@ class BetweenHosts:
                 self._send(other, key, exchange.number, hop.part, exchange.about(), exchange.part(hop.part))
                 exchange.at += 1
                 continue
-            came = next((one for one in early if self._is_next(exchange, hop, one)), None)
-            if came is None:
+            place = next((i for i, one in enumerate(early) if self._is_next(exchange, hop, one)), None)
+            if place is None:
                 return None
-            early.remove(came) if came is not early[0] else early.popleft()
-            exchange.take(hop, came)
+            exchange.take(hop, early.pop(place))
         del self._open[key]
         return float(sum(exchange.weights))
 
@@ -163,18 +160,21 @@ class BetweenHosts:
         """A part came; one that is awaited is used where it lies, another one is kept."""
         self._check(key, came)
         exchange = self._open.get(key)
-        if exchange is not None and exchange.at < len(self._hops[key]):
-            hop = self._hops[key][exchange.at]
+        if exchange is not None and exchange.at < len(self._hops[key[1]]):
+            hop = self._hops[key[1]][exchange.at]
             if not hop.is_sent and self._is_next(exchange, hop, came):
                 exchange.take(hop, came)
                 return
-        self._early.setdefault(key, deque()).append(came._replace(about=bytes(came.about), values=came.values.copy()))
+        self._early.setdefault(key, []).append(came._replace(values=came.values.copy()))
 
     def _check(self, key: Key, came: Came) -> None:
-        """Refuse what no leader of this run sends: so no more than two reductions of a bucket are ever kept."""
+        """Refuse what no leader of this run sends: so no more is ever kept than two reductions of a bucket need."""
         ahead = came.number - self._numbers.get(key, 0)
+        is_due = ahead == 1 or (ahead == 0 and key in self._open)  # nobody ends a reduction without this host
+        is_known = (came.source, came.part) in self._awaited[key[1]]
+        is_kept = any(one[:3] == came[:3] for one in self._early.get(key, ()))
         is_whole = len(came.about) == _ABOUT.size + 8 * len(self._leaders)
-        if came.source not in self._leaders or not 0 <= ahead <= AHEAD_MAX or not is_whole:
+        if not is_due or not is_known or not is_whole or is_kept:
             raise UnexpectedMessage(
                 f"worker {came.source} sent a part of a sum of bucket {key[1]} that worker {self._leaders[self._me]} "
                 f"does not await: of reduction {came.number}, while {self._numbers.get(key, 0)} is the last one here."
@@ -183,5 +183,5 @@ class BetweenHosts:
     def waits_for(self) -> list[NodeId]:
         """The leader whose part is missing in the oldest sum under way."""
         for key, exchange in self._open.items():
-            return [self._leaders[hop.other] for hop in self._hops[key][exchange.at : exchange.at + 1]]
+            return [self._leaders[hop.other] for hop in self._hops[key[1]][exchange.at : exchange.at + 1]]
         return []

@@ -57,7 +57,8 @@ class HostsReduce(SharedReduce):
         self._between: BetweenHosts | None = None
         leader = arena.ranks[LEADER]
         if arena.place == LEADER:
-            self._between = BetweenHosts(self._leaders, self._leaders.index(leader), plan, post.send_sum)
+            sizes = [bucket.num_bytes for bucket in arena.buckets]
+            self._between = BetweenHosts(self._leaders, self._leaders.index(leader), sizes, plan, post.send_sum)
             post.on_sum = self._between.hear
         self._begun: set[Open] = set()
 
