@@ -94,21 +94,22 @@ def crew(script: Path, hosts: list[str], environ: Mapping[str, str] | None = Non
     """
     run = Crew(script.parent)
     (run.folder / WRITTEN).touch()
-    store = dist.TCPStore(LOOPBACK, 0, is_master=True, wait_for_workers=False)
+    store, port = _start_store()
     given = {"CREW_OF_TEST": run.mark, **(environ or {})}
     try:
         for rank in range(len(hosts)):
             pid = os.fork()
             if not pid:
                 try:
-                    placed = Placement(rank, len(hosts), LOOPBACK, store.port, "run", False)
+                    placed = Placement(rank, len(hosts), LOOPBACK, port, "run", False)
                     _become_worker(run, script, placed, hosts, given)
                 finally:
                     os._exit(1)
             run.pids.append(pid)
         yield run
     finally:
-        del store
+        os.kill(store, signal.SIGKILL)
+        os.waitpid(store, 0)
         for pid in run.helpers() | {pid for rank, pid in enumerate(run.pids) if rank not in run.codes}:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -147,3 +148,18 @@ def _become_worker(run: Crew, script: Path, placed: Placement, hosts: list[str],
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
+
+
+def _start_store() -> tuple[int, int]:
+    """A process that has torch's store, and its port. It is apart: who is forked beside a store's threads may hang."""
+    readable, writable = os.pipe()
+    pid = os.fork()
+    if not pid:
+        store = dist.TCPStore(LOOPBACK, 0, is_master=True, wait_for_workers=False)
+        os.write(writable, str(store.port).encode())
+        while True:
+            signal.pause()
+    port = int(os.read(readable, 10))
+    os.close(readable)
+    os.close(writable)
+    return pid, port
