@@ -22,6 +22,7 @@ def head() -> None:
     """Lead a run that another engine has started (started by its worker 0)."""
     orders = msgspec.json.decode(sys.stdin.buffer.read(), type=HeadOrders)
     settings = read_settings(orders.settings, "the run") if orders.settings else Settings()
+    hosts = host_numbers(orders.crew)
     job = LocalJob(
         Path(orders.script),
         (),
@@ -32,7 +33,7 @@ def head() -> None:
         share=settings.share or STATIC,
         seed=settings.seed or 0,
         steps_max=settings.steps,
-        hosts=tuple(host_numbers(orders.crew)),
+        hosts=tuple(hosts) if any(hosts) else (),
     )
     with watched(job.num_workers, job.label) as watcher, socket.socket(fileno=orders.listener) as listener:
         try:

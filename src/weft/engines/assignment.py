@@ -18,11 +18,9 @@ def assigned(
 ) -> Callable[[int], Job]:
     """From a worker's rank to what it is told; `cores` are those of each host, where they are not all on this one."""
     options = job.options
-    threads = {host: job.hosts.count(host) * options.worker.threads for host in cores or ()}
-    if cores is None:
-        owns_core = job.num_workers * options.worker.threads <= len(os.sched_getaffinity(0))
-    else:
-        owns_core = all(threads[host] <= num for host, num in cores.items())
+    num_cores = {0: len(os.sched_getaffinity(0))} if cores is None else cores
+    hosts = job.hosts if cores is not None and job.hosts else (0,) * job.num_workers
+    owns_core = all(hosts.count(host) * options.worker.threads <= num for host, num in num_cores.items())
 
     def of(rank: int) -> Job:
         return Job(
