@@ -66,7 +66,7 @@ docs: $(READY) ## rewrites the pages and pictures that commands write
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch==2.13.0
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[torch,tls,plot,examples,dev]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[torch,tls,plot,examples,ray,dev]'
 	touch $(READY)
 
 clean:

@@ -2,6 +2,7 @@
 
 python examples/digits_cnn.py
 weft run examples/digits_cnn.py -n 4
+weft run examples/digits_cnn.py -n 3 --on ray
 weft simulate examples/digits_cnn.py -n 64 --strategy 'gossip(topology=torus)' --cluster edge -- --lr 0.1
 """
 

@@ -64,6 +64,7 @@ class Launched:
     mark: bytes
     """What it and all that it starts have in their environment."""
     out: list[str] = field(default_factory=list)
+    patience_s: float = PATIENCE_S
     _rest: bytes = b""
 
     @property
@@ -77,7 +78,9 @@ class Launched:
             assert self.process.poll() is None, f"it ended and wrote {self.text}"
             self._read()
 
-        wait_until(lambda: sum(text in line for line in self.out) >= times, f"{times} times '{text}'", read)
+        wait_until(
+            lambda: sum(text in line for line in self.out) >= times, f"{times} times '{text}'", read, self.patience_s
+        )
 
     def _read(self) -> None:
         assert self.process.stdout is not None
@@ -107,7 +110,7 @@ class Launched:
 
     def until_processes(self, number: int) -> None:
         """Wait until so many processes belong to it, itself included."""
-        wait_until(lambda: len(self.processes()) >= number, f"{number} processes", self._read)
+        wait_until(lambda: len(self.processes()) >= number, f"{number} processes", self._read, self.patience_s)
 
     def end(self) -> int:
         """Wait for its end, reading all it writes; its exit code."""
@@ -116,7 +119,7 @@ class Launched:
             if self.process.poll() is None:
                 self._read()
 
-        wait_until(lambda: self.process.poll() is not None, "its end", read)
+        wait_until(lambda: self.process.poll() is not None, "its end", read, self.patience_s)
         assert self.process.stdout is not None
         rest = self._rest + self.process.stdout.read()
         self.out += rest.decode().splitlines()

@@ -69,3 +69,8 @@ def test_data_is_shared_as_asked_but_evenly_under_a_baseline_and_alone(
 def test_a_network_is_trusted_only_if_that_is_said(tmp_path: Path) -> None:
     assert not told(tmp_path).trusts_network
     assert told(tmp_path, options=Options(network=NetworkOptions(trusted=True))).trusts_network
+
+
+def test_workers_give_their_files_back_if_somebody_has_a_place_for_them(tmp_path: Path) -> None:
+    assert not told(tmp_path).gives_back
+    assert told(tmp_path, brings_back_to=tmp_path).gives_back

@@ -11,6 +11,7 @@ from weft.engines.local_job import LocalJob
 from weft.engines.supervisor import Supervisor
 from weft.engines.watcher import Watcher
 from weft.runtime.channel import Failed, Halt, Halted, Joined, Message, Welcome
+from weft.runtime.returning import FilePiece, PieceTaken
 
 LAYOUT = ["w (2,) float64"]
 
@@ -18,8 +19,14 @@ LAYOUT = ["w (2,) float64"]
 class Stage(Supervisor):
     """Two workers that say and do what a test wants, a turn at a time."""
 
-    def __init__(self, script: Path, acts: list[tuple[int, Message | None]]) -> None:
-        super().__init__(LocalJob(script, num_workers=2), Watcher())
+    def __init__(
+        self,
+        script: Path,
+        acts: list[tuple[int, Message | None]],
+        watcher: Watcher | None = None,
+        brings_back_to: Path | None = None,
+    ) -> None:
+        super().__init__(LocalJob(script, num_workers=2, brings_back_to=brings_back_to), watcher or Watcher())
         self.acts = acts
         """Who says what; None: it dies."""
         self.told: list[tuple[int, Message]] = []
@@ -91,3 +98,25 @@ def test_workers_whose_models_differ_end_the_run_before_it_begins(script: Path) 
     with pytest.raises(ConfigError, match="Build the same model on every worker"):
         stage.run()
     assert stage.killed == [1]
+
+
+def test_files_that_workers_saved_elsewhere_come_to_the_folder_of_the_user(script: Path, tmp_path: Path) -> None:
+    words: list[str] = []
+    stage = Stage(script, [], Watcher(on_tell=words.append), brings_back_to=tmp_path)
+    stage._start()
+    stage.acts = [(0, FilePiece("model", 0, b"abc", True)), (1, FilePiece("/etc/model", 0, b"x", True))]
+    stage._turn(0)
+    stage._turn(0)
+    stage.close()
+    assert (tmp_path / "model").read_bytes() == b"abc"
+    assert stage.told == [(0, PieceTaken(True)), (1, PieceTaken(False))]
+    assert words[0] == "'model' has come from worker 0 on host mill-0"
+    assert words[1].startswith("'/etc/model' stays with worker 1 on host mill-1: only files below the folder")
+
+
+def test_a_file_that_nobody_asked_for_is_not_taken(script: Path, tmp_path: Path) -> None:
+    stage = Stage(script, [(0, FilePiece("model", 0, b"abc", True))])
+    stage._start()
+    stage._turn(0)
+    assert stage.told == [(0, PieceTaken(False))]
+    assert not (tmp_path / "model").exists()

@@ -2,8 +2,10 @@
 
 import os
 import socket
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from weft.core.errors import ConfigError
@@ -34,6 +36,7 @@ from weft.runtime.channel import (
 )
 from weft.runtime.engine_seat import HALT_EXIT_CODE, EngineSeat
 from weft.runtime.plain_seat import PlainSeat
+from weft.runtime.returning import FilePiece, PieceTaken
 
 
 class Exited(BaseException):
@@ -215,6 +218,18 @@ def test_a_plain_ensemble_is_the_same_model_for_each_worker_and_its_own_is_saved
     seat.save("mine", "mine")
     assert engine.model.saved == [("all", ["member0.", "member1."]), ("mine", [""])]
     assert engine.heard(Saves) == [Saves(0)]
+
+
+def test_what_is_saved_is_given_to_an_engine_that_brings_it_to_the_user(engine: Engine, tmp_path: Path) -> None:
+    seat = engine.joined()
+    path = tmp_path / "model"
+    path.write_bytes(b"abc")  # this model only remembers that it was saved
+    engine.answers(Decided(True), Decided(True), PieceTaken(True))
+    seat.save(str(path), "result")
+    assert engine.heard(FilePiece) == []
+    seat.job = msgspec.structs.replace(seat.job, gives_back=True)
+    seat.save(str(path), "result")
+    assert engine.heard(FilePiece) == [FilePiece(str(path), 0, b"abc", True)]
 
 
 def test_worker_zero_concludes_what_is_still_open(engine: Engine) -> None:

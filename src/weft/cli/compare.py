@@ -1,6 +1,7 @@
 """weft compare: which way of training wins, for one script on these machines."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from weft.cli.asked import Asked
@@ -42,6 +43,7 @@ from weft.engines.birth import Nursery
 from weft.engines.comparing import Heat, Interrupted, Race, Row
 from weft.engines.contests import Contest, RealContest, SimulatedContest, refusal
 from weft.engines.kernels import compile_kernels
+from weft.engines.local import run_local
 from weft.engines.probing import check_target, read_target, reported_names, simulated_names
 from weft.observe.comparison import Comparison
 from weft.observe.quantities import human_seconds
@@ -192,7 +194,7 @@ def _titled(heat: Heat) -> str:
 
 
 def _real(contest: RealContest, heat: Heat, nursery: Nursery) -> Row:
-    outcome = run_shown(contest.job(heat.way, heat.seed), _titled(heat), nursery)
+    outcome = run_shown(contest.job(heat.way, heat.seed), _titled(heat), partial(run_local, bear=nursery.bear))
     if outcome.was_stopped:
         raise Interrupted
     return outcome.to_json()

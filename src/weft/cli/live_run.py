@@ -7,12 +7,11 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from weft.cli.explanation import explanation_lines
+from weft.cli.grounds import Perform
 from weft.cli.live import LiveView
 from weft.cli.screen import errors, screen
 from weft.engines import simulated
-from weft.engines.birth import Nursery
 from weft.engines.explanation import Explanation
-from weft.engines.local import run_local
 from weft.engines.local_job import LocalJob
 from weft.engines.local_outcome import LocalOutcome
 from weft.engines.outcome import Outcome
@@ -25,13 +24,13 @@ from weft.sim.facts import Facts
 def run_shown(
     job: LocalJob,
     title: str,
-    nursery: Nursery,
+    perform: Perform,
     explain: bool = False,
     watching: Callable[[Watcher], Watcher] = lambda watcher: watcher,
 ) -> LocalOutcome:
     """Run a job on real workers under a live view; others may be `watching` besides."""
     with watched(job.num_workers, title, explain) as watcher:
-        return run_local(job, watching(watcher), nursery.bear)
+        return perform(job, watching(watcher))
 
 
 @contextmanager

@@ -1,12 +1,14 @@
-"""weft run: a training script on real workers of this machine."""
+"""weft run: a training script on real workers, of this machine or of a cluster."""
 
 import json
 from pathlib import Path
 
 from weft.cli.files import check_writable
+from weft.cli.grounds import Perform, ground, read_ground
 from weft.cli.live_run import run_shown
 from weft.cli.logs import Logs, RunLogs
 from weft.cli.run_options import (
+    Address,
     Arguments,
     Baseline,
     CheckReplay,
@@ -20,6 +22,8 @@ from weft.cli.run_options import (
     Json,
     Log,
     Net,
+    On,
+    Resources,
     Script,
     Seed,
     Set,
@@ -46,12 +50,11 @@ from weft.config.settings import Settings
 from weft.core.errors import ConfigError, WeftError
 from weft.data.shares import STATIC
 from weft.data.shares import objection as objection_to_share
-from weft.engines.birth import Nursery
 from weft.engines.conversation import DEFAULT_STRATEGY
 from weft.engines.environment import settings_of
-from weft.engines.local import nursery_of
 from weft.engines.local_job import LocalJob, spread
 from weft.engines.local_outcome import LocalOutcome
+from weft.engines.ray.launch import RayPlan
 from weft.runtime.wires import SHM, TCP
 
 
@@ -80,11 +83,13 @@ def run(
     trace: Trace = None,
     log: Log = None,
     tensorboard: TensorBoard = None,
+    on: On = None,
+    address: Address = None,
+    resources: Resources = None,
 ) -> None:
-    """Run SCRIPT on real workers of this machine."""
-    given = tuple(strategy or ()) or None
-    settings = settings_of(Settings(given, None, collective, compress, workers, seed, steps, share))
+    """Run SCRIPT on real workers of this machine or of a cluster."""
     check_writable(json_file)
+    settings = settings_of(Settings(_named(strategy), None, collective, compress, workers, seed, steps, share))
     options, parameters = set_options(set_ or ())
     num_workers = 2 if settings.workers is None else settings.workers
     job = LocalJob(
@@ -107,24 +112,30 @@ def run(
         devices=read_devices(device or ()),
         hosts=spread(num_workers, hosts),
     )
-    asked = settings.strategy if settings.strategy or not parameters else (DEFAULT_STRATEGY,)
-    jobs, dispensable = _jobs(job, asked, parameters)
-    jobs += [] if baseline is None else [job.under(baseline)]
+    jobs, dispensable = _jobs(job, settings.strategy, parameters, baseline)
+    plan = read_ground(on, address, resources, jobs)
     with Logs(trace, log, tensorboard) as logs:
-        outcomes = _run_all(jobs, [*dispensable, False], explain, logs)
+        outcomes = _run_all(jobs, dispensable, plan, explain, logs)
     _show(outcomes, json_file, checks_replay=check_replay)
 
 
+def _named(strategies: list[str] | None) -> tuple[str, ...] | None:
+    return tuple(strategies) if strategies else None
+
+
 def _jobs(
-    job: LocalJob, asked: tuple[str, ...] | None, parameters: dict[str, str]
+    job: LocalJob, asked: tuple[str, ...] | None, parameters: dict[str, str], baseline: str | None
 ) -> tuple[list[LocalJob], list[bool]]:
     """One for each strategy that was asked for, and whether only 'all' did so; those that cannot run are named."""
+    if parameters and not asked:
+        asked = (DEFAULT_STRATEGY,)
     doubts = both(objection(job.compress), objection_to_share(job.sharing), objection_to_devices(job.devices))
     about = asked, job.num_workers, job.num_memories, doubts
     texts = expanded(*about)
     show_left_out(left_out(*about))
     jobs = [job.with_strategy(text and with_parameters(text, parameters)) for text in texts]
-    return jobs, [is_only_of_all(text, asked) for text in texts]
+    jobs += [] if baseline is None else [job.under(baseline)]
+    return jobs, [*(is_only_of_all(text, asked) for text in texts), False]
 
 
 def _show(outcomes: list[LocalOutcome], json_file: Path | None, *, checks_replay: bool) -> None:
@@ -138,15 +149,17 @@ def _show(outcomes: list[LocalOutcome], json_file: Path | None, *, checks_replay
         _show_replays(outcomes)
 
 
-def _run_all(jobs: list[LocalJob], dispensable: list[bool], explain: bool, logs: Logs) -> list[LocalOutcome]:
+def _run_all(
+    jobs: list[LocalJob], dispensable: list[bool], plan: RayPlan | None, explain: bool, logs: Logs
+) -> list[LocalOutcome]:
     """Run one job after another, until somebody has had enough; those that are dispensable may not fit the script."""
     outcomes: list[LocalOutcome] = []
-    with nursery_of(jobs[0], lambda text: errors.print(text, markup=False)) as nursery:
+    with ground(plan, jobs, lambda text: errors.print(text, markup=False)) as perform:
         for number, job in enumerate(jobs, 1):
             try:
                 about = job.label, job.num_workers, number, len(jobs)
                 with logs.run(*about, is_real=True, counts_messages=job.baseline is None) as log:
-                    outcomes.append(_run(job, number, len(jobs), nursery, explain, log))
+                    outcomes.append(_run(job, number, len(jobs), perform, explain, log))
                     log.end(outcomes[-1].to_json(), outcomes[-1].tracks)
             except WeftError as error:
                 if outcomes and isinstance(error, ConfigError) and dispensable[number - 1]:
@@ -160,10 +173,10 @@ def _run_all(jobs: list[LocalJob], dispensable: list[bool], explain: bool, logs:
     return outcomes
 
 
-def _run(job: LocalJob, number: int, of: int, nursery: Nursery, explain: bool, log: RunLogs) -> LocalOutcome:
+def _run(job: LocalJob, number: int, of: int, perform: Perform, explain: bool, log: RunLogs) -> LocalOutcome:
     if of > 1 and not errors.is_terminal:
         errors.print(f"{job.label} ({number} of {of})", markup=False)
-    return run_shown(job, job.label, nursery, explain, log.watching)
+    return run_shown(job, job.label, perform, explain, log.watching)
 
 
 def _show_replays(outcomes: list[LocalOutcome]) -> None:

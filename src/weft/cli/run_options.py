@@ -26,6 +26,19 @@ Hosts = Annotated[
     int,
     typer.Option(help="Let the workers behave as if they were on so many machines: shared memory within, TLS between."),
 ]
+On = Annotated[
+    str | None, typer.Option(help="Where: here, or ray (a Ray cluster; started on this machine if there is none).")
+]
+Address = Annotated[
+    str | None,
+    typer.Option(metavar="HOST:PORT", help="Of the Ray cluster, or auto.", show_default="RAY_ADDRESS, if it is set"),
+]
+Resources = Annotated[
+    str | None,
+    typer.Option(
+        "--resources-per-worker", help="Of a Ray cluster, e.g. cpu=1,gpu=0,memory=4GiB.", show_default="cpu=1"
+    ),
+]
 Net = Annotated[
     list[str] | None,
     typer.Option(

@@ -66,6 +66,13 @@ class Network:
 
 
 @dataclass(frozen=True)
+class Ray:
+    """Places on a Ray cluster: how long to wait until others have left them."""
+
+    patience_s: float = 10.0
+
+
+@dataclass(frozen=True)
 class Options:
     """The tree of options; every leaf is a field of its owner's record."""
 
@@ -76,6 +83,7 @@ class Options:
     shares: Shares = Shares()
     reduce: Reduce = Reduce()
     network: Network = Network()
+    ray: Ray = Ray()
 
 
 def set_options(settings: Iterable[str]) -> tuple[Options, dict[str, str]]:

@@ -56,6 +56,7 @@ def assigned(
             list(job.hosts),
             job.network is not None,
             options.network.trusted,
+            job.brings_back_to is not None,
         )
 
     return of

@@ -31,7 +31,7 @@ from weft.engines.trunk import (
     packed,
 )
 from weft.engines.watcher import Watcher
-from weft.runtime.channel import Descriptors, Message
+from weft.runtime.channel import Descriptors, Job, Message
 from weft.transports.certificates import Authority, contexts
 from weft.transports.door import Door
 from weft.transports.handshake import NONCE_BYTES, Candidate, Steps, answer
@@ -61,9 +61,19 @@ class Head(Supervisor):
     """One run on several hosts."""
 
     def __init__(
-        self, job: LocalJob, watcher: Watcher, crew: Sequence[Presence], listener: socket.socket, secret: bytes
+        self,
+        job: LocalJob,
+        watcher: Watcher,
+        crew: Sequence[Presence],
+        listener: socket.socket,
+        secret: bytes,
+        *,
+        is_elsewhere: bool = False,
     ) -> None:
-        """`crew` are the workers in order of rank; their stewards will call at the listener."""
+        """`crew` are the workers in order of rank; their stewards will call at the listener.
+
+        `is_elsewhere`: even if they are all on one host, it is not this one.
+        """
         super().__init__(job, watcher)
         self._crew = crew
         self._secret = secret
@@ -76,7 +86,8 @@ class Head(Supervisor):
             if number == len(self._hosts):
                 self._hosts.append(Host(each.host, each.address))
             self._hosts[number].workers.append(worker)
-        tls = contexts(Authority.of(secret).issue(HEAD)).answer if len(self._hosts) > 1 else None
+        is_encrypted = is_elsewhere or len(self._hosts) > 1
+        tls = contexts(Authority.of(secret).issue(HEAD)).answer if is_encrypted else None
         self._door = Door(listener, self._answer, tls, self._selector, time.monotonic)
         self.refused = self._door.refused
         """Connections of strangers, by reason."""
@@ -120,6 +131,10 @@ class Head(Supervisor):
                 )
             self._turn(0.05)
             self._check_interrupts()
+
+    def _part(self, rank: int) -> Job:
+        """What a worker is told first."""
+        return self._assignment(rank)
 
     def _turn(self, timeout_s: float) -> None:
         for key, _ in self._selector.select(timeout_s):
@@ -167,7 +182,7 @@ class Head(Supervisor):
         if isinstance(message, Said):
             self._take(worker, message.message)
         elif isinstance(message, Came):
-            self._send(worker.rank, self._assignment(worker.rank))
+            self._send(worker.rank, self._part(worker.rank))
         elif isinstance(message, Wrote):
             self._watcher.on_line(worker.rank, message.text, message.is_error)
         elif isinstance(message, Asked):

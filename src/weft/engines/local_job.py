@@ -70,6 +70,8 @@ class LocalJob:
     """Workers that are not on the host."""
     hosts: tuple[int, ...] = ()
     """The number of each worker's host: those of different ones share no memory. Empty: all are on one."""
+    brings_back_to: Path | None = None
+    """The folder to which files come that workers elsewhere save; None: they stay where workers write them."""
 
     def __post_init__(self) -> None:
         check_job(self.script, self.num_workers, self.seed, self.steps_max)

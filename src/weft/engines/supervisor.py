@@ -13,6 +13,7 @@ from weft.core.errors import WeftError
 from weft.engines.advice import advise, setting_of
 from weft.engines.blame import blame, describe, is_silent_death
 from weft.engines.conversation import Conversation
+from weft.engines.homecoming import Homecoming
 from weft.engines.launched import Worker
 from weft.engines.local_job import LocalJob
 from weft.engines.local_outcome import LocalOutcome
@@ -33,6 +34,7 @@ from weft.runtime.channel import (
     StepAsked,
     StepTold,
 )
+from weft.runtime.returning import FilePiece, PieceTaken
 
 HALT_GRACE_S = 1.0
 """How long workers may take to say what they waited for, once a run has failed."""
@@ -55,6 +57,7 @@ class Supervisor:
         self._tracks = Tracks(job.num_workers) if job.traces else None
         self._vigil = Vigil(job.num_workers, patience_s(job.network))
         self._stragglers = Stragglers(job.num_workers, self._advise)
+        self._homecoming = None if job.brings_back_to is None else Homecoming(job.brings_back_to)
         self._num_interrupts = 0
         self._asked_to_leave = False
         self._leave_at: int | None = None
@@ -147,6 +150,8 @@ class Supervisor:
             worker.halted = message
         elif isinstance(message, StepTold):
             worker.step_told = message.step
+        elif isinstance(message, FilePiece):
+            self._take_piece(worker, message)
         else:
             worker.has_finished = isinstance(message, Concluded) or worker.has_finished
             if isinstance(message, Ended):  # a short run tells no other status
@@ -158,6 +163,16 @@ class Supervisor:
             except WeftError as error:
                 self._halt()
                 raise error
+
+    def _take_piece(self, worker: Worker, piece: FilePiece) -> None:
+        """A file that a worker saved comes to where the user is."""
+        home = self._homecoming
+        objection = "nobody asked for it" if home is None else home.take(worker.rank, piece)
+        if objection is not None:
+            self._watcher.on_tell(f"'{piece.path}' stays with worker {worker.rank} on host {worker.host}: {objection}")
+        elif piece.is_last:
+            self._watcher.on_tell(f"'{piece.path}' has come from worker {worker.rank} on host {worker.host}")
+        self._send(worker.rank, PieceTaken(objection is None))
 
     def _take_status(self, worker: Worker, status: Status) -> None:
         total = self._conversation.steps_total
@@ -271,4 +286,6 @@ class Supervisor:
 
     def close(self) -> None:
         """Nothing is left."""
+        if self._homecoming is not None:
+            self._homecoming.close()
         self._selector.close()

@@ -18,6 +18,7 @@ from weft.engines.net.namespaces import move_in
 from weft.engines.seats import seat_of
 from weft.lifeline import die_with_parent
 from weft.runtime.channel import Channel, Job
+from weft.runtime.engine_seat import EngineSeat
 
 
 def main(channel_fd: int, shared: Sequence[int]) -> None:
@@ -32,6 +33,11 @@ def main(channel_fd: int, shared: Sequence[int]) -> None:
         move_in(job.descriptors.namespaces, job.hosts[job.rank] if job.hosts else job.rank)
     seat = seat_of(job, channel)
     sit(seat)  # type: ignore[arg-type]
+    perform(job, seat)
+
+
+def perform(job: Job, seat: EngineSeat) -> None:
+    """Run the user's script as a worker that has its seat; ends this process with code 1 if it fails."""
     seed = random.Random(f"script/{job.seed}").getrandbits(63)
     random.seed(seed)
     np.random.seed(seed % 2**32)

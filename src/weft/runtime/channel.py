@@ -17,6 +17,7 @@ from weft.data.proportional import EVERY
 from weft.data.shares import STATIC
 from weft.observe.status import Status
 from weft.observe.tracks import Traced
+from weft.runtime.returning import FilePiece, PieceTaken
 
 LENGTH = struct.Struct("<I")
 MESSAGE_BYTES_MAX = 64 << 20
@@ -98,6 +99,8 @@ class Job(Struct, frozen=True, tag=True):
     """The addresses are in a network that the launcher made for this run alone: what is sent there is not encrypted."""
     trusts_network: bool = False
     """Libraries that neither encrypt nor ask who is there may use the network between hosts."""
+    gives_back: bool = False
+    """Files that it saves are given to the engine."""
 
     @property
     def on_host(self) -> list[int]:
@@ -303,9 +306,9 @@ class Failed(Struct, frozen=True, tag=True):
 
 
 Message = (
-    Job | Joined | Welcome | Order | Planned | Reported | Decided | Evaluated | Saves | OnceAsked | OnceAnswer
-    | OnceLoaded | Measured | FractionsAsked | FractionsTold | PortionWanted | PortionTold | Traced
-    | StepAsked | StepTold | LeaveAt | Halt | Halted | Ended | Finish | Concluded | Failed | Status
+    Job | Joined | Welcome | Order | Planned | Reported | Decided | Evaluated | Saves | FilePiece | PieceTaken
+    | OnceAsked | OnceAnswer | OnceLoaded | Measured | FractionsAsked | FractionsTold | PortionWanted | PortionTold
+    | Traced | StepAsked | StepTold | LeaveAt | Halt | Halted | Ended | Finish | Concluded | Failed | Status
 )  # fmt: skip
 
 _decoder: Any = msgspec.msgpack.Decoder(Message)

@@ -37,6 +37,7 @@ from weft.runtime.diary import Diary
 from weft.runtime.failure import failure
 from weft.runtime.metrics import Metrics
 from weft.runtime.pauses import TICK_S, Pauses
+from weft.runtime.returning import give_back
 from weft.runtime.shares import EngineShares
 from weft.runtime.tracer import Tracer
 
@@ -269,13 +270,19 @@ class EngineSeat:
 
     def save(self, path: str, model: str) -> None:
         if model == MINE:
-            self._write(path, saved_alone(self._replica, MINE))
+            self._bring(path, saved_alone(self._replica, MINE))
             return
         number, self._num_saves = self._num_saves, self._num_saves + 1
         self._open_saves[number] = path, model
         self._channel.send(Saves(number, self._score.badness))
         if self._is_mine_to_do():
-            self._write(path, self._models(model))
+            self._bring(path, self._models(model))
+
+    def _bring(self, path: str, models: Mapping[str, Sequence[Any]]) -> None:
+        """Write models to a file, and give it to the engine if the user is elsewhere."""
+        self._write(path, models)
+        if self.job.gives_back:
+            give_back(path, self._channel.send, self._expect)
 
     def _models(self, model: str) -> Mapping[str, Sequence[Any]]:
         """What a word for a model stands for; here, all models are equal."""
@@ -328,7 +335,7 @@ class EngineSeat:
                 self._evaluate(number)
             for number in finish.saves:
                 path, model = self._open_saves[number]
-                self._write(path, self._models(model))
+                self._bring(path, self._models(model))
         self._channel.send(self._conclude())
         self._expect(Finish)
         self._tell_trace(droppable=False)
