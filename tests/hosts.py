@@ -46,5 +46,7 @@ class Host:
         self.stores = [LiveStore(Memory(buckets, p.params, p.seen), (), {}) for p in self.places]
 
     def close(self) -> None:
+        for store in self.stores:  # it refers to itself: what is mapped would stay until circles are looked for
+            vars(store).clear()
         for fd in (self.fd, *(fd for pair in self.eventfds for fd in pair)):
             os.close(fd)

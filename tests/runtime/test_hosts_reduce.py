@@ -70,6 +70,8 @@ class Hosts:
         return Reduce(tuple(range(len(self.workers))), "gradient", clock, Buffer(slot, bucket), op, weight)
 
     def close(self) -> None:
+        for post in self.posts.values():
+            post.on_sum = None  # else memory that is mapped stays until circles are looked for
         for host in self.hosts:
             host.close()
 

@@ -65,3 +65,13 @@ def test_without_the_kernels_word_nothing_is_known(file: int, monkeypatch: pytes
 
     monkeypatch.setattr(os, "open", refuse)
     assert not WrittenPages(private(file)).is_known
+
+
+def test_nothing_stays_open_when_nobody_looks_any_more() -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    memory = mmap.mmap(-1, mmap.PAGESIZE)
+    pages = WrittenPages(memory)
+    assert pages.is_known
+    assert len(os.listdir("/proc/self/fd")) == before + 1
+    del pages
+    assert len(os.listdir("/proc/self/fd")) == before

@@ -3,6 +3,7 @@
 import ctypes
 import mmap
 import os
+from weakref import finalize
 
 ENTRY_BYTES = 8
 PRESENT, SWAPPED, SHARED_PAGE = 0x80, 0x40, 0x20
@@ -16,6 +17,7 @@ class WrittenPages:
         self._address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
         try:
             self._pagemap: int | None = os.open("/proc/self/pagemap", os.O_RDONLY | os.O_CLOEXEC)
+            finalize(self, os.close, self._pagemap)
         except OSError:
             self._pagemap = None
 
