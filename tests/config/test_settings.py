@@ -22,8 +22,11 @@ def test_settings_are_read_from_text_as_from_toml() -> None:
         "seed": 1,
         "steps": 9,
         "share": "stealing",
+        "transport": "torch",
+        "set": ["worker.threads=2"],
     }
-    expected = Settings(("ssp", "gossip"), "edge", "ring", "topk(0.01)", 4, 1, 9, "stealing")
+    threads = ("worker.threads=2",)
+    expected = Settings(("ssp", "gossip"), "edge", "ring", "topk(0.01)", 4, 1, 9, "stealing", "torch", threads)
     assert read_settings(typed, "weft.toml") == expected
     assert read_settings({"strategy": "ssp", "workers": "4"}, "environment") == Settings(("ssp",), workers=4)
 
@@ -48,3 +51,10 @@ def test_strategies_are_names(value: object) -> None:
     assert str(refused.value) == (
         f'weft.toml: strategy is {value!r}, but wants a name or a list of names.\n  Write e.g. "gossip".'
     )
+
+
+def test_options_are_a_list_or_words() -> None:
+    told = read_settings({"set": "worker.threads=2 network.trusted=true"}, "environment")
+    assert told.set == ("worker.threads=2", "network.trusted=true")
+    with pytest.raises(ConfigError, match=r"weft.toml: set is 3, but wants options"):
+        read_settings({"set": 3}, "weft.toml")

@@ -9,27 +9,33 @@ import typer
 
 from weft.cli.live_run import watched
 from weft.cli.runs import show_runs
+from weft.config.options import set_options, with_parameters
 from weft.config.settings import Settings, read_settings
 from weft.core.errors import WeftError
 from weft.data.shares import STATIC
+from weft.engines.conversation import DEFAULT_STRATEGY
 from weft.engines.head import run_head
 from weft.engines.local_job import LocalJob
 from weft.engines.member import HeadOrders
 from weft.engines.presence import host_numbers
+from weft.runtime.wires import SHM
 
 
 def head() -> None:
     """Lead a run that another engine has started (started by its worker 0)."""
     orders = msgspec.json.decode(sys.stdin.buffer.read(), type=HeadOrders)
     settings = read_settings(orders.settings, "the run") if orders.settings else Settings()
+    options, parameters = set_options(settings.set or ())
     hosts = host_numbers(orders.crew)
     job = LocalJob(
         Path(orders.script),
         (),
         len(orders.crew),
-        None if settings.strategy is None else settings.strategy[0],
+        _strategy(settings, parameters),
         settings.collective,
         compress=settings.compress,
+        transport=settings.transport or SHM,
+        options=options,
         share=settings.share or STATIC,
         seed=settings.seed or 0,
         steps_max=settings.steps,
@@ -41,3 +47,10 @@ def head() -> None:
         except (WeftError, KeyboardInterrupt):  # every host's steward says why
             raise typer.Exit(1) from None
     show_runs([outcome.to_json()])
+
+
+def _strategy(settings: Settings, parameters: dict[str, str]) -> str | None:
+    """The one that was asked for, with its parameters; None leaves it to the script."""
+    if settings.strategy is None and not parameters:
+        return None
+    return with_parameters(settings.strategy[0] if settings.strategy else DEFAULT_STRATEGY, parameters)

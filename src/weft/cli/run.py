@@ -89,17 +89,17 @@ def run(
 ) -> None:
     """Run SCRIPT on real workers of this machine or of a cluster."""
     check_writable(json_file)
-    settings = settings_of(Settings(_named(strategy), None, collective, compress, workers, seed, steps, share))
-    options, parameters = set_options(set_ or ())
-    num_workers = 2 if settings.workers is None else settings.workers
+    said = Settings(_said(strategy), None, collective, compress, workers, seed, steps, share, transport, _said(set_))
+    settings = settings_of(said)
+    options, parameters = set_options(settings.set or ())
     job = LocalJob(
         script,
         tuple(arguments or ()),
-        num_workers,
+        settings.num_workers,
         collective=settings.collective,
         compress=settings.compress,
         share=settings.share or STATIC,
-        transport=transport or (SHM if net is None or hosts > 1 else TCP),
+        transport=settings.transport or (SHM if net is None or hosts > 1 else TCP),
         seed=settings.seed or 0,
         steps_max=settings.steps,
         slow=slow_workers(slow or ()),
@@ -110,7 +110,7 @@ def run(
         traces=trace is not None,
         network=None if net is None else read_network(*net),
         devices=read_devices(device or ()),
-        hosts=spread(num_workers, hosts),
+        hosts=spread(settings.num_workers, hosts),
     )
     jobs, dispensable = _jobs(job, settings.strategy, parameters, baseline)
     plan = read_ground(on, address, resources, jobs)
@@ -119,8 +119,8 @@ def run(
     _show(outcomes, json_file, checks_replay=check_replay)
 
 
-def _named(strategies: list[str] | None) -> tuple[str, ...] | None:
-    return tuple(strategies) if strategies else None
+def _said(texts: list[str] | None) -> tuple[str, ...] | None:
+    return tuple(texts) if texts else None
 
 
 def _jobs(

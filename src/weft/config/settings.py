@@ -18,6 +18,14 @@ class Settings:
     seed: int | None = None
     steps: int | None = None
     share: str | None = None
+    transport: str | None = None
+    set: tuple[str, ...] | None = None
+    """Options that few need to change: 'worker.threads=2'."""
+
+    @property
+    def num_workers(self) -> int:
+        """How many there are when nobody says it: two."""
+        return 2 if self.workers is None else self.workers
 
     def over(self, other: "Settings") -> "Settings":
         """These settings, and the other's where these say nothing."""
@@ -34,6 +42,8 @@ def read_settings(table: dict[str, Any], where: str) -> Settings:
             raise ConfigError(f"{where} has an unknown key '{key}'.\n  {did_you_mean(key, known)}")
         if key == "strategy":
             values[key] = _names(value, f"{where}: {key}")
+        elif key == "set":
+            values[key] = _options(value, f"{where}: {key}")
         elif key in ("workers", "seed", "steps"):
             values[key] = _whole(value, f"{where}: {key}")
         else:
@@ -46,6 +56,13 @@ def _names(value: Any, where: str) -> tuple[str, ...]:
     if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
         raise ConfigError(f'{where} is {value!r}, but wants a name or a list of names.\n  Write e.g. "gossip".')
     return tuple(names)
+
+
+def _options(value: Any, where: str) -> tuple[str, ...]:
+    texts = value.split() if isinstance(value, str) else value
+    if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
+        raise ConfigError(f'{where} is {value!r}, but wants options.\n  Write e.g. "worker.threads=2".')
+    return tuple(texts)
 
 
 def _whole(value: Any, where: str) -> int:
