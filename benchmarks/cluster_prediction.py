@@ -18,6 +18,7 @@ from pathlib import Path
 from statistics import median
 
 from machines import Machines, machines
+from namespaces import inside
 
 from weft.config.cluster import Cluster, load_cluster
 from weft.config.network import Network, read_network
@@ -26,6 +27,7 @@ from weft.observe.quantities import human_rate, human_seconds
 
 BAR = 0.15
 PORT = "29500"
+CONGESTION = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 WEFT = (sys.executable, "-m", "weft")
 SCRIPT = Path(__file__).with_name("timed_steps.py")
 
@@ -73,6 +75,8 @@ def predict(network: Network, args: argparse.Namespace, folder: Path) -> float:
     """How far off the simulation is, as a share of the real step; prints both."""
     arguments, secret = ["--hidden", str(args.hidden), "--steps", str(args.steps)], new_secret().hex()
     with machines(4, network) as hosts:
+        for namespace in hosts.namespaces if args.congestion else ():
+            inside(namespace, lambda: CONGESTION.write_text(args.congestion))
         cluster = check_up(hosts, folder, secret)
         print(f"measured: {human_rate(cluster.between[1])} both ways, {human_seconds(cluster.between[0])} one way")
         texts = []
@@ -94,6 +98,7 @@ def main() -> None:
     parser.add_argument("--hidden", type=int, default=1024)
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--congestion", help="how TCP finds its rate, such as reno; the system's own if left out")
     parser.add_argument("--engine", choices=("torchrun", "local"), default="torchrun")
     args = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = "1"

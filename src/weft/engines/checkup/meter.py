@@ -12,9 +12,10 @@
                                    <-   its figures
     ... perhaps once more, then an end
 
-Rates are those of what arrives. The beginning is left out: TCP first finds out how fast it may send. Trainings send and
-receive at the same time; that is often less than the link carries one way. If the figures of the two ways differ much,
-they are taken once more, and the better ones count: TCP may have begun badly.
+Rates are those of what arrives; the beginning is left out, in which TCP finds out how fast it may send. One way alone,
+it is the usual rate: what the link can carry. Trainings send and receive at the same time, and wait for whatever holds
+that up: there it is the mean. If the figures of the two ways differ much, they are taken once more, and the better ones
+count: TCP may have begun badly.
 """
 
 import select
@@ -188,7 +189,7 @@ def _both_ways(link: socket.socket, warm_s: float, window_s: float) -> tuple[flo
         if is_stuck and not any(select.select([link], [] if to_send is None else [link], [], TIMEOUT_S)):
             raise TimeoutError
     link.settimeout(TIMEOUT_S)
-    return tally.usual_rate, tally.rest
+    return tally.rate, tally.rest
 
 
 def _sent(link: socket.socket, record: bytes) -> bool:
