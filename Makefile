@@ -13,7 +13,7 @@ demo: $(READY) ## 4 real workers; then one of them slow: four ways to live with 
 		-- --epochs 3 --batch-size 8
 
 test: $(READY) browser ## all tests
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 browser: ## Chromium, in which tests open the page of a comparison
 	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install --yes -qq --no-install-recommends chromium >/dev/null; } \
