@@ -9,31 +9,43 @@ import typer
 from weft.cli.checkup import show_checkup
 from weft.cli.doctor_words import show_findings
 from weft.cli.files import check_writable
+from weft.cli.grounds import is_on_ray
+from weft.cli.run_options import Address, On
 from weft.cli.screen import screen
 from weft.core.errors import ConfigError
 from weft.engines.checkup.taking_part import take_part
 from weft.engines.doctor import CHECKS, Finding, examine
+from weft.engines.ray.examination import examine_cluster
 
 
 def doctor(
     cluster: Annotated[
         bool,
-        typer.Option("--cluster", help="Check the hosts on which torchrun or srun starts this, every pair."),
+        typer.Option("--cluster", help="Check the hosts on which torchrun or srun starts this, or Ray's, every pair."),
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Write what was measured of the cluster to this .toml file.")] = None,
     workers_per_host: Annotated[
         int | None, typer.Option(help="For the file: how many workers each host will have.", min=1)
     ] = None,
     script: Annotated[Path | None, typer.Option(help="A script that must be the same on every host.")] = None,
+    on: On = None,
+    address: Address = None,
 ) -> None:
     """Check this machine: cores, memory, shared memory, ports, limits, torch. Or the hosts of a cluster."""
     if cluster:
         check_writable(out)
-        checkup = take_part(os.environ, script)
+        checkup = examine_cluster(address, script) if is_on_ray(on, address) else take_part(os.environ, script)
         if checkup is not None:
             show_checkup(checkup, out, workers_per_host)
         return
-    for name, value in (("--out", out), ("--workers-per-host", workers_per_host), ("--script", script)):
+    others = {
+        "--out": out,
+        "--workers-per-host": workers_per_host,
+        "--script": script,
+        "--on": on,
+        "--address": address,
+    }
+    for name, value in others.items():
         if value is not None:
             raise ConfigError(f"{name} is for a check-up of a cluster.\n  Add --cluster, or leave it out.")
     findings = examine(CHECKS)

@@ -20,18 +20,23 @@ Perform = Callable[[LocalJob, Watcher], LocalOutcome]
 
 def read_ground(on: str | None, address: str | None, resources: str | None, jobs: Sequence[LocalJob]) -> RayPlan | None:
     """What --on and its companions ask for, checked before anything starts; None is this machine."""
-    if on in (None, HERE):
-        for option, value in (("--address", address), ("--resources-per-worker", resources)):
-            if value is not None:
-                raise ConfigError(f"{option} is for a Ray cluster.\n  Add --on ray, or leave it out.")
+    if not is_on_ray(on, address, resources):
         return None
-    if on != RAY:
-        raise ConfigError(f"--on '{on}' is not known.\n  {did_you_mean(str(on), (HERE, RAY))}")
     for job in jobs:
         check_for_ray(job)
     bundle = read_resources(resources)
     check_ray()
     return RayPlan(address_of(address, os.environ), bundle)
+
+
+def is_on_ray(on: str | None, address: str | None, resources: str | None = None) -> bool:
+    """A Ray cluster is meant; what is said of one without meaning it is refused."""
+    if on not in (None, HERE, RAY):
+        raise ConfigError(f"--on '{on}' is not known.\n  {did_you_mean(str(on), (HERE, RAY))}")
+    for option, value in (("--address", address), ("--resources-per-worker", resources)):
+        if on != RAY and value is not None:
+            raise ConfigError(f"{option} is for a Ray cluster.\n  Add --on ray, or leave it out.")
+    return on == RAY
 
 
 @contextmanager

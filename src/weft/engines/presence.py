@@ -38,7 +38,7 @@ class Presence(Struct, frozen=True):
     python: str
 
 
-def presence(rank: int, address: str, script: Path, settings: Settings) -> Presence:
+def presence(rank: int, address: str, script: Path | None, settings: Settings) -> Presence:
     """That of this process."""
     return Presence(
         rank,

@@ -8,7 +8,7 @@ from weft.engines.ray.errands import Answered, Ask, Clear, Line, Place, ToLaunch
 def test_what_is_said_at_one_end_is_heard_at_the_other_in_order() -> None:
     ours, theirs = socket.socketpair()
     launcher, porter = Line(ours, ToLauncher), Line(theirs, ToPorter)
-    said = [Place(2, {"CPU": 1.0}, 10.0), Ask(1, "begin", b"\x00\xff\n"), Clear()]
+    said = [Place([{"CPU": 1.0}] * 2, 10.0), Ask(1, "begin", b"\x00\xff\n"), Clear()]
     for each in said:
         launcher.send(each)
     heard: list[object] = []

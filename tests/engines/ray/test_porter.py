@@ -34,12 +34,12 @@ def test_workers_are_put_on_all_nodes_and_give_their_places_back(
         monkeypatch.setenv(name, value)
     with Cluster(nodes.address, {}, shipped) as cluster:
         cluster.settle(go_on)
-        assert cluster.address == "127.0.0.1"
+        assert (cluster.address, cluster.nodes) == ("127.0.0.1", ["node:127.0.0.1"] * 2)
         num_workers = CPUS_PER_NODE + 1
         with pytest.raises(ConfigError, match="room for 4"):
-            cluster.place(2 * CPUS_PER_NODE + 1, ONE, 0.1, go_on)
+            cluster.place([ONE] * (2 * CPUS_PER_NODE + 1), 0.1, go_on)
         rolls = [msgspec.json.encode(Roll(rank, "train.py", cluster.address)) for rank in range(num_workers)]
-        cluster.place(num_workers, ONE, 10, go_on)
+        cluster.place([ONE] * num_workers, 10, go_on)
         crew = [msgspec.json.decode(raw, type=Presence) for raw in cluster.ask_all("present", rolls, go_on)]
         assert [each.rank for each in crew] == list(range(num_workers))
         assert len({parent_of(each.pid) for each in crew}) == 2, "each node has a process that starts its actors"
@@ -47,7 +47,7 @@ def test_workers_are_put_on_all_nodes_and_give_their_places_back(
         with pytest.raises(NodeLost, match="worker 1 has no process on the Ray cluster: The actor died"):
             cluster.ask_all("present", rolls, go_on)
         cluster.clear()
-        cluster.place(2 * CPUS_PER_NODE, ONE, 10, go_on)
+        cluster.place([ONE] * 2 * CPUS_PER_NODE, 10, go_on)
 
 
 def test_a_cluster_that_wants_another_token_is_told(

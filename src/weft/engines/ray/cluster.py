@@ -124,6 +124,8 @@ class Cluster:
         self._settle = Settle(address, dict(resources), self._temporary, str(folder))
         self.address = ""
         """By which the cluster knows this machine."""
+        self.nodes: list[str] = []
+        """By the resource that each node has for itself."""
 
     def __enter__(self) -> "Cluster":
         return self
@@ -145,13 +147,20 @@ class Cluster:
     def settle(self, check: Callable[[], None]) -> None:
         """Wait until the cluster is there; `check` is called now and then meanwhile."""
         if not self.address:
-            self.address = self._errand(self._settle, Settled, SETTLED_S_MAX, check).address
+            settled = self._errand(self._settle, Settled, SETTLED_S_MAX, check)
+            self.address, self.nodes = settled.address, settled.nodes
 
     def place(
-        self, num_workers: int, bundle: Mapping[str, float], patience_s: float, check: Callable[[], None]
+        self,
+        bundles: Sequence[Mapping[str, float]],
+        patience_s: float,
+        check: Callable[[], None],
+        *,
+        spreads: bool = False,
     ) -> None:
         """Find a place for each worker, or say what is lacking."""
-        self._errand(Place(num_workers, dict(bundle), patience_s), Placed, patience_s + SETTLED_S_MAX, check)
+        errand = Place([dict(bundle) for bundle in bundles], patience_s, spreads)
+        self._errand(errand, Placed, patience_s + SETTLED_S_MAX, check)
 
     def ask(self, rank: int, deed: str, argument: bytes = b"") -> None:
         """Let a worker's post do something; what comes of it will be heard."""

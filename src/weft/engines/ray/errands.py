@@ -23,14 +23,17 @@ class Settled(Struct, frozen=True, tag=True):
     """To the launcher: the cluster is there, and knows this machine by this address."""
 
     address: str
+    nodes: list[str]
+    """By the resource that each node has for itself."""
 
 
 class Place(Struct, frozen=True, tag=True):
-    """To the porter: find places for workers."""
+    """To the porter: find places for workers, each with these resources."""
 
-    num_workers: int
-    bundle: dict[str, float]
+    bundles: list[dict[str, float]]
     patience_s: float
+    spreads: bool = False
+    """No two on one node; otherwise they are close to each other if that can be."""
 
 
 class Placed(Struct, frozen=True, tag=True):

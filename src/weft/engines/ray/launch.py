@@ -65,7 +65,7 @@ def run_on_ray(plan: RayPlan, cluster: Cluster, job: LocalJob, watcher: Watcher)
     """Run a script on a Ray cluster; raises what went wrong when nothing of it is left there."""
     job = replace(job, brings_back_to=Path.cwd())
     cluster.settle(watcher.on_turn)
-    cluster.place(job.num_workers, plan.bundle, job.options.ray.patience_s, watcher.on_turn)
+    cluster.place([plan.bundle] * job.num_workers, job.options.ray.patience_s, watcher.on_turn)
     try:
         return _lead(job, cluster, watcher)
     finally:

@@ -65,7 +65,7 @@ class Porter:
     def _do(self, errand: ToPorter) -> None:
         try:
             if isinstance(errand, Settle):
-                self._line.send(Settled(settle(errand)))
+                self._line.send(settle(errand))
             elif isinstance(errand, Place):
                 self._place(errand)
             elif isinstance(errand, Ask):
@@ -79,23 +79,21 @@ class Porter:
             self._line.send(Refused(str(refusal)))
 
     def _place(self, errand: Place) -> None:
-        """Reserve a place for each worker, close to each other if that can be; then put a post there."""
-        bundles = [dict(errand.bundle) for _ in range(errand.num_workers)]
-        self._group = placement_group(bundles, strategy="PACK")
+        """Reserve a place for each worker; then put a post there."""
+        self._group = placement_group(errand.bundles, strategy="STRICT_SPREAD" if errand.spreads else "PACK")
         deadline_s = time.monotonic() + errand.patience_s
         while not self._group.wait(LOOK_S):
             if time.monotonic() > deadline_s or self._line.is_hung_up:
                 self.clear()
                 nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-                about = errand.num_workers, errand.bundle, nodes, ray.available_resources(), errand.patience_s
+                about = len(errand.bundles), errand.bundles[0], nodes, ray.available_resources(), errand.patience_s
                 raise Unable(lacking(*about))
-        others = {name: amount for name, amount in errand.bundle.items() if name not in (CPU, GPU, MEMORY)}
-        for place in range(errand.num_workers):
+        for place, bundle in enumerate(errand.bundles):
             post = ray.remote(Post).options(
-                num_cpus=errand.bundle.get(CPU, 0),
-                num_gpus=errand.bundle.get(GPU, 0),
-                memory=errand.bundle.get(MEMORY),
-                resources=others,
+                num_cpus=bundle.get(CPU, 0),
+                num_gpus=bundle.get(GPU, 0),
+                memory=bundle.get(MEMORY),
+                resources={name: amount for name, amount in bundle.items() if name not in (CPU, GPU, MEMORY)},
                 scheduling_strategy=PlacementGroupSchedulingStrategy(self._group, placement_group_bundle_index=place),
             )
             self._posts.append(post.remote())
@@ -125,8 +123,8 @@ class Unable(Exception):
     """What was asked cannot be."""
 
 
-def settle(errand: Settle) -> str:
-    """Be on the cluster; gives the address by which it knows this machine."""
+def settle(errand: Settle) -> Settled:
+    """Be on the cluster."""
     runtime = {"working_dir": errand.folder, "excludes": list(EXCLUDED)}
     quiet = {"log_to_driver": False, "logging_level": "warning", "runtime_env": runtime}
     try:
@@ -143,7 +141,8 @@ def settle(errand: Settle) -> str:
             )
     except (RayError, OSError, RuntimeError, ValueError) as error:
         raise Unable(explained(error, errand.address, errand.folder)) from error
-    return str(ray.util.get_node_ip_address())
+    nodes = [f"node:{node['NodeManagerAddress']}" for node in ray.nodes() if node["Alive"]]
+    return Settled(str(ray.util.get_node_ip_address()), nodes)
 
 
 def main() -> None:

@@ -17,6 +17,7 @@ from weft.engines.interfaces import VARIABLE, own_address
 from weft.engines.presence import presence
 from weft.engines.processes import start_apart
 from weft.engines.surroundings import surroundings
+from weft.transports.tcp import listen
 
 ANY_PORT = 9
 """Nothing is sent there: only the way is asked for."""
@@ -28,7 +29,7 @@ class Roll(Struct, frozen=True):
     """A post's call: whose it is, which script, and where the launcher is."""
 
     rank: int
-    script: str
+    script: str | None
     launcher: str
 
 
@@ -40,6 +41,18 @@ class Begin(Struct, frozen=True):
     rank: int
     threads: int
     keeps_memory: bool
+
+
+class Exam(Struct, frozen=True):
+    """A check-up in which a post takes part, and where all of its processes meet."""
+
+    rank: int
+    num_posts: int
+    launcher: str
+    host: str
+    port: int
+    secret: bytes
+    script: str | None
 
 
 class Orders(Struct, frozen=True):
@@ -73,6 +86,8 @@ class Post:
             "begin": self._begin,
             "steward": self._start_steward,
             "wait": self._wait,
+            "port": self._find_port,
+            "examine": self._examine,
         }
         return deeds[deed](argument)
 
@@ -80,7 +95,8 @@ class Post:
         """Where this is, and whether it fits the others."""
         roll = msgspec.json.decode(argument, type=Roll)
         address = own_address(os.environ.get(VARIABLE), roll.launcher, ANY_PORT)
-        return msgspec.json.encode(presence(roll.rank, address, Path(roll.script), Settings()))
+        script = None if roll.script is None else Path(roll.script)
+        return msgspec.json.encode(presence(roll.rank, address, script, Settings()))
 
     def _begin(self, argument: bytes) -> bytes:
         """Start the worker's process, which inherits what Ray has set up here: folder, devices, environment."""
@@ -114,3 +130,19 @@ class Post:
         with self._words as file:
             file.seek(0)
             return msgspec.json.encode(Ended(code, file.read(WORDS_BYTES_MAX).decode(errors="replace")))
+
+    def _find_port(self, argument: bytes) -> bytes:
+        """One that is free at this address."""
+        with listen(argument.decode()) as listener:
+            return b"%d" % listener.getsockname()[1]
+
+    def _examine(self, argument: bytes) -> bytes:
+        """Take part in a check-up of the cluster; the first post gets the result."""
+        from weft.adapters.torch.board import TorchBoard  # imports torch
+        from weft.engines.checkup.probe import probe
+
+        exam = msgspec.json.decode(argument, type=Exam)
+        board = TorchBoard.at(exam.host, exam.port, "doctor", is_host=exam.rank == 0)
+        address = own_address(os.environ.get(VARIABLE), exam.launcher, ANY_PORT)
+        script = None if exam.script is None else Path(exam.script)
+        return msgspec.json.encode(probe(exam.rank, exam.num_posts, board, exam.secret, address, script=script))
