@@ -10,7 +10,7 @@ import signal
 import socket
 import sys
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import ray
@@ -150,14 +150,12 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the launcher decides how Ctrl-C ends a run
     temporary = sys.argv[2]
     porter = Porter(Line(socket.socket(fileno=int(sys.argv[1])), ToPorter))
-    try:
+    with ExitStack() as last:  # from the last to the first, whatever the cluster, which may be gone, makes of it
+        last.callback(shutil.rmtree, temporary, ignore_errors=True)
+        last.callback(ray.shutdown)
+        last.callback(porter.clear)
+        last.callback(signal.signal, signal.SIGTERM, signal.SIG_IGN)
         porter.run()
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        with suppress(RayError):
-            porter.clear()
-        ray.shutdown()
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 if __name__ == "__main__":
