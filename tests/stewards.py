@@ -23,9 +23,10 @@ SECRET = bytes(range(32))
 PATIENCE_S = 20.0
 
 
-def presences(hosts: list[str]) -> list[Presence]:
+def presences(hosts: list[str], available_bytes: int) -> list[Presence]:
     """A worker on each of these hosts, in order of rank."""
-    return [Presence(rank, 100 + rank, host, host, "127.0.0.1", 2, {}, "3.11") for rank, host in enumerate(hosts)]
+    about = "127.0.0.1", 2, {}, "3.11", available_bytes
+    return [Presence(rank, 100 + rank, host, host, *about) for rank, host in enumerate(hosts)]
 
 
 class Steward:
@@ -59,12 +60,14 @@ class Steward:
         self.selector.close()
 
 
-def new_head(folder: Path, hosts: list[str], watcher: Watcher | None = None) -> tuple[Head, tuple[str, int]]:
+def new_head(
+    folder: Path, hosts: list[str], watcher: Watcher | None = None, available_bytes: int = 8 << 30
+) -> tuple[Head, tuple[str, int]]:
     """A head that nobody has called yet, and where to call it."""
     script = folder / "train.py"
     script.touch()
     listener = listen("127.0.0.1")
-    crew = presences(hosts)
+    crew = presences(hosts, available_bytes)
     numbers = tuple(list(dict.fromkeys(hosts)).index(host) for host in hosts)
     job = LocalJob(script, num_workers=len(hosts), hosts=numbers)
     return Head(job, watcher or Watcher(), crew, listener, SECRET), listener.getsockname()

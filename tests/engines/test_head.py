@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from stewards import Steward, new_head
 
-from weft.core.errors import NodeLost, TransportError, WeftError
+from weft.core.errors import ConfigError, NodeLost, TransportError, WeftError
+from weft.engines import conversation
 from weft.engines import head as heads
 from weft.engines.head import Head
 from weft.engines.local_outcome import LocalOutcome
@@ -130,3 +131,20 @@ def test_hosts_that_never_call_are_named(tmp_path: Path, monkeypatch: pytest.Mon
             run.result(20)
         assert mill.until(Because)
         mill.close()
+
+
+def test_each_hosts_workers_must_fit_into_its_own_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conversation, "available_bytes", lambda: 0)  # nothing is left where the head is
+    head, _ = new_head(tmp_path, ["mill", "barn", "barn"], available_bytes=5 * 16 * 3)
+    everybody_joins(head)
+    assert head._conversation.has_begun
+    head.close()
+    head, _ = new_head(tmp_path, ["mill", "barn", "barn"], available_bytes=5 * 16 * 2)
+    with pytest.raises(ConfigError, match=r"^2 workers on host barn need .* are available there.\n  Start 1 there or"):
+        everybody_joins(head)
+    head.close()
+
+
+def everybody_joins(head: Head) -> None:
+    for rank in range(3):
+        head._conversation.hear(rank, JOINED)

@@ -8,7 +8,8 @@ import pytest
 
 from weft.config.settings import Settings
 from weft.core.errors import ConfigError
-from weft.engines.presence import Presence, check_addresses, check_alike, home, host_numbers, presence
+from weft.engines.memory import Room
+from weft.engines.presence import Presence, check_addresses, check_alike, home, host_numbers, presence, rooms
 
 
 @pytest.fixture
@@ -19,7 +20,7 @@ def script(tmp_path: Path) -> Path:
 
 
 def crew(*homes: str, address: str = "10.0.0.1") -> list[Presence]:
-    return [Presence(rank, 100 + rank, name, name, address, 2, {}, "3.11.2") for rank, name in enumerate(homes)]
+    return [Presence(rank, 100 + rank, name, name, address, 2, {}, "3.11.2", 9) for rank, name in enumerate(homes)]
 
 
 def test_a_process_tells_where_it_is_and_what_it_runs(script: Path) -> None:
@@ -71,3 +72,11 @@ def test_of_several_hosts_none_may_be_on_loopback() -> None:
     check_addresses(crew("a", "a", address="127.0.1.1"))
     with pytest.raises(ConfigError, match=r"host a \(worker 0\) would listen on 127.0.1.1"):
         check_addresses(crew("a", "b", address="127.0.1.1"))
+
+
+def test_a_host_has_the_least_memory_that_its_workers_have_found() -> None:
+    found = [
+        msgspec.structs.replace(each, available_bytes=n) for each, n in zip(crew("b", "a", "b"), (9, 4, 7), strict=True)
+    ]
+    assert rooms(found) == [Room("b", 7), Room("a", 4)]
+    assert presence(0, "10.0.0.1", None, Settings()).available_bytes > 1 << 20

@@ -24,7 +24,7 @@ from weft.data.shares import STATIC, Shares, check_sharing, with_share
 from weft.data.static import global_batches
 from weft.engines.explanation import Explanation, coded, cut, explained, native, native_with_devices
 from weft.engines.loading import Loadings
-from weft.engines.memory import available_bytes, check_fits
+from weft.engines.memory import Room, available_bytes, check_fits
 from weft.engines.seats import OWN
 from weft.runtime.channel import (
     Concluded,
@@ -76,6 +76,9 @@ class Meeting:
 
 class Conversation:
     """Everything the workers of a run ask and tell, apart from how they do."""
+
+    rooms: Sequence[Room] = ()
+    """What each host can give, in the order of their numbers; if there are none, all workers share this one's."""
 
     def __init__(
         self,
@@ -195,7 +198,7 @@ class Conversation:
         first = self._joined[0]
         for other in range(1, self._num_workers):
             check_layouts(other, first.layout, self._joined[other].layout)
-        check_fits(self._num_workers, COPIES * first.num_bytes, available_bytes())
+        self._check_memory(COPIES * first.num_bytes)
         text = self._strategy or first.strategy
         if text is None:
             text = DEFAULT_STRATEGY
@@ -218,6 +221,14 @@ class Conversation:
         self.on_joined()
         self.began_s = time.perf_counter()
         self._to_all(welcome)
+
+    def _check_memory(self, bytes_per_worker: int) -> None:
+        """Refuse a run of which the workers of a host will not fit there."""
+        if not self.rooms:
+            check_fits(self._num_workers, bytes_per_worker, available_bytes())
+            return
+        for room, num_workers in zip(self.rooms, Counter(self._hosts).values(), strict=True):
+            check_fits(num_workers, bytes_per_worker, room.available_bytes, room.host)
 
     def _choose(
         self, built: Strategy | None, text: str, compress: str | None, num_bytes: int, ports: list[int]

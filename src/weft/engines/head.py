@@ -12,7 +12,7 @@ from weft.engines.assignment import assigned
 from weft.engines.launched import Worker
 from weft.engines.local_job import LocalJob
 from weft.engines.local_outcome import LocalOutcome
-from weft.engines.presence import Presence, host_numbers
+from weft.engines.presence import Presence, host_numbers, rooms
 from weft.engines.supervisor import Supervisor
 from weft.engines.trunk import (
     HEAD,
@@ -78,6 +78,7 @@ class Head(Supervisor):
         self._crew = crew
         self._secret = secret
         self._host_of = host_numbers(crew)
+        self._conversation.rooms = rooms(crew)
         self._values: list[bytes] = []
         """What has come of the first values, for hosts that have not called yet."""
         self._workers = [Worker(each.rank, each.host, each.pid) for each in crew]

@@ -1,12 +1,20 @@
-"""Will it fit? Memory that a simulated run needs, against what the machine has."""
+"""Will it fit? Memory that a run needs, against what each machine has."""
 
 import os
 from pathlib import Path
+from typing import NamedTuple
 
 from weft.core.errors import ConfigError
 
 HEADROOM = 0.9
 """The share of the available memory that a run may fill."""
+
+
+class Room(NamedTuple):
+    """What a host can give."""
+
+    host: str
+    available_bytes: int
 
 
 def resident_bytes() -> int:
@@ -31,13 +39,19 @@ def available_bytes() -> int:
     return free
 
 
-def check_fits(num_workers: int, bytes_per_worker: int, available: int) -> None:
-    """Refuse a run that will not fit."""
+def check_fits(num_workers: int, bytes_per_worker: int, available: int, host: str | None = None) -> None:
+    """Refuse a run that will not fit; `host` is where so many of its workers are, if not all are here."""
     needed = num_workers * bytes_per_worker
-    if needed > available * HEADROOM:
-        fitting = int(available * HEADROOM // bytes_per_worker)
-        raise ConfigError(
-            f"{num_workers} workers need about {needed / 2**30:.1f} GiB ({bytes_per_worker / 2**20:.1f} MiB each), "
-            f"but {available / 2**30:.1f} GiB are available.\n"
-            f"  Use -n {max(fitting, 1)} or fewer, or --dry, which needs no tensors."
-        )
+    if needed <= available * HEADROOM:
+        return
+    fitting = max(int(available * HEADROOM // bytes_per_worker), 1)
+    where, there = "", ""
+    advice = f"Use -n {fitting} or fewer, or --dry, which needs no tensors."
+    if host is not None:
+        where, there = f" on host {host}", " there"
+        advice = f"Start {fitting} there or fewer, and the others on more hosts."
+    raise ConfigError(
+        f"{num_workers} workers{where} need about {needed / 2**30:.1f} GiB ({bytes_per_worker / 2**20:.1f} MiB each), "
+        f"but {available / 2**30:.1f} GiB are available{there}.\n"
+        f"  {advice}"
+    )

@@ -15,6 +15,7 @@ from msgspec import Struct
 import weft
 from weft.config.settings import Settings
 from weft.core.errors import ConfigError
+from weft.engines.memory import Room, available_bytes
 from weft.transports.frames import VERSION as FRAME_VERSION
 
 UNSAID = "(not set)"
@@ -36,6 +37,8 @@ class Presence(Struct, frozen=True):
     same: dict[str, str]
     """What must be the same for all: settings, and digests of code."""
     python: str
+    available_bytes: int
+    """What its host can still give."""
 
 
 def presence(rank: int, address: str, script: Path | None, settings: Settings) -> Presence:
@@ -49,6 +52,7 @@ def presence(rank: int, address: str, script: Path | None, settings: Settings) -
         len(os.sched_getaffinity(0)),
         {**code_digests(script), **{name: _words(value) for name, value in asdict(settings).items()}},
         platform.python_version(),
+        available_bytes(),
     )
 
 
@@ -93,6 +97,14 @@ def host_numbers(crew: Sequence[Presence]) -> list[int]:
     """The number of each worker's host, counted in order of their first workers."""
     homes = list(dict.fromkeys(each.home for each in crew))
     return [homes.index(each.home) for each in crew]
+
+
+def rooms(crew: Sequence[Presence]) -> list[Room]:
+    """What each host can give, in the order of their numbers: the least that its workers have found."""
+    homes: dict[str, list[Presence]] = {}
+    for each in crew:
+        homes.setdefault(each.home, []).append(each)
+    return [Room(there[0].host, min(each.available_bytes for each in there)) for there in homes.values()]
 
 
 def check_addresses(crew: Sequence[Presence]) -> None:
