@@ -2,18 +2,27 @@
 
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 from secrets import token_hex
 
+import msgspec
 import numpy as np
 import pytest
+from boards import MemoryBoard
 from crews import crew
 from launches import FOREVER, TRAIN
 from safetensors.numpy import load_file
 from scripts import write
 
-from weft.engines.member import pass_signals_on
+from weft.config.settings import Settings
+from weft.engines import member
+from weft.engines.board import post_note
+from weft.engines.member import HeadOrders, join_crew, pass_signals_on
+from weft.engines.placement import Placement
+from weft.engines.presence import presence
+from weft.engines.steward import Orders
 
 SECRET = {"WEFT_SECRET": token_hex(32)}
 TRAINING = (
@@ -40,6 +49,24 @@ def test_all_train_one_model_and_nothing_is_left(hosts: list[str], tmp_path: Pat
         assert "epoch   3  distance" in run.text
         assert f"allreduce, {len(hosts)} workers" in run.text
         assert (tmp_path / "model.safetensors").is_file()
+
+
+def test_one_host_listens_on_loopback_and_its_secret_goes_to_no_other_process(tmp_path: Path) -> None:
+    script = (
+        TRAINING
+        + """
+import os
+say("secret here: " + str("WEFT_SECRET" in os.environ))
+for line in open("/proc/net/tcp").readlines()[1:]:
+    if line.split()[3] == "0A":
+        say("listens at " + line.split()[1])
+"""
+    )
+    with crew(write(tmp_path, script), ONE, environ={**SECRET, "WEFT_INTERFACE": "127.77.7.1"}) as run:
+        assert run.end() == [0, 0], run.text
+        assert run.text.count("secret here: False") == 2
+        assert "listens at 0100007F" in run.text
+        assert "listens at 01074D7F" not in run.text
 
 
 def test_two_hosts_train_the_same_parameters_as_one(tmp_path: Path) -> None:
@@ -94,6 +121,35 @@ def test_several_hosts_need_a_secret(tmp_path: Path) -> None:
         assert run.end() == [1, 1]
         assert "this run is on" in run.text
         assert "has no secret" in run.text
+
+
+class Enough(Exception):
+    """Stands for a seat that nobody takes."""
+
+
+def join_alone(monkeypatch: pytest.MonkeyPatch, script: Path) -> list[bytes]:
+    """Worker 0 of two joins, but starts nobody; the orders that it would have given."""
+    given: list[bytes] = []
+    monkeypatch.setattr(sys, "argv", [str(script)])
+    monkeypatch.setattr(member, "start_apart", lambda module, orders, descriptors=(): given.append(orders))
+    monkeypatch.setattr(member, "take_seat", lambda *about: (_ for _ in ()).throw(Enough))
+    board = MemoryBoard()
+    post_note(board, "present/1", presence(1, "127.0.0.1", script, Settings()))
+    with pytest.raises(Enough):
+        join_crew(Placement(0, 2, "127.0.0.1", 29500, "mill/0", False), board, dict(SECRET))
+    return given
+
+
+def test_head_and_steward_of_a_run_have_a_secret_that_no_other_run_has(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    secrets = set()
+    for _ in range(2):
+        head, steward = join_alone(monkeypatch, write(tmp_path, TRAIN))
+        mine = msgspec.json.decode(head, type=HeadOrders).secret
+        assert msgspec.json.decode(steward, type=Orders).secret == mine
+        secrets.add(mine)
+    assert len(secrets | {bytes.fromhex(SECRET["WEFT_SECRET"])}) == 3
 
 
 def test_a_host_with_another_secret_is_refused(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from weft.config.settings import Settings
 from weft.core.errors import ConfigError
 from weft.engines.memory import Room
-from weft.engines.presence import Presence, check_addresses, check_alike, home, host_numbers, presence, rooms
+from weft.engines.presence import Presence, check_addresses, check_alike, home, host_numbers, presence, rooms, settled
 
 
 @pytest.fixture
@@ -80,3 +80,8 @@ def test_a_host_has_the_least_memory_that_its_workers_have_found() -> None:
     ]
     assert rooms(found) == [Room("b", 7), Room("a", 4)]
     assert presence(0, "10.0.0.1", None, Settings()).available_bytes > 1 << 20
+
+
+def test_workers_of_one_host_are_found_where_no_other_reaches_them() -> None:
+    assert [each.address for each in settled(crew("a", "a"))] == ["127.0.0.1"] * 2
+    assert settled(crew("a", "b")) == crew("a", "b")

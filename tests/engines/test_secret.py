@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from weft.core.errors import ConfigError
-from weft.engines.secret import WRITE_ONE, new_secret, read_secret, write_secret
+from weft.engines.secret import WRITE_ONE, new_secret, read_secret, secret_of_run, write_secret
 
 SECRET = bytes(range(32))
 
@@ -95,3 +95,11 @@ def test_a_file_has_its_mode_whatever_the_umask_says(tmp_path: Path) -> None:
     finally:
         os.umask(before)
     assert (tmp_path / "job.secret").stat().st_mode & 0o777 == 0o600
+
+
+def test_every_run_has_a_secret_of_its_own() -> None:
+    runs = [("mill/0", "a"), ("mill/0", "b"), ("mill/1", "a")]
+    found = {secret_of_run(SECRET, run, meeting) for run, meeting in runs}
+    assert len(found | {SECRET, secret_of_run(bytes(32), "mill/0", "a")}) == 5
+    assert secret_of_run(SECRET, "mill/0", "a") in found
+    assert {len(each) for each in found} == {32}

@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from secrets import token_hex
@@ -26,10 +26,11 @@ from weft.engines.board import Board, post_note, read_notes
 from weft.engines.environment import settings_of
 from weft.engines.interfaces import VARIABLE, own_address
 from weft.engines.placement import Placement
-from weft.engines.presence import Presence, check_addresses, check_alike, host_numbers, presence
+from weft.engines.presence import Presence, check_addresses, check_alike, host_numbers, presence, settled
 from weft.engines.processes import start_apart
 from weft.engines.seats import seat_of
-from weft.engines.secret import WRITE_ONE, new_secret, read_secret
+from weft.engines.secret import VARIABLE as SECRET_VARIABLE
+from weft.engines.secret import WRITE_ONE, new_secret, read_secret, secret_of_run
 from weft.engines.steward import Orders, meet
 from weft.lifeline import die_with_parent
 from weft.runtime.channel import Channel, Descriptors, Job
@@ -63,18 +64,25 @@ class HeadOrders(Struct, frozen=True):
     """The descriptor at which stewards call."""
 
 
-def join_crew(placed: Placement, board: Board, environ: Mapping[str, str]) -> Seat:
-    """Meet the others of this run, and sit down among them."""
+def join_crew(placed: Placement, board: Board, environ: MutableMapping[str, str]) -> Seat:
+    """Meet the others of this run, and sit down among them.
+
+    The job's secret is taken out of the environment, so that processes that the script starts do not get it.
+    """
     script, settings = Path(sys.argv[0]), settings_of(Settings())
     if settings.strategy is not None and len(settings.strategy) > 1:
         names = ", ".join(settings.strategy)
         raise ConfigError(f"'{names}' are several strategies, but this run has one.\n  Name one.")
     crew = _gather(placed, board, script, settings, environ)
     hosts = host_numbers(crew)
-    secret = _secret_for(crew, environ)
+    job_secret = _secret_for(crew, environ)
+    environ.pop(SECRET_VARIABLE, None)
     if placed.rank == 0:
-        _start_head(board, script, settings, crew, secret)
+        meeting = token_hex(16)
+        head = _start_head(script, settings, crew, secret_of_run(job_secret, placed.run, meeting))
+        post_note(board, "lead", Lead(*head, meeting))
     (lead,) = read_notes(board, ["lead"], Lead, HEAD_S_MAX)
+    secret = secret_of_run(job_secret, placed.run, lead.meeting)
     mine = [each for each in crew if hosts[each.rank] == hosts[placed.rank]]
     if mine[0].rank == placed.rank:
         pids = {each.rank: each.pid for each in mine}
@@ -102,7 +110,7 @@ def _gather(
     crew = read_notes(board, names, Presence, PRESENT_S_MAX)
     check_alike(crew)
     check_addresses(crew)
-    return crew
+    return settled(crew)
 
 
 def _secret_for(crew: Sequence[Presence], environ: Mapping[str, str]) -> bytes:
@@ -114,14 +122,14 @@ def _secret_for(crew: Sequence[Presence], environ: Mapping[str, str]) -> bytes:
     return secret or new_secret()
 
 
-def _start_head(board: Board, script: Path, settings: Settings, crew: list[Presence], secret: bytes) -> None:
-    """Start the head of the run here, and tell all where it is."""
+def _start_head(script: Path, settings: Settings, crew: list[Presence], secret: bytes) -> tuple[str, int]:
+    """Start the head of the run here; where it is."""
     with listen(crew[0].address) as listener:
         host, port = listener.getsockname()[:2]
         said = {name: value for name, value in asdict(settings).items() if value is not None}
         orders = HeadOrders(str(script), said, crew, secret, listener.fileno())
         start_apart(["weft", "head"], msgspec.json.encode(orders), [listener.fileno()])
-    post_note(board, "lead", Lead(host, port, token_hex(16)))
+    return host, port
 
 
 def take_seat(meeting: str, host: int, rank: int, written: Sequence[int] = ()) -> EngineSeat:

@@ -11,6 +11,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 import weft
 from weft.config.settings import Settings
@@ -18,6 +19,7 @@ from weft.core.errors import ConfigError
 from weft.engines.memory import Room, available_bytes
 from weft.transports.frames import VERSION as FRAME_VERSION
 
+LOOPBACK = "127.0.0.1"
 UNSAID = "(not set)"
 SHORT = 12
 """Digits of a digest that people look at."""
@@ -105,6 +107,13 @@ def rooms(crew: Sequence[Presence]) -> list[Room]:
     for each in crew:
         homes.setdefault(each.home, []).append(each)
     return [Room(there[0].host, min(each.available_bytes for each in there)) for there in homes.values()]
+
+
+def settled(crew: Sequence[Presence]) -> list[Presence]:
+    """The same workers; if all are on one host, where nobody else reaches them."""
+    if len({each.home for each in crew}) > 1:
+        return list(crew)
+    return [replace(each, address=LOOPBACK) for each in crew]
 
 
 def check_addresses(crew: Sequence[Presence]) -> None:

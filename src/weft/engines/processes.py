@@ -1,20 +1,27 @@
 """Processes of Weft's own that outlive whoever starts them: they are told what to do on standard input."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
+
+from weft.engines.secret import VARIABLE
 
 _started: list["subprocess.Popen[bytes]"] = []
 """Kept, so that nobody complains of those that still run."""
 
 
 def start_apart(module: Sequence[str], orders: bytes, descriptors: Sequence[int] = ()) -> None:
-    """Start a module of Weft's in a session of its own, with orders that nobody else can see."""
+    """Start a module of Weft's in a session of its own, with orders that nobody else can see.
+
+    What is secret comes with the orders: the environment, which other processes of this user can read, is without it.
+    """
     process = subprocess.Popen(
         [sys.executable, "-m", *module],
         stdin=subprocess.PIPE,
         pass_fds=descriptors,
         start_new_session=True,
+        env={name: value for name, value in os.environ.items() if name != VARIABLE},
     )
     _started.append(process)
     assert process.stdin is not None

@@ -10,6 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from secrets import token_bytes
 
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
 from weft.core.errors import ConfigError
 from weft.transports.handshake import SECRET_BYTES
 
@@ -18,6 +21,7 @@ FILE_VARIABLE = "WEFT_SECRET_FILE"
 DIGITS = 2 * SECRET_BYTES
 WRITE_ONE = "Make one with 'weft secret new FILE', give every host a copy, and name it in WEFT_SECRET_FILE."
 FILE_BYTES_MAX = 4096
+PURPOSE = b"weft: the secret of one run"
 
 
 def new_secret() -> bytes:
@@ -33,6 +37,12 @@ def read_secret(environ: Mapping[str, str]) -> bytes | None:
     if named:
         return _decoded(_text_of(Path(named)), f"the file '{named}' of {FILE_VARIABLE}")
     return _decoded(given, VARIABLE) if given else None
+
+
+def secret_of_run(secret: bytes, run: str, meeting: str) -> bytes:
+    """The one of a single run: whoever has the job's secret finds it, and no two runs have the same one."""
+    about = b"\0".join([PURPOSE, run.encode(), meeting.encode()])
+    return HKDF(SHA256(), SECRET_BYTES, salt=None, info=about).derive(secret)
 
 
 def write_secret(secret: bytes, path: Path) -> None:
