@@ -16,7 +16,22 @@ from stewards import PATIENCE_S, SECRET, meeting, sleeper
 from weft.core.errors import TransportError
 from weft.engines import steward as stewards
 from weft.engines.steward import Orders, Steward, meet, place_of
-from weft.engines.trunk import HEAD, Asked, Because, Came, Gone, Kill, Pulse, Relayed, Said, Tell, Trunk, Values, Wrote
+from weft.engines.trunk import (
+    HEAD,
+    Asked,
+    Beat,
+    Because,
+    Came,
+    Gone,
+    Kill,
+    Pulse,
+    Relayed,
+    Said,
+    Tell,
+    Trunk,
+    Values,
+    Wrote,
+)
 from weft.runtime.channel import Channel, Halt, StepTold
 from weft.transports.door import Door
 from weft.transports.handshake import NONCE_BYTES, answer
@@ -79,6 +94,7 @@ class Played:
         self.door.close()
         self.thread.shutdown()
         self.selector.close()
+        assert self.steward.exception() is None
 
 
 @contextmanager
@@ -131,23 +147,53 @@ def test_a_worker_gets_its_channel_and_its_hosts_memory_and_is_heard() -> None:
         assert not head.ended
 
 
-def test_a_worker_that_ends_is_told_and_its_state_before() -> None:
-    with played_with_mortal() as (head, pid):
-        head._until(lambda: any(isinstance(each, Pulse) and each.states.get(1) == "S" for each in head.heard))
-        head.send(Kill())
-        head.until(Gone(1))
-        assert head.steward.result(20) is None
-        assert os.waitpid(pid, 0)[0] == pid
-
-
 @contextmanager
 def played_with_mortal() -> Iterator[tuple[Played, int]]:
-    pid = os.fork()
-    if not pid:
-        selectors.DefaultSelector().select(60)
-        os._exit(0)
-    with played({1: pid}) as head:
+    """A worker that has come, and may be killed; its id."""
+    with worker() as (pid, tell), played({0: pid}) as head:
+        os.write(tell, head.meeting.encode())
+        head.until(Came(0, pid))
         yield head, pid
+
+
+def has_ended(pid: int) -> bool:
+    """It has, or it is about to."""
+    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT) is not None
+
+
+def test_a_worker_that_ends_is_told_and_its_state_before() -> None:
+    with played_with_mortal() as (head, pid):
+        head._until(lambda: any(isinstance(each, Pulse) and each.states.get(0) == "S" for each in head.heard))
+        head.send(Kill())
+        head.until(Gone(0))
+        assert has_ended(pid)
+
+
+def test_who_has_not_come_is_not_killed_whatever_the_orders_say() -> None:
+    with sleeper() as innocent, played({1: innocent}) as head:
+        head.send(Kill())
+        head.until(Gone(1))
+        assert os.waitpid(innocent, os.WNOHANG) == (0, 0)
+
+
+def test_a_worker_that_dies_in_the_midst_of_coming_hurts_nobody() -> None:
+    with worker() as (pid, tell), sleeper() as dying, played({0: pid, 1: dying}) as head:
+        os.write(tell, head.meeting.encode())
+        head.until(Came(0, pid))
+        head.send(Tell(1, Halt()))  # nobody is there to hear it
+        os.kill(dying, signal.SIGKILL)
+        head.until(Gone(1))
+        head.until(Said(0, StepTold(4 + 2 * 2)))
+        assert not head.ended
+
+
+def test_a_head_that_falls_silent_is_as_good_as_gone(capsys: pytest.CaptureFixture[str]) -> None:
+    with played_with_mortal() as (head, pid):
+        head.send(Beat(0.3))
+        head._until(lambda: bool(head.ended))  # says nothing more
+        assert head.steward.result(20) is None
+        assert has_ended(pid)
+    assert "the head of the run is gone: nothing was heard of it for 0." in capsys.readouterr().err
 
 
 def test_strangers_on_the_same_host_are_not_let_in() -> None:
@@ -170,11 +216,11 @@ def test_first_values_of_another_host_are_written_and_failures_are_printed_last(
         head.send(Values(6, b"values"))
         head.send(Because("weft: worker 3 stopped"))
         head.send(Kill())
-        head.until(Gone(1))
+        head.until(Gone(0))
+        assert has_ended(pid)
         assert head.trunk is not None
         head.trunk.close()
         assert head.steward.result(20) is None
-        os.waitpid(pid, 0)
     assert capsys.readouterr().err == "weft: worker 3 stopped\n"
 
 
@@ -184,7 +230,7 @@ def test_workers_end_when_the_head_is_gone(capsys: pytest.CaptureFixture[str], m
         assert head.trunk is not None
         head.trunk.close()
         assert head.steward.result(20) is None
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -9
+        assert has_ended(pid)
     assert "the head of the run is gone: its connection ended" in capsys.readouterr().err
 
 

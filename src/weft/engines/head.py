@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from secrets import token_bytes
 from statistics import median
+from typing import Any
 
 from weft.core.errors import NodeLost, TransportError, WeftError
 from weft.engines.assignment import assigned
@@ -17,6 +18,7 @@ from weft.engines.supervisor import Supervisor
 from weft.engines.trunk import (
     HEAD,
     Asked,
+    Beat,
     Because,
     Came,
     Gone,
@@ -42,6 +44,9 @@ STEWARDS_S_MAX = 60.0
 SILENT_S = 2.0
 SILENT_STEPS = 5
 """A host that says nothing for this long, and so many median steps, is lost."""
+BEAT_S = 0.2
+STALLED_S = 0.5
+"""Turns that are further apart say that the head itself was held up."""
 FAREWELL_S_MAX = 1.0
 
 
@@ -52,7 +57,6 @@ class Host:
         self.name = name
         self.address = address
         self.trunk: Trunk | None = None
-        self.heard_s = 0.0
         self.states: dict[int, str] = {}
         self.workers: list[Worker] = []
 
@@ -76,6 +80,9 @@ class Head(Supervisor):
         """
         super().__init__(job, watcher)
         self._crew = crew
+        self._is_elsewhere = is_elsewhere
+        self._beat_s = self._turned_s = time.monotonic()
+        self._num_signals = 0
         self._secret = secret
         self._host_of = host_numbers(crew)
         self._conversation.rooms = rooms(crew)
@@ -103,9 +110,13 @@ class Head(Supervisor):
             raise
 
     def _explain(self, text: str) -> None:
+        """Let every host's steward say it; where the head has a host in common with one that cannot, it does."""
         for host in self._hosts:
             if host.trunk is not None:
                 host.trunk.send(Because(text))
+        here = self._hosts[0].trunk
+        if not self._is_elsewhere and (here is None or here.is_closed):
+            self._watcher.on_tell(text)
 
     def _answer(self, certified: Rank | None) -> Steps:
         def objection(caller: Rank) -> str | None:
@@ -132,12 +143,16 @@ class Head(Supervisor):
                 )
             self._turn(0.05)
             self._check_interrupts()
+            self._check()
 
     def _part(self, rank: int) -> Job:
         """What a worker is told first."""
         return self._assignment(rank)
 
     def _turn(self, timeout_s: float) -> None:
+        if time.monotonic() - self._turned_s > STALLED_S:  # it was the head that did nothing: nobody else is late
+            for trunk in self._trunks():
+                trunk.heard_s = time.monotonic()
         for key, _ in self._selector.select(timeout_s):
             if isinstance(key.data, Door):
                 key.data.accept()
@@ -148,12 +163,15 @@ class Head(Supervisor):
         self._door.dismiss_the_slow()
         self._check_hosts()
         self._watcher.on_turn()
+        self._turned_s = time.monotonic()
+
+    def _trunks(self) -> list[Trunk]:
+        return [host.trunk for host in self._hosts if host.trunk is not None]
 
     def _let_in(self, candidate: Candidate) -> None:
         number = self._door.advance(candidate)
         if number is not None:
             host = self._hosts[number]
-            host.heard_s = time.monotonic()
             host.trunk = Trunk(candidate.sock, self._selector, partial(self._hear, host), partial(self._lose, host))
             for packet in self._values:
                 host.trunk.pass_on(packet)
@@ -161,7 +179,6 @@ class Head(Supervisor):
                 self._values.clear()
 
     def _hear(self, host: Host, message: Relayed) -> None:
-        host.heard_s = time.monotonic()
         if isinstance(message, Values):
             self._spread(host, packed(message))
         elif isinstance(message, Pulse):
@@ -198,14 +215,23 @@ class Head(Supervisor):
                 worker.is_alive = False
 
     def _check_hosts(self) -> None:
-        """Give up those that say nothing any more."""
+        """Give up those that say nothing any more, and let all know that the head is there."""
         steps_s = [w.status.time_s / w.status.step for w in self._workers if w.status is not None and w.status.step]
         patience_s = max(SILENT_S, SILENT_STEPS * median(steps_s or [0.0]))
+        now_s = time.monotonic()
         for host in self._hosts:
-            silence_s = time.monotonic() - host.heard_s
-            if host.trunk is not None and not host.trunk.is_closed and silence_s > patience_s:
+            if host.trunk is not None and not host.trunk.is_closed and now_s - host.trunk.heard_s > patience_s:
                 host.trunk.close()
-                self._lose(host, f"nothing was heard of it for {silence_s:.1f} s")
+                self._lose(host, f"nothing was heard of it for {now_s - host.trunk.heard_s:.1f} s")
+        if now_s >= self._beat_s:
+            self._beat_s = now_s + BEAT_S
+            for trunk in self._trunks():
+                trunk.send(Beat(patience_s))
+
+    def _interrupt(self, number: int, frame: Any) -> None:
+        """A signal to the head may be the same that the workers had: it is not counted twice."""
+        self._num_signals += 1
+        self._num_interrupts = max(self._num_interrupts, self._num_signals)
 
     def _send(self, rank: int, message: Message) -> None:
         trunk = self._hosts[self._host_of[rank]].trunk
@@ -216,9 +242,8 @@ class Head(Supervisor):
         return {rank: state for host in self._hosts for rank, state in host.states.items()}
 
     def _end_all(self) -> None:
-        for host in self._hosts:
-            if host.trunk is not None:
-                host.trunk.send(Kill())
+        for trunk in self._trunks():
+            trunk.send(Kill())
 
     def _kill(self) -> None:
         """Workers of hosts that do not answer are out of reach: their steward ends them when it notices."""
@@ -234,13 +259,8 @@ class Head(Supervisor):
 
     def close(self) -> None:
         """Hang up, when all that was said has left."""
-        deadline_s = time.monotonic() + FAREWELL_S_MAX
-        trunks = [host.trunk for host in self._hosts if host.trunk is not None]
-        while any(trunk.waiting_bytes for trunk in trunks) and time.monotonic() < deadline_s:
-            for key, _ in self._selector.select(0.05):
-                if key.data in [trunk.attend for trunk in trunks]:
-                    key.data()
-        for trunk in trunks:
+        for trunk in self._trunks():
+            trunk.linger(FAREWELL_S_MAX)
             trunk.close()
         self._door.close()
         super().close()

@@ -118,8 +118,8 @@ class Launch(Supervisor):
             self._network.hear()
         except NodeLost as error:
             self._selector.unregister(self._network.fileno())
-            self._halt()
-            raise error
+            self._error = error
+            return
         self._vigil.hear_network(time.perf_counter())
 
     def _states(self) -> dict[int, str]:

@@ -11,8 +11,10 @@ import socket
 import struct
 import sys
 import time
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, suppress
 from functools import partial
+from math import inf
 
 import msgspec
 from msgspec import Struct
@@ -21,17 +23,37 @@ from weft.core.errors import TransportError, WeftError
 from weft.engines.memories import make_memories
 from weft.engines.nursery import Order, receive_fds, send_fds
 from weft.engines.output import Output
-from weft.engines.trunk import HEAD, Asked, Because, Came, Gone, Kill, Pulse, Relayed, Said, Tell, Trunk, Values, Wrote
+from weft.engines.trunk import (
+    HEAD,
+    Asked,
+    Beat,
+    Because,
+    Came,
+    Gone,
+    Kill,
+    Pulse,
+    Relayed,
+    Said,
+    Tell,
+    Trunk,
+    Values,
+    Wrote,
+)
 from weft.engines.vigil import process_state
+from weft.engines.wards import Ward
 from weft.observe.status import Status
-from weft.runtime.channel import Channel, Joined
+from weft.runtime.channel import Joined
 from weft.runtime.initial import add_piece, pieces
 from weft.transports.certificates import Authority, contexts
 from weft.transports.dialing import dial
 
 CONNECT_S_MAX = 30.0
 PULSE_S = 0.2
-HELLO_S_MAX = 2.0
+HELLO_S_MAX = 0.5
+HEAD_S_MAX = 5.0
+"""How long nothing may be heard of the head before it has said how long."""
+STALLED_S = 0.5
+"""Turns that are further apart say that the steward itself was held up."""
 LAST_WORDS_S_MAX = 2.0
 """How long what was said last may take to leave."""
 ORPHANS_S = 1.0
@@ -68,19 +90,6 @@ def place_of(meeting: str, host: int) -> str:
     return f"\0weft/{meeting}/{host}"
 
 
-class Ward:
-    """A worker of this host."""
-
-    def __init__(self, rank: int, pid: int) -> None:
-        self.rank = rank
-        self.pid = pid
-        self.pidfd = os.pidfd_open(pid)
-        self.channel: Channel | None = None
-        self.outputs: list[Output] = []
-        self.signals = -1
-        self.times_asked = 0
-
-
 class Steward:
     """Everything that one host's workers need of their engine."""
 
@@ -91,6 +100,14 @@ class Steward:
         self._memories = make_memories(len(orders.pids))
         self._initial = self._memories[2]
         self._wards: dict[int, Ward] = {}
+        self._values: Iterator[bytes] = iter(())
+        """What is left of worker 0's first values to send, and its word that it has joined, which comes after."""
+        self._values_start = 0
+        self._joined: Said | None = None
+        self._patience_s = HEAD_S_MAX
+        self._orphaned_s = inf
+        """When workers that have not ended without a head are killed."""
+        self._turned_s = time.monotonic()
         for rank, pid in sorted(orders.pids.items()):
             self._take_in(rank, pid)
         self._door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -109,7 +126,7 @@ class Steward:
             ward = self._wards[rank] = Ward(rank, pid)
         except ProcessLookupError:  # it has ended before anybody could look after it
             return
-        self._selector.register(ward.pidfd, selectors.EVENT_READ, partial(self._bury, ward))
+        self._selector.register(ward.pidfd, selectors.EVENT_READ, partial(self._bury, rank))
 
     def run(self) -> None:
         """Serve until all workers of this host have ended; then tell why, if the run has failed."""
@@ -117,22 +134,40 @@ class Steward:
             self._trunk.send(Gone(rank))
         pulse_s = 0.0
         while self._wards:
-            for key, _ in self._selector.select(PULSE_S / 2):
-                key.data()
+            self._turn()
             if time.monotonic() >= pulse_s:
                 pulse_s = time.monotonic() + PULSE_S
                 self._trunk.send(Pulse({rank: process_state(ward.pid) for rank, ward in self._wards.items()}))
+            if time.monotonic() >= self._orphaned_s:
+                self._kill()
         deadline_s = time.monotonic() + LAST_WORDS_S_MAX
         while not self._trunk.is_closed and time.monotonic() < deadline_s:  # the head hangs up when it has heard all
-            for key, _ in self._selector.select(0.05):
-                key.data()
+            self._turn()
         if self._because:
             print(self._because, file=sys.stderr, flush=True)
+
+    def _turn(self) -> None:
+        """Do what there is to do, and notice it if the head is silent: unless it was this process that was held up."""
+        was_held_up = time.monotonic() - self._turned_s > STALLED_S
+        for key, _ in self._selector.select(PULSE_S / 2):
+            key.data()
+        self._turned_s = time.monotonic()
+        for ward in self._wards.values():
+            ward.flush()
+        self._send_values()
+        silence_s = self._turned_s - self._trunk.heard_s
+        if was_held_up:
+            self._trunk.heard_s = self._turned_s
+        elif not self._trunk.is_closed and silence_s > self._patience_s:
+            self._trunk.close()
+            self._lose_head(f"nothing was heard of it for {silence_s:.1f} s")
 
     def close(self) -> None:
         """Let go of everything."""
         self._trunk.close()
         self._door.close()
+        for ward in self._wards.values():
+            ward.close()
         for fd in self._memories:
             os.close(fd)
         self._selector.close()
@@ -140,55 +175,77 @@ class Steward:
     def _answer_door(self) -> None:
         """Let a worker of this host in: it is who it says if the system says so."""
         end, _ = self._door.accept()
+        fds: list[int] = []
         with end:
-            pid, uid, _ = CREDENTIALS.unpack(end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size))
-            ward = next((ward for ward in self._wards.values() if ward.pid == pid), None)
-            if uid != os.geteuid() or ward is None or ward.channel is not None:
-                return
-            end.settimeout(HELLO_S_MAX)
             try:
-                raw, fds, _, _ = socket.recv_fds(end, 1 << 10, 3)
-                if msgspec.json.decode(raw, type=Hello).rank != ward.rank:
-                    raise TransportError("it is another worker than was said")
-            except (OSError, msgspec.DecodeError, TransportError):
-                return
-            self._let_in(ward, end, fds)
+                fds = self._let_in(end)
+            except (OSError, msgspec.DecodeError, TransportError) as error:  # whoever it is hears that it is not let in
+                print(f"weft: a process is not let in by the steward: {error}", file=sys.stderr, flush=True)
+        for fd in fds:
+            os.close(fd)
 
-    def _let_in(self, ward: Ward, end: socket.socket, fds: list[int]) -> None:
-        ward.signals, *written = fds
-        self._selector.register(ward.signals, selectors.EVENT_READ, partial(self._hear_signals, ward))
-        for descriptor, is_error in zip(written, (False, True), strict=False):
-            output = Output(descriptor, partial(self._pass_line, ward.rank, is_error))
-            ward.outputs.append(output)
-            self._selector.register(descriptor, selectors.EVENT_READ, partial(self._copy, output))
+    def _let_in(self, end: socket.socket) -> list[int]:
+        """Give a worker its channel and memory; what is left of the descriptors that it brought."""
+        pid, uid, _ = CREDENTIALS.unpack(end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size))
+        ward = next((ward for ward in self._wards.values() if ward.pid == pid and ward.channel is None), None)
+        if uid != os.geteuid() or ward is None:
+            raise TransportError(f"process {pid} of user {uid} is no worker that is awaited here")
+        end.settimeout(HELLO_S_MAX)
+        raw, fds, _, _ = socket.recv_fds(end, 1 << 10, 3)
+        if not fds or msgspec.json.decode(raw, type=Hello).rank != ward.rank:
+            return fds
         mine, theirs = socket.socketpair()
         with theirs:
             handed = [theirs.fileno(), *self._memories]
-            send_fds(end, msgspec.json.encode(Order(1, len(handed))), handed)
-        ward.channel = Channel(mine)
-        self._selector.register(mine, selectors.EVENT_READ, partial(self._hear, ward))
+            try:
+                send_fds(end, msgspec.json.encode(Order(1, len(handed))), handed)
+            except OSError:  # it died meanwhile, which its system will tell
+                mine.close()
+                return fds
+        self._attend(ward, mine, fds)
+        return []
+
+    def _attend(self, ward: Ward, end: socket.socket, fds: Sequence[int]) -> None:
+        ward.let_in(end, fds)
+        self._selector.register(ward.signals, selectors.EVENT_READ, partial(self._hear_signals, ward))
+        for descriptor, is_error in zip(fds[1:], (False, True), strict=False):
+            output = Output(descriptor, partial(self._pass_line, ward.rank, is_error))
+            ward.outputs.append(output)
+            self._selector.register(descriptor, selectors.EVENT_READ, partial(self._copy, output))
+        self._selector.register(end, selectors.EVENT_READ, partial(self._hear, ward))
         self._trunk.send(Came(ward.rank, ward.pid))
 
     def _hear(self, ward: Ward) -> None:
-        assert ward.channel is not None
-        for message in ward.channel.receive(wait=False):
+        channel = ward.channel
+        if channel is None or channel.is_closed:
+            return
+        for message in channel.receive(wait=False):
             if isinstance(message, Status) and self._trunk.waiting_bytes > BACKLOG_BYTES_MAX:
                 continue
+            said = Said(ward.rank, message)
             if isinstance(message, Joined) and ward.rank == 0 and self._orders.is_encrypted:
+                self._values, self._joined = pieces(self._initial), said  # it says nothing more until it is answered
                 self._send_values()
-            self._trunk.send(Said(ward.rank, message))
-        if ward.channel.is_closed:
-            self._selector.unregister(ward.channel.fileno())
-            ward.channel.close()
+            else:
+                self._trunk.send(said)
+        if channel.is_closed and channel.fileno() >= 0:  # else the head was lost in the midst, and nobody is heard
+            self._selector.unregister(channel.fileno())
+            channel.close()
 
     def _send_values(self) -> None:
-        """What worker 0 has written for all to begin with; its word that it has joined comes after."""
-        start = 0
-        for piece in pieces(self._initial):
-            self._trunk.send(Values(start, bytes(piece)))
-            start += len(piece)
+        """Send on what worker 0 wrote for all to begin with, as the head takes it; that it has joined comes last."""
+        while self._joined is not None and self._trunk.waiting_bytes < BACKLOG_BYTES_MAX:
+            piece = next(self._values, None)
+            if piece is None:
+                self._trunk.send(self._joined)
+                self._joined = None
+            else:
+                self._trunk.send(Values(self._values_start, piece))
+                self._values_start += len(piece)
 
     def _hear_signals(self, ward: Ward) -> None:
+        if ward.rank not in self._wards:
+            return
         raw = os.read(ward.signals, 64)
         if not raw:
             self._selector.unregister(ward.signals)
@@ -200,30 +257,39 @@ class Steward:
         self._trunk.send(Wrote(rank, text, is_error))
 
     def _copy(self, output: Output) -> None:
-        if not output.read():
+        if not output.is_closed and not output.read():
             self._selector.unregister(output.fileno())
             output.close()
 
-    def _bury(self, ward: Ward) -> None:
+    def _bury(self, rank: int) -> None:
         """A worker has ended: pass on its last words first."""
-        if ward.channel is not None and not ward.channel.is_closed:
-            self._hear(ward)
+        ward = self._wards.get(rank)
+        if ward is None:
+            return
+        self._hear(ward)
         for output in ward.outputs:
             while not output.is_closed and _has_come(output.fileno()):
                 self._copy(output)
-        self._selector.unregister(ward.pidfd)
-        os.close(ward.pidfd)
+        self._let_go(ward)
+
+    def _let_go(self, ward: Ward) -> None:
+        """Nothing more is to be expected of a worker."""
+        watched = [ward.pidfd, ward.signals, *(output.fileno() for output in ward.outputs if not output.is_closed)]
+        if ward.channel is not None and not ward.channel.is_closed:
+            watched.append(ward.channel.fileno())
+        for descriptor in watched:
+            with suppress(KeyError, ValueError):  # some are not watched any more, or never were
+                self._selector.unregister(descriptor)
+        ward.close()
         del self._wards[ward.rank]
         self._trunk.send(Gone(ward.rank))
 
     def _hear_head(self, message: Relayed) -> None:
         if isinstance(message, Tell):
-            ward = self._wards.get(message.rank)
-            if ward is not None and ward.channel is not None:
-                try:
-                    ward.channel.send(message.message)
-                except TransportError:  # it is about to be buried
-                    return
+            if (ward := self._wards.get(message.rank)) is not None:
+                ward.say(message.message)
+        elif isinstance(message, Beat):
+            self._patience_s = message.patience_s
         elif isinstance(message, Values):
             add_piece(self._initial, message.start, message.piece)
         elif isinstance(message, Kill):
@@ -232,23 +298,21 @@ class Steward:
             self._because = message.text
 
     def _kill(self) -> None:
-        for ward in self._wards.values():
-            signal.pidfd_send_signal(ward.pidfd, signal.SIGKILL)
+        for ward in list(self._wards.values()):
+            ward.kill()
+            if ward.channel is None:
+                self._let_go(ward)
 
     def _lose_head(self, why: str) -> None:
-        """Nobody leads the run any more: its workers end when their channels do."""
+        """Nobody leads the run any more: its workers end when their channels do, or are killed a little later."""
         if not self._wards:
             return
         self._because = self._because or f"weft: the head of the run is gone: {why}. All workers of this host end."
+        self._orphaned_s = time.monotonic() + ORPHANS_S
         for ward in self._wards.values():
             if ward.channel is not None and not ward.channel.is_closed:
                 self._selector.unregister(ward.channel.fileno())
                 ward.channel.close()
-        deadline_s = time.monotonic() + ORPHANS_S
-        while self._wards and time.monotonic() < deadline_s:
-            for key, _ in self._selector.select(0.05):
-                key.data()
-        self._kill()
 
 
 def _has_come(pipe: int) -> bool:
@@ -281,12 +345,13 @@ def meet(meeting: str, host: int, rank: int, written: list[int], timeout_s: floa
         if uid != os.geteuid():
             raise TransportError(f"the steward of this host is a process of user {uid}, a stranger.\n  Is it yours?")
         readable, writable = os.pipe()
-        socket.send_fds(end, [msgspec.json.encode(Hello(rank))], [readable, *written])
-        os.close(readable)
         try:
+            socket.send_fds(end, [msgspec.json.encode(Hello(rank))], [readable, *written])
             got = receive_fds(end)
         except OSError:  # it hung up
             got = None
+        finally:
+            os.close(readable)
     if got is None:
         raise TransportError(f"the steward of this host did not let worker {rank} in.\n  What it printed may say why.")
     channel, *memories = got[1]
@@ -295,13 +360,14 @@ def meet(meeting: str, host: int, rank: int, written: list[int], timeout_s: floa
 
 def main() -> None:
     """Be the steward that standard input asks for."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # workers are told to end, and so is this
-    orders = msgspec.json.decode(sys.stdin.buffer.read(), type=Orders)
+    for number in (signal.SIGINT, signal.SIGTERM):  # it ends with its workers, who are told to
+        signal.signal(number, signal.SIG_IGN)
     try:
+        orders = msgspec.json.decode(sys.stdin.buffer.read(), type=Orders)
         with closing(Steward(orders)) as steward:
             steward.run()
-    except WeftError as error:
-        print(f"weft: {error}", file=sys.stderr, flush=True)
+    except (WeftError, OSError, msgspec.DecodeError) as error:
+        print(f"weft: the steward of this host ends: {error}", file=sys.stderr, flush=True)
         sys.exit(1)
 
 

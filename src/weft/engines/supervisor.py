@@ -58,6 +58,8 @@ class Supervisor:
         self._vigil = Vigil(job.num_workers, patience_s(job.network))
         self._stragglers = Stragglers(job.num_workers, self._advise)
         self._homecoming = None if job.brings_back_to is None else Homecoming(job.brings_back_to)
+        self._error: WeftError | None = None
+        """Why the run cannot go on, if that is known already."""
         self._num_interrupts = 0
         self._asked_to_leave = False
         self._leave_at: int | None = None
@@ -88,20 +90,24 @@ class Supervisor:
             self._start()
             while self._anybody_lives():
                 self._turn(0.1)
-                guilty = self._guilty()
-                if guilty is not None:
-                    self._halt()
-                    raise describe(guilty, self._workers)
-                error = self._vigil.check(time.perf_counter(), self._conversation.ended, self._states())
-                if error is not None:
-                    self._halt()
-                    raise error
+                self._check()
                 self._answer_interrupts()
             self._drain()
         finally:
             for number, handler in handlers.items():
                 signal.signal(number, handler)
         return self._outcome()
+
+    def _check(self) -> None:
+        """End the run and raise why, if it cannot go on."""
+        guilty = None if self._error is not None else self._guilty()
+        if guilty is not None:
+            self._halt()
+            raise describe(guilty, self._workers)
+        error = self._error or self._vigil.check(time.perf_counter(), self._conversation.ended, self._states())
+        if error is not None:
+            self._halt()
+            raise error
 
     def _start(self) -> None:
         """Have all workers, and tell them what they are part of."""
@@ -158,11 +164,11 @@ class Supervisor:
                 total = self._conversation.steps_total
                 self._watcher.on_status(msgspec.structs.replace(message.final, steps_total=total))
                 self._judge(message.final)
-            try:
-                self._conversation.hear(worker.rank, message)
-            except WeftError as error:
-                self._halt()
-                raise error
+            if self._error is None:
+                try:
+                    self._conversation.hear(worker.rank, message)
+                except WeftError as error:  # nothing is ended in the midst of hearing
+                    self._error = error
 
     def _take_piece(self, worker: Worker, piece: FilePiece) -> None:
         """A file that a worker saved comes to where the user is."""

@@ -8,20 +8,20 @@ import socket
 import ssl
 from collections import deque
 from collections.abc import Callable
+from select import select
+from time import monotonic
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from weft.core.errors import TransportError
-from weft.runtime.channel import LENGTH, Message
+from weft.runtime.channel import LENGTH, MESSAGE_BYTES_MAX, Message
 from weft.transports.transport import Rank
 
 HEAD: Rank = 2**32 - 1
 """The head's place in handshakes and certificates; a steward's is the number of its host."""
-PIECE_BYTES = 1 << 20
-"""Large values travel in pieces."""
-PACKET_BYTES_MAX = 16 << 20
+PACKET_BYTES_MAX = MESSAGE_BYTES_MAX + (1 << 16)
 RECEIVED_PER_TURN_MAX = 4 << 20
 """After so much from one trunk it is the others' turn."""
 RECORD_BYTES = 16 << 10
@@ -69,6 +69,12 @@ class Pulse(Struct, frozen=True, tag=True):
     states: dict[int, str]
 
 
+class Beat(Struct, frozen=True, tag=True):
+    """To a steward: the head is there; it is lost when so long nothing is heard of it."""
+
+    patience_s: float
+
+
 class Values(Struct, frozen=True, tag=True):
     """From worker 0's host through the head to all others: a piece of the values that all workers begin with."""
 
@@ -93,7 +99,7 @@ class Because(Struct, frozen=True, tag=True):
     text: str
 
 
-Relayed = Came | Said | Wrote | Gone | Asked | Pulse | Values | Tell | Kill | Because
+Relayed = Came | Said | Wrote | Gone | Asked | Pulse | Beat | Values | Tell | Kill | Because
 
 _decoder: Any = msgspec.msgpack.Decoder(Relayed)
 
@@ -116,13 +122,12 @@ class Trunk:
         self._on_end = on_end
         self._came = bytearray()
         self._outbox: deque[memoryview] = deque()
+        self.waiting_bytes = 0
+        """What has not left yet."""
+        self.heard_s = monotonic()
+        """When anything came last."""
         self.is_closed = False
         selector.register(sock, selectors.EVENT_READ, self.attend)
-
-    @property
-    def waiting_bytes(self) -> int:
-        """What has not left yet."""
-        return sum(map(len, self._outbox))
 
     def send(self, message: Relayed) -> None:
         """Say something; to an end that is gone nothing is said."""
@@ -132,6 +137,14 @@ class Trunk:
         """The same with what is encoded already."""
         if not self.is_closed:
             self._outbox.append(memoryview(packet))
+            self.waiting_bytes += len(packet)
+            self._flush()
+
+    def linger(self, timeout_s: float) -> None:
+        """Wait until all that was said has left, for so long at most."""
+        deadline_s = monotonic() + timeout_s
+        while self.waiting_bytes and not self.is_closed and (left_s := deadline_s - monotonic()) > 0:
+            select([], [self._sock], [], left_s)
             self._flush()
 
     def attend(self) -> None:
@@ -150,24 +163,29 @@ class Trunk:
                 self._close("its connection ended")
                 return
             num_bytes += len(raw)
+            self.heard_s = monotonic()
             self._came += raw
             self._take_packets()
 
     def _take_packets(self) -> None:
-        start = 0
+        """Hand over what is whole; it is taken out first, so whoever hears it may attend to this trunk again."""
+        packets, start = [], 0
         try:
-            while not self.is_closed and len(self._came) - start >= LENGTH.size:
+            while len(self._came) - start >= LENGTH.size:
                 (length,) = LENGTH.unpack_from(self._came, start)
                 if length > PACKET_BYTES_MAX:
                     raise TransportError(f"it announced {length} bytes, but {PACKET_BYTES_MAX} are the most")
-                if len(self._came) - start < LENGTH.size + length:
+                end = start + LENGTH.size + length
+                if len(self._came) < end:
                     break
-                raw = self._came[start + LENGTH.size : start + LENGTH.size + length]
-                start += LENGTH.size + length
-                self._hear(_decoder.decode(raw))
+                packets.append(bytes(self._came[start + LENGTH.size : end]))
+                start = end
+            del self._came[:start]
+            for packet in packets:
+                if not self.is_closed:
+                    self._hear(_decoder.decode(packet))
         except (msgspec.DecodeError, UnicodeDecodeError, TransportError) as error:
             self._close(f"it sent what is no message: {error}")
-        del self._came[:start]
 
     def _flush(self) -> None:
         had_something = bool(self._outbox)
@@ -175,6 +193,7 @@ class Trunk:
             while self._outbox and not self.is_closed:
                 piece = self._outbox[0]
                 gone = self._sock.send(piece[:RECORD_BYTES])
+                self.waiting_bytes -= gone
                 if gone == len(piece):
                     self._outbox.popleft()
                 else:
@@ -197,6 +216,7 @@ class Trunk:
         if not self.is_closed:
             self.is_closed = True
             self._outbox.clear()
+            self.waiting_bytes = 0
             self._selector.unregister(self._sock)
             self._sock.close()
 

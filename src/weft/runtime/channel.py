@@ -314,6 +314,12 @@ Message = (
 _decoder: Any = msgspec.msgpack.Decoder(Message)
 
 
+def packed(message: Message) -> bytes:
+    """A message as it travels."""
+    raw = msgspec.msgpack.encode(message)
+    return LENGTH.pack(len(raw)) + raw
+
+
 class Channel:
     """One end of a pair of sockets. Several threads may send; one at a time receives."""
 
@@ -328,14 +334,13 @@ class Channel:
 
     def send(self, message: Message, *, droppable: bool = False) -> bool:
         """Say something; what is droppable is left out when the other end is slow, which gives False."""
-        raw = msgspec.msgpack.encode(message)
-        packet = LENGTH.pack(len(raw)) + raw
+        rest = packed(message)
         try:
             with self._lock:
                 if droppable:
-                    sent = self._end.send(packet, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
-                    packet = packet[sent:]
-                self._end.sendall(packet)
+                    sent = self._end.send(rest, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+                    rest = rest[sent:]
+                self._end.sendall(rest)
         except BlockingIOError:
             return False
         except OSError as error:
@@ -375,4 +380,5 @@ class Channel:
         return message
 
     def close(self) -> None:
+        self.is_closed = True
         self._end.close()

@@ -1,0 +1,69 @@
+"""Runs that other engines have started, when somebody besides a worker fails: the head, a steward, the models."""
+
+import os
+import signal
+import time
+from pathlib import Path
+from secrets import token_hex
+
+import pytest
+from crews import Crew, crew
+from launches import FOREVER, TRAIN
+from scripts import write
+
+SECRET = {"WEFT_SECRET": token_hex(32)}
+ONE, TWO = ["mill", "mill"], ["mill", "barn"]
+OTHER_SHAPE = """
+import numpy as np, os, weft
+w = np.zeros(50 + int(os.environ["MORE"]))
+worker = weft.join(arrays={"w": w}, optimizer=weft.SGD(lr=0.1))
+"""
+
+
+def helper(run: Crew, words: str) -> int:
+    """The process of this run that was started with these words."""
+    found = [pid for pid in run.helpers() if words in Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")]
+    return found[0]
+
+
+@pytest.mark.parametrize("hosts", [ONE, TWO], ids=["one host", "two hosts"])
+def test_workers_with_different_models_are_told_both_layouts(hosts: list[str], tmp_path: Path) -> None:
+    with crew(write(tmp_path, OTHER_SHAPE), hosts, environ={**SECRET, "MORE": "0", "1:MORE": "7"}) as run:
+        assert all(run.end())
+        assert run.text.count("worker 1 joined with 'w") == len(set(hosts)), run.text
+        assert "(57,)" in run.text
+        assert "(50,)" in run.text
+
+
+@pytest.mark.parametrize("hosts", [ONE, TWO], ids=["one host", "two hosts"])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
+def test_workers_whose_head_is_gone_end_and_every_host_says_so(hosts: list[str], number: int, tmp_path: Path) -> None:
+    with crew(write(tmp_path, TRAIN + FOREVER), hosts, environ=SECRET) as run:
+        run.until("trains", 2)
+        os.kill(helper(run, "weft head"), number)
+        gone_s = time.monotonic()
+        run.until("the head of the run is gone", len(set(hosts)))
+        if number == signal.SIGSTOP:
+            os.kill(helper(run, "weft head"), signal.SIGKILL)
+        assert all(run.end())
+        assert run.ended_s - gone_s < 6.0
+
+
+def test_a_host_whose_steward_is_gone_is_named_by_the_others(tmp_path: Path) -> None:
+    with crew(write(tmp_path, TRAIN + FOREVER), TWO, environ=SECRET) as run:
+        run.until("trains", 2)
+        stewards = [pid for pid in run.helpers() if "steward" in Path(f"/proc/{pid}/cmdline").read_text()]
+        assert len(stewards) == 2
+        os.kill(stewards[0], signal.SIGKILL)
+        assert all(run.end())
+        assert "is gone: its connection" in run.text
+
+
+def test_a_signal_to_everybody_is_an_orderly_end(tmp_path: Path) -> None:
+    with crew(write(tmp_path, TRAIN + FOREVER), ONE, environ=SECRET) as run:
+        run.until("trains", 2)
+        for pid in {*run.pids, *run.helpers()}:
+            os.kill(pid, signal.SIGTERM)
+        assert run.end() == [0, 0], run.text
+        assert run.text.count("left at") == 2
+        assert "allreduce, 2 workers" in run.text
