@@ -47,6 +47,8 @@ SILENT_STEPS = 5
 BEAT_S = 0.2
 STALLED_S = 0.5
 """Turns that are further apart say that the head itself was held up."""
+LET_GO_S = 0.8
+"""How long who has failed may take to end before the others are ended."""
 FAREWELL_S_MAX = 1.0
 
 
@@ -207,6 +209,15 @@ class Head(Supervisor):
             self._num_interrupts = max(self._num_interrupts, message.times)
         else:
             worker.is_alive = False
+
+    def _guilty(self) -> Worker | None:
+        """The same; one that said why is let go first, so that its engine, too, sees it fail before the others."""
+        guilty = super()._guilty()
+        if guilty is not None and guilty.failed is not None:
+            deadline_s = time.monotonic() + LET_GO_S
+            while guilty.is_alive and time.monotonic() < deadline_s:
+                self._turn(0.02)
+        return guilty
 
     def _lose(self, host: Host, why: str) -> None:
         for worker in host.workers:
