@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import sys
 import time
 from pathlib import Path
@@ -17,12 +18,14 @@ from safetensors.numpy import load_file
 from scripts import write
 
 from weft.config.settings import Settings
+from weft.core.errors import TransportError, WeftError
 from weft.engines import member
 from weft.engines.board import post_note
-from weft.engines.member import HeadOrders, join_crew, pass_signals_on
+from weft.engines.member import HeadOrders, join_crew, part, pass_signals_on
 from weft.engines.placement import Placement
 from weft.engines.presence import presence
 from weft.engines.steward import Orders
+from weft.runtime.channel import Channel
 
 SECRET = {"WEFT_SECRET": token_hex(32)}
 TRAINING = (
@@ -37,6 +40,13 @@ worker.save("model.safetensors")
 say(f"worker {worker.rank} of {worker.num_workers} is done")
 """
 )
+COMPUTES = """
+for _ in worker.share(30, batch_size=2):
+    worker.step({"w": w})
+    break
+say("trains")
+time.sleep(60)
+"""
 ONE, TWO = ["mill"] * 2, ["mill", "barn", "mill"]
 
 
@@ -100,8 +110,9 @@ def test_a_script_that_raises_is_named_with_its_traceback(tmp_path: Path) -> Non
         assert "raised ValueError at step 0: bad luck" in run.text
 
 
-def test_a_script_that_leaves_with_a_code_has_failed(tmp_path: Path) -> None:
-    script = TRAIN + "if worker.rank == 1: sys.exit(7)\n" + FOREVER
+@pytest.mark.parametrize("word", ["sys.exit", "exit", "quit"])
+def test_a_script_that_leaves_with_a_code_has_failed(word: str, tmp_path: Path) -> None:
+    script = TRAIN + f"if worker.rank == 1: {word}(7)\n" + FOREVER
     with crew(write(tmp_path, script), ONE) as run:
         assert run.end()[0] == 3
         assert "the script called sys.exit(7)" in run.text
@@ -114,6 +125,19 @@ def test_a_signal_ends_a_run_in_order(tmp_path: Path) -> None:
         assert run.end() == [0, 0], run.text
         assert "stopping after this step" in run.text
         assert run.text.count("left at") == 2
+
+
+@pytest.mark.parametrize("does", [FOREVER, COMPUTES], ids=["waits", "computes"])
+def test_workers_whose_helpers_are_gone_end_and_say_so(does: str, tmp_path: Path) -> None:
+    with crew(write(tmp_path, TRAIN + does), ONE) as run:
+        run.until("trains", 2)
+        for pid in run.helpers():
+            os.kill(pid, signal.SIGKILL)
+        killed_s = time.monotonic()
+        assert run.end() == [3, 3], run.text
+        assert run.ended_s - killed_s < 5.0
+        for rank in range(2):
+            assert f"weft: worker {rank} ends: its engine (pid" in run.text
 
 
 def test_several_hosts_need_a_secret(tmp_path: Path) -> None:
@@ -132,7 +156,7 @@ def join_alone(monkeypatch: pytest.MonkeyPatch, script: Path) -> list[bytes]:
     given: list[bytes] = []
     monkeypatch.setattr(sys, "argv", [str(script)])
     monkeypatch.setattr(member, "start_apart", lambda module, orders, descriptors=(): given.append(orders))
-    monkeypatch.setattr(member, "take_seat", lambda *about: (_ for _ in ()).throw(Enough))
+    monkeypatch.setattr(member, "take_seat", lambda *about, **more: (_ for _ in ()).throw(Enough))
     board = MemoryBoard()
     post_note(board, "present/1", presence(1, "127.0.0.1", script, Settings()))
     with pytest.raises(Enough):
@@ -176,6 +200,27 @@ def test_settings_of_the_environment_rule(tmp_path: Path) -> None:
     with crew(write(tmp_path, TRAINING), ["mill"] * 3, environ=environ) as run:
         assert run.end() == [0, 0, 0], run.text
         assert "gossip, 3 workers" in run.text
+
+
+def test_a_part_that_does_not_come_is_not_waited_for_without_end() -> None:
+    mine, theirs = socket.socketpair()
+    with mine, theirs:
+        with pytest.raises(TransportError, match=rf"for 0.05 s.\n  The steward of this host \(pid {os.getpid()}\)"):
+            part(Channel(mine), mine, 0.05)
+        theirs.close()
+        with pytest.raises(WeftError, match="the run ended before this worker had its part"):
+            part(Channel(mine), mine, 20.0)
+
+
+def test_a_signal_that_nobody_hears_of_any_more_does_what_signals_do() -> None:
+    pid = os.fork()
+    if not pid:
+        readable, writable = os.pipe()
+        os.close(readable)
+        pass_signals_on(writable)
+        os.kill(os.getpid(), signal.SIGTERM)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGTERM
 
 
 def test_signals_that_come_together_are_one() -> None:

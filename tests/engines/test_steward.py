@@ -15,7 +15,8 @@ from stewards import PATIENCE_S, SECRET, meeting, sleeper
 
 from weft.core.errors import TransportError
 from weft.engines import steward as stewards
-from weft.engines.steward import Orders, Steward, meet, place_of
+from weft.engines.meeting import meet
+from weft.engines.steward import Orders, Steward
 from weft.engines.trunk import (
     HEAD,
     Asked,
@@ -203,11 +204,6 @@ def test_strangers_on_the_same_host_are_not_let_in() -> None:
         assert Came(1, os.getpid()) not in head.heard
 
 
-def test_nobody_keeps_a_place_that_is_not_there() -> None:
-    with pytest.raises(TransportError, match=r"waited 0.05 s for the steward"):
-        meet(meeting(), 0, 1, [], 0.05)
-
-
 def test_first_values_of_another_host_are_written_and_failures_are_printed_last(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -232,8 +228,3 @@ def test_workers_end_when_the_head_is_gone(capsys: pytest.CaptureFixture[str], m
         assert head.steward.result(20) is None
         assert has_ended(pid)
     assert "the head of the run is gone: its connection ended" in capsys.readouterr().err
-
-
-def test_every_host_of_every_run_has_a_place_of_its_own() -> None:
-    assert len({place_of("a", 0), place_of("a", 1), place_of("b", 0)}) == 3
-    assert place_of("a", 0).startswith("\0")

@@ -4,10 +4,14 @@ All processes meet at a board. Worker 0 starts the head of the run, the first wo
 """
 
 import atexit
+import builtins
 import os
+import select
 import signal
 import socket
+import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import asdict
@@ -20,18 +24,19 @@ import msgspec
 from msgspec import Struct
 
 from weft.config.settings import Settings
-from weft.core.errors import ConfigError, WeftError
+from weft.core.errors import ConfigError, TransportError, WeftError
 from weft.core.seat import Seat, sit
 from weft.engines.board import Board, post_note, read_notes
 from weft.engines.environment import settings_of
 from weft.engines.interfaces import VARIABLE, own_address
+from weft.engines.meeting import meet
 from weft.engines.placement import Placement
 from weft.engines.presence import Presence, check_addresses, check_alike, host_numbers, presence, settled
 from weft.engines.processes import start_apart
 from weft.engines.seats import seat_of
 from weft.engines.secret import VARIABLE as SECRET_VARIABLE
 from weft.engines.secret import WRITE_ONE, new_secret, read_secret, secret_of_run
-from weft.engines.steward import Orders, meet
+from weft.engines.steward import Orders
 from weft.lifeline import die_with_parent
 from weft.runtime.channel import Channel, Descriptors, Job
 from weft.runtime.engine_seat import EngineSeat
@@ -41,6 +46,10 @@ PRESENT_S_MAX = 300.0
 """Scripts may load their data before they join, some longer than others."""
 HEAD_S_MAX = 60.0
 STEWARD_S_MAX = 90.0
+PART_S_MAX = 60.0
+"""How long it may take until a worker that was let in is told its part."""
+NOTICE_S = 1.0
+"""How long the script has to notice by itself that its engine is gone."""
 ONE_SIGNAL_S = 1.0
 """Signals that come closer together are one: a terminal and an engine both pass Ctrl-C on."""
 
@@ -84,12 +93,13 @@ def join_crew(placed: Placement, board: Board, environ: MutableMapping[str, str]
     (lead,) = read_notes(board, ["lead"], Lead, HEAD_S_MAX)
     secret = secret_of_run(job_secret, placed.run, lead.meeting)
     mine = [each for each in crew if hosts[each.rank] == hosts[placed.rank]]
+    steward = None
     if mine[0].rank == placed.rank:
         pids = {each.rank: each.pid for each in mine}
         head, is_encrypted = (lead.host, lead.port), len(set(hosts)) > 1
         orders = Orders(hosts[placed.rank], pids, lead.meeting, head, secret, is_encrypted)
-        start_apart(["weft.engines.steward"], msgspec.json.encode(orders))
-    seat = take_seat(lead.meeting, hosts[placed.rank], placed.rank)
+        steward = start_apart(["weft.engines.steward"], msgspec.json.encode(orders))
+    seat = take_seat(lead.meeting, hosts[placed.rank], placed.rank, started=steward)
     Ending(seat)
     return seat  # type: ignore[return-value]
 
@@ -132,19 +142,50 @@ def _start_head(script: Path, settings: Settings, crew: list[Presence], secret: 
     return host, port
 
 
-def take_seat(meeting: str, host: int, rank: int, written: Sequence[int] = ()) -> EngineSeat:
-    """Have the steward of this host let this process in, and sit down."""
-    channel_fd, memories, signals = meet(meeting, host, rank, list(written), STEWARD_S_MAX)
-    channel = Channel(socket.socket(fileno=channel_fd))
-    job = next(iter(channel.receive(wait=True)), None)
-    if not isinstance(job, Job):
-        raise WeftError("the run ended before this worker had its part in it.\n  What its head printed says why.")
-    job = msgspec.structs.replace(job, descriptors=Descriptors.of(memories))
+def take_seat(
+    meeting: str,
+    host: int,
+    rank: int,
+    written: Sequence[int] = (),
+    started: "subprocess.Popen[bytes] | None" = None,
+) -> EngineSeat:
+    """Have the steward of this host, which this process may have started, let it in, and sit down."""
+    channel_fd, memories, signals = meet(meeting, host, rank, list(written), STEWARD_S_MAX, started)
+    end = socket.socket(fileno=channel_fd)
+    channel = Channel(end)
+    job = msgspec.structs.replace(part(channel, end, PART_S_MAX), descriptors=Descriptors.of(memories))
     seat = seat_of(job, channel)
     sit(seat)  # type: ignore[arg-type]
     os.register_at_fork(after_in_child=die_with_parent)  # a loader's processes end with the worker, however it ends
     pass_signals_on(signals)
+    threading.Thread(target=end_with_engine, args=(seat, channel), name="weft lifeline", daemon=True).start()
     return seat
+
+
+def part(channel: Channel, end: socket.socket, timeout_s: float) -> Job:
+    """What a worker is told first of all, through its end of the channel."""
+    deadline_s = time.monotonic() + timeout_s
+    end.settimeout(timeout_s)
+    job = next(iter(channel.receive(wait=True)), None)
+    if isinstance(job, Job):
+        end.settimeout(None)
+        return job
+    if time.monotonic() < deadline_s:
+        raise WeftError("the run ended before this worker had its part in it.\n  What its head printed says why.")
+    raise TransportError(
+        f"this worker was not told its part in the run for {timeout_s:g} s.\n"
+        f"  The steward of this host (pid {channel.maker}) may be stopped, or the head of the run, on worker 0's host."
+    )
+
+
+def end_with_engine(seat: EngineSeat, channel: Channel) -> None:
+    """Wait until the engine hangs up; then end this process, also in the midst of what the script computes."""
+    poller = select.poll()
+    poller.register(channel.fileno(), select.POLLRDHUP)
+    poller.poll()
+    time.sleep(NOTICE_S)
+    if not seat.has_ended:
+        seat.lose_engine()
 
 
 def pass_signals_on(pipe: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -155,7 +196,11 @@ def pass_signals_on(pipe: int, clock: Callable[[], float] = time.monotonic) -> N
         nonlocal last_s
         if clock() - last_s >= ONE_SIGNAL_S:
             last_s = clock()
-            os.write(pipe, b"!")
+            try:
+                os.write(pipe, b"!")
+            except OSError:  # nobody is left to ask
+                signal.signal(number, signal.SIG_DFL)
+                signal.raise_signal(number)
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, tell)
@@ -172,12 +217,21 @@ class Ending:
         self._exit = sys.exit
         sys.excepthook = self._fail
         sys.exit = self._note_code
+        for name in ("exit", "quit"):
+            setattr(builtins, name, self._note_code)
         atexit.register(self._end)
 
     def _fail(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         self._has_failed = True
-        self._seat.fail(error)
-        if not isinstance(error, WeftError):  # the steward says it once for all
+        self._tell(kind, error, trace)
+
+    def _tell(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        try:
+            self._seat.fail(error)
+            is_told = isinstance(error, WeftError)  # the steward says it once for all
+        except TransportError:
+            is_told = False
+        if not is_told:
             self._show(kind, error, trace)
 
     def _note_code(self, code: str | int | None = None) -> NoReturn:
@@ -192,9 +246,7 @@ class Ending:
                 raise RuntimeError(f"the script called sys.exit({self._code!r})")
             self._seat.end()
         except BaseException as error:
-            self._seat.fail(error)
             sys.stdout.flush()
-            if not isinstance(error, WeftError):
-                self._show(type(error), error, error.__traceback__)
+            self._tell(type(error), error, error.__traceback__)
             sys.stderr.flush()
             os._exit(1)

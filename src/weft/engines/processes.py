@@ -11,7 +11,7 @@ _started: list["subprocess.Popen[bytes]"] = []
 """Kept, so that nobody complains of those that still run."""
 
 
-def start_apart(module: Sequence[str], orders: bytes, descriptors: Sequence[int] = ()) -> None:
+def start_apart(module: Sequence[str], orders: bytes, descriptors: Sequence[int] = ()) -> "subprocess.Popen[bytes]":
     """Start a module of Weft's in a session of its own, with orders that nobody else can see.
 
     What is secret comes with the orders: the environment, which other processes of this user can read, is without it.
@@ -27,3 +27,4 @@ def start_apart(module: Sequence[str], orders: bytes, descriptors: Sequence[int]
     assert process.stdin is not None
     with process.stdin:
         process.stdin.write(orders)
+    return process

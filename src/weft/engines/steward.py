@@ -8,7 +8,6 @@ import os
 import selectors
 import signal
 import socket
-import struct
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -20,8 +19,9 @@ import msgspec
 from msgspec import Struct
 
 from weft.core.errors import TransportError, WeftError
+from weft.engines.meeting import Hello, place_of
 from weft.engines.memories import make_memories
-from weft.engines.nursery import Order, receive_fds, send_fds
+from weft.engines.nursery import Order, send_fds
 from weft.engines.output import Output
 from weft.engines.trunk import (
     HEAD,
@@ -42,7 +42,7 @@ from weft.engines.trunk import (
 from weft.engines.vigil import process_state
 from weft.engines.wards import Ward
 from weft.observe.status import Status
-from weft.runtime.channel import Joined
+from weft.runtime.channel import CREDENTIALS, Joined
 from weft.runtime.initial import add_piece, pieces
 from weft.transports.certificates import Authority, contexts
 from weft.transports.dialing import dial
@@ -60,7 +60,6 @@ ORPHANS_S = 1.0
 """How long workers may take to end once the head is gone."""
 BACKLOG_BYTES_MAX = 4 << 20
 """While more than this waits for the head, statuses are left out: newer ones will come."""
-CREDENTIALS = struct.Struct("3i")
 
 
 class Orders(Struct, frozen=True):
@@ -76,18 +75,6 @@ class Orders(Struct, frozen=True):
     secret: bytes
     is_encrypted: bool
     """There are other hosts."""
-
-
-class Hello(Struct, frozen=True):
-    """A worker to its steward, with descriptors: where signals to it can be read, and what it writes if that is shown
-    elsewhere."""
-
-    rank: int
-
-
-def place_of(meeting: str, host: int) -> str:
-    """The address of a host's steward: a name without a file, which is gone with the steward."""
-    return f"\0weft/{meeting}/{host}"
 
 
 class Steward:
@@ -319,43 +306,6 @@ def _has_come(pipe: int) -> bool:
     with selectors.DefaultSelector() as selector:
         selector.register(pipe, selectors.EVENT_READ)
         return bool(selector.select(0))
-
-
-def meet(meeting: str, host: int, rank: int, written: list[int], timeout_s: float) -> tuple[int, list[int], int]:
-    """A worker's side: its channel, the memory of its host, and where to write what signals tell it.
-
-    `written` are pipes with what it writes, if that is to be shown by the head. The steward must be a process of the
-    same user.
-    """
-    deadline_s = time.monotonic() + timeout_s
-    while True:
-        end = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        try:
-            end.connect(place_of(meeting, host))
-            break
-        except OSError as error:
-            end.close()
-            if time.monotonic() > deadline_s:
-                raise TransportError(
-                    f"worker {rank} waited {timeout_s:g} s for the steward of its host.\n  What it printed may say why."
-                ) from error
-            time.sleep(0.01)
-    with end:
-        _, uid, _ = CREDENTIALS.unpack(end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size))
-        if uid != os.geteuid():
-            raise TransportError(f"the steward of this host is a process of user {uid}, a stranger.\n  Is it yours?")
-        readable, writable = os.pipe()
-        try:
-            socket.send_fds(end, [msgspec.json.encode(Hello(rank))], [readable, *written])
-            got = receive_fds(end)
-        except OSError:  # it hung up
-            got = None
-        finally:
-            os.close(readable)
-    if got is None:
-        raise TransportError(f"the steward of this host did not let worker {rank} in.\n  What it printed may say why.")
-    channel, *memories = got[1]
-    return channel, memories, writable
 
 
 def main() -> None:

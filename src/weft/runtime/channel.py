@@ -20,6 +20,7 @@ from weft.observe.tracks import Traced
 from weft.runtime.returning import FilePiece, PieceTaken
 
 LENGTH = struct.Struct("<I")
+CREDENTIALS = struct.Struct("3i")
 MESSAGE_BYTES_MAX = 64 << 20
 
 
@@ -331,6 +332,12 @@ class Channel:
 
     def fileno(self) -> int:
         return self._end.fileno()
+
+    @property
+    def maker(self) -> int:
+        """The process that made this pair of sockets: for a worker's end, that is its engine."""
+        raw = self._end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
+        return int(CREDENTIALS.unpack(raw)[0])
 
     def send(self, message: Message, *, droppable: bool = False) -> bool:
         """Say something; what is droppable is left out when the other end is slow, which gives False."""

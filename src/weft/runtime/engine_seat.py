@@ -4,6 +4,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from random import Random
 from typing import Any, Protocol
 
@@ -46,6 +47,7 @@ HEARTBEAT_TICKS = 10
 """A sign of life comes with every so many looks for pauses."""
 HALT_EXIT_CODE = 3
 """A worker that ended because another one failed."""
+STDERR = 2
 
 
 class Sharing(Protocol):
@@ -98,6 +100,8 @@ class EngineSeat:
         self._best = 0
         """The worker with the best score, as far as the engine has told."""
         self._pauses_at_step = False
+        self.has_ended = False
+        """What comes after does not concern the engine any more."""
         self._doing = COMPUTES
         self._computing_since = time.thread_time()
         self._chance = Random(f"hiccups/{job.seed}/{job.rank}")
@@ -125,11 +129,19 @@ class EngineSeat:
         self._check_open()
 
     def _check_open(self) -> None:
-        if self._channel.is_closed:  # nobody is left to tell
-            os._exit(HALT_EXIT_CODE)
+        if self._channel.is_closed:
+            self.lose_engine()
+
+    def lose_engine(self) -> None:
+        """Nobody is left to tell, and nobody else may be left who says why this process ends."""
+        with suppress(OSError):  # nor who reads it
+            line = f"weft: worker {self.rank} ends: its engine (pid {self._channel.maker}) is gone or has hung up.\n"
+            os.write(STDERR, line.encode())
+        os._exit(HALT_EXIT_CODE)
 
     def _hear(self, message: Message) -> None:
         if isinstance(message, Halt):
+            self.has_ended = True
             self._channel.send(Halted(self._step, self.waiting_for()))
             os._exit(HALT_EXIT_CODE)
         elif isinstance(message, StepAsked):
@@ -340,6 +352,7 @@ class EngineSeat:
         self._expect(Finish)
         self._tell_trace(droppable=False)
         self._say_goodbye()
+        self.has_ended = True
 
     def _say_ended(self) -> None:
         """Let the other workers know."""
@@ -352,4 +365,5 @@ class EngineSeat:
 
     def fail(self, error: BaseException) -> None:
         """Tell the engine why this worker cannot go on."""
+        self.has_ended = True
         self._channel.send(failure(error, self._step, self.waiting_for()))
