@@ -18,7 +18,7 @@ from safetensors.numpy import load_file
 from scripts import write
 
 from weft.config.settings import Settings
-from weft.core.errors import TransportError, WeftError
+from weft.core.errors import ConfigError, TransportError, WeftError
 from weft.engines import member
 from weft.engines.board import post_note
 from weft.engines.member import HeadOrders, join_crew, part, pass_signals_on
@@ -145,6 +145,16 @@ def test_several_hosts_need_a_secret(tmp_path: Path) -> None:
         assert run.end() == [1, 1]
         assert "this run is on" in run.text
         assert "has no secret" in run.text
+
+
+def test_who_waits_for_others_in_vain_says_which_attempt_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys, "argv", [str(write(tmp_path, TRAIN))])
+    monkeypatch.setattr(member, "PRESENT_S_MAX", 0.05)
+    board, placed = MemoryBoard(), Placement(0, 2, "127.0.0.1", 29500, "mill/1", False)
+    with pytest.raises(TransportError, match=r"nobody had posted 'present/1'\.\n  This is attempt 'mill/1'"):
+        join_crew(placed, board, {})
+    with pytest.raises(ConfigError, match=r"rank 0 is there twice: .*\n.* This is attempt 'mill/1'"):
+        join_crew(placed, board, {})
 
 
 class Enough(Exception):

@@ -35,7 +35,7 @@ def test_without_an_agent_worker_0_has_the_store() -> None:
 
 
 def test_srun_names_hosts_in_its_own_way_and_has_no_port() -> None:
-    assert placement(SRUN) == Placement(0, 8, "node03", 24567, "slurm-1234567.1", True)
+    assert placement(SRUN) == Placement(0, 8, "node03", 20000 + (1234567 * 31 + 1) % 10000, "slurm-1234567.1", True)
     told = {**SRUN, "MASTER_ADDR": "10.0.0.9", "MASTER_PORT": "4000"}
     assert placement(told) == Placement(0, 8, "10.0.0.9", 4000, "slurm-1234567.1", True)
 
@@ -70,3 +70,9 @@ def test_what_makes_no_sense_is_refused() -> None:
         placement({**TORCHRUN, "RANK": "three"})
     with pytest.raises(ConfigError, match="names none"):
         placement({**SRUN, "SLURM_STEP_NODELIST": ","})
+
+
+def test_steps_of_one_slurm_job_and_of_the_next_meet_at_ports_of_their_own() -> None:
+    told = [{"SLURM_JOB_ID": job, "SLURM_STEP_ID": step} for job in ("70", "71") for step in ("0", "1", "2")]
+    found = [placement({**SRUN, **each}) for each in told]
+    assert len({each.port for each in found if each is not None}) == 6

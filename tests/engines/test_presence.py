@@ -7,9 +7,19 @@ import msgspec
 import pytest
 
 from weft.config.settings import Settings
-from weft.core.errors import ConfigError
+from weft.core.errors import ConfigError, TransportError
 from weft.engines.memory import Room
-from weft.engines.presence import Presence, check_addresses, check_alike, home, host_numbers, presence, rooms, settled
+from weft.engines.presence import (
+    Presence,
+    check_addresses,
+    check_alike,
+    check_places,
+    home,
+    host_numbers,
+    presence,
+    rooms,
+    settled,
+)
 
 
 @pytest.fixture
@@ -85,3 +95,30 @@ def test_a_host_has_the_least_memory_that_its_workers_have_found() -> None:
 def test_workers_of_one_host_are_found_where_no_other_reaches_them() -> None:
     assert [each.address for each in settled(crew("a", "a"))] == ["127.0.0.1"] * 2
     assert settled(crew("a", "b")) == crew("a", "b")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"host": "mill\x1b[2J"}, {"host": "m" * 501}, {"pid": 0}, {"pid": -1}, {"rank": -1}, {"same": {"a": "b\n"}}],
+    ids=["steers a screen", "long", "no process", "a group", "no rank", "two lines"],
+)
+def test_notes_that_nobody_of_us_writes_are_no_presence(wrong: dict[str, object]) -> None:
+    (one,) = crew("a")
+    told = msgspec.to_builtins(one)
+    assert msgspec.convert(told, Presence) == one
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.json.decode(msgspec.json.encode({**told, **wrong}), type=Presence)
+
+
+def test_a_note_at_anothers_place_or_without_an_address_is_refused() -> None:
+    check_places(crew("a", "b"))
+    with pytest.raises(TransportError, match=r"the note of worker 0 says that it has rank 1\.\n  Does somebody else"):
+        check_places(crew("a", "b")[::-1])
+    with pytest.raises(TransportError, match=r"worker 0 says that it has the address 'mill', which is none"):
+        check_places(crew("a", address="mill"))
+
+
+def test_long_settings_are_told_apart_by_their_digests(script: Path) -> None:
+    told = [presence(0, "10.0.0.1", script, Settings(set=("a" * 600 + end,))) for end in ("b", "c")]
+    assert told[0].same["set"] != told[1].same["set"]
+    assert msgspec.json.decode(msgspec.json.encode(told[0]), type=Presence) == told[0]

@@ -18,10 +18,10 @@ from dataclasses import asdict
 from pathlib import Path
 from secrets import token_hex
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from weft.config.settings import Settings
 from weft.core.errors import ConfigError, TransportError, WeftError
@@ -31,7 +31,16 @@ from weft.engines.environment import settings_of
 from weft.engines.interfaces import VARIABLE, own_address
 from weft.engines.meeting import meet
 from weft.engines.placement import Placement
-from weft.engines.presence import Presence, check_addresses, check_alike, host_numbers, presence, settled
+from weft.engines.presence import (
+    Presence,
+    Words,
+    check_addresses,
+    check_alike,
+    check_places,
+    host_numbers,
+    presence,
+    settled,
+)
 from weft.engines.processes import start_apart
 from weft.engines.seats import seat_of
 from weft.engines.secret import VARIABLE as SECRET_VARIABLE
@@ -57,9 +66,9 @@ ONE_SIGNAL_S = 1.0
 class Lead(Struct, frozen=True):
     """Worker 0 to all: where the head of the run is, and under which name stewards are found."""
 
-    host: str
-    port: int
-    meeting: str
+    host: Words
+    port: Annotated[int, Meta(ge=1, le=65535)]
+    meeting: Annotated[str, Meta(pattern=r"^[0-9a-f]{32}\Z")]
 
 
 class HeadOrders(Struct, frozen=True):
@@ -113,14 +122,25 @@ def _gather(
         (first,) = read_notes(board, [f"present/{placed.rank}"], Presence, HEAD_S_MAX)
         raise ConfigError(
             f"rank {placed.rank} is there twice: process {first.pid} on host {first.host} came first, this is process "
-            f"{me.pid} on host {me.host}.\n  Give every process a rank of its own."
+            f"{me.pid} on host {me.host}.\n  Give every process a rank of its own. {_attempt(placed)}"
         )
     post_note(board, f"present/{placed.rank}", me)
     names = [f"present/{rank}" for rank in range(placed.num_workers)]
-    crew = read_notes(board, names, Presence, PRESENT_S_MAX)
+    try:
+        crew = read_notes(board, names, Presence, PRESENT_S_MAX)
+    except TransportError as error:
+        raise TransportError(f"{error}\n  {_attempt(placed)}") from error
+    check_places(crew)
     check_alike(crew)
     check_addresses(crew)
     return settled(crew)
+
+
+def _attempt(placed: Placement) -> str:
+    return (
+        f"This is attempt '{placed.run}': an engine that restarts some hosts, and does not count alike on all of them, "
+        "has to restart all."
+    )
 
 
 def _secret_for(crew: Sequence[Presence], environ: Mapping[str, str]) -> bytes:

@@ -9,7 +9,9 @@ from weft.core.errors import ConfigError
 TORCH = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 SLURM = ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_NODELIST", "SLURM_JOB_ID")
 PORTS = range(20_000, 30_000)
-"""From which a Slurm job takes the one of its store, by its number."""
+"""From which a step of a Slurm job takes the one of its store, by their numbers."""
+STEPS_APART = 31
+"""Jobs that follow each other may have so many steps each before two take the same port."""
 
 
 class Placement(NamedTuple):
@@ -52,9 +54,11 @@ def _of_slurm(environ: Mapping[str, str]) -> Placement:
     rank, num_workers, job = (
         _whole(environ, name) for name in ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_JOB_ID")
     )
-    step = environ.get("SLURM_STEP_ID", "0")
+    step = _whole(environ, "SLURM_STEP_ID") if environ.get("SLURM_STEP_ID") else 0
     host = environ.get("MASTER_ADDR") or first_host(environ["SLURM_STEP_NODELIST"])
-    port = _whole(environ, "MASTER_PORT") if environ.get("MASTER_PORT") else PORTS[job % len(PORTS)]
+    port = (
+        _whole(environ, "MASTER_PORT") if environ.get("MASTER_PORT") else PORTS[(job * STEPS_APART + step) % len(PORTS)]
+    )
     return Placement(rank, num_workers, host, port, f"slurm-{job}.{step}", rank == 0)
 
 

@@ -9,13 +9,14 @@ from dataclasses import asdict
 from functools import cache
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 import weft
 from weft.config.settings import Settings
-from weft.core.errors import ConfigError
+from weft.core.errors import ConfigError, TransportError
 from weft.engines.memory import Room, available_bytes
 from weft.transports.frames import VERSION as FRAME_VERSION
 
@@ -23,23 +24,35 @@ LOOPBACK = "127.0.0.1"
 UNSAID = "(not set)"
 SHORT = 12
 """Digits of a digest that people look at."""
+LONG = 200
+"""Settings with more characters are not shown whole."""
+
+
+Number = Annotated[int, Meta(ge=0)]
+Words = Annotated[str, Meta(max_length=500, pattern=r"^[^\x00-\x1f\x7f-\x9f]*\Z")]
+"""For a screen: nothing that steers it."""
+Process = Annotated[int, Meta(ge=1, le=1 << 22)]
+"""The system's number of one."""
 
 
 class Presence(Struct, frozen=True):
-    """One worker process. Processes whose `home` is the same share their memory and see each other's ids."""
+    """One worker process. Processes whose `home` is the same share their memory and see each other's ids.
 
-    rank: int
-    pid: int
-    home: str
-    host: str
+    It comes over a board, from whoever can write there: no more is believed than its type and `check_places` hold.
+    """
+
+    rank: Number
+    pid: Process
+    home: Words
+    host: Words
     """The name of its host."""
-    address: str
+    address: Words
     """Where other hosts reach it."""
-    cores: int
-    same: dict[str, str]
+    cores: Number
+    same: Annotated[dict[Words, Words], Meta(max_length=100)]
     """What must be the same for all: settings, and digests of code."""
-    python: str
-    available_bytes: int
+    python: Words
+    available_bytes: Number
     """What its host can still give."""
 
 
@@ -78,7 +91,29 @@ def code_digests(script: Path | None) -> Mapping[str, str]:
 
 
 def _words(value: object) -> str:
-    return UNSAID if value is None else ", ".join(value) if isinstance(value, tuple) else str(value)
+    """A setting as it is compared and shown; a long one by its digest."""
+    text = UNSAID if value is None else ", ".join(value) if isinstance(value, tuple) else str(value)
+    if len(text) <= LONG and text.isprintable():
+        return text
+    start = text[:LONG].encode("unicode_escape").decode()[:LONG]
+    return f"'{start}...', {hashlib.sha256(text.encode()).hexdigest()[:SHORT]}"
+
+
+def check_places(crew: Sequence[Presence]) -> None:
+    """Refuse notes that cannot be of who should have left them: another rank's, or without an address."""
+    for rank, each in enumerate(crew):
+        try:
+            ip_address(each.address)
+        except ValueError:
+            what = f"the address '{each.address}', which is none"
+        else:
+            if each.rank == rank:
+                continue
+            what = f"rank {each.rank}"
+        raise TransportError(
+            f"the note of worker {rank} says that it has {what}.\n"
+            "  Does somebody else write to the store where the run's processes meet?"
+        )
 
 
 def check_alike(crew: Sequence[Presence]) -> None:

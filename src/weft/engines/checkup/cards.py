@@ -18,13 +18,10 @@ from weft.core.errors import TransportError
 from weft.engines.board import Board, post_note, read_notes
 from weft.engines.doctor import usable_cores
 from weft.engines.interfaces import interface_of
-from weft.engines.presence import code_digests, home
+from weft.engines.presence import Number, Words, code_digests, home
 
 Positive = Annotated[float, Meta(ge=0)]
 Port = Annotated[int, Meta(ge=1, le=65535)]
-Number = Annotated[int, Meta(ge=0)]
-Words = Annotated[str, Meta(max_length=500, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")]
-"""For a screen: nothing that steers it."""
 
 PACKAGES = ("torch", "numpy", "msgspec")
 ROSTER = "checkup/roster"

@@ -15,7 +15,7 @@ from weft.core.errors import ConfigError
 from weft.engines.head import Head
 from weft.engines.local_job import LocalJob
 from weft.engines.local_outcome import LocalOutcome
-from weft.engines.presence import Presence, check_addresses, check_alike, home, host_numbers
+from weft.engines.presence import Presence, check_addresses, check_alike, check_places, home, host_numbers
 from weft.engines.ray.cluster import Cluster, meaning
 from weft.engines.ray.errands import Lost
 from weft.engines.ray.posts import Begin, Ended, Roll
@@ -76,6 +76,7 @@ def _lead(job: LocalJob, cluster: Cluster, watcher: Watcher) -> LocalOutcome:
     ask = partial(cluster.ask_all, check=watcher.on_turn)
     rolls = [Roll(rank, job.script.name, cluster.address) for rank in range(job.num_workers)]
     crew = [msgspec.json.decode(raw, type=Presence) for raw in ask("present", _encoded(rolls))]
+    check_places(crew)
     check_alike(crew)
     check_addresses(crew)
     hosts = host_numbers(crew)
