@@ -242,7 +242,7 @@ def test_a_script_that_ends_early_is_noticed_where_workers_wait_for_messages_too
     told = str(raised.value)
     assert "nothing can happen any more: every worker that has not ended waits." in told
     assert "from worker 1" in told or "for worker 1" in told
-    assert "\n  ended: worker 1\n" in told
+    assert re.search(r"\n  ended: worker 1 \(host .+, pid \d+\)\n", told)
 
 
 LONG = """

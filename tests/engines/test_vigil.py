@@ -4,12 +4,14 @@ import os
 
 from weft.core.errors import Deadlock, NodeLost
 from weft.engines.vigil import SILENT_S, STOPPED_S, STUCK_S, Vigil, process_state
-from weft.observe.status import Status
+from weft.observe.status import LinkStatus, Status
 
 
-def status(rank: int, step: int, *, is_waiting: bool = False, bytes_sent: int = 0) -> Status:
+def status(rank: int, step: int, *, is_waiting: bool = False, bytes_sent: int = 0, bytes_received: int = 0) -> Status:
     doing = "waits for the parameters of step 3 from worker 1" if is_waiting else "computes"
-    return Status(rank, 0.0, step, 0.0, None, 0.0, 0.0, 0.0, bytes_sent, 0, 0, None, doing, is_waiting)
+    links = [LinkStatus(1 - rank, 0.0, 0, 0.0, bytes_received)]
+    counted = 0.0, None, 0.0, 0.0, 0.0, bytes_sent, 0, 0, None
+    return Status(rank, 0.0, step, *counted, doing, is_waiting, links=links)
 
 
 def test_a_process_that_the_system_has_stopped_is_given_up_soon() -> None:
@@ -60,19 +62,20 @@ def test_a_run_in_which_everybody_waits_and_nothing_moves_is_a_deadlock() -> Non
         error = vigil.check(tick / 10, ended, {})
         assert (error is not None) == (tick / 10 > STUCK_S)
     assert isinstance(error, Deadlock)
-    assert "worker 0 (step 4) waits for the parameters of step 3 from worker 1" in str(error)
+    assert "worker 0, at step 4, waits for the parameters of step 3 from worker 1" in str(error)
     assert "ended: worker 1" in str(error)
 
 
 def test_a_run_with_traffic_or_with_somebody_who_computes_is_no_deadlock() -> None:
-    for moving in ({"bytes_sent": 1}, {"is_waiting": False}):
+    for moving in ({"bytes_sent": 1}, {"bytes_received": 1}, {"is_waiting": False}):
         vigil = Vigil(2)
         vigil.hear(status(0, 4), 0.0)
         vigil.hear(status(1, 4), 0.0)
         for tick in range(1, 50):
             vigil.hear(status(0, 4, is_waiting=True), tick / 10)
             changes = {"is_waiting": True, **moving}
-            changes["bytes_sent"] = tick * int(changes.get("bytes_sent", 0))
+            for name in changes.keys() - {"is_waiting"}:
+                changes[name] = tick
             vigil.hear(status(1, 4, **changes), tick / 10)  # type: ignore[arg-type]
             assert vigil.check(tick / 10, {}, {}) is None
 
@@ -95,3 +98,30 @@ def test_a_worker_that_is_silent_is_not_known_to_wait() -> None:
     assert vigil.check(STUCK_S + 1.0, {}, {}) is None
     vigil.hear(status(0, 4, is_waiting=True), STUCK_S + 1.0)
     assert isinstance(vigil.check(STUCK_S + 1.0, {}, {}), Deadlock)
+
+
+def test_who_waits_is_given_time_from_when_the_last_of_the_others_ended() -> None:
+    vigil = Vigil(2)
+    for rank in range(2):
+        vigil.hear(status(rank, 4), 0.0)
+    for tick in range(1, 200):
+        vigil.hear(status(0, 4, is_waiting=True), tick / 10)
+        if tick <= 100:
+            vigil.hear(status(1, 4), tick / 10)  # it evaluates for long, and then ends
+        error = vigil.check(tick / 10, {1: object()} if tick > 100 else {}, {})
+        assert (error is not None) == (tick / 10 > 10.1 + STUCK_S)
+
+
+def test_processes_are_named_so_that_people_find_them() -> None:
+    vigil = Vigil(2, name=lambda rank: f"worker {rank} (host {'ab'[rank]}, pid {4711 + rank})")
+    for rank in range(2):
+        vigil.hear(status(rank, 4), 0.0)
+    stopped = vigil.check(STOPPED_S + 0.1, {}, {1: "T"})
+    assert str(stopped).startswith("worker 1 (host b, pid 4712) stopped answering at step 4: its process is stopped.")
+    silent = vigil.check(SILENT_S + 1, {1: object()}, {})
+    assert str(silent).startswith("worker 0 (host a, pid 4711) has said nothing for 31 s at step 4: it hangs.")
+    vigil.hear(status(0, 4, is_waiting=True), 40.0)
+    vigil.hear(status(0, 4, is_waiting=True), 50.0)
+    stuck = str(vigil.check(50.0, {1: object()}, {}))
+    assert "  worker 0 (host a, pid 4711), at step 4, waits for the parameters of step 3 from worker 1\n" in stuck
+    assert "  ended: worker 1 (host b, pid 4712)\n" in stuck

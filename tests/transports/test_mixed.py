@@ -32,7 +32,7 @@ class Half:
         return self.number if to is None else 100 * self.number + to
 
     def traffic(self) -> dict[int, Traffic]:
-        return {self.number: Traffic(0.0, 1, 0.0)}
+        return {self.number: Traffic(0.0, 1, 0.0, 2)}
 
     def fileno_set(self) -> list[int]:
         return [self.number]
@@ -69,7 +69,7 @@ def test_what_waits_is_known_for_each_and_for_all() -> None:
 def test_bytes_and_copies_are_of_both_and_refusals_and_traffic_of_the_sockets() -> None:
     rings, sockets, mixed = halves()
     assert (mixed.bytes_sent, mixed.num_copies, mixed.refused) == (3, 30, {"why": 2})
-    assert (mixed.traffic(), mixed.fileno_set()) == ({2: Traffic(0.0, 1, 0.0)}, [1, 2])
+    assert (mixed.traffic(), mixed.fileno_set()) == ({2: Traffic(0.0, 1, 0.0, 2)}, [1, 2])
     mixed.close()
     assert rings.is_closed
     assert sockets.is_closed

@@ -39,6 +39,7 @@ def test_bytes_that_arrived_are_counted() -> None:
         other = traffic(answerer)
         assert other is not None
         assert other.num_bytes <= 1, "each end counts what it sends"
+        assert (told.bytes_received, other.bytes_received) == (0, NUM_BYTES)
 
 
 def test_waiting_for_a_receiver_that_does_not_read_is_no_time_of_the_network() -> None:

@@ -51,17 +51,22 @@ def blame(workers: Sequence[S]) -> S | None:
     return next(iter([*silent, *first_hand, *failed]), None)
 
 
+def name(worker: Suspect) -> str:
+    """By which people find its process."""
+    return f"worker {worker.rank} (host {worker.host}, pid {worker.pid})"
+
+
 def describe(guilty: Suspect, workers: Sequence[Suspect]) -> WeftError:
     """The error that ends the run; a script's own traceback is the last thing it says."""
     step = guilty.status.step if guilty.status is not None else 0
-    name = f"worker {guilty.rank} (host {guilty.host}, pid {guilty.pid})"
+    called = name(guilty)
     waiting = [line for w in workers if w is not guilty for line in _was_waiting(w)]
     failed = guilty.failed
     if failed is None:
         cause = guilty.lost or _cause(guilty.exit_code)
-        return NodeLost("\n".join([f"{name} stopped at step {step}: {cause}.", *waiting, f"  {_advice_on(guilty)}"]))
+        return NodeLost("\n".join([f"{called} stopped at step {step}: {cause}.", *waiting, f"  {_advice_on(guilty)}"]))
     if failed.traceback:
-        text = f"{name} raised {failed.error} at step {failed.step}: {failed.text}"
+        text = f"{called} raised {failed.error} at step {failed.step}: {failed.text}"
         lost = NodeLost("\n".join([text, *waiting]))
         lost.traceback = failed.traceback
         return lost
@@ -69,7 +74,7 @@ def describe(guilty: Suspect, workers: Sequence[Suspect]) -> WeftError:
     assert issubclass(kind, WeftError)
     if issubclass(kind, ConfigError):
         return kind(failed.text)
-    return kind("\n".join([f"{name} failed at step {failed.step}: {failed.text}", *waiting]))
+    return kind("\n".join([f"{called} failed at step {failed.step}: {failed.text}", *waiting]))
 
 
 def _was_waiting(worker: Suspect) -> list[str]:

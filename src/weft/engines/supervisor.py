@@ -11,7 +11,7 @@ import msgspec
 
 from weft.core.errors import WeftError
 from weft.engines.advice import advise, setting_of
-from weft.engines.blame import blame, describe, is_silent_death
+from weft.engines.blame import blame, describe, is_silent_death, name
 from weft.engines.conversation import Conversation
 from weft.engines.homecoming import Homecoming
 from weft.engines.launched import Worker
@@ -55,7 +55,7 @@ class Supervisor:
         self._curve: list[dict[str, float | None]] = []
         self._reports: list[dict[str, float | None]] = []
         self._tracks = Tracks(job.num_workers) if job.traces else None
-        self._vigil = Vigil(job.num_workers, patience_s(job.network))
+        self._vigil = Vigil(job.num_workers, patience_s(job.network), lambda rank: name(self._workers[rank]))
         self._stragglers = Stragglers(job.num_workers, self._advise)
         self._homecoming = None if job.brings_back_to is None else Homecoming(job.brings_back_to)
         self._error: WeftError | None = None

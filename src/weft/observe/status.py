@@ -60,6 +60,8 @@ class LinkStatus(Struct, frozen=True, array_like=True):
     """That have arrived there."""
     round_trip_s: float
     """The shortest there and back."""
+    bytes_received: int = 0
+    """That have come from the other."""
 
 
 class DeviceStatus(Struct, frozen=True):

@@ -29,6 +29,7 @@ def foreign_links(addresses: Sequence[str]) -> list[LinkStatus]:
                     so_far.network_s + told.network_s,
                     so_far.num_bytes + told.num_bytes,
                     min(so_far.round_trip_s, told.round_trip_s),
+                    so_far.bytes_received + told.bytes_received,
                 )
     return [links[peer] for peer in sorted(links)]
 

@@ -18,7 +18,7 @@ class Frame(NamedTuple):
 
 
 class Traffic(NamedTuple):
-    """What has gone from this process to another one, so far."""
+    """What has gone from this process to another one, so far, and what has come."""
 
     network_s: float
     """Time in which bytes were on their way, other than those that the receiver had no room for."""
@@ -26,6 +26,7 @@ class Traffic(NamedTuple):
     """That were acknowledged."""
     round_trip_s: float
     """The shortest so far, which even a link that carries nothing has had."""
+    bytes_received: int
 
 
 class Transport(Protocol):
