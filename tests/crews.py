@@ -49,15 +49,23 @@ class Crew:
         """Wait until this was written so many times."""
         wait_until(lambda: self.text.count(text) >= times, f"'{text}'", self._look, PATIENCE_S)
 
-    def end(self) -> list[int]:
-        """Wait until all have ended; their exit codes."""
+    def end(self, *, is_swept: bool = False) -> list[int]:
+        """Wait until all have ended; their exit codes. Slurm sweeps: it kills what they leave behind at once."""
         wait_until(lambda: len(self.codes) == len(self.pids), "the end of all", self._look, PATIENCE_S)
         self.ended_s = time.monotonic()
+        if is_swept:
+            self.tell_helpers(signal.SIGKILL)
         assert not self.left_behind()
         return [self.codes[rank] for rank in range(len(self.pids))]
 
     def kill(self, rank: int) -> None:
         os.kill(self.pids[rank], signal.SIGKILL)
+
+    def tell_helpers(self, number: int) -> None:
+        """Send the stewards and the head a signal."""
+        for pid in self.helpers():
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
 
     def left_behind(self) -> set[int]:
         """The stewards and the head, if they still live when they have had time to say what they have to say."""

@@ -21,7 +21,7 @@ from weft.config.settings import Settings
 from weft.core.errors import ConfigError, TransportError, WeftError
 from weft.engines import member
 from weft.engines.board import post_note
-from weft.engines.member import HeadOrders, join_crew, part, pass_signals_on
+from weft.engines.member import HeadOrders, join_crew, part, pass_signals_on, wait_for_reader
 from weft.engines.placement import Placement
 from weft.engines.presence import presence
 from weft.engines.steward import Orders
@@ -139,6 +139,32 @@ def test_workers_whose_helpers_are_gone_end_and_say_so(does: str, tmp_path: Path
         assert run.text.count("is gone") >= 2
 
 
+def test_a_signal_to_all_processes_of_a_job_ends_it_in_order(tmp_path: Path) -> None:
+    with crew(write(tmp_path, TRAIN + FOREVER), ONE) as run:
+        run.until("trains", 2)
+        run.tell_helpers(signal.SIGTERM)
+        for pid in run.pids:
+            os.kill(pid, signal.SIGTERM)
+        assert run.end() == [0, 0], run.text
+        assert run.text.count("stopping after this step") == 1
+        assert run.text.count("left at") == 2
+
+
+def test_all_is_said_before_the_last_worker_ends(tmp_path: Path) -> None:
+    with crew(write(tmp_path, TRAINING), TWO, environ=SECRET) as run:
+        assert run.end(is_swept=True) == [0, 0, 0], run.text
+        assert "In all: " in run.text
+
+
+@pytest.mark.parametrize("killed", [0, 1])
+def test_a_death_is_explained_before_the_last_worker_ends(killed: int, tmp_path: Path) -> None:
+    with crew(write(tmp_path, TRAIN + FOREVER), ["mill"] * 3) as run:
+        run.until("trains", 3)
+        run.kill(killed)
+        run.end(is_swept=True)
+        assert f"weft: worker {killed} (host " in run.text
+
+
 def test_several_hosts_need_a_secret(tmp_path: Path) -> None:
     with crew(write(tmp_path, TRAINING), ["mill", "barn"]) as run:
         assert run.end() == [1, 1]
@@ -230,6 +256,16 @@ def test_a_signal_that_nobody_hears_of_any_more_does_what_signals_do() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGTERM
+
+
+def test_the_end_of_a_pipes_reader_is_seen_and_a_reader_that_stays_is_not_waited_for() -> None:
+    readable, writable = os.pipe()
+    began_s = time.monotonic()
+    wait_for_reader(writable, 0.05)
+    assert time.monotonic() - began_s >= 0.05
+    os.close(readable)
+    wait_for_reader(writable, 3600.0)
+    os.close(writable)
 
 
 def test_signals_that_come_together_are_one() -> None:

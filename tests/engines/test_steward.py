@@ -16,6 +16,7 @@ from stewards import PATIENCE_S, SECRET, meeting, sleeper
 from weft.core.errors import TransportError
 from weft.engines import steward as stewards
 from weft.engines.meeting import meet
+from weft.engines.member import wait_for_reader
 from weft.engines.steward import Orders, Steward
 from weft.engines.trunk import (
     HEAD,
@@ -33,7 +34,7 @@ from weft.engines.trunk import (
     Values,
     Wrote,
 )
-from weft.runtime.channel import Channel, Halt, StepTold
+from weft.runtime.channel import Channel, Halt, Leaving, StepTold
 from weft.transports.door import Door
 from weft.transports.handshake import NONCE_BYTES, answer
 from weft.transports.tcp import listen
@@ -197,6 +198,23 @@ def test_a_head_that_falls_silent_is_as_good_as_gone(capsys: pytest.CaptureFixtu
     assert "the head of the run is gone: nothing was heard of it for 0." in capsys.readouterr().err
 
 
+def test_a_worker_that_leaves_is_let_go_and_sees_the_end_of_its_steward() -> None:
+    told, tell = os.pipe()
+    pid = os.fork()
+    if not pid:
+        channel_fd, _, signals = meet(os.read(told, 100).decode(), 0, 0, [], 10.0)
+        Channel(socket.socket(fileno=channel_fd)).send(Leaving())
+        wait_for_reader(signals, PATIENCE_S)
+        os._exit(7)
+    with played({0: pid}) as head:
+        os.write(tell, head.meeting.encode())
+        head.until(Gone(0))
+        assert os.waitpid(pid, os.WNOHANG) == (0, 0)  # it waits for the steward, which waits for the head
+    os.close(told)
+    os.close(tell)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+
+
 def test_strangers_on_the_same_host_are_not_let_in() -> None:
     with sleeper() as other, played({1: other}) as head:
         with pytest.raises(TransportError, match="did not let worker 1 in"):
@@ -227,4 +245,4 @@ def test_workers_end_when_the_head_is_gone(capsys: pytest.CaptureFixture[str], m
         head.trunk.close()
         assert head.steward.result(20) is None
         assert has_ended(pid)
-    assert "the head of the run is gone: its connection ended" in capsys.readouterr().err
+    assert "the head of the run is gone: its connection " in capsys.readouterr().err

@@ -1,7 +1,9 @@
 """weft head: not for people. Leads a run that torchrun or srun has started; its orders come on standard input."""
 
+import signal
 import socket
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
@@ -14,7 +16,7 @@ from weft.config.settings import Settings, read_settings
 from weft.core.errors import WeftError
 from weft.data.shares import STATIC
 from weft.engines.conversation import DEFAULT_STRATEGY
-from weft.engines.head import run_head
+from weft.engines.head import Head
 from weft.engines.local_job import LocalJob
 from weft.engines.member import HeadOrders
 from weft.engines.presence import host_numbers
@@ -23,6 +25,7 @@ from weft.runtime.wires import SHM
 
 def head() -> None:
     """Lead a run that another engine has started (started by its worker 0)."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))  # workers pass on what they are told
     orders = msgspec.json.decode(sys.stdin.buffer.read(), type=HeadOrders)
     settings = read_settings(orders.settings, "the run") if orders.settings else Settings()
     options, parameters = set_options(settings.set or ())
@@ -41,12 +44,15 @@ def head() -> None:
         steps_max=settings.steps,
         hosts=tuple(hosts) if any(hosts) else (),
     )
-    with watched(job.num_workers, job.label) as watcher, socket.socket(fileno=orders.listener) as listener:
-        try:
-            outcome = run_head(job, watcher, orders.crew, listener, orders.secret)
-        except (WeftError, KeyboardInterrupt):  # every host's steward says why
-            raise typer.Exit(1) from None
-    show_runs([outcome.to_json()])
+    with socket.socket(fileno=orders.listener) as listener, ExitStack() as farewell:
+        with watched(job.num_workers, job.label) as watcher:
+            leading = Head(job, watcher, orders.crew, listener, orders.secret)
+            farewell.callback(leading.close)
+            try:
+                outcome = leading.run()
+            except (WeftError, KeyboardInterrupt):  # every host's steward says why
+                raise typer.Exit(1) from None
+        show_runs([outcome.to_json()])  # before stewards, and with them workers, are let go: this ends with them
 
 
 def _strategy(settings: Settings, parameters: dict[str, str]) -> str | None:

@@ -275,14 +275,3 @@ class Head(Supervisor):
             trunk.close()
         self._door.close()
         super().close()
-
-
-def run_head(
-    job: LocalJob, watcher: Watcher, crew: Sequence[Presence], listener: socket.socket, secret: bytes
-) -> LocalOutcome:
-    """See a run on several hosts through; raises what went wrong when all that can be reached has ended."""
-    head = Head(job, watcher, crew, listener, secret)
-    try:
-        return head.run()
-    finally:
-        head.close()

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from types import TracebackType
@@ -59,6 +60,8 @@ PART_S_MAX = 60.0
 """How long it may take until a worker that was let in is told its part."""
 NOTICE_S = 1.0
 """How long the script has to notice by itself that its engine is gone."""
+FAREWELL_S_MAX = 10.0
+"""How long the steward and the head may take for their last words."""
 ONE_SIGNAL_S = 1.0
 """Signals that come closer together are one: a terminal and an engine both pass Ctrl-C on."""
 
@@ -108,7 +111,7 @@ def join_crew(placed: Placement, board: Board, environ: MutableMapping[str, str]
         head, is_encrypted = (lead.host, lead.port), len(set(hosts)) > 1
         orders = Orders(hosts[placed.rank], pids, lead.meeting, head, secret, is_encrypted)
         steward = start_apart(["weft.engines.steward"], msgspec.json.encode(orders))
-    seat = take_seat(lead.meeting, hosts[placed.rank], placed.rank, started=steward)
+    seat = take_seat(lead.meeting, hosts[placed.rank], placed.rank, started=steward, is_last=True)
     Ending(seat)
     return seat  # type: ignore[return-value]
 
@@ -168,8 +171,13 @@ def take_seat(
     rank: int,
     written: Sequence[int] = (),
     started: "subprocess.Popen[bytes] | None" = None,
+    *,
+    is_last: bool = False,
 ) -> EngineSeat:
-    """Have the steward of this host, which this process may have started, let it in, and sit down."""
+    """Have the steward of this host, which this process may have started, let it in, and sit down.
+
+    `is_last` lets it end after its steward: Slurm kills what tasks have started as soon as the last task has ended.
+    """
     channel_fd, memories, signals = meet(meeting, host, rank, list(written), STEWARD_S_MAX, started)
     end = socket.socket(fileno=channel_fd)
     channel = Channel(end)
@@ -179,6 +187,8 @@ def take_seat(
     os.register_at_fork(after_in_child=die_with_parent)  # a loader's processes end with the worker, however it ends
     pass_signals_on(signals)
     threading.Thread(target=end_with_engine, args=(seat, channel), name="weft lifeline", daemon=True).start()
+    if is_last:
+        seat.await_engine = partial(wait_for_reader, signals)
     return seat
 
 
@@ -208,6 +218,13 @@ def end_with_engine(seat: EngineSeat, channel: Channel) -> None:
         seat.lose_engine()
 
 
+def wait_for_reader(pipe: int, timeout_s: float = FAREWELL_S_MAX) -> None:
+    """Wait until nobody reads from a pipe any more: the steward, which does, has ended."""
+    poller = select.poll()
+    poller.register(pipe, 0)  # that its other end is gone is always told
+    poller.poll(timeout_s * 1000)
+
+
 def pass_signals_on(pipe: int, clock: Callable[[], float] = time.monotonic) -> None:
     """From now on, SIGINT and SIGTERM ask the run to end in order, rather than end this process."""
     last_s = -ONE_SIGNAL_S
@@ -231,7 +248,7 @@ class Ending:
 
     def __init__(self, seat: EngineSeat) -> None:
         self._seat = seat
-        self._has_failed = False
+        self._failed_by: BaseException | None = None
         self._code: str | int | None = 0
         self._show = sys.excepthook
         self._exit = sys.exit
@@ -242,7 +259,7 @@ class Ending:
         atexit.register(self._end)
 
     def _fail(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        self._has_failed = True
+        self._failed_by = error
         self._tell(kind, error, trace)
 
     def _tell(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
@@ -259,14 +276,21 @@ class Ending:
         self._exit(code)
 
     def _end(self) -> None:
-        if self._has_failed:
-            return
+        if self._failed_by is not None:
+            self._break_off(self._failed_by)
         try:
             if self._code not in (None, 0):
                 raise RuntimeError(f"the script called sys.exit({self._code!r})")
             self._seat.end()
+            self._seat.leave()
         except BaseException as error:
-            sys.stdout.flush()
             self._tell(type(error), error, error.__traceback__)
-            sys.stderr.flush()
-            os._exit(1)
+            self._break_off(error)
+
+    def _break_off(self, error: BaseException) -> NoReturn:
+        """End: at once and before the others, if it is the script's own fault, which it has shown by itself."""
+        sys.stdout.flush()
+        sys.stderr.flush()
+        if isinstance(error, WeftError):
+            self._seat.leave()
+        os._exit(1)

@@ -42,7 +42,7 @@ from weft.engines.trunk import (
 from weft.engines.vigil import process_state
 from weft.engines.wards import Ward
 from weft.observe.status import Status
-from weft.runtime.channel import CREDENTIALS, Joined
+from weft.runtime.channel import CREDENTIALS, Joined, Leaving
 from weft.runtime.initial import add_piece, pieces
 from weft.transports.certificates import Authority, contexts
 from weft.transports.dialing import dial
@@ -54,7 +54,7 @@ HEAD_S_MAX = 5.0
 """How long nothing may be heard of the head before it has said how long."""
 STALLED_S = 0.5
 """Turns that are further apart say that the steward itself was held up."""
-LAST_WORDS_S_MAX = 2.0
+LAST_WORDS_S_MAX = 5.0
 """How long what was said last may take to leave."""
 ORPHANS_S = 1.0
 """How long workers may take to end once the head is gone."""
@@ -87,6 +87,8 @@ class Steward:
         self._memories = make_memories(len(orders.pids))
         self._initial = self._memories[2]
         self._wards: dict[int, Ward] = {}
+        self._leaving: list[Ward] = []
+        """Those that wait for the end of this process."""
         self._values: Iterator[bytes] = iter(())
         """What is left of worker 0's first values to send, and its word that it has joined, which comes after."""
         self._values_start = 0
@@ -153,7 +155,7 @@ class Steward:
         """Let go of everything."""
         self._trunk.close()
         self._door.close()
-        for ward in self._wards.values():
+        for ward in (*self._wards.values(), *self._leaving):
             ward.close()
         for fd in self._memories:
             os.close(fd)
@@ -204,9 +206,13 @@ class Steward:
 
     def _hear(self, ward: Ward) -> None:
         channel = ward.channel
-        if channel is None or channel.is_closed:
+        if channel is None or channel.is_closed or ward.rank not in self._wards:
             return
         for message in channel.receive(wait=False):
+            if isinstance(message, Leaving):
+                self._leaving.append(ward)
+                self._let_go(ward)
+                return
             if isinstance(message, Status) and self._trunk.waiting_bytes > BACKLOG_BYTES_MAX:
                 continue
             said = Said(ward.rank, message)
@@ -254,6 +260,8 @@ class Steward:
         if ward is None:
             return
         self._hear(ward)
+        if rank not in self._wards:  # it had said that it leaves
+            return
         for output in ward.outputs:
             while not output.is_closed and _has_come(output.fileno()):
                 self._copy(output)
@@ -267,7 +275,8 @@ class Steward:
         for descriptor in watched:
             with suppress(KeyError, ValueError):  # some are not watched any more, or never were
                 self._selector.unregister(descriptor)
-        ward.close()
+        if ward not in self._leaving:
+            ward.close()
         del self._wards[ward.rank]
         self._trunk.send(Gone(ward.rank))
 

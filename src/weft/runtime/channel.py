@@ -295,6 +295,10 @@ class Concluded(Struct, frozen=True, tag=True):
     """How many updates of this worker's nodes were how many whole steps old."""
 
 
+class Leaving(Struct, frozen=True, tag=True):
+    """To a steward: this worker has nothing more to do or to say, and waits for its steward's last words."""
+
+
 class Failed(Struct, frozen=True, tag=True):
     """To the engine: this worker cannot go on."""
 
@@ -309,7 +313,7 @@ class Failed(Struct, frozen=True, tag=True):
 Message = (
     Job | Joined | Welcome | Order | Planned | Reported | Decided | Evaluated | Saves | FilePiece | PieceTaken
     | OnceAsked | OnceAnswer | OnceLoaded | Measured | FractionsAsked | FractionsTold | PortionWanted | PortionTold
-    | Traced | StepAsked | StepTold | LeaveAt | Halt | Halted | Ended | Finish | Concluded | Failed | Status
+    | Traced | StepAsked | StepTold | LeaveAt | Halt | Halted | Ended | Finish | Concluded | Leaving | Failed | Status
 )  # fmt: skip
 
 _decoder: Any = msgspec.msgpack.Decoder(Message)

@@ -23,6 +23,7 @@ from weft.runtime.channel import (
     Halted,
     Job,
     LeaveAt,
+    Leaving,
     Message,
     OnceAnswer,
     OnceAsked,
@@ -102,6 +103,8 @@ class EngineSeat:
         self._pauses_at_step = False
         self.has_ended = False
         """What comes after does not concern the engine any more."""
+        self.await_engine: Callable[[], None] | None = None
+        """Waits until the engine has said its last words, where it would not outlive its workers."""
         self._doing = COMPUTES
         self._computing_since = time.thread_time()
         self._chance = Random(f"hiccups/{job.seed}/{job.rank}")
@@ -129,7 +132,7 @@ class EngineSeat:
         self._check_open()
 
     def _check_open(self) -> None:
-        if self._channel.is_closed:
+        if self._channel.is_closed and not self.has_ended:
             self.lose_engine()
 
     def lose_engine(self) -> None:
@@ -143,6 +146,7 @@ class EngineSeat:
         if isinstance(message, Halt):
             self.has_ended = True
             self._channel.send(Halted(self._step, self.waiting_for()))
+            self.leave()
             os._exit(HALT_EXIT_CODE)
         elif isinstance(message, StepAsked):
             self._pauses_at_step = True
@@ -367,3 +371,11 @@ class EngineSeat:
         """Tell the engine why this worker cannot go on."""
         self.has_ended = True
         self._channel.send(failure(error, self._step, self.waiting_for()))
+
+    def leave(self) -> None:
+        """This process is about to end: let an engine that ends with its workers say its last words before."""
+        if self.await_engine is not None:
+            self.has_ended = True
+            with suppress(TransportError):  # it is gone already
+                self._channel.send(Leaving())
+            self.await_engine()

@@ -224,6 +224,7 @@ class LiveSeat(EngineSeat):
 
     def _fail_and_end(self, error: BaseException) -> None:
         self.fail(error)
+        self.leave()
         os._exit(1)
 
     @contextmanager
