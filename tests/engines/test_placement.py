@@ -23,6 +23,14 @@ SRUN = {
     "SLURM_JOB_ID": "1234567",
     "SLURM_STEP_ID": "1",
 }
+BATCH = {
+    "SLURM_PROCID": "0",
+    "SLURM_LOCALID": "0",
+    "SLURM_GTIDS": "0",
+    "SLURM_NTASKS": "8",
+    "SLURM_JOB_NODELIST": "node[03-05]",
+    "SLURM_JOB_ID": "1234567",
+}
 
 
 def test_torchrun_has_a_store_running_and_counts_its_attempts() -> None:
@@ -40,10 +48,18 @@ def test_srun_names_hosts_in_its_own_way_and_has_no_port() -> None:
     assert placement(told) == Placement(0, 8, "10.0.0.9", 4000, "slurm-1234567.1", True)
 
 
+def test_a_job_of_several_parts_must_say_where_rank_0_is() -> None:
+    parts = {**SRUN, "SLURM_HET_SIZE": "2", "SLURM_STEP_TASKS_PER_NODE": "1,2"}
+    with pytest.raises(ConfigError, match="has 2 parts"):
+        placement(parts)
+    assert placement({**parts, "MASTER_ADDR": "node04"}) == Placement(0, 8, "node04", 21578, "slurm-1234567.1", True)
+    assert placement({**SRUN, "SLURM_HET_SIZE": "1"}) == placement(SRUN)
+
+
 @pytest.mark.parametrize(
     "environ",
-    [{}, {"RANK": "0"}, {**KUBERNETES, "WORLD_SIZE": "1"}, {"SLURM_PROCID": "0", "SLURM_NTASKS": "8"}],
-    ids=["nothing", "only a rank", "one worker", "a batch script without srun"],
+    [{}, {"RANK": "0"}, {**KUBERNETES, "WORLD_SIZE": "1"}, BATCH, {**SRUN, "SLURM_STEP_NUM_TASKS": "1"}],
+    ids=["nothing", "only a rank", "one worker", "a batch script without srun", "srun -n 1, or --pty"],
 )
 def test_who_is_alone_or_put_nowhere_has_no_place(environ: dict[str, str]) -> None:
     assert placement(environ) is None

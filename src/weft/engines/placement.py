@@ -8,6 +8,8 @@ from weft.core.errors import ConfigError
 
 TORCH = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 SLURM = ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_NODELIST", "SLURM_JOB_ID")
+PARTS = "SLURM_HET_SIZE"
+"""How many groups of hosts a heterogeneous job has."""
 PORTS = range(20_000, 30_000)
 """From which a step of a Slurm job takes the one of its store, by their numbers."""
 STEPS_APART = 31
@@ -55,6 +57,11 @@ def _of_slurm(environ: Mapping[str, str]) -> Placement:
         _whole(environ, name) for name in ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_JOB_ID")
     )
     step = _whole(environ, "SLURM_STEP_ID") if environ.get("SLURM_STEP_ID") else 0
+    if environ.get(PARTS, "1") != "1" and not environ.get("MASTER_ADDR"):
+        raise ConfigError(
+            f"this Slurm job has {environ[PARTS]} parts ({PARTS}), and Slurm does not say on which host rank 0 is.\n"
+            "  Heterogeneous jobs are not supported: start one part, or set MASTER_ADDR to the host of rank 0."
+        )
     host = environ.get("MASTER_ADDR") or first_host(environ["SLURM_STEP_NODELIST"])
     port = (
         _whole(environ, "MASTER_PORT") if environ.get("MASTER_PORT") else PORTS[(job * STEPS_APART + step) % len(PORTS)]
