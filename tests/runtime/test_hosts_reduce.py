@@ -15,8 +15,9 @@ from weft.core.errors import Deadlock, IllegalAction
 from weft.core.events import Reduced
 from weft.core.names import Bucket, Buffer, Part
 from weft.engines.hops import hops_between
-from weft.runtime.between_hosts import Came, Key
-from weft.runtime.hosts_reduce import HostsReduce
+from weft.runtime import hosts_reduce
+from weft.runtime.between_hosts import BetweenHosts, Came, Key
+from weft.runtime.hosts_reduce import ADDED, SPREAD, HostsReduce
 from weft.runtime.shared_reduce import ENDED
 from weft.store.reduction import reduce_arrays
 
@@ -141,3 +142,37 @@ def test_workers_of_a_host_that_reduce_something_else_are_named_by_their_rank() 
     with pytest.raises(IllegalAction, match="met another reduction of its bucket on worker 2, at clock 1"):
         hosts.workers[1].progress(lambda event: None)
     hosts.close()
+
+
+def test_leaders_have_an_attendant_that_rests_while_no_sum_is_under_way() -> None:
+    world = Hosts(2, 1)
+    assert [worker.needs_attendant for worker in world.workers] == [True, False, True]
+    first = world.workers[0]
+    assert first.may_rest()
+    for rank in (0, 1):
+        world.workers[rank].join(world.reduce(0, 0, 1.0))
+        world.workers[rank].progress(lambda event: None)
+    first.progress(lambda event: None)
+    assert [worker.may_rest() for worker in world.workers] == [False, True, True]
+    world.workers[2].join(world.reduce(0, 0, 1.0))
+    for _ in range(3):
+        for rank, worker in enumerate(world.workers):
+            world.posts[rank].deliver()
+            worker.progress(lambda event: None)
+    assert first.may_rest()
+    world.close()
+
+
+@pytest.mark.parametrize("word", [ADDED, SPREAD])
+def test_what_was_written_before_a_word_is_read_behind_a_fence(word: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    world, seen = Hosts(2, 1), []
+    monkeypatch.setattr(hosts_reduce, "fence", lambda: seen.append("fence"))
+    monkeypatch.setattr(BetweenHosts, "begin", lambda *about: seen.append("begin"))
+    monkeypatch.setattr(BetweenHosts, "advance", lambda *about: 1.0 if word == SPREAD else None)
+    monkeypatch.setattr(hosts_reduce.np, "divide", lambda *about, out: seen.append("divide"))
+    for rank in (0, 1):
+        world.workers[rank].join(world.reduce(0, 0, 1.0))
+        world.workers[rank].progress(lambda event: None)
+    world.workers[0].progress(lambda event: None)
+    assert seen == ["fence", "begin"] if word == ADDED else ["fence", "begin", "fence", "divide"]
+    world.close()

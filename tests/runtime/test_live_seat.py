@@ -167,3 +167,27 @@ def test_a_strategy_of_the_scripts_own_is_checked_against_the_shares_when_it_joi
 def test_batches_of_the_workers_own_are_brought_to_every_pass(tmp_path: Path) -> None:
     body = "for step in range(4):\n    worker.step({'w': w - rank}, samples=1)\nprint(round(float(w[0]), 6))\n"
     assert lines(tmp_path, body, "sandblaster") == [(rank, "1.0") for rank in range(NUM_WORKERS)]
+
+
+LEAVES = """
+import pathlib
+import time
+import numpy as np
+import weft
+
+w = np.zeros(5_000_000, np.float32)
+worker = weft.join(arrays={"w": w}, optimizer=weft.SGD(lr=0.1))
+worker.step({"w": w}, samples=1)
+folder, until = pathlib.Path(__file__).parent, time.monotonic() + 20
+(folder / f"stepped.{worker.rank}").touch()
+while len(list(folder.glob("stepped.*"))) < 3 and time.monotonic() < until:
+    time.sleep(0.01)
+print("all have stepped", time.monotonic() < until)
+"""
+
+
+def test_what_a_leader_sends_last_leaves_while_its_script_computes(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(LEAVES)
+    heard = Heard()
+    real(tmp_path / "train.py", 3, "allreduce", heard=heard, hosts=(0, 1, 2))
+    assert [text for _, text, _ in heard.lines] == ["all have stepped True"] * 3

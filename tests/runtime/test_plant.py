@@ -173,3 +173,14 @@ def test_torch_has_nothing_to_do_where_reductions_are_spoken_in_messages() -> No
     )  # fmt: skip
     replica = ArrayReplica({"w": np.zeros(3)}, SGD(lr=1.0), None)
     assert _torch(job, strategy_of("allreduce", "ring"), replica) is None
+
+
+def test_an_attendant_rests_only_where_nothing_waits_to_leave_and_nobody_may_call() -> None:
+    plant = Pair("allreduce").plants[0]
+    assert plant.attendant_may_rest()
+    for _ in range(1000):
+        plant._post._post(1, VALUES, 0, 0, 0, (0, 0), 1.0, b"", np.zeros(3))
+        if plant.is_choked():
+            break
+    assert not plant.attendant_may_rest()
+    assert not any(Pair(*each).plants[0].attendant_may_rest() for each in (("allreduce", "ring"), ("gossip",), ("ps",)))

@@ -12,6 +12,7 @@ from weft.core.actions import MAX, MEAN, SUM, Reduce
 from weft.core.errors import Deadlock, IllegalAction
 from weft.core.events import Reduced
 from weft.core.names import Bucket, Buffer, Part
+from weft.runtime import shared_reduce as module
 from weft.runtime.shared_reduce import ENDED, SharedReduce
 from weft.store.reduction import reduce_arrays
 
@@ -141,3 +142,16 @@ def test_waiting_for_a_worker_whose_script_has_ended_is_a_deadlock() -> None:
     with pytest.raises(Deadlock, match=r"the reduction of gradient\[0\] at clock 5 waits for worker 2"):
         workers[0].check_alive()
     host.close()
+
+
+def test_what_was_written_before_a_word_is_read_behind_a_fence(monkeypatch: pytest.MonkeyPatch) -> None:
+    host, seen = Host(2, BUCKETS), []
+    first, second = reducers(host)
+    first.join(reduce(0, 0, 1.0, 2))
+    second.join(reduce(0, 0, 1.0, 2))
+    first.progress(lambda event: None)
+    monkeypatch.setattr(module, "fence", lambda: seen.append("fence"))
+    monkeypatch.setattr(module, "reduce_into", lambda *about: seen.append("sum"))
+    monkeypatch.setattr(second, "_take", lambda *about: seen.append("take"))
+    second.progress(lambda event: None)
+    assert seen == ["fence", "sum", "fence", "fence", "take"], "seen ready; to be told; seen done"

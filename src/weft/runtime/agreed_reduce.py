@@ -276,6 +276,10 @@ class AgreedReduce:
             self._tracer.reduced(self._rank, action, result.nbytes, reduction.since_s)
         return Reduced(action.clock, action.buffer, weight)
 
+    def may_rest(self) -> bool:
+        """Never: letters come at any time."""
+        return False
+
     def say_ended(self) -> None:
         """This worker's script has ended."""
         if self._rank:

@@ -2,6 +2,8 @@
 
 It and the script's thread take turns: whoever drives holds the lock. The attendant's bell rings only
 while the script computes, so a script that drives is not disturbed.
+
+Where nothing comes unasked it rests, deaf to everything but its bell, until the script leaves something undone.
 """
 
 import select
@@ -22,8 +24,14 @@ class Attendant:
         lock: threading.RLock,
         drive: Callable[[], float | None],
         fail: Callable[[BaseException], None],
+        may_rest: Callable[[], bool] = lambda: False,
     ) -> None:
+        """`may_rest` is asked under the lock: nobody waits for this process until its script calls again."""
         self._bells = bells
+        self._may_rest = may_rest
+        self._rests = False
+        self._bell = select.poll()
+        self._bell.register(bells.fileno(ATTENDANT), select.POLLIN)
         self._poll = select.poll()
         for descriptor in (bells.fileno(ATTENDANT), *descriptors):
             self._poll.register(descriptor, select.POLLIN)
@@ -36,6 +44,11 @@ class Attendant:
         """The script is about to compute: hear the bell from now on; look once more for news after that."""
         self._bells.listen(ATTENDANT)
 
+    def look_after(self) -> None:
+        """The script goes on: if it leaves something undone, do not rest."""
+        if self._rests and not self._may_rest():
+            self._bells.ring_own()
+
     def step_back(self) -> None:
         """The script drives."""
         self._bells.listen(ATTENDANT, really=False)
@@ -44,9 +57,13 @@ class Attendant:
         due_s: float | None = None
         try:
             while True:
-                self._poll.poll(1000 * (SLEEP_S_MAX if due_s is None else max(0.0, min(SLEEP_S_MAX, due_s))))
+                if self._rests:
+                    self._bell.poll()
+                else:
+                    self._poll.poll(1000 * (SLEEP_S_MAX if due_s is None else max(0.0, min(SLEEP_S_MAX, due_s))))
                 self._bells.silence(ATTENDANT)
                 with self._lock:
                     due_s = self._drive()
+                    self._rests = self._may_rest()
         except BaseException as error:
             self._fail(error)

@@ -152,6 +152,11 @@ class BetweenHosts:
         del self._open[key]
         return float(sum(exchange.weights))
 
+    @property
+    def is_idle(self) -> bool:
+        """No sum is under way."""
+        return not self._open
+
     def _is_next(self, exchange: Exchange, hop: Hop, came: Came) -> bool:
         awaited = self._leaders[hop.other], exchange.number, hop.part
         return (came.source, came.number, came.part) == awaited

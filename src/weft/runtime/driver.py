@@ -42,13 +42,16 @@ class Reducing(Protocol):
     """Who does the reductions natively. Never waits: `progress` is called again when something may have changed."""
 
     needs_attendant: bool
-    """Others wait for its answers while the script computes."""
+    """Others wait for its answers while the script computes, at least now and then."""
     bytes_shared: int
     num_copies: int
 
     def join(self, action: Reduce) -> None: ...
 
     def progress(self, deliver: Callable[[Reduced], None]) -> bool: ...
+
+    def may_rest(self) -> bool:
+        """Nothing can happen now before the script brings something."""
 
     def say_ended(self) -> None: ...
 

@@ -25,7 +25,7 @@ from weft.runtime.tracer import Tracer
 from weft.store.arena import Arena
 from weft.store.numpy import NumpyStore
 from weft.store.reduction import reduce_into
-from weft.transports.bells import Bells
+from weft.transports.bells import Bells, fence
 
 ADDED, SPREAD, TOTAL = 5, 6, 7
 """More words of a worker's line for a bucket."""
@@ -60,6 +60,7 @@ class HostsReduce(SharedReduce):
             sizes = [bucket.num_bytes for bucket in arena.buckets]
             self._between = BetweenHosts(self._leaders, self._leaders.index(leader), sizes, plan, post.send_sum)
             post.on_sum = self._between.hear
+            self.needs_attendant = True  # what it sends last may have to wait, and its script does not
         self._begun: set[Open] = set()
 
     def _add_up(self, reduction: Open) -> None:
@@ -84,6 +85,7 @@ class HostsReduce(SharedReduce):
         leader = lane.lines[LEADER]
         if self._words[leader + SPREAD] < lane.number:
             return moved
+        fence()
         reduction.weight = self._arena.doubles[leader + TOTAL]
         if reduction.weight and reduction.action.op == MEAN:
             np.divide(lane.total, lane.total.dtype.type(reduction.weight), out=lane.total)
@@ -97,6 +99,7 @@ class HostsReduce(SharedReduce):
         key = int(lane.is_staged), action.buffer.bucket
         if reduction not in self._begun:
             self._begun.add(reduction)
+            fence()
             words, total = self._words, self._arena.array(f"reduced.{key[0]}", key[1])
             version = words[self._arena.worker_line(LEADER) + COMMITTED]
             about = About(words[lane.mine + CLOCK], words[lane.mine + KIND], version)
@@ -109,6 +112,10 @@ class HostsReduce(SharedReduce):
         self._arena.doubles[lane.mine + TOTAL] = weight
         self._say(reduction, SPREAD)
         return True
+
+    def may_rest(self) -> bool:
+        """A leader's part of a sum may be awaited elsewhere."""
+        return self._between is None or self._between.is_idle
 
     def _forget(self, reduction: Open) -> None:
         self._spread.discard(reduction)

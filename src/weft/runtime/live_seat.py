@@ -133,7 +133,12 @@ class LiveSeat(EngineSeat):
         plant.worker.store.let_user_run()
         if plant.needs_attendant:
             self._attendant = Attendant(
-                plant.bells, descriptors, self._lock, self._drive_for_script, self._fail_and_end
+                plant.bells,
+                descriptors,
+                self._lock,
+                self._drive_for_script,
+                self._fail_and_end,
+                plant.attendant_may_rest,
             )
 
     @property
@@ -147,6 +152,8 @@ class LiveSeat(EngineSeat):
         with self._lock:
             self._give(bucket, samples)
             self._built.driver.progress()
+            if self._attendant is not None:
+                self._attendant.look_after()
 
     def _give(self, bucket: int, samples: float) -> None:
         self._given.add(bucket)
@@ -238,6 +245,7 @@ class LiveSeat(EngineSeat):
                 if self._attendant is not None:
                     self._attendant.take_over()
                     self._built.driver.progress()
+                    self._attendant.look_after()
 
     def waiting_for(self) -> str:
         """One sentence: what this worker needs to go on."""

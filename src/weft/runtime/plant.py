@@ -69,6 +69,14 @@ class Plant:
         reduce = self.driver.reduce
         return reduce is None or reduce.needs_attendant or not self.strategy.keeps_replicas_equal
 
+    def attendant_may_rest(self) -> bool:
+        """Nobody waits for this process until its script calls again, and nothing waits to leave."""
+        reduce, transport = self.driver.reduce, self._post.transport
+        if reduce is None or not reduce.may_rest() or not self.strategy.keeps_replicas_equal:
+            return False
+        assert transport is not None
+        return not transport.outbox_bytes()
+
     @property
     def descriptors(self) -> list[int]:
         assert self._post.transport is not None

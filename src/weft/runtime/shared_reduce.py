@@ -136,11 +136,13 @@ class SharedReduce:
         moved = False
         for reduction in tuple(self._open):
             if not reduction.is_summed and self._all_have(reduction, READY):
+                fence()  # what others wrote before their words is read after them
                 self._sum(reduction)
                 moved = True
             if reduction.is_summed and self._pass_on(reduction):
                 moved = True
             if reduction.is_summed and self._all_have(reduction, DONE):
+                fence()
                 self._open.remove(reduction)
                 self._forget(reduction)
                 reduction.lane.is_open = False
@@ -217,6 +219,10 @@ class SharedReduce:
                 self.num_copies += self._arena.refresh("reduced.0", bucket, seen)
             else:
                 seen[:] = reduction.lane.contribution
+
+    def may_rest(self) -> bool:
+        """Whoever waits looks into the memory itself."""
+        return True
 
     def say_ended(self) -> None:
         """Let the others know that this worker gives to nothing more."""
