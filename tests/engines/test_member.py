@@ -283,3 +283,18 @@ def test_signals_that_come_together_are_one() -> None:
             signal.signal(number, handler)
         os.close(readable)
         os.close(writable)
+
+
+def test_worker_0_says_whom_it_waits_for(tmp_path: Path) -> None:
+    script = "import os, select\nfrom weft.engines import member\nmember.TELL_S = 0.2\n"
+    script += "if os.environ['LATE'] == '1': select.select([], [], [], 2.0)\n" + TRAINING
+    with crew(write(tmp_path, script), ONE, environ={"LATE": "0", "1:LATE": "1"}) as run:
+        assert run.end() == [0, 0], run.text
+        assert "weft: some workers have not called weft.join yet: after 0.2 s nobody had posted 'present/1'" in run.text
+
+
+def test_a_strategy_that_is_misspelt_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    with crew(write(tmp_path, TRAINING), ONE, environ={"WEFT_STRATEGY": "alreduce"}) as run:
+        assert run.end() == [1, 1]
+        assert "Did you mean 'allreduce'?" in run.text
+        assert "head" not in run.text

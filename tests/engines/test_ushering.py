@@ -21,5 +21,19 @@ def test_a_place_that_makes_no_sense_is_no_place(monkeypatch: pytest.MonkeyPatch
 def test_a_store_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.environ", {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"})
     monkeypatch.setattr(ushering, "STORE_S_MAX", 0.2)
+    monkeypatch.setattr("sys.excepthook", None)
     with pytest.raises(TransportError, match=r"the store at 127.0.0.1:1"):
         find_seat()
+
+
+def test_what_weft_says_is_said_in_its_own_words(capsys: pytest.CaptureFixture[str]) -> None:
+    shown: list[BaseException] = []
+
+    def show(kind: type[BaseException], error: BaseException, trace: object) -> None:
+        shown.append(error)
+
+    own, ours = ValueError("mine"), ConfigError("no secret.\n  Make one.")
+    for error in (own, ours):
+        ushering._show_briefly(3, show, type(error), error, None)
+    assert shown == [own]
+    assert capsys.readouterr().err == "weft: worker 3: no secret.\n  Make one.\n"

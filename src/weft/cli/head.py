@@ -11,6 +11,7 @@ import typer
 
 from weft.cli.live_run import watched
 from weft.cli.runs import show_runs
+from weft.cli.screen import errors
 from weft.config.options import set_options, with_parameters
 from weft.config.settings import Settings, read_settings
 from weft.core.errors import WeftError
@@ -52,7 +53,10 @@ def head() -> None:
                 outcome = leading.run()
             except (WeftError, KeyboardInterrupt):  # every host's steward says why
                 raise typer.Exit(1) from None
-        show_runs([outcome.to_json()])  # before stewards, and with them workers, are let go: this ends with them
+        row = outcome.to_json()
+        show_runs([row])  # before stewards, and with them workers, are let go: this ends with them
+        if outcome.was_stopped:
+            errors.print(f"stopped early, as asked, after {row['steps']} steps", markup=False)
 
 
 def _strategy(settings: Settings, parameters: dict[str, str]) -> str | None:

@@ -24,6 +24,7 @@ from typing import Annotated, Any, NoReturn
 import msgspec
 from msgspec import Meta, Struct
 
+from weft.config.registry import strategy as strategy_of
 from weft.config.settings import Settings
 from weft.core.errors import ConfigError, TransportError, WeftError
 from weft.core.seat import Seat, sit
@@ -54,6 +55,9 @@ from weft.transports.tcp import listen
 
 PRESENT_S_MAX = 300.0
 """Scripts may load their data before they join, some longer than others."""
+TELL_S = 15.0
+"""How often worker 0 says that it waits for others."""
+TORCHRUN = "TORCHELASTIC_RUN_ID"
 HEAD_S_MAX = 60.0
 STEWARD_S_MAX = 90.0
 PART_S_MAX = 60.0
@@ -94,6 +98,10 @@ def join_crew(placed: Placement, board: Board, environ: MutableMapping[str, str]
     if settings.strategy is not None and len(settings.strategy) > 1:
         names = ", ".join(settings.strategy)
         raise ConfigError(f"'{names}' are several strategies, but this run has one.\n  Name one.")
+    if settings.strategy is not None:
+        strategy_of(settings.strategy[0], settings.collective)  # says what is wrong before anything is started
+    if TORCHRUN in environ:  # one that is killed leaves its workers behind; srun does not
+        die_with_parent()
     crew = _gather(placed, board, script, settings, environ)
     hosts = host_numbers(crew)
     job_secret = _secret_for(crew, environ)
@@ -129,14 +137,31 @@ def _gather(
         )
     post_note(board, f"present/{placed.rank}", me)
     names = [f"present/{rank}" for rank in range(placed.num_workers)]
-    try:
-        crew = read_notes(board, names, Presence, PRESENT_S_MAX)
-    except TransportError as error:
-        raise TransportError(f"{error}\n  {_attempt(placed)}") from error
+    _wait_for(placed, board, names)
+    crew = read_notes(board, names, Presence, HEAD_S_MAX)
     check_places(crew)
     check_alike(crew)
     check_addresses(crew)
     return settled(crew)
+
+
+def _wait_for(placed: Placement, board: Board, names: Sequence[str]) -> None:
+    """Return when all notes are there; worker 0 says which are not, if it waits for long."""
+    deadline_s = time.monotonic() + PRESENT_S_MAX
+    while (lack := _lack(board, names)) is not None:
+        if time.monotonic() >= deadline_s:
+            raise TransportError(f"{lack}\n  {_attempt(placed)}")
+        if placed.rank == 0:
+            print(f"weft: some workers have not called weft.join yet: {lack}", file=sys.stderr, flush=True)
+
+
+def _lack(board: Board, names: Sequence[str]) -> TransportError | None:
+    """What is said of notes that do not come for a while; None when all are there."""
+    try:
+        board.read(names, min(TELL_S, PRESENT_S_MAX))
+    except TransportError as error:
+        return error
+    return None
 
 
 def _attempt(placed: Placement) -> str:

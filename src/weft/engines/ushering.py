@@ -1,7 +1,13 @@
 """A seat for scripts that were not started by Weft: those that torchrun, srun or Kubernetes put somewhere."""
 
 import os
+import sys
+from collections.abc import Callable
+from functools import partial
+from types import TracebackType
+from typing import Any
 
+from weft.core.errors import WeftError
 from weft.core.seat import Seat
 from weft.engines.placement import placement
 
@@ -17,5 +23,20 @@ def find_seat() -> Seat | None:
     from weft.adapters.torch.board import TorchBoard  # torch is only there for those who have come by it
     from weft.engines.member import join_crew
 
+    sys.excepthook = partial(_show_briefly, placed.rank, sys.excepthook)
     board = TorchBoard.at(placed.host, placed.port, placed.run, is_host=placed.hosts_store, timeout_s=STORE_S_MAX)
     return join_crew(placed, board, os.environ)
+
+
+def _show_briefly(
+    rank: int,
+    show: Callable[..., Any],
+    kind: type[BaseException],
+    error: BaseException,
+    trace: TracebackType | None,
+) -> None:
+    """Say what Weft has to say in its own words: many workers would show many traces of one thing."""
+    if isinstance(error, WeftError):
+        print(f"weft: worker {rank}: {error}", file=sys.stderr, flush=True)
+    else:
+        show(kind, error, trace)
