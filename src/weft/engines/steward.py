@@ -42,7 +42,7 @@ from weft.engines.trunk import (
 from weft.engines.vigil import process_state
 from weft.engines.wards import Ward
 from weft.observe.status import Status
-from weft.runtime.channel import CREDENTIALS, Joined, Leaving
+from weft.runtime.channel import CREDENTIALS, Concluded, Failed, Joined, Leaving
 from weft.runtime.initial import add_piece, pieces
 from weft.transports.certificates import Authority, contexts
 from weft.transports.dialing import dial
@@ -82,7 +82,9 @@ class Steward:
 
     def __init__(self, orders: Orders) -> None:
         self._orders = orders
-        self._because = ""
+        self._because = self._last_words = ""
+        self._concluded: set[int] = set()
+        """Workers whose run ended well."""
         self._selector = selectors.DefaultSelector()
         self._memories = make_memories(len(orders.pids))
         self._initial = self._memories[2]
@@ -132,6 +134,8 @@ class Steward:
         deadline_s = time.monotonic() + LAST_WORDS_S_MAX
         while not self._trunk.is_closed and time.monotonic() < deadline_s:  # the head hangs up when it has heard all
             self._turn()
+        if not self._because and not self._trunk.is_closed and self._concluded < self._orders.pids.keys():
+            self._because = f"weft: the head of the run is silent. {self._last_words}"
         if self._because:
             print(self._because, file=sys.stderr, flush=True)
 
@@ -215,6 +219,10 @@ class Steward:
                 return
             if isinstance(message, Status) and self._trunk.waiting_bytes > BACKLOG_BYTES_MAX:
                 continue
+            if isinstance(message, Concluded):
+                self._concluded.add(ward.rank)
+            elif isinstance(message, Failed):
+                self._last_words = f"Worker {ward.rank} failed at step {message.step}: {message.text}"
             said = Said(ward.rank, message)
             if isinstance(message, Joined) and ward.rank == 0 and self._orders.is_encrypted:
                 self._values, self._joined = pieces(self._initial), said  # it says nothing more until it is answered
