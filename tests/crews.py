@@ -17,6 +17,7 @@ from pathlib import Path
 
 import torch.distributed as dist
 from launches import STEP_S, lives, wait_until
+from real import keep_garbage
 
 from weft.adapters.torch.board import TorchBoard
 from weft.core.seat import sit, usher_by
@@ -128,6 +129,7 @@ def crew(script: Path, hosts: list[str], environ: Mapping[str, str] | None = Non
 
 def _become_worker(run: Crew, script: Path, placed: Placement, hosts: list[str], given: Mapping[str, str]) -> None:
     """What an engine's process does: runs the script as if it were the only thing that this process ever did."""
+    keep_garbage()
     with open(run.folder / WRITTEN, "a") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)

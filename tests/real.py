@@ -1,5 +1,6 @@
 """Real worker processes for tests: forked from the test's own process, which has imported everything already."""
 
+import gc
 import os
 import socket
 import sys
@@ -27,6 +28,7 @@ def bear_by_fork(num_workers: int, shared: Sequence[int], check: Callable[[], No
         pid = os.fork()
         if not pid:
             try:
+                keep_garbage()
                 _become_worker(theirs, shared, output[1], error[1], launcher)
             finally:
                 os._exit(1)
@@ -35,6 +37,11 @@ def bear_by_fork(num_workers: int, shared: Sequence[int], check: Callable[[], No
         os.close(error[1])
         processes.append(Process(pid, mine, output[0], error[0]))
     return processes
+
+
+def keep_garbage() -> None:
+    """In a fork: garbage of the test's own process stays; a store of torch's would wait for threads it lacks."""
+    gc.freeze()
 
 
 def _become_worker(channel: socket.socket, shared: Sequence[int], output: int, error: int, launcher: int) -> None:
