@@ -21,7 +21,7 @@ from weft.core.rules import SGD
 from weft.core.strategy import Strategy
 from weft.engines.simulated import simulate_dry
 from weft.engines.simulated_job import Job
-from weft.runtime.wires import TRANSPORTS
+from weft.runtime.wires import SHM, TCP
 from weft.store.coded import shape_of
 
 NUM_WORKERS, STEPS, SHAPE = 3, 16, (8, 6)
@@ -178,7 +178,7 @@ def test_without_tensors_the_same_bytes_are_counted(script: Path, strategy: str,
         assert dry.trace == wet.trace
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("transport", [SHM, TCP])
 @pytest.mark.parametrize("coding", ["topk(0.25)", "onebit", "powersgd", "fp16"])
 def test_real_workers_learn_what_simulated_ones_do_and_can_be_replayed(
     script: Path, coding: str, transport: str
