@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from weft.engines.trunk import PACKET_BYTES_MAX, Kill, Relayed, Said, Tell, Trunk, Values, packed
-from weft.runtime.channel import LENGTH, Halt, StepTold
+from weft.engines.trunk import PACKET_BYTES_MAX, Kill, Relayed, Said, Tell, Trunk, Values
+from weft.runtime.channel import LENGTH, Halt, StepTold, packed
 
 
 @dataclass

@@ -17,6 +17,7 @@ from weft.engines.presence import Presence, host_numbers, rooms
 from weft.engines.supervisor import Supervisor
 from weft.engines.trunk import (
     HEAD,
+    STALLED_S,
     Asked,
     Beat,
     Because,
@@ -30,10 +31,9 @@ from weft.engines.trunk import (
     Trunk,
     Values,
     Wrote,
-    packed,
 )
 from weft.engines.watcher import Watcher
-from weft.runtime.channel import Descriptors, Job, Message
+from weft.runtime.channel import Descriptors, Job, Message, packed
 from weft.transports.certificates import Authority, contexts
 from weft.transports.door import Door
 from weft.transports.handshake import NONCE_BYTES, Candidate, Steps, answer
@@ -45,8 +45,6 @@ SILENT_S = 2.0
 SILENT_STEPS = 5
 """A host that says nothing for this long, and so many median steps, is lost."""
 BEAT_S = 0.2
-STALLED_S = 0.5
-"""Turns that are further apart say that the head itself was held up."""
 LET_GO_S = 0.8
 """How long who has failed may take to end before the others are ended."""
 FAREWELL_S_MAX = 1.0

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from weft.core.errors import TransportError
 from weft.engines.nursery import receive_fds
-from weft.runtime.channel import CREDENTIALS
+from weft.runtime.channel import peer_of
 
 MOMENT_S = 0.01
 
@@ -55,7 +55,7 @@ def meet(
             )
         time.sleep(0.01)
     with end:
-        pid, uid, _ = CREDENTIALS.unpack(end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size))
+        pid, uid = peer_of(end)
         if uid != os.geteuid():
             raise TransportError(f"the steward of this host is a process of user {uid}, a stranger.\n  Is it yours?")
         end.settimeout(max(deadline_s - time.monotonic(), MOMENT_S))

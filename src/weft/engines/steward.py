@@ -25,6 +25,7 @@ from weft.engines.nursery import Order, send_fds
 from weft.engines.output import Output
 from weft.engines.trunk import (
     HEAD,
+    STALLED_S,
     Asked,
     Beat,
     Because,
@@ -42,7 +43,7 @@ from weft.engines.trunk import (
 from weft.engines.vigil import process_state
 from weft.engines.wards import Ward
 from weft.observe.status import Status
-from weft.runtime.channel import CREDENTIALS, Concluded, Failed, Joined, Leaving
+from weft.runtime.channel import Concluded, Failed, Joined, Leaving, peer_of
 from weft.runtime.initial import add_piece, pieces
 from weft.transports.certificates import Authority, contexts
 from weft.transports.dialing import dial
@@ -52,8 +53,6 @@ PULSE_S = 0.2
 HELLO_S_MAX = 0.5
 HEAD_S_MAX = 5.0
 """How long nothing may be heard of the head before it has said how long."""
-STALLED_S = 0.5
-"""Turns that are further apart say that the steward itself was held up."""
 LAST_WORDS_S_MAX = 5.0
 """How long what was said last may take to leave."""
 ORPHANS_S = 1.0
@@ -179,7 +178,7 @@ class Steward:
 
     def _let_in(self, end: socket.socket) -> list[int]:
         """Give a worker its channel and memory; what is left of the descriptors that it brought."""
-        pid, uid, _ = CREDENTIALS.unpack(end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size))
+        pid, uid = peer_of(end)
         ward = next((ward for ward in self._wards.values() if ward.pid == pid and ward.channel is None), None)
         if uid != os.geteuid() or ward is None:
             raise TransportError(f"process {pid} of user {uid} is no worker that is awaited here")

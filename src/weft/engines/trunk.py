@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from weft.core.errors import TransportError
-from weft.runtime.channel import LENGTH, MESSAGE_BYTES_MAX, Message
+from weft.runtime.channel import LENGTH, MESSAGE_BYTES_MAX, Message, packed
 from weft.transports.transport import Rank
 
 HEAD: Rank = 2**32 - 1
@@ -25,6 +25,8 @@ PACKET_BYTES_MAX = MESSAGE_BYTES_MAX + (1 << 16)
 RECEIVED_PER_TURN_MAX = 4 << 20
 """After so much from one trunk it is the others' turn."""
 RECORD_BYTES = 16 << 10
+STALLED_S = 0.5
+"""Turns of one end that are further apart say that it was this end that was held up, not the other that is silent."""
 _NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
@@ -219,9 +221,3 @@ class Trunk:
             self.waiting_bytes = 0
             self._selector.unregister(self._sock)
             self._sock.close()
-
-
-def packed(message: Relayed) -> bytes:
-    """A message as it travels."""
-    raw = msgspec.msgpack.encode(message)
-    return LENGTH.pack(len(raw)) + raw

@@ -319,8 +319,14 @@ Message = (
 _decoder: Any = msgspec.msgpack.Decoder(Message)
 
 
-def packed(message: Message) -> bytes:
-    """A message as it travels."""
+def peer_of(end: socket.socket) -> tuple[int, int]:
+    """The process at the other end of a local socket, and its user, as the system says."""
+    pid, uid, _ = CREDENTIALS.unpack(end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size))
+    return pid, uid
+
+
+def packed(message: Struct) -> bytes:
+    """A message as it travels, here and between hosts."""
     raw = msgspec.msgpack.encode(message)
     return LENGTH.pack(len(raw)) + raw
 
@@ -340,8 +346,7 @@ class Channel:
     @property
     def maker(self) -> int:
         """The process that made this pair of sockets: for a worker's end, that is its engine."""
-        raw = self._end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
-        return int(CREDENTIALS.unpack(raw)[0])
+        return peer_of(self._end)[0]
 
     def send(self, message: Message, *, droppable: bool = False) -> bool:
         """Say something; what is droppable is left out when the other end is slow, which gives False."""
