@@ -66,6 +66,38 @@ def test_who_is_alone_or_put_nowhere_has_no_place(environ: dict[str, str]) -> No
 
 
 @pytest.mark.parametrize(
+    ("environ", "said"),
+    [
+        ({"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "0", "PMIX_RANK": "0"}, "OMPI_COMM_WORLD_SIZE=2"),
+        ({"PMI_SIZE": "4", "PMI_RANK": "0", "MPI_LOCALNRANKS": "2"}, "PMI_SIZE=4, MPI_LOCALNRANKS=2"),
+        ({"MV2_COMM_WORLD_SIZE": "4"}, "MV2_COMM_WORLD_SIZE=4"),
+        ({"PMIX_RANK": "1", "PMIX_NAMESPACE": "prterun-1"}, "PMIX_RANK=1"),
+        ({**BATCH, "OMPI_COMM_WORLD_SIZE": "8"}, "OMPI_COMM_WORLD_SIZE=8"),
+        ({**KUBERNETES, "WORLD_SIZE": "1", "PMI_SIZE": "2"}, "PMI_SIZE=2"),
+    ],
+    ids=["Open MPI", "MPICH", "MVAPICH", "PRRTE", "mpiexec in a batch script", "a run of one by each of MPI's"],
+)
+def test_processes_that_only_mpi_knows_of_are_refused(environ: dict[str, str], said: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        placement(environ)
+    assert str(refused.value) == (
+        f"MPI has started this process as one of several ({said}), and Weft does not meet by MPI yet: each would train "
+        "a model of its own.\n"
+        "  Start the script with torchrun --nproc-per-node 4 train.py, weft run train.py -n 4, or srun under Slurm "
+        "(docs/slurm.md). To train alone in each, unset these variables."
+    )
+
+
+def test_what_mpi_says_of_processes_that_meet_otherwise_or_of_one_alone_is_no_objection() -> None:
+    said = {"PMI_SIZE": "8", "PMI_RANK": "0", "PMIX_RANK": "0", "PMIX_NAMESPACE": "slurm.pmix.1.1"}
+    assert placement({**SRUN, **said}) == placement(SRUN), "srun --mpi=pmi2 and --mpi=pmix"
+    assert placement({**TORCHRUN, "OMPI_COMM_WORLD_SIZE": "2"}) == placement(TORCHRUN), "a torchrun for each host"
+    alone = {"OMPI_COMM_WORLD_SIZE": "1", "PMI_SIZE": "1", "PMI_RANK": "0", "PMIX_RANK": "0", "MPI_LOCALNRANKS": "1"}
+    assert placement(alone) is None
+    assert placement({**SRUN, **alone, "SLURM_STEP_NUM_TASKS": "1"}) is None
+
+
+@pytest.mark.parametrize(
     ("names", "first"),
     [
         ("node1", "node1"),

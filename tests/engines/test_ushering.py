@@ -18,6 +18,12 @@ def test_a_place_that_makes_no_sense_is_no_place(monkeypatch: pytest.MonkeyPatch
         find_seat()
 
 
+def test_a_script_under_mpiexec_is_not_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.environ", {"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "1"})
+    with pytest.raises(ConfigError, match="Weft does not meet by MPI yet"):
+        find_seat()
+
+
 def test_a_store_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.environ", {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"})
     monkeypatch.setattr(ushering, "STORE_S_MAX", 0.2)

@@ -14,6 +14,10 @@ PORTS = range(20_000, 30_000)
 """From which a step of a Slurm job takes the one of its store, by their numbers."""
 STEPS_APART = 31
 """Jobs that follow each other may have so many steps each before two take the same port."""
+MPI_SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "MPI_LOCALNRANKS")
+"""How many processes there are, as Open MPI, MPICH and Intel MPI, MVAPICH, and Hydra for each host say it."""
+MPI_RANKS = ("PMIX_RANK", "PMI_RANK")
+"""Which of them this is: some launchers (PRRTE's prun) say no more."""
 
 
 class Placement(NamedTuple):
@@ -30,19 +34,40 @@ class Placement(NamedTuple):
 
 
 def placement(environ: Mapping[str, str]) -> Placement | None:
-    """What the environment says; None for a process that nobody has put anywhere, or that is alone."""
+    """What the environment says; None for a process that nobody has put anywhere, or that is alone.
+
+    Processes that only MPI knows of are refused: each would train a model of its own.
+    """
     if all(environ.get(name) for name in TORCH):
         found = _of_torch(environ)
     elif all(environ.get(name) for name in SLURM):
         found = _of_slurm(environ)
     else:
+        _refuse_mpi(environ)
         return None
     if not 0 <= found.rank < found.num_workers:
         raise ConfigError(
             f"the environment says that this is rank {found.rank} of {found.num_workers}.\n"
             "  Ranks count from 0. Look at RANK and WORLD_SIZE, or SLURM_PROCID and SLURM_STEP_NUM_TASKS."
         )
-    return found if found.num_workers > 1 else None
+    if found.num_workers > 1:
+        return found
+    _refuse_mpi(environ)
+    return None
+
+
+def _refuse_mpi(environ: Mapping[str, str]) -> None:
+    """Refuse a process that MPI has started among others; srun says the same of a step of 1 task, which is alone."""
+    several = [name for name in MPI_SIZES if environ.get(name) and _whole(environ, name) > 1]
+    later = [name for name in MPI_RANKS if environ.get(name) and _whole(environ, name) > 0]
+    said = [f"{name}={environ[name]}" for name in several + later]
+    if said:
+        raise ConfigError(
+            f"MPI has started this process as one of several ({', '.join(said)}), and Weft does not meet by MPI yet: "
+            "each would train a model of its own.\n"
+            "  Start the script with torchrun --nproc-per-node 4 train.py, weft run train.py -n 4, or srun under Slurm "
+            "(docs/slurm.md). To train alone in each, unset these variables."
+        )
 
 
 def _of_torch(environ: Mapping[str, str]) -> Placement:
