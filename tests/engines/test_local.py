@@ -362,3 +362,10 @@ def test_a_baseline_ends_at_once_when_it_is_interrupted_for_its_workers_cannot_l
     with pytest.raises(KeyboardInterrupt):
         real(script(tmp_path, UNDER_DDP), 2, baseline="ddp", heard=heard)
     assert heard.told == ["stopped at once; what was not saved is lost"]
+
+
+def test_a_baseline_whose_forward_the_script_goes_around_is_refused(tmp_path: Path) -> None:
+    around = "torch.nn.functional.linear(torch.full((1, 1), worker.rank + 1.0), model.weight, model.bias)"
+    text = UNDER_DDP.replace("model(torch.ones(1, 1))", around)
+    with pytest.raises(ConfigError, match=r"--baseline ddp: step 1 of worker \d was made on gradients that"):
+        real(script(tmp_path, text), 2, baseline="ddp")

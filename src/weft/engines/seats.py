@@ -48,10 +48,14 @@ class BaselineSeat(PlainSeat):
         self._channel.send(Joined(list(replica.layout()), 0, None, 0 if store is None else store.port))
         welcome = self._welcome = self._expect(Welcome)
         store = store or ddp.open_store(self.rank, self.num_workers, welcome.ports[0], host)
-        wrapped = ddp.wrap(model, store, self.rank, self.num_workers, hook_of(self.job.baseline))
-        self.no_sync = wrapped.no_sync
+        self._model = ddp.Synchronised(model, store, self.rank, self.num_workers, hook_of(self.job.baseline))
+        self.no_sync = self._model.ddp.no_sync
         self._leave = ddp.leave
         self._begin()
+
+    def step_finished(self, samples: float, loss: float | None) -> None:
+        self._model.check(self._step + 1)
+        super().step_finished(samples, loss)
 
     def _conclude(self) -> Concluded:
         self._leave()

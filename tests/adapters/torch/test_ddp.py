@@ -1,6 +1,6 @@
 """The baseline: the same script under torch's own DistributedDataParallel."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -10,6 +10,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from weft.adapters.torch import ddp
+from weft.core.errors import ConfigError
 
 
 class Model(nn.Module):
@@ -31,7 +32,20 @@ def wrapped() -> Iterator[tuple[Model, DistributedDataParallel]]:
     """A group of one process."""
     model = Model()
     store = ddp.open_store(0, 1)
-    yield model, ddp.wrap(model, store, 0, 1)
+    yield model, ddp.Synchronised(model, store, 0, 1).ddp
+    ddp.leave()
+
+
+@pytest.fixture
+def of_two() -> Iterator[tuple[Model, ddp.Synchronised]]:
+    """A group of one process that takes itself for worker 0 of two; worker 1's digests are in the store."""
+    model = Model()
+    store = ddp.open_store(0, 1)
+    synchronised = ddp.Synchronised(model, store, 0, 1)
+    synchronised._num_workers = 2
+    for step in range(1, 9):
+        store.set(f"{ddp.KEY}/{step}/1", "another")
+    yield model, synchronised
     ddp.leave()
 
 
@@ -72,7 +86,7 @@ def test_the_models_own_calls_go_through_ddp_once_whenever_gradients_are_wanted(
 @pytest.mark.parametrize("hook", [ddp.FP16, ddp.POWERSGD])
 def test_hooks_compress_gradients_on_their_way(hook: str) -> None:
     model = nn.Linear(64, 64)
-    parallel = ddp.wrap(model, ddp.open_store(0, 1), 0, 1, hook)
+    parallel = ddp.Synchronised(model, ddp.open_store(0, 1), 0, 1, hook).ddp
     inputs = torch.rand(8, 64)
     for _ in range(ddp.POWERSGD_START + 1):
         model.zero_grad()
@@ -106,3 +120,70 @@ def test_the_group_is_gone_after_leaving(wrapped: tuple[Model, DistributedDataPa
     ddp.leave()
     assert not dist.is_initialized()
     dist.init_process_group("gloo", store=ddp.open_store(0, 1), rank=0, world_size=1)
+
+
+def around(model: Model, inputs: torch.Tensor) -> None:
+    model.layer(inputs).sum().backward()
+
+
+def through_a_method_from_before(model: Model, inputs: torch.Tensor) -> None:
+    Model.forward(model, inputs).sum().backward()
+
+
+def twice_after_one_call(model: Model, inputs: torch.Tensor) -> None:
+    loss = model(inputs).sum()
+    loss.backward(retain_graph=True)
+    loss.backward()
+
+
+def only_a_part_of_it(model: Model, inputs: torch.Tensor) -> None:
+    model(inputs)
+    (inputs @ model.layer.weight.T).sum().backward()
+
+
+@pytest.mark.parametrize("compute", [around, through_a_method_from_before, twice_after_one_call, only_a_part_of_it])
+def test_a_step_on_gradients_that_ddp_did_not_average_is_refused(
+    of_two: tuple[Model, ddp.Synchronised], compute: Callable[[Model, torch.Tensor], None]
+) -> None:
+    model, synchronised = of_two
+    compute(model, torch.ones(3, 2))
+    num = 1 if compute is only_a_part_of_it else 2
+    with pytest.raises(ConfigError) as refused:
+        synchronised.check(7)
+    assert str(refused.value) == (
+        "--baseline ddp: step 7 of worker 0 was made on gradients that DistributedDataParallel did not average, and "
+        f"that differ between workers: those of {num} of 2 parameters, 'layer.weight' first.\n"
+        "  It averages one backward after each call of the model: call model(...) before every backward, "
+        "not model.encode(...), a submodule or a method from before weft.join; or leave --baseline out."
+    )
+
+
+def test_gradients_that_ddp_averages_at_last_or_that_are_gone_are_no_objection(
+    of_two: tuple[Model, ddp.Synchronised],
+) -> None:
+    model, synchronised = of_two
+    inputs = torch.ones(3, 2)
+    model(inputs).sum().backward()
+    synchronised.check(1)
+    with synchronised.ddp.no_sync():
+        model(inputs).sum().backward()
+    model(inputs).sum().backward()
+    synchronised.check(2)
+    around(model, inputs)
+    model.zero_grad()
+    synchronised.check(3)
+    model(inputs).sum().backward()
+    model(inputs)
+    synchronised.check(4)
+    assert synchronised._compared is None, "there was nothing to compare"
+
+
+def test_gradients_that_all_workers_have_alike_need_no_average() -> None:
+    model, store = Model(), ddp.open_store(0, 1)
+    synchronised = ddp.Synchronised(model, store, 0, 1)
+    for step in (1, 2):
+        model.layer.weight.square().sum().backward()
+        synchronised.check(step)
+    ddp.leave()
+    assert not store.check([f"{ddp.KEY}/1/0"])
+    assert store.check([f"{ddp.KEY}/2/0"])

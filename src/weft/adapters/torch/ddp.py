@@ -2,14 +2,18 @@
 
 from collections.abc import Callable
 from datetime import timedelta
+from hashlib import blake2b
 from typing import Any
+from weakref import ref
 
 import torch.distributed as dist
-from torch import is_grad_enabled, nn
+from torch import Tensor, is_grad_enabled, nn, uint8
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
 from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState, powerSGD_hook
 from torch.nn.parallel import DistributedDataParallel
+
+from weft.core.errors import ConfigError
 
 LOOPBACK = "127.0.0.1"
 TIMEOUT = timedelta(minutes=10)
@@ -21,36 +25,117 @@ POWERSGD_START = 2
 ONE_BUCKET_MB = 1000
 """With several buckets, PowerSGD's reductions overtake each other on Gloo, and the process crashes."""
 
+KEY = "weft/gradients"
+"""Under which workers put the digests of gradients into the store."""
+
 
 def open_store(rank: int, num_workers: int, port: int = 0, host: str = LOOPBACK) -> Any:
     """The meeting place of the processes: worker 0 opens it on a free port, the others are told which."""
     return TCPStore(host, port, num_workers, is_master=rank == 0, timeout=TIMEOUT, wait_for_workers=False)
 
 
-def wrap(model: nn.Module, store: Any, rank: int, num_workers: int, hook: str | None = None) -> DistributedDataParallel:
-    """Let the model's own calls go through DistributedDataParallel whenever gradients are wanted."""
-    dist.init_process_group("gloo", store=store, rank=rank, world_size=num_workers, timeout=TIMEOUT)
-    forward: Callable[..., Any] = model.forward
-    wrapped = DistributedDataParallel(model, bucket_cap_mb=ONE_BUCKET_MB if hook == POWERSGD else None)
-    if hook == POWERSGD:
-        state = PowerSGDState(None, matrix_approximation_rank=POWERSGD_RANK, start_powerSGD_iter=POWERSGD_START)
-        wrapped.register_comm_hook(state, powerSGD_hook)
-    elif hook == FP16:
-        wrapped.register_comm_hook(dist.group.WORLD, fp16_compress_hook)
-    is_inside = False
+class Synchronised:
+    """A model whose own calls go through DistributedDataParallel whenever gradients are wanted.
 
-    def through_ddp(*args: Any, **kwargs: Any) -> Any:
-        nonlocal is_inside
-        if is_inside or not is_grad_enabled():
-            return forward(*args, **kwargs)
-        is_inside = True
-        try:
-            return wrapped(*args, **kwargs)
-        finally:
-            is_inside = False
+    DistributedDataParallel averages the gradients of one backward after each call of its forward, and only when that
+    backward has filled all parameters; all others stay each worker's own, without a word. `check` finds those.
+    """
 
-    model.forward = through_ddp
-    return wrapped
+    def __init__(self, model: nn.Module, store: Any, rank: int, num_workers: int, hook: str | None = None) -> None:
+        dist.init_process_group("gloo", store=store, rank=rank, world_size=num_workers, timeout=TIMEOUT)
+        self.ddp = DistributedDataParallel(model, bucket_cap_mb=ONE_BUCKET_MB if hook == POWERSGD else None)
+        if hook == POWERSGD:
+            state = PowerSGDState(None, matrix_approximation_rank=POWERSGD_RANK, start_powerSGD_iter=POWERSGD_START)
+            self.ddp.register_comm_hook(state, powerSGD_hook)
+        elif hook == FP16:
+            self.ddp.register_comm_hook(dist.group.WORLD, fp16_compress_hook)
+        self._store = store
+        self._rank = rank
+        self._num_workers = num_workers
+        self._parameters = {name: each for name, each in model.named_parameters() if each.requires_grad}
+        self._expected: set[str] = set()
+        """Those that the backward of the last call has yet to fill before anything is averaged."""
+        self._filled: set[str] = set()
+        """Those that it has filled."""
+        self._local: set[str] = set()
+        """Those with something in their gradients that no average has covered."""
+        self._compared: str | None = None
+        """The key of the last digest in the store."""
+        self._call_through(model)
+        self._watch()
+
+    def _call_through(self, model: nn.Module) -> None:
+        forward: Callable[..., Any] = model.forward
+        is_inside = False
+
+        def through_ddp(*args: Any, **kwargs: Any) -> Any:
+            nonlocal is_inside
+            if is_inside or not is_grad_enabled():
+                return forward(*args, **kwargs)
+            is_inside = True
+            try:
+                outputs = self.ddp(*args, **kwargs)
+            finally:
+                is_inside = False
+            if self.ddp.require_backward_grad_sync:
+                self._expected, self._filled = set(self._parameters), set()
+            return outputs
+
+        model.forward = through_ddp
+
+    def _watch(self) -> None:
+        myself = ref(self)  # weakly: the collector of cycles cannot see through a tensor's hooks
+
+        def watcher(name: str) -> Callable[[Tensor], None]:
+            def fill(parameter: Tensor) -> None:
+                synchronised = myself()
+                if synchronised is not None:
+                    synchronised._fill(name)
+
+            return fill
+
+        for name, parameter in self._parameters.items():
+            parameter.register_post_accumulate_grad_hook(watcher(name))  # type: ignore[no-untyped-call]
+
+    def _fill(self, name: str) -> None:
+        """A backward has added to a parameter's gradient; the last one to be filled has all averaged, as they are."""
+        if name not in self._expected:
+            self._local.add(name)
+            return
+        self._expected.remove(name)
+        self._filled.add(name)
+        if not self._expected:
+            self._local -= self._filled
+            self._filled = set()
+
+    def check(self, step: int) -> None:
+        """Refuse a step on gradients that were not averaged, unless all workers have the same: a penalty's, say.
+
+        Every worker of a synchronous script comes here with the same parameters; they compare by digests in the store.
+        """
+        stepped = {name for name in self._local | self._filled if self._parameters[name].grad is not None}
+        self._local = set()
+        if not stepped:
+            return
+        names = [name for name in self._parameters if name in stepped]
+        digest = blake2b(digest_size=16)
+        for name in names:
+            gradient = self._parameters[name].grad
+            assert gradient is not None
+            digest.update(gradient.detach().to_dense().cpu().contiguous().view(-1).view(uint8).numpy().data)
+        mine = f"{KEY}/{step}/{self._rank}"
+        self._store.set(mine, digest.hexdigest())
+        if len({self._store.get(f"{KEY}/{step}/{rank}") for rank in range(self._num_workers)}) > 1:
+            raise ConfigError(
+                f"--baseline ddp: step {step} of worker {self._rank} was made on gradients that "
+                f"DistributedDataParallel did not average, and that differ between workers: those of {len(names)} "
+                f"of {len(self._parameters)} parameters, '{names[0]}' first.\n"
+                "  It averages one backward after each call of the model: call model(...) before every backward, "
+                "not model.encode(...), a submodule or a method from before weft.join; or leave --baseline out."
+            )
+        if self._compared is not None:  # all have read it: they are here
+            self._store.delete_key(self._compared)
+        self._compared = mine
 
 
 def leave() -> None:
