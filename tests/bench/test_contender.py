@@ -40,6 +40,6 @@ def test_a_missing_open_mpi_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, 
 
 def test_weft_runs_the_file_of_the_module() -> None:
     command = weft_run("weft.bench.contenders.training", 2, "{}")
-    assert command[1:4] == ["-m", "weft", "run"]
-    assert Path(command[4]).is_file()
-    assert command[5:] == ["-n", "2", "--", "{}"]
+    assert command[1:5] == ["-P", "-m", "weft", "run"]
+    assert Path(command[5]).is_file()
+    assert command[6:] == ["-n", "2", "--", "{}"]

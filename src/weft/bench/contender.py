@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from weft.interpreter import python_module
+
 ROOT = Path(__file__).resolve().parents[2]
 """The folder that Weft is imported from."""
 
@@ -44,7 +46,7 @@ class Contender:
 
 def process(module: str, task: str) -> list[str]:
     """The command of one process."""
-    return [sys.executable, "-m", module, task]
+    return python_module(module, [task])
 
 
 def mpirun(module: str, num_processes: int, task: str) -> list[str]:
@@ -66,4 +68,4 @@ def _mpirun() -> Path:
 def weft_run(module: str, num_processes: int, task: str) -> list[str]:
     """Weft as its users start it."""
     script = ROOT.joinpath(*module.split(".")).with_suffix(".py")
-    return [sys.executable, "-m", "weft", "run", str(script), "-n", str(num_processes), "--", task]
+    return python_module("weft", ["run", str(script), "-n", str(num_processes), "--", task])

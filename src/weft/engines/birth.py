@@ -5,7 +5,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +13,7 @@ import msgspec
 
 from weft.core.errors import NodeLost
 from weft.engines.nursery import OWN_FDS, Order, heavy_imports, send_fds
+from weft.interpreter import python_module
 
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -48,10 +48,10 @@ class Nursery:
         adopt_orphans(True)
         with theirs:
             self._process = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "weft.engines.nursery"),
-                    *(str(theirs.fileno()), str(os.getpid()), *heavy_imports(script), *modules),
-                ],
+                python_module(
+                    "weft.engines.nursery",
+                    [str(theirs.fileno()), str(os.getpid()), *heavy_imports(script), *modules],
+                ),
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
                 env=dict(environment),

@@ -1,7 +1,6 @@
 """Measures how long a script's iterations take alone on this machine."""
 
 import os
-import sys
 import time
 from pathlib import Path
 from statistics import median
@@ -10,6 +9,7 @@ from weft.adapters.torch.ambient import TorchSwapper
 from weft.core.errors import ConfigError, NodeLost, WeftError
 from weft.core.seat import Replica, step_alone
 from weft.engines.surroundings import THREADS
+from weft.interpreter import script_path
 from weft.sim.program import StepDone
 from weft.sim.script import Joined, ScriptProgram, ScriptSeat
 from weft.sim.stage import PlainSwapper, Stage
@@ -27,7 +27,7 @@ def measure(script: Path, arguments: tuple[str, ...], num_steps: int) -> float:
     seat = ScriptSeat(0, 1, 0, 2 * num_steps, {})
     seat.saves = False
     stage = Stage(
-        [PlainSwapper([str(script), *arguments], [str(script.resolve().parent), *sys.path]), TorchSwapper()],
+        [PlainSwapper([str(script), *arguments], script_path(script)), TorchSwapper()],
         0,
         lambda line: None,
     )

@@ -22,6 +22,7 @@ from statistics import median
 from typing import Literal
 
 from weft.engines.memory import available_bytes
+from weft.interpreter import python_code
 
 Verdict = Literal["ok", "warn", "bad"]
 
@@ -252,7 +253,7 @@ def check_torch() -> Finding:
         return Finding(name, "warn", "not installed", "For torch scripts: pip install 'weft[torch]'.")
     try:
         probe = subprocess.run(
-            [sys.executable, "-c", TORCH_PROBE], capture_output=True, text=True, timeout=TORCH_TIMEOUT_S, check=False
+            python_code(TORCH_PROBE), capture_output=True, text=True, timeout=TORCH_TIMEOUT_S, check=False
         )
     except subprocess.TimeoutExpired:
         fix = "Slow disk or a busy machine? Every worker will take as long to start."

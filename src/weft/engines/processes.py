@@ -2,10 +2,10 @@
 
 import os
 import subprocess
-import sys
 from collections.abc import Sequence
 
 from weft.engines.secret import VARIABLE
+from weft.interpreter import python_module
 
 _started: list["subprocess.Popen[bytes]"] = []
 """Kept, so that nobody complains of those that still run."""
@@ -17,7 +17,7 @@ def start_apart(module: Sequence[str], orders: bytes, descriptors: Sequence[int]
     What is secret comes with the orders: the environment, which other processes of this user can read, is without it.
     """
     process = subprocess.Popen(
-        [sys.executable, "-m", *module],
+        python_module(module[0], module[1:]),
         stdin=subprocess.PIPE,
         pass_fds=descriptors,
         start_new_session=True,

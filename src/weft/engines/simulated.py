@@ -1,7 +1,6 @@
 """Simulated workers: runs a script under a strategy on a cluster, in virtual time and one process."""
 
 import os
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -24,6 +23,7 @@ from weft.engines.ghosts import ghosts, num_steps
 from weft.engines.memory import available_bytes, check_fits, resident_bytes
 from weft.engines.outcome import Outcome
 from weft.engines.simulated_job import Job
+from weft.interpreter import script_path
 from weft.observe.status import CodingStatus, in_all
 from weft.sim.compute import ComputeTime, PerSample, Trace
 from weft.sim.facts import Facts
@@ -59,9 +59,8 @@ class _Scripts:
         self._job = job
         # torch reads it when it is imported: compiling for each simulated worker would take minutes
         os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")
-        folder = str(job.script.resolve().parent)
         argv = [str(job.script), *job.arguments]
-        self.stage = Stage([PlainSwapper(argv, [folder, *sys.path]), TorchSwapper()], job.seed, watcher.show)
+        self.stage = Stage([PlainSwapper(argv, script_path(job.script)), TorchSwapper()], job.seed, watcher.show)
         shared: dict[object, Any] = {}
         self.shares = VirtualShares(job.num_workers, job.sharing)
         about = job.num_workers, job.seed, job.steps_max, shared, self.shares, job.pace

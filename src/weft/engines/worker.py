@@ -7,7 +7,6 @@ import signal
 import socket
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -16,6 +15,7 @@ from weft.core.seat import sit
 from weft.engines.memories import keep_own
 from weft.engines.net.namespaces import move_in
 from weft.engines.seats import seat_of
+from weft.interpreter import script_path
 from weft.lifeline import die_with_parent
 from weft.runtime.channel import Channel, Job
 from weft.runtime.engine_seat import EngineSeat
@@ -42,7 +42,7 @@ def perform(job: Job, seat: EngineSeat) -> None:
     random.seed(seed)
     np.random.seed(seed % 2**32)
     sys.argv = [job.script, *job.arguments]
-    sys.path[0] = str(Path(job.script).resolve().parent)
+    sys.path[:] = script_path(job.script)
     try:
         try:
             runpy.run_path(job.script, run_name="__main__")

@@ -95,7 +95,7 @@ def test_a_cluster_of_our_own_is_private_and_leaves_nothing_even_when_the_launch
         assert any(b"gcs_server" in command for command in commands)
         assert not any(token.partition(b"=")[2] in command for command in commands)
         (porter,) = [command.split(b"\0") for command in commands if b"weft.engines.ray.porter" in command]
-        folder = Path(os.fsdecode(porter[4]))
+        folder = Path(os.fsdecode(porter[-2]))
         assert folder.is_dir()
         run.signal(signal.SIGKILL)
         assert run.leftovers(within_s=10) == set()

@@ -16,6 +16,7 @@ from weft.core.errors import ConfigError, NodeLost
 from weft.engines.net.links import Line
 from weft.engines.net.namespaces import TUN, WORKERS_MAX
 from weft.engines.net.relay import FDS_PER_MESSAGE, Carried, Plan
+from weft.interpreter import python_module
 
 MAKE_S_MAX = 60.0
 CONCLUDE_S_MAX = 5.0
@@ -58,10 +59,10 @@ class SlowNetwork:
         self._end.settimeout(MAKE_S_MAX)
         with theirs:
             self._relay = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "weft.engines.net.relay"),
-                    *(str(theirs.fileno()), str(os.getpid()), msgspec.json.encode(plan).decode()),
-                ],
+                python_module(
+                    "weft.engines.net.relay",
+                    [str(theirs.fileno()), str(os.getpid()), msgspec.json.encode(plan).decode()],
+                ),
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,

@@ -5,7 +5,6 @@ import secrets
 import shutil
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,6 +28,7 @@ from weft.engines.ray.errands import (
     ToLauncher,
     ToPorter,
 )
+from weft.interpreter import python_module
 
 ADDRESS_VARIABLE = "RAY_ADDRESS"
 SETTLED_S_MAX = 90.0
@@ -113,7 +113,7 @@ class Cluster:
         self._words = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the rest)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "weft.engines.ray.porter", str(theirs.fileno()), self._temporary],
+                python_module("weft.engines.ray.porter", [str(theirs.fileno()), self._temporary]),
                 stdin=subprocess.DEVNULL,
                 stdout=self._words,
                 stderr=self._words,

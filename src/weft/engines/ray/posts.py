@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +16,7 @@ from weft.engines.interfaces import VARIABLE, own_address
 from weft.engines.presence import presence
 from weft.engines.processes import start_apart
 from weft.engines.surroundings import surroundings
+from weft.interpreter import python_module
 from weft.transports.tcp import listen
 
 ANY_PORT = 9
@@ -106,7 +106,7 @@ class Post:
         paths = [own, *ours.get("PYTHONPATH", "").split(os.pathsep)]
         self._words = tempfile.TemporaryFile()  # noqa: SIM115 (until the process has ended)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "weft.engines.ray.worker"],
+            python_module("weft.engines.ray.worker"),
             stdin=subprocess.PIPE,
             stdout=self._words,
             stderr=self._words,
