@@ -39,6 +39,22 @@ def test_a_failure_is_named_made_small_and_can_be_replayed(monkeypatch: pytest.M
     assert all("--strategy 'async_gossip'" in line and line.endswith("--steps 2") for line in small)
 
 
+def test_the_auditors_own_exceptions_name_their_seed_and_how_to_replay_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(evidence: Evidence) -> list[Violation]:
+        raise IndexError("index 31 is out of bounds")
+
+    monkeypatch.setattr(campaign, "audit", fails)
+    monkeypatch.setattr(shrinks, "audit", fails)
+    ended = weft_command("fuzz", "--first", 7, "--seeds", 1, "--strategy", "ssp", "--jobs", 1)
+    assert ended.code == 1
+    lines = ended.out.splitlines()
+    assert lines[0] == "seed 7 ssp: the auditor itself failed: IndexError: index 31 is out of bounds"
+    assert lines[1] == "  weft replay 7 --strategy 'ssp'"
+    assert lines[-1] == (
+        "seed 7 cannot be made small (IndexError: index 31 is out of bounds): weft replay 7 --strategy 'ssp'"
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "because"),
     [

@@ -33,6 +33,13 @@ def test_a_broken_invariant_is_the_last_word(monkeypatch: pytest.MonkeyPatch) ->
     assert "invariant 2 is broken: twice" in ended.out
 
 
+def test_the_auditors_own_failure_is_told_with_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replays, "audit", lambda evidence: [Violation.of_auditor(IndexError("31"))])
+    ended = weft_command("replay", 0, "--strategy", "async_gossip", "--until", 0)
+    assert ended.code == 1
+    assert "\nthe auditor itself failed: IndexError: 31\nIndexError: 31\n" in ended.out
+
+
 SCENARIO = draw(1, ("async_gossip",))
 NUM_FAULTS, NUM_STEPS, LAST = len(SCENARIO.faults.schedule), SCENARIO.num_steps, SCENARIO.num_workers - 1
 

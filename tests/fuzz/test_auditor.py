@@ -1,13 +1,15 @@
 """Every strategy is audited by what it promises."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
 from weft.config.registry import STRATEGIES
 from weft.core.names import Buffer
+from weft.fuzz import auditor
 from weft.fuzz.auditor import OF_STRATEGIES, OF_WHOLE, audit
-from weft.fuzz.evidence import Violation
+from weft.fuzz.evidence import AUDITOR, Evidence, Violation
 from weft.fuzz.run import run
 from weft.fuzz.scenario import draw
 
@@ -52,3 +54,17 @@ def test_after_an_error_the_promises_of_the_strategy_are_not_judged() -> None:
     assert audit(evidence) == [Violation(1, "KeyError: 'oops'")]
     evidence.error = None
     assert [violation.invariant for violation in audit(evidence)] == [5]
+
+
+def test_a_check_that_raises_is_found_with_its_place_and_the_others_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ends(evidence: Evidence) -> Iterator[Violation]:
+        yield Violation(1, "it hung")
+        raise IndexError("out of bounds")
+
+    monkeypatch.setattr(auditor, "OF_ALL", (ends, lambda evidence: iter([Violation(2, "twice")])))
+    hung, failed, twice = audit(run(draw(0, CLEAN[:1])))
+    assert (hung, twice) == (Violation(1, "it hung"), Violation(2, "twice"))
+    first, *frames = failed.what.splitlines()
+    assert (failed.invariant, first) == (AUDITOR, "the auditor itself failed: IndexError: out of bounds")
+    assert frames[0] == "Traceback (most recent call last):"
+    assert frames[-1] == "IndexError: out of bounds"

@@ -7,7 +7,7 @@ import pytest
 from weft.config.registry import CODECS
 from weft.fuzz import campaign as campaigns
 from weft.fuzz.campaign import Verdict, campaign, judge, judge_all
-from weft.fuzz.evidence import Violation
+from weft.fuzz.evidence import AUDITOR, Evidence, Violation
 
 NAMES = ("async_gossip",)
 
@@ -41,3 +41,15 @@ def test_failures_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
         (0, (Violation(2, "twice"),)),
         (1, (Violation(2, "twice"),)),
     ]
+
+
+def test_an_exception_in_another_process_does_not_lose_its_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(evidence: Evidence) -> list[Violation]:
+        raise IndexError(f"seed {evidence.scenario.seed}")
+
+    monkeypatch.setattr(campaigns, "audit", fails)
+    for seed, verdict in enumerate(judge_all(range(3), ("gossip", "ssp(staleness=1)"), jobs=2)):
+        assert (verdict.seed, verdict.strategy) == (seed, ("gossip", "ssp")[seed % 2])
+        (violation,) = verdict.violations
+        assert violation.invariant == AUDITOR
+        assert violation.what.startswith(f"the auditor itself failed: IndexError: seed {seed}\nTraceback")

@@ -3,14 +3,18 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
+import pytest
 from puppets import Puppet, Puppets
 
 from weft.core.errors import Deadlock
 from weft.core.events import Event, StepFinished
+from weft.fuzz.auditor import audit
 from weft.fuzz.run import run
 from weft.fuzz.scenario import draw
+from weft.sim.faults import Faults, Finish
 
 NUM_SEEDS = 100
 
@@ -55,3 +59,13 @@ def test_what_lbfgs_applies_is_added_up_so_that_a_ledger_can_be_read() -> None:
     assert ledger[0] == 1.0
     assert (ledger >= 0.0).all()
     assert 0 < np.count_nonzero(ledger[1:]) <= len(evidence.steps)
+
+
+@pytest.mark.parametrize("name", ["gossip(topology=ring, order=step_first)", "local_sgd", "ssp"])
+def test_a_worker_that_would_end_after_more_steps_than_there_are_ends_with_the_others(name: str) -> None:
+    """As when a scenario is made small: its faults stay as they were drawn."""
+    scenario = draw(1, (name,))
+    faults = Faults((Finish(scenario.num_workers - 1, 30),), notice_s=0.02, fence_s=0.5)
+    evidence = run(replace(scenario, num_steps=4, faults=faults))
+    assert max(step.step for step in evidence.steps) == 3
+    assert audit(evidence) == []

@@ -1,6 +1,8 @@
 """weft fuzz: random worlds with faults for every strategy, audited."""
 
 import time
+from collections.abc import Sequence
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -12,6 +14,7 @@ from weft.config.registry import STRATEGIES
 from weft.config.registry import strategy as strategy_of
 from weft.core.errors import ConfigError
 from weft.fuzz.campaign import Coverage, Verdict, campaign
+from weft.fuzz.evidence import AUDITOR
 from weft.fuzz.scenario import Scenario, draw
 from weft.fuzz.shrinking import breaks, shrink
 
@@ -35,20 +38,31 @@ def fuzz(
         strategy_of(strategy)
     names = tuple(STRATEGIES) if strategy is None else (strategy,)
     began = time.perf_counter()
-    coverage = campaign(range(first, first + seeds), names, jobs, _show_failure)
+    coverage = campaign(range(first, first + seeds), names, jobs, partial(_show_failure, strategy=strategy))
     _show_coverage(coverage, seeds, time.perf_counter() - began)
     for verdict in coverage.failures[:SHRUNK_MAX]:
-        scenario = draw(verdict.seed, names)
-        small = shrink(scenario, breaks(verdict.violations[0].invariant))
-        screen.print(f"seed {verdict.seed}, made small: {_replay(scenario, small, strategy)}", markup=False)
+        screen.print(_made_small(verdict, names, strategy), markup=False, soft_wrap=True)
     if coverage.failures:
         raise typer.Exit(1)
 
 
-def _show_failure(verdict: Verdict) -> None:
+def _show_failure(verdict: Verdict, strategy: str | None) -> None:
     for violation in verdict.violations[:1]:
-        what = escape(violation.what.splitlines()[0])
-        screen.print(f"[bold red]seed {verdict.seed}[/] {verdict.strategy}: invariant {violation.invariant}: {what}")
+        broken = "" if violation.invariant == AUDITOR else f"invariant {violation.invariant}: "
+        what = escape(f"{verdict.strategy}: {broken}{violation.what.splitlines()[0]}")
+        screen.print(f"[bold red]seed {verdict.seed}[/] {what}", soft_wrap=True)
+        screen.print(f"  {_command(verdict.seed, strategy)}", markup=False)
+
+
+def _made_small(verdict: Verdict, names: Sequence[str], strategy: str | None) -> str:
+    """The command that shows a small run that fails alike; of the whole seed, if anything goes wrong on the way."""
+    try:
+        scenario = draw(verdict.seed, names)
+        small = shrink(scenario, breaks(verdict.violations[0].invariant))
+        return f"seed {verdict.seed}, made small: {_replay(scenario, small, strategy)}"
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}".splitlines()[0]
+        return f"seed {verdict.seed} cannot be made small ({why}): {_command(verdict.seed, strategy)}"
 
 
 def _show_coverage(coverage: Coverage, num_seeds: int, seconds: float) -> None:
@@ -63,12 +77,15 @@ def _show_coverage(coverage: Coverage, num_seeds: int, seconds: float) -> None:
     screen.print(f"median events of a seed: {coverage.median_events:,.0f}; {broken}")
 
 
+def _command(seed: int, strategy: str | None) -> str:
+    """The command that shows a seed."""
+    return f"weft replay {seed}" + ("" if strategy is None else f" --strategy '{strategy}'")
+
+
 def _replay(scenario: Scenario, small: Scenario, strategy: str | None) -> str:
     """The command that shows a small failing run."""
     kept = [str(i) for i, fault in enumerate(scenario.faults.schedule) if fault in small.faults.schedule]
-    command = f"weft replay {scenario.seed}"
-    if strategy is not None:
-        command += f" --strategy '{strategy}'"
+    command = _command(scenario.seed, strategy)
     if len(kept) < len(scenario.faults.schedule):
         command += f" --faults {','.join(kept) or 'none'}"
     return command if small.num_steps == scenario.num_steps else f"{command} --steps {small.num_steps}"

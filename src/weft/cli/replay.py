@@ -10,6 +10,7 @@ from weft.config.registry import STRATEGIES
 from weft.config.registry import strategy as strategy_of
 from weft.core.errors import ConfigError
 from weft.fuzz.auditor import audit
+from weft.fuzz.evidence import AUDITOR
 from weft.fuzz.run import run
 from weft.fuzz.scenario import Scenario, draw
 from weft.fuzz.stories import opening, tell
@@ -41,7 +42,8 @@ def replay(
         screen.print(line, markup=False, soft_wrap=True)
     violations = audit(evidence)
     for violation in violations:
-        screen.print(f"invariant {violation.invariant} is broken: {violation.what}", markup=False, soft_wrap=True)
+        broken = "" if violation.invariant == AUDITOR else f"invariant {violation.invariant} is broken: "
+        screen.print(f"{broken}{violation.what}", markup=False, soft_wrap=True)
     screen.print(f"{len(evidence.recording.entries)} events, trace {evidence.trace}")
     if violations:
         raise typer.Exit(1)

@@ -177,15 +177,25 @@ def _of_codec(evidence: Evidence, recipe: Any) -> list[Check]:
 
 def audit(evidence: Evidence) -> list[Violation]:
     """Everything that the evidence of a run says against it; after an error only what can still be judged."""
-    of_all = OF_ALL + OF_EXACT if evidence.is_exact else OF_ALL
-    found = [violation for check in of_all for violation in check(evidence)]
-    if evidence.error is None:
-        recipe = evidence.recipe
-        while isinstance(recipe, Wrapped):
-            recipe = recipe.inner
-        if evidence.scenario.compress is not None:
-            checks = _of_codec(evidence, recipe)
-        else:
-            checks = OF_STRATEGIES.get(evidence.name, lambda recipe: [])(recipe)
-        found += [violation for check in checks for violation in check(evidence)]
-    return found
+    return [violation for check in _checks(evidence) for violation in _made(check, evidence)]
+
+
+def _checks(evidence: Evidence) -> Iterator[Check]:
+    yield from OF_ALL + OF_EXACT if evidence.is_exact else OF_ALL
+    if evidence.error is not None:
+        return
+    recipe = evidence.recipe
+    while isinstance(recipe, Wrapped):
+        recipe = recipe.inner
+    if evidence.scenario.compress is not None:
+        yield from _of_codec(evidence, recipe)
+    else:
+        yield from OF_STRATEGIES.get(evidence.name, lambda recipe: [])(recipe)
+
+
+def _made(check: Check, evidence: Evidence) -> Iterator[Violation]:
+    """What a check finds; one that raises is a finding of its own, and the others are made all the same."""
+    try:
+        yield from check(evidence)
+    except Exception as error:
+        yield Violation.of_auditor(error)

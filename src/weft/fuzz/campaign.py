@@ -34,7 +34,15 @@ class Verdict:
 
 
 def judge(seed: int, names: Sequence[str]) -> Verdict:
-    """Run the scenario of a seed and audit it."""
+    """Run the scenario of a seed and audit it; whatever that raises is found, too, so that the seed is known."""
+    try:
+        return _judged(seed, names)
+    except Exception as error:
+        name = names[seed % len(names)].partition("(")[0]
+        return Verdict(seed, name, None, (), 0, "", (Violation.of_auditor(error),))
+
+
+def _judged(seed: int, names: Sequence[str]) -> Verdict:
     scenario = draw(seed, names)
     evidence = run(scenario)
     kinds = tuple(dict.fromkeys(type(fault).__name__ for fault in scenario.faults.schedule))

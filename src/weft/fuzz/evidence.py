@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from traceback import format_exception
 from typing import NamedTuple
 
 from weft.core.actions import Apply
@@ -133,11 +134,21 @@ class Evidence:
         return first
 
 
+AUDITOR = 0
+"""No promise has this number: the auditor itself failed, which says nothing of the strategy."""
+
+
 class Violation(NamedTuple):
     """An invariant that was broken, by its number in the list of promises, and how."""
 
     invariant: int
     what: str
+
+    @classmethod
+    def of_auditor(cls, error: Exception) -> "Violation":
+        """An exception while a seed was drawn, run or audited; the traceback follows the first line."""
+        frames = "".join(format_exception(error)).rstrip()
+        return cls(AUDITOR, f"the auditor itself failed: {type(error).__name__}: {error}\n{frames}")
 
 
 TOLERANCE = 1e-9

@@ -106,7 +106,7 @@ def _program(scenario: Scenario, worker: NodeId, replica: LedgerReplica) -> Ledg
         scenario.book,
         scenario.samples[worker],
         scenario.epoch_steps,
-        min(ends, default=scenario.num_steps),
+        min([*ends, scenario.num_steps]),
         bad,
         scenario.seed,
         scenario.num_portions,
