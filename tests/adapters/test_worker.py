@@ -52,8 +52,8 @@ def test_a_step_on_samples_that_nobody_told_of_is_refused(tmp_path: Path) -> Non
     with pytest.raises(ConfigError) as refused:
         simulated(write(tmp_path, ARRAYS, "worker.step({'w': w})\n"), 2)
     assert str(refused.value) == (
-        "a step was made on samples that Weft does not know of, so it would weigh nothing.\n"
-        "  Take them from worker.share(...), or say worker.count(32) before each backward."
+        "step() was called on samples that Weft does not know of, so it would weigh nothing.\n"
+        "  Give their number, worker.step(gradients, samples=32), or take them from worker.share(...)."
     )
 
 

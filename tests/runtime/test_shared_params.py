@@ -1,6 +1,9 @@
 """One copy of the parameters: nobody updates while somebody reads, nobody reads on before all have updated."""
 
+import os
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -25,7 +28,22 @@ class Waits:
 
 
 def shared(host: Host, rank: int, waits: Callable[[Callable[[], bool]], None]) -> SharedParams:
-    return SharedParams(host.arenas[rank], host.bells[rank], waits, [host.arenas[rank].view("params", 0)])
+    views = [host.arenas[rank].view("params", 0)]
+    return SharedParams(host.arenas[rank], host.bells[rank], waits, views, lambda bucket, place: f"tensor of {place}")
+
+
+def spinning(condition: Callable[[], bool]) -> None:
+    """Waits for two seconds at most, so that a thread which is left alone ends."""
+    until = time.monotonic() + 2
+    while not condition() and time.monotonic() < until:
+        os.sched_yield()
+
+
+def together(params: list[SharedParams]) -> None:
+    """All workers update at once, in threads; raises what one of them raises."""
+    with ThreadPoolExecutor(len(params)) as pool:
+        for update in [pool.submit(each.update, lambda: None) for each in params]:
+            update.result()
 
 
 def begun(host: Host, rank: int, round: int) -> None:
@@ -103,17 +121,33 @@ def test_a_worker_that_commits_and_goes_on_between_two_looks_has_skipped_nothing
 
 def test_what_a_script_wrote_to_its_parameters_counts_once_each_worker_for_its_stretch() -> None:
     host = Host(2, BUCKETS)
-    params = [shared(host, rank, Waits()) for rank in range(2)]
+    params = [shared(host, rank, spinning) for rank in range(2)]
     master, views = host.arenas[0].array("params", 0), [arena.view("params", 0) for arena in host.arenas]
     for rank in range(2):
         begun(host, rank, 1)
     master[:] = 1.0
     for view in views:
         view *= 0.5  # a decay by hand, on every worker alike
-    for each in (*params, *params):
-        each.update(lambda: None)
+    for _ in range(2):
+        together(params)
     assert (master == 0.5).all()
     assert all((view == 0.5).all() for view in views)
+    host.close()
+
+
+def test_what_only_one_script_wrote_to_its_parameters_is_refused_with_worker_and_tensor() -> None:
+    host = Host(2, BUCKETS)
+    params = [shared(host, rank, spinning) for rank in range(2)]
+    for rank in range(2):
+        begun(host, rank, 1)
+    params[1]._views[0][7] = 3.0
+    with pytest.raises(ConfigError) as refused:
+        together(params)
+    assert str(refused.value) == (
+        "worker 1 has written to 'tensor of 7' between two steps what other workers have not, so their parameters "
+        "would differ.\n  Write the same on every worker, or under a strategy where each has a replica of its own: "
+        "gossip."
+    )
     host.close()
 
 

@@ -34,6 +34,8 @@ RING = Gossip(Ring())
 STEP_FIRST = Gossip(Ring(), order="step_first")
 COMPLETE = Gossip(Complete(), order="step_first")
 THIRD = 1 / 3
+MIXED = Combine(P0, 1.0, Buffer("mix.0", 0))
+"""Parameters that are mixed while the script may write to them are changed by the sum, not replaced."""
 
 
 def mix(clock: int, bucket: int = 0) -> Buffer:
@@ -42,7 +44,7 @@ def mix(clock: int, bucket: int = 0) -> Buffer:
 
 def test_overlap_offers_the_parameters_before_the_gradient_is_computed() -> None:
     assert tell(peer_of(RING, num_workers=4), Started(0)) == [
-        Combine(mix(0), 0.0, P0, pytest.approx(THIRD)),
+        Combine(mix(0), 0.0, P0, pytest.approx(THIRD - 1)),
         Send(1, "mix", 0, 0, P0, 1.0),
         Send(3, "mix", 0, 0, P0, 1.0),
         Compute(0),
@@ -53,9 +55,9 @@ def test_overlap_mixes_then_applies_then_offers_the_next_step() -> None:
     peer = peer_of(RING, num_workers=2)
     assert tell(peer, Started(0), received(1, "mix", 0)) == [Combine(mix(0), 1.0, IN0, 0.5)]
     assert tell(peer, StepFinished(0, 8.0, None)) == [
-        Combine(P0, 0.0, mix(0)),
+        MIXED,
         Apply(G0, P0),
-        Combine(mix(1), 0.0, P0, 0.5),
+        Combine(mix(1), 0.0, P0, -0.5),
         Send(1, "mix", 1, 0, P0, 1.0),
         Compute(1),
     ]
@@ -68,7 +70,7 @@ def test_a_finished_step_waits_for_its_neighbours_parameters() -> None:
     assert peer.waiting_for() == "the parameters of step 0 from worker 1"
     assert tell(peer, received(1, "mix", 0))[:2] == [
         Combine(mix(0), 1.0, IN0, THIRD),
-        Combine(P0, 0.0, mix(0)),
+        MIXED,
     ]
 
 
@@ -130,7 +132,7 @@ def test_nobodys_samples_leave_the_parameters_alone() -> None:
 
 def test_one_worker_alone_mixes_with_itself() -> None:
     peer = peer_of(Gossip(), num_workers=1)
-    assert tell(peer, Started(0)) == [Combine(mix(0), 0.0, P0, 1.0), Compute(0)]
+    assert tell(peer, Started(0)) == [Combine(mix(0), 0.0, P0, 0.0), Compute(0)]
     assert tell(peer, StepFinished(0, 1.0, None))[-1] == Compute(1)
 
 
@@ -146,7 +148,7 @@ def test_a_dynamic_graph_has_other_neighbours_in_every_round() -> None:
 
 def test_only_trained_buckets_are_mixed() -> None:
     actions = tell(peer_of(RING, num_workers=2, buckets=WITH_STATE), Started(0))
-    assert actions == [Combine(mix(0), 0.0, P0, 0.5), Send(1, "mix", 0, 0, P0, 1.0), Compute(0)]
+    assert actions == [Combine(mix(0), 0.0, P0, -0.5), Send(1, "mix", 0, 0, P0, 1.0), Compute(0)]
 
 
 def test_a_round_that_lacks_only_the_departed_is_mixed_when_they_leave() -> None:
@@ -154,7 +156,7 @@ def test_a_round_that_lacks_only_the_departed_is_mixed_when_they_leave() -> None
     tell(peer, Started(0), received(1, "mix", 0), StepFinished(0, 1.0, None))
     assert tell(peer, members(0, 1, 2)) == [
         Combine(mix(0), 1.0, P0, THIRD),
-        Combine(P0, 0.0, mix(0)),
+        MIXED,
         Apply(G0, P0),
         Compute(1),
     ]
@@ -163,7 +165,7 @@ def test_a_round_that_lacks_only_the_departed_is_mixed_when_they_leave() -> None
 def test_parameters_of_the_departed_that_came_in_time_are_mixed() -> None:
     peer = peer_of(RING, num_workers=4)
     tell(peer, Started(0), received(1, "mix", 0), received(3, "mix", 0), members(0, 1, 2))
-    assert tell(peer, StepFinished(0, 1.0, None))[0] == Combine(P0, 0.0, mix(0))
+    assert tell(peer, StepFinished(0, 1.0, None))[0] == MIXED
 
 
 def test_parameters_that_did_not_arrive_before_a_change_are_sent_again_to_those_who_stay() -> None:
@@ -187,7 +189,7 @@ def test_the_next_round_waits_for_its_graph_while_its_gradient_is_computed() -> 
     assert tell(peer, bodiless(3, "ready", 1)) == [
         Send(2, "go", 1, 0),
         Send(3, "go", 1, 0),
-        Combine(mix(1), 0.0, P0, pytest.approx(THIRD)),
+        Combine(mix(1), 0.0, P0, pytest.approx(THIRD - 1)),
         Send(2, "mix", 1, 0, P0, 1.0),
         Send(3, "mix", 1, 0, P0, 1.0),
     ]
@@ -201,7 +203,7 @@ def test_a_round_over_the_old_graph_begins_without_the_departed() -> None:
     assert tell(peer, bodiless(2, "clock", 1)) == [
         Send(1, "until", 2, 0),
         Send(2, "until", 2, 0),
-        Combine(mix(1), 0.0, P0, pytest.approx(2 * THIRD)),
+        Combine(mix(1), 0.0, P0, pytest.approx(2 * THIRD - 1)),
         Send(1, "mix", 1, 0, P0, 1.0),
     ]
 
@@ -221,7 +223,7 @@ def test_what_the_departed_sent_for_a_round_of_the_new_graph_is_forgotten() -> N
     peer = peer_of(RING, me=1, num_workers=4)
     tell(peer, Started(0), *(received(source, "mix", 0) for source in (0, 2)), received(2, "mix", 1))
     tell(peer, members(0, 1, 3), StepFinished(0, 1.0, None), bodiless(0, "until", 1))
-    assert tell(peer, bodiless(0, "go", 1))[0] == Combine(mix(1), 0.0, P0, pytest.approx(THIRD))
+    assert tell(peer, bodiless(0, "go", 1))[0] == Combine(mix(1), 0.0, P0, pytest.approx(THIRD - 1))
     assert tell(peer, received(3, "mix", 1)) == [Combine(mix(1), 1.0, IN0, THIRD)]
 
 
@@ -251,9 +253,9 @@ def test_the_last_worker_goes_on_alone() -> None:
     tell(peer, Started(0), StepFinished(0, 1.0, None))
     assert tell(peer, members(0)) == [
         Combine(mix(0), 1.0, P0, 0.5),
-        Combine(P0, 0.0, mix(0)),
+        MIXED,
         Apply(G0, P0),
-        Combine(mix(1), 0.0, P0, 1.0),
+        Combine(mix(1), 0.0, P0, 0.0),
         Compute(1),
     ]
 

@@ -29,12 +29,15 @@ from weft.topologies import Complete, Exponential
 
 ONE_PEER = PushSum()
 M0, M1 = Buffer("push_sum.mass", 0), Buffer("push_sum.mass", 1)
+S0, S1 = Buffer("push_sum.seen", 0), Buffer("push_sum.seen", 1)
 
 
 def test_the_mass_begins_as_the_parameters() -> None:
     assert tell(peer_of(ONE_PEER, buckets=TWO), Started(0)) == [
         Combine(M0, 0.0, P0),
+        Combine(S0, 0.0, P0),
         Combine(M1, 0.0, P1),
+        Combine(S1, 0.0, P1),
         Compute(0),
     ]
 
@@ -42,7 +45,7 @@ def test_the_mass_begins_as_the_parameters() -> None:
 def test_the_mass_moves_by_what_the_optimizer_moved_and_equal_shares_are_pushed() -> None:
     peer = peer_of(PushSum(Complete()), num_workers=3)
     assert tell(peer, Started(0), StepFinished(0, 1.0, None)) == [
-        Combine(M0, 1.0, P0, -1.0),
+        Combine(M0, 1.0, S0, -1.0),
         Apply(G0, P0),
         Combine(M0, 1.0, P0),
         Combine(M0, 1 / 3),
@@ -57,6 +60,7 @@ def test_the_parameters_are_the_mass_over_the_weight_once_all_shares_are_in() ->
     assert tell(peer, received(3, "share", 0, weight=0.25)) == [
         Combine(M0, 1.0, IN0),
         Combine(P0, 0.0, M0, 1 / 0.75),
+        Combine(S0, 0.0, P0),
         Compute(1),
     ]
 
@@ -65,7 +69,10 @@ def test_an_early_share_is_added_at_once_and_counts_for_its_own_step() -> None:
     peer = peer_of(ONE_PEER, num_workers=4)
     assert tell(peer, Started(0), received(2, "share", 1, weight=0.5)) == [Combine(M0, 1.0, IN0)]
     assert tell(peer, StepFinished(0, 1.0, None))[-1] == Send(1, "share", 0, 0, M0, 0.75)
-    assert tell(peer, received(3, "share", 0, weight=0.5))[-2:] == [Combine(P0, 0.0, M0, 1 / 1.25), Compute(1)]
+    assert tell(peer, received(3, "share", 0, weight=0.5))[-3:-1] == [
+        Combine(P0, 0.0, M0, 1 / 1.25),
+        Combine(S0, 0.0, P0),
+    ]
     assert tell(peer, StepFinished(1, 1.0, None))[-1] == Compute(2)
 
 
@@ -83,7 +90,9 @@ def test_weights_are_kept_bucket_by_bucket() -> None:
     tell(peer, Started(0), StepFinished(0, 1.0, None), received(1, "share", 0, bucket=1, weight=1.5))
     assert tell(peer, received(1, "share", 0, weight=0.5))[1:] == [
         Combine(P0, 0.0, M0, 1.0),
+        Combine(S0, 0.0, P0),
         Combine(P1, 0.0, M1, 0.5),
+        Combine(S1, 0.0, P1),
         Compute(1),
     ]
 
@@ -109,7 +118,7 @@ def test_a_share_for_one_who_stays_is_sent_again() -> None:
 def test_shares_of_the_departed_are_not_waited_for() -> None:
     peer = peer_of(PushSum(Complete()), num_workers=3)
     tell(peer, Started(0), StepFinished(0, 1.0, None), received(1, "share", 0, weight=0.5))
-    assert tell(peer, members(0, 1)) == [Combine(P0, 0.0, M0, 1 / (1 / 3 + 0.5)), Compute(1)]
+    assert tell(peer, members(0, 1)) == [Combine(P0, 0.0, M0, 1 / (1 / 3 + 0.5)), Combine(S0, 0.0, P0), Compute(1)]
 
 
 def test_a_share_of_the_departed_that_came_in_time_is_kept() -> None:
@@ -147,12 +156,17 @@ def test_one_worker_alone_keeps_all_its_mass() -> None:
     assert tell(peer, Started(0), StepFinished(0, 1.0, None))[3:] == [
         Combine(M0, 1.0),
         Combine(P0, 0.0, M0, 1.0),
+        Combine(S0, 0.0, P0),
         Compute(1),
     ]
 
 
 def test_state_is_the_workers_own() -> None:
-    assert tell(peer_of(ONE_PEER, buckets=WITH_STATE), Started(0)) == [Combine(M0, 0.0, P0), Compute(0)]
+    assert tell(peer_of(ONE_PEER, buckets=WITH_STATE), Started(0)) == [
+        Combine(M0, 0.0, P0),
+        Combine(S0, 0.0, P0),
+        Compute(0),
+    ]
 
 
 def test_other_messages_are_refused() -> None:
@@ -173,6 +187,6 @@ def test_the_snapshot_is_plain() -> None:
 def test_it_declares_memory_for_the_mass_and_takes_one_peer_at_a_time() -> None:
     world = World(ONE_PEER.roles(3), ONE, ONE_PEER.graph(3))
     assert ONE_PEER.topology == Exponential(one_peer=True)
-    assert ONE_PEER.slots(Role.WORKER, world) == (Slot("push_sum.mass"),)
+    assert ONE_PEER.slots(Role.WORKER, world) == (Slot("push_sum.mass"), Slot("push_sum.seen"))
     assert ONE_PEER.kinds() == {"share": Carries.EXACT, **CROSSING}
     assert ONE_PEER.result is Result.MEAN

@@ -31,6 +31,9 @@ class Alone:
     def join(self, replica: Replica, strategy: Strategy | str | None, compress: str | None = None) -> None:
         self._replica = replica
 
+    def join_more(self) -> None:
+        pass
+
     def settle(self) -> None:
         pass
 
@@ -52,7 +55,7 @@ class Alone:
     def backward_finished(self, samples: float) -> None:
         pass
 
-    def step_finished(self, samples: float, loss: float | None) -> None:
+    def step_finished(self, samples: float, loss: float | None, *, is_repeat: bool = False) -> None:
         assert self._replica is not None
         if self._replica.buckets:
             step_alone(self._replica)

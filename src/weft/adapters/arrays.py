@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from weft.adapters.seeding import vary_by_rank
 from weft.adapters.tuning import Tuning
-from weft.adapters.worker import Worker
+from weft.adapters.worker import Worker, checked_samples
 from weft.core.errors import ConfigError
 from weft.core.names import GRADIENT, PARAMS, Bucket, Tensors
 from weft.core.rules import SGD, Momentum, Rule
@@ -77,6 +77,13 @@ class ArrayReplica:
     def shares_update(self) -> bool:
         return False
 
+    @property
+    def num_optimizers(self) -> int:
+        return 1
+
+    def expect_equal_steps(self) -> None:
+        """Arrays are given together with their samples, so that no step is without."""
+
     def views(self) -> dict[str, Array]:
         """The parameters by name, as views of the buckets."""
         return dict(self._arrays)
@@ -99,6 +106,10 @@ class ArrayReplica:
 
     def layout(self) -> Sequence[str]:
         return [f"{name} {array.shape} {array.dtype}" for name, array in self._arrays.items()]
+
+    def name_of(self, bucket: int, place: int) -> str:
+        ends = accumulate(self._arrays[name].size for name in self._names[bucket])
+        return next(name for name, end in zip(self._names[bucket], ends, strict=True) if place < end)
 
     def array(self, slot: str, bucket: int) -> Array:
         return self._flat[slot][bucket]
@@ -231,12 +242,23 @@ class ArrayWorker(Worker):
         super().__init__(seat)
         self._replica = replica
         self._theirs = dict(arrays)
+        self._given = {name: array.copy() for name, array in arrays.items()}
+        """What the user's arrays held when the script went on."""
         self._refresh()
 
     def _refresh(self) -> None:
         """Put the current parameters into the arrays that the user holds."""
         for name, array in self._replica.views().items():
             self._theirs[name][...] = array
+            self._given[name][...] = array
+
+    def _take_written(self) -> None:
+        """Let what the script has written to its arrays be the parameters, besides what others have changed of them."""
+        for name, array in self._replica.views().items():
+            theirs, given = self._theirs[name], self._given[name]
+            if not np.array_equal(theirs, given, equal_nan=True):
+                array[...] = theirs if np.array_equal(array, given) else array + (theirs - given)
+                given[...] = theirs
 
     def share(self, num_samples: int, batch_size: int, shuffle: bool = True) -> Iterator[NDArray[np.int64]]:
         """This worker's indices of one epoch, in an order that all workers know: its own of every global batch,
@@ -252,8 +274,9 @@ class ArrayWorker(Worker):
     def step(self, gradients: Mapping[str, Array], samples: float | None = None, loss: float | None = None) -> None:
         """Give this iteration's gradients; returns when the arrays hold the parameters of the next one."""
         self._num_gradients += 1
-        told = self._count_samples(samples)
+        told = self._samples_of(samples)
         self._seat.settle()
+        self._take_written()
         self._replica.take(gradients)
         with self._tuned():
             self._seat.backward_finished(told)
@@ -262,6 +285,15 @@ class ArrayWorker(Worker):
         self._count_step()
         self._refresh()
 
+    def _samples_of(self, told: float | None) -> float:
+        """The samples of a step: those that it was told, or that were counted since the last one."""
+        if told is None and self._samples is None and not self._seat.is_plain:
+            raise ConfigError(
+                "step() was called on samples that Weft does not know of, so it would weigh nothing.\n"
+                "  Give their number, worker.step(gradients, samples=32), or take them from worker.share(...)."
+            )
+        return checked_samples((self._samples or 0.0) if told is None else told)
+
     def _tune(self, ranges: Mapping[str, tuple[float, float]]) -> Tuning:
         return self._replica.tune(ranges)
 
@@ -269,6 +301,8 @@ class ArrayWorker(Worker):
         return self._replica.groups()
 
     def report(self, **numbers: Any) -> None:
+        self._take_written()
+
         def refreshed(function: Callable[[], float]) -> Callable[[], float]:
             def run() -> float:
                 mine = {name: array.copy() for name, array in self._theirs.items()}

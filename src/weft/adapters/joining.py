@@ -23,6 +23,7 @@ def join(
 ) -> Any:
     """Take part in training: `join(model, optimizer)` for torch, `join(arrays=..., optimizer=...)` for numpy.
 
+    Several optimizers of one model: `join(model, [opt_a, opt_b])`; several models: one join for each, before training.
     Returns the worker. When nothing launched the script it is alone, and the loop is a plain loop.
     `strategy` and `compress` are what the script asks for when nobody asks for another.
     """
@@ -52,7 +53,7 @@ def join(
             "weft.join needs a model and its optimizer, or arrays.\n"
             "  Use weft.join(model, optimizer), or weft.join(arrays=..., optimizer=weft.SGD(lr=0.1))."
         )
-    from weft.adapters.torch.face import join_torch
+    from weft.adapters.torch.join import join_torch
 
     return join_torch(seat, model, optimizer, strategy, words)
 

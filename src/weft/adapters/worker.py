@@ -30,10 +30,11 @@ class Worker:
         self._seat = seat
         self._num_epochs: int | None = None
         self._epoch = -1
-        self._samples = 0.0
-        """Those shared since the last step."""
+        self._samples: float | None = None
+        """Those counted since the last step; None: none were."""
+        self._last_samples = 0.0
+        """Those of the last step for which any were counted."""
         self._num_gradients = 0
-        self._has_shared = False
         self._num_shares = 0
         self._takes_portions = False
         """The strategy hands out the batches of this worker's shares one by one."""
@@ -67,7 +68,6 @@ class Worker:
 
     def _begin_share(self) -> int:
         """The epoch of a share that begins: that of epochs(), or a count of shares."""
-        self._has_shared = True
         self._num_shares += 1
         if self._num_epochs is None:
             self._epoch += 1
@@ -142,36 +142,32 @@ class Worker:
             path = str(Path(path).with_suffix(f".{self.rank}{Path(path).suffix}"))
         self._seat.save(path, model)
 
-    def _count_samples(self, told: float | None = None) -> float:
-        """The samples since the last step: those of its shares, unless told otherwise."""
-        if told is None and not self._has_shared and not self._seat.is_plain:
+    def _weight(self) -> float:
+        """By what this worker's gradient counts: the samples since the last step, or, if none were counted, those of
+        the last step that had any: a penalty's step after that of the data, say, or a generator's."""
+        if self._samples is None and not self._last_samples and not self._seat.is_plain:
             raise ConfigError(
                 "a step was made on samples that Weft does not know of, so it would weigh nothing.\n"
                 "  Take them from worker.share(...), or say worker.count(32) before each backward."
             )
-        samples = self._samples if told is None else float(told)
-        if not 0 <= samples < inf:
-            raise ConfigError(f"a step was made on {samples} samples.\n  Give their number, 0 or more.")
-        return samples
+        return checked_samples(self._last_samples if self._samples is None else self._samples)
 
     def count(self, num_samples: float) -> None:
         """Count samples of the next step that the script loaded by itself rather than from share()."""
-        self._has_shared = True
-        self._samples += num_samples
+        self._samples = (self._samples or 0.0) + checked_samples(num_samples)
 
     def _counted(self, batches: Iterable[tuple[Batch, int]]) -> Iterator[Batch]:
         """Batches, their samples counted; those of a whole share that led to no gradient (an evaluation) do not."""
-        before, counted = self._num_gradients, 0
+        before, earlier = self._num_gradients, self._samples
         for batch, size in self._read_by_and_by(batches):
             if self._is_over:
                 return
-            self._samples += size
-            counted += size
+            self._samples = (self._samples or 0.0) + size
             yield batch
             if self._seat.is_probe:
                 break
         if self._num_gradients == before:
-            self._samples -= counted
+            self._samples = earlier
 
     def _read_by_and_by(self, items: Iterable[Item]) -> Iterator[Item]:
         """The same, and the seat knows when the script waits for its data."""
@@ -215,12 +211,20 @@ class Worker:
     def _each_for_itself(self, places: Iterator[int]) -> Iterator[int]:
         """A portion that led to no step counts for nothing, rather than in the next step."""
         for place in places:
-            self._samples = 0.0
+            self._samples = None
             yield place
 
     def _count_step(self) -> None:
         self.steps += 1
-        self._samples = 0.0
+        self._last_samples = self._samples or self._last_samples
+        self._samples = None
+
+
+def checked_samples(num_samples: float) -> float:
+    """The number of samples of a step, if it is one."""
+    if not 0 <= num_samples < inf:
+        raise ConfigError(f"a step was made on {float(num_samples)} samples.\n  Give their number, 0 or more.")
+    return float(num_samples)
 
 
 class OnceKey(NamedTuple):

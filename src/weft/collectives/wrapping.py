@@ -38,6 +38,18 @@ class Wrapped(Strategy):
         return self.inner.keeps_step
 
     @property
+    def averages_steps(self) -> bool:
+        return self.inner.averages_steps
+
+    @property
+    def keeps_writes(self) -> bool:
+        return self.inner.keeps_writes
+
+    @property
+    def allows_optimizers(self) -> bool:
+        return self.inner.allows_optimizers
+
+    @property
     def deals_portions(self) -> bool:
         return self.inner.deals_portions
 

@@ -18,6 +18,10 @@ Reported = Mapping[str, "Number | Callable[[], Number]"]
 
 RESULT = "result"
 MINE = "mine"
+TWICE = (
+    "weft.join was called twice with arrays.\n  Join once, with all arrays: weft.join(arrays={'w': w, 'b': b}, ...)."
+)
+"""What a second join is told that brings no other torch model."""
 MODELS = (RESULT, MINE, Result.MEAN.value, Result.BEST.value, Result.ENSEMBLE.value)
 """Words for the models that can be saved: what the strategy says, the worker's own, or those of all workers."""
 
@@ -58,7 +62,17 @@ class Replica(Protocol):
         ...
 
     def begin_with(self, values: Sequence[Any]) -> None:
-        """Let the model begin with what was written to `values`."""
+        """Let the models begin with what was written to `values`, the last so many of them."""
+        ...
+
+    @property
+    def num_optimizers(self) -> int:
+        """How many joined, each for parameters of its own."""
+        ...
+
+    def expect_equal_steps(self) -> None:
+        """From now on, what is applied is the mean of gradients of one and the same step: refuse a mean of a step
+        for which samples were counted on some workers only."""
         ...
 
     @property
@@ -89,6 +103,10 @@ class Replica(Protocol):
 
     def layout(self) -> Sequence[str]:
         """A line for each parameter (name, shape, type), to compare between workers."""
+        ...
+
+    def name_of(self, bucket: int, place: int) -> str:
+        """The name of the tensor that has the number at this place of a bucket."""
         ...
 
     def array(self, slot: str, bucket: int) -> Any:
@@ -174,6 +192,10 @@ class Seat(Protocol):
         """Bring the replica; returns when the first iteration may run. `compress` is a codec in words."""
         ...
 
+    def join_more(self) -> None:
+        """The replica has got another model; returns when that, too, holds worker 0's values."""
+        ...
+
     def settle(self) -> None:
         """The first gradient is there; see to it that the replica is laid out in buckets, once."""
         ...
@@ -186,8 +208,11 @@ class Seat(Protocol):
         """Backward has filled `gradient`; returns when it holds what the user shall see (rule 11)."""
         ...
 
-    def step_finished(self, samples: float, loss: float | None) -> None:
-        """The user called `optimizer.step()`; returns when the next iteration may run."""
+    def step_finished(self, samples: float, loss: float | None, *, is_repeat: bool = False) -> None:
+        """The user called `optimizer.step()`; returns when the next iteration may run.
+
+        `is_repeat`: no samples were counted for it; `samples`, by which it weighs, are those of an earlier step.
+        """
         ...
 
     def portions(self, num_portions: int, num_samples: int) -> Iterator[int] | None:
@@ -241,6 +266,16 @@ def check_tuned(rank: int, first: Sequence[str], mine: Sequence[str]) -> None:
         raise ConfigError(
             f"worker {rank} tunes {', '.join(mine) or 'nothing'}, worker 0 tunes {', '.join(first) or 'nothing'}.\n"
             "  Call worker.tune(...) alike on every worker."
+        )
+
+
+def check_optimizers(strategy: Strategy, name: str, replica: Replica) -> None:
+    """Refuse several optimizers where workers that are added up may be at the steps of different ones."""
+    if replica.num_optimizers > 1 and not strategy.allows_optimizers:
+        raise ConfigError(
+            f"{replica.num_optimizers} optimizers joined, but under '{name}' gradients are added up of workers that "
+            "are at different steps, so those of one optimizer would be mixed with another's.\n"
+            "  Use allreduce, ssp or gossip, or one optimizer with several groups."
         )
 
 

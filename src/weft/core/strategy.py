@@ -41,6 +41,22 @@ class Strategy:
         return True
 
     @property
+    def averages_steps(self) -> bool:
+        """What is applied is always the mean of several workers' gradients of one and the same step."""
+        return self.keeps_replicas_equal
+
+    @property
+    def keeps_writes(self) -> bool:
+        """What a script writes to its parameters between steps stays: they are added to, never replaced from elsewhere
+        by values that do not know of it."""
+        return True
+
+    @property
+    def allows_optimizers(self) -> bool:
+        """Several optimizers may take turns: workers whose gradients are added up are always at the same step."""
+        return True
+
+    @property
     def deals_portions(self) -> bool:
         """The strategy says which batch of its share a worker takes next; otherwise shares are dealt beforehand."""
         return False

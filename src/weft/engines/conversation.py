@@ -118,6 +118,8 @@ class Conversation:
         self._share = share
         self._shares = Shares(num_workers, share, block_steps)
         self._joined: dict[int, Joined] = {}
+        self._more: dict[int, Joined] = {}
+        """Those that have joined with another model, until all have."""
         self._reports: dict[int, Meeting] = {}
         self._saves: dict[int, Meeting] = {}
         self._badness = dict.fromkeys(range(num_workers), WORST)
@@ -192,6 +194,9 @@ class Conversation:
             self._send(rank, message)
 
     def _join(self, rank: int, message: Joined) -> None:
+        if self.has_begun:
+            self._join_more(rank, message)
+            return
         self._joined[rank] = message
         if not self.has_begun:
             return
@@ -221,6 +226,21 @@ class Conversation:
         self.on_joined()
         self.began_s = time.perf_counter()
         self._to_all(welcome)
+
+    def _join_more(self, rank: int, message: Joined) -> None:
+        """A worker has another model, with all that it had before; all are welcomed again when all have."""
+        self._more[rank] = message
+        if len(self._more) < self._num_workers:
+            return
+        first = self._more[0]
+        for other in range(1, self._num_workers):
+            check_layouts(other, first.layout, self._more[other].layout)
+        self._check_memory(COPIES * first.num_bytes)
+        assert self.welcome is not None
+        self.welcome = self.welcome[0], first.num_bytes
+        self._more.clear()
+        self.on_joined()
+        self._to_all(self.welcome[0])
 
     def _check_memory(self, bytes_per_worker: int) -> None:
         """Refuse a run of which the workers of a host will not fit there."""

@@ -22,7 +22,7 @@ from weft.lifeline import die_with_parent
 HEAVY = frozenset({"numpy", "torch", "scipy", "sklearn", "pandas", "matplotlib", "torchvision", "transformers"})
 """Libraries that are worth importing once: they are slow to import, and start no threads when they are."""
 
-FOLLOW_UPS = {"torch": ("torch._dynamo", "weft.adapters.torch.face"), "numpy": ("weft.adapters.arrays",)}
+FOLLOW_UPS = {"torch": ("torch._dynamo", "weft.adapters.torch.join"), "numpy": ("weft.adapters.arrays",)}
 """What a script that imports a library will need besides: torch imports its compiler with the first optimizer."""
 
 FDS_PER_MESSAGE = 200

@@ -1,5 +1,9 @@
 """Which seat a worker process takes: among others, alone, or under the baseline that Weft is compared with."""
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
 from weft.adapters import sharing
 from weft.config.compression import Compression, check_pair, compressed
 from weft.config.compression import codec as codec_of
@@ -38,8 +42,7 @@ class BaselineSeat(PlainSeat):
     def join(self, replica: Replica, strategy: Strategy | str | None, compress: str | None = None) -> None:
         from weft.adapters.torch import ddp
 
-        model = getattr(replica, "model", None)
-        if model is None:
+        if not hasattr(replica, "models"):
             raise ConfigError("--baseline ddp needs a torch model, but the script joined with arrays.\n  Leave it out.")
         self._check_first_join()
         self._replica = replica
@@ -47,18 +50,41 @@ class BaselineSeat(PlainSeat):
         store = ddp.open_store(self.rank, self.num_workers, host=host) if self.rank == 0 else None
         self._channel.send(Joined(list(replica.layout()), 0, None, 0 if store is None else store.port))
         welcome = self._welcome = self._expect(Welcome)
-        store = store or ddp.open_store(self.rank, self.num_workers, welcome.ports[0], host)
-        self._model = ddp.Synchronised(model, store, self.rank, self.num_workers, hook_of(self.job.baseline))
-        self.no_sync = self._model.ddp.no_sync
-        self._leave = ddp.leave
+        self._store = store or ddp.open_store(self.rank, self.num_workers, welcome.ports[0], host)
+        ddp.meet(self._store, self.rank, self.num_workers)
+        self._wrapped: list[Any] = []
+        self._wrap_last()
         self._begin()
 
-    def step_finished(self, samples: float, loss: float | None) -> None:
-        self._model.check(self._step + 1)
-        super().step_finished(samples, loss)
+    def join_more(self) -> None:
+        super().join_more()
+        self._wrap_last()
+
+    def _wrap_last(self) -> None:
+        """Let the model that joined last go through DistributedDataParallel."""
+        from weft.adapters.torch import ddp
+
+        model = self._replica.models[-1]  # type: ignore[attr-defined]
+        about = len(self._wrapped), self._store, self.rank, self.num_workers, hook_of(self.job.baseline)
+        self._wrapped.append(ddp.Synchronised(model, *about))
+
+    @contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Gradients stay each worker's own meanwhile."""
+        with ExitStack() as stack:
+            for model in self._wrapped:
+                stack.enter_context(model.ddp.no_sync())
+            yield
+
+    def step_finished(self, samples: float, loss: float | None, *, is_repeat: bool = False) -> None:
+        for model in self._wrapped:
+            model.check(self._step + 1)
+        super().step_finished(samples, loss, is_repeat=is_repeat)
 
     def _conclude(self) -> Concluded:
-        self._leave()
+        from weft.adapters.torch import ddp
+
+        ddp.leave()
         return super()._conclude()
 
 

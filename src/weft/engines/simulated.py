@@ -13,7 +13,7 @@ from weft.config.cluster import Placement
 from weft.core.errors import ConfigError, NodeLost, WeftError
 from weft.core.names import PARAMS, Bucket, Role, Roles
 from weft.core.recorder import TraceHash
-from weft.core.seat import Places, Replica, check_tuned
+from weft.core.seat import Places, Replica, check_optimizers, check_tuned
 from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.cost.coding import CodingSpeed
@@ -82,9 +82,10 @@ class _Scripts:
         except Exception as error:
             raise NodeLost(f"worker {rank} raised {type(error).__name__} {when}: {error}") from error
 
-    def begin(self, rank: int) -> None:
-        """Run one worker's script on, until it has said all that its world depends on: what it tunes."""
-        self._told("at step 0", rank, self.programs[rank].begin)
+    def begin(self, rank: int) -> bool:
+        """Run one worker's script on, until it joins with another model (then True) or has said all that its world
+        depends on: what it tunes."""
+        return bool(self._told("at step 0", rank, self.programs[rank].begin))
 
     def join(self, rank: int) -> Joined:
         """Run one worker's script until it joins."""
@@ -112,15 +113,19 @@ def simulate(job: Job, watcher: Watcher | None = None, recorder: TraceHash | Non
         joined = _join_all(job, scripts)
         watcher.on_explain(job.explained(joined[0].strategy, joined[0].replica.buckets, joined[0].compress))
         strategy = job.resolved(joined[0].strategy, joined[0].replica.buckets, joined[0].compress)
+        label = job.label(joined[0].strategy, joined[0].compress)
         for seat in scripts.seats:
             seat.runs_closures = strategy.allows_closures
             seat.deals_portions = strategy.deals_portions
+        _begin_all(job, scripts, joined)
         replicas: list[Replica] = [each.replica for each in joined]
         for rank, replica in enumerate(replicas):
-            scripts.begin(rank)
             check_tuned(rank, replicas[0].tuned(), replica.tuned())
             if strategy.tunes:
                 replica.share_tuned()
+            if strategy.averages_steps:
+                replica.expect_equal_steps()
+        check_optimizers(strategy, label, replicas[0])
         world, placement = _world(job, strategy, replicas[0].buckets)
         codecs = ready_codecs(strategy, replicas)
         replicas += [replicas[0].twin() for _ in world.servers]
@@ -132,6 +137,7 @@ def simulate(job: Job, watcher: Watcher | None = None, recorder: TraceHash | Non
                 is_server=world.role(node) is Role.SERVER,
                 codecs=codecs,
                 seed=(job.seed, node),
+                overwritten_by=None if strategy.keeps_writes or world.role(node) is Role.SERVER else label,
             )
             for node, replica in enumerate(replicas)
         ]
@@ -145,7 +151,6 @@ def simulate(job: Job, watcher: Watcher | None = None, recorder: TraceHash | Non
                 f"script '{job.script}' joined but never stepped.\n"
                 "  Call optimizer.step() (or worker.step() for arrays) in its training loop."
             )
-        label = job.label(joined[0].strategy, joined[0].compress)
         arrays = [array for model in reports.result.models().values() for array in model]
         consensus = reports.result.consensus()
         trace, coding = recorder.hexdigest(), _coding(strategy, stores)
@@ -170,7 +175,9 @@ def simulate_dry(job: Job, watcher: Watcher | None = None, recorder: TraceHash |
         joined = scripts.join(0)
         joined.replica.settle()
         request = scripts.resume(0, "at step 0")
-        while isinstance(request, ReportDone | SaveAsked):
+        while isinstance(request, ReportDone | SaveAsked | Joined):
+            if isinstance(request, Joined):
+                joined.replica.settle()
             request = scripts.resume(0, "at step 0")
         plan = scripts.seats[0].planned
     finally:
@@ -217,20 +224,40 @@ def _join_all(job: Job, scripts: _Scripts) -> list[Joined]:
     before = resident_bytes()
     for rank in range(job.num_workers):
         joined.append(scripts.join(rank))
-        first, mine = joined[0].replica, joined[rank].replica
         if rank == 0:
             before = resident_bytes()
-        else:
-            _check_layout(rank, joined)
-            for value, others in zip(mine.values(), first.values(), strict=True):
-                value[...] = others
-        if rank and job.asked(joined[0].strategy).shares_replica:
-            mine.settle(place=partial(_beside, first))
-        else:
-            mine.settle()
+        _settle(job, rank, joined)
         if rank <= 1:
             _check_memory(job, joined[0], resident_bytes() - before)
     return joined
+
+
+def _begin_all(job: Job, scripts: _Scripts, joined: list[Joined]) -> None:
+    """Run all scripts on to their first iteration; those with several models join with one after another."""
+    while True:
+        more = [scripts.begin(rank) for rank in range(job.num_workers)]
+        if not any(more):
+            return
+        for rank, has_more in enumerate(more):
+            if has_more != more[0]:
+                raise ConfigError(
+                    f"worker {rank} joined with {'another model' if has_more else 'fewer models'} than worker 0.\n"
+                    "  Let every worker join with the same models."
+                )
+            _settle(job, rank, joined)
+
+
+def _settle(job: Job, rank: int, joined: list[Joined]) -> None:
+    """Let a worker's models begin with worker 0's values, in buckets."""
+    first, mine = joined[0].replica, joined[rank].replica
+    if rank:
+        _check_layout(rank, joined)
+        for value, others in zip(mine.values(), first.values(), strict=True):
+            value[...] = others
+    if rank and job.asked(joined[0].strategy).shares_replica:
+        mine.settle(place=partial(_beside, first))
+    else:
+        mine.settle()
 
 
 def _beside(first: Replica, buckets: Sequence[Bucket]) -> Places:

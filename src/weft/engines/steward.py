@@ -225,6 +225,7 @@ class Steward:
             said = Said(ward.rank, message)
             if isinstance(message, Joined) and ward.rank == 0 and self._orders.is_encrypted:
                 self._values, self._joined = pieces(self._initial), said  # it says nothing more until it is answered
+                self._values_start = 0
                 self._send_values()
             else:
                 self._trunk.send(said)

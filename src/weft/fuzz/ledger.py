@@ -76,6 +76,8 @@ class Book:
 class LedgerReplica:
     """A replica whose optimizer adds gradients as they are, times the scale."""
 
+    num_optimizers = 1
+
     def __init__(self, book: Book, *, is_empty: bool = False, params: Sequence[Array] | None = None) -> None:
         self.buckets = book.buckets
         self._arrays = {

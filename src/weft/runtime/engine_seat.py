@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from weft.core.activity import WAITS
 from weft.core.errors import ConfigError, TransportError
 from weft.core.score import Score
-from weft.core.seat import MINE, Replica, Reported, saved_alone
+from weft.core.seat import MINE, TWICE, Replica, Reported, saved_alone
 from weft.runtime.channel import (
     Channel,
     Concluded,
@@ -111,9 +111,7 @@ class EngineSeat:
 
     def _check_first_join(self) -> None:
         if self._welcome is not None:
-            raise ConfigError(
-                "weft.join was called twice in one script.\n  Join once, with one model and one optimizer."
-            )
+            raise ConfigError(TWICE)
 
     def _wait(self, done: Callable[[], bool]) -> None:
         """Return when something holds; here, by listening to the engine."""

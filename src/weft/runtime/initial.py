@@ -13,20 +13,23 @@ import numpy as np
 PIECE_BYTES = 1 << 20
 
 
-def write_values(fd: int, values: Sequence[Any]) -> None:
-    """Write arrays one after another."""
-    size = sum(value.nbytes for value in values)
-    os.ftruncate(fd, max(size, 1))
-    memory = mmap.mmap(fd, max(size, 1))
-    for value, place in zip(values, _places(memory, values), strict=True):
+def write_values(fd: int, values: Sequence[Any], start: int = 0) -> int:
+    """Write arrays one after another, from `start` on, behind what others may still read; where they end."""
+    stop = start + sum(int(value.nbytes) for value in values)
+    os.ftruncate(fd, max(stop, 1))
+    memory = mmap.mmap(fd, max(stop, 1))
+    for value, place in zip(values, _places(memory, values, start), strict=True):
         place[...] = value
+    return stop
 
 
-def read_values(fd: int, values: Sequence[Any]) -> None:
-    """Read them into arrays of the same shapes and types."""
-    memory = mmap.mmap(fd, max(sum(value.nbytes for value in values), 1), prot=mmap.PROT_READ)
-    for value, place in zip(values, _places(memory, values), strict=True):
+def read_values(fd: int, values: Sequence[Any], start: int = 0) -> int:
+    """Read them into arrays of the same shapes and types; where they end."""
+    stop = start + sum(int(value.nbytes) for value in values)
+    memory = mmap.mmap(fd, max(stop, 1), prot=mmap.PROT_READ)
+    for value, place in zip(values, _places(memory, values, start), strict=True):
         value[...] = place
+    return stop
 
 
 def pieces(fd: int) -> Iterator[bytes]:
@@ -45,8 +48,8 @@ def add_piece(fd: int, start: int, piece: bytes) -> int:
     return start + done
 
 
-def _places(memory: mmap.mmap, values: Sequence[Any]) -> list[Any]:
-    starts = np.cumsum([0, *(value.nbytes for value in values)])
+def _places(memory: mmap.mmap, values: Sequence[Any], start: int) -> list[Any]:
+    starts = np.cumsum([start, *(value.nbytes for value in values)])
     return [
         np.frombuffer(memory, value.dtype, value.size, int(start)).reshape(value.shape)
         for value, start in zip(values, starts, strict=False)

@@ -11,7 +11,7 @@ from weft.core.errors import ConfigError
 from weft.core.events import EpochFinished, GradientReady, PortionAsked, StepFinished
 from weft.core.names import Result
 from weft.core.score import Score
-from weft.core.seat import RESULT, Replica, Reported, check_tuned
+from weft.core.seat import RESULT, Replica, Reported, check_optimizers, check_tuned
 from weft.core.strategy import Strategy
 from weft.data.shares import check_sharing
 from weft.runtime.attendant import Attendant
@@ -39,6 +39,8 @@ class LiveSeat(EngineSeat):
         self._wires = Wires(job)
         self._lock = threading.RLock()
         self._asked: Strategy | str | None = None
+        self._num_values, self._values_end = 0, 0
+        """How many of the replica's values are worker 0's, and where they end in the memory by which they came."""
         self._plant: Plant | None = None
         self._waiting = Waiting([channel.fileno()], self.diary)
         self._given: set[int] = set()
@@ -49,20 +51,33 @@ class LiveSeat(EngineSeat):
     def join(self, replica: Replica, strategy: Strategy | str | None, compress: str | None = None) -> None:
         self._check_first_join()
         self._replica, self._asked = replica, strategy
-        values = replica.values()
-        if self.rank == 0:
-            write_values(self.job.descriptors.initial, values)
         text = strategy if isinstance(strategy, str | None) else self._resolve(None, strategy)[1]
-        size = sum(value.nbytes for value in values)
-        self._channel.send(Joined(list(replica.layout()), size, text, self._wires.port, compress))
-        self._welcome = self._expect(Welcome)
+        self._begin_alike(text, compress)
         built, name = self._strategy()
         check_sharing(built, name or type(built).__name__, self.job.share)
         self._score = Score(built.score)
-        if self.rank:
-            read_values(self.job.descriptors.initial, values)
-            replica.begin_with(values)
         self._begin()
+
+    def join_more(self) -> None:
+        if self._plant is not None:
+            raise ConfigError(
+                "weft.join was called with another model after training had begun.\n"
+                "  Let all models join before the training loop."
+            )
+        self._begin_alike(None, None)
+
+    def _begin_alike(self, strategy: str | None, compress: str | None) -> None:
+        """Let the models that have not done so yet begin with worker 0's values, when all workers have joined."""
+        values, memory = self._replica.values(), self.job.descriptors.initial
+        size, new = sum(value.nbytes for value in values), values[self._num_values :]
+        self._num_values, start = len(values), self._values_end
+        if self.rank == 0:
+            self._values_end = write_values(memory, new, start)
+        self._channel.send(Joined(list(self._replica.layout()), size, strategy, self._wires.port, compress))
+        self._welcome = self._expect(Welcome)
+        if self.rank:
+            self._values_end = read_values(memory, new, start)
+            self._replica.begin_with(new)
 
     def _strategy(self) -> tuple[Strategy, str]:
         assert self._welcome is not None
@@ -103,12 +118,14 @@ class LiveSeat(EngineSeat):
     def _next_portion(self, share: int, num_portions: int) -> int | None:
         with self._driving() as plant:
             node = plant.worker
+            node.store.refuse_writes()
             node.store.stop_user()
             plant.driver.catch_up()
             node.wants_portion = True
             plant.driver.deliver(node, PortionAsked(share, num_portions))
             self._wait(lambda: not node.wants_portion or self._is_over)
             node.store.let_user_run()
+            node.store.give_params()
             return None if self._is_over else node.portion
 
     def settle(self) -> None:
@@ -119,10 +136,20 @@ class LiveSeat(EngineSeat):
             self._channel.send(Order(list(self._replica.order()), list(self._replica.tuned())))
         told = self._expect(Order)
         check_tuned(self.rank, told.tuned, self._replica.tuned())
-        strategy, _ = self._strategy()
+        strategy, name = self._strategy()
+        check_optimizers(strategy, name, self._replica)
         ports = self._welcome.ports
         plant = self._plant = build(
-            self.job, strategy, self._replica, told.order, self._wires, ports, self._wait_words, self._plan, self.tracer
+            self.job,
+            strategy,
+            self._replica,
+            told.order,
+            self._wires,
+            ports,
+            self._wait_words,
+            self._plan,
+            self.tracer,
+            name,
         )
         descriptors = [self._channel.fileno(), *plant.descriptors]
         self._waiting = Waiting(
@@ -131,6 +158,7 @@ class LiveSeat(EngineSeat):
         plant.driver.start()
         self._wait(lambda: plant.worker.computes == 0)
         plant.worker.store.let_user_run()
+        plant.worker.store.give_params()
         if plant.needs_attendant:
             self._attendant = Attendant(
                 plant.bells,
@@ -171,24 +199,27 @@ class LiveSeat(EngineSeat):
             if plant.strategy.keeps_replicas_equal:  # what was reduced besides (buffers, a loss) is the script's now
                 plant.worker.store.settle_shadows()
 
-    def step_finished(self, samples: float, loss: float | None) -> None:
-        self.shares.step(samples)
+    def step_finished(self, samples: float, loss: float | None, *, is_repeat: bool = False) -> None:
+        num_new = 0.0 if is_repeat else samples
+        self.shares.step(num_new)
         with self._driving() as plant:
             step, self._step = self._step, self._step + 1
             node = plant.worker
+            node.store.refuse_writes()
             node.store.stop_user()
             node.has_stepped = True
             plant.driver.catch_up()
             plant.driver.deliver(node, StepFinished(step, samples, loss))
             self._wait(lambda: node.computes == step + 1 and not plant.is_choked())
             node.has_stepped = False
-            self._count_step(samples, loss)
+            self._count_step(num_new, loss)
             self._tell()
             if plant.driver.stopped_because is not None:
                 self.steps_max = self._step
             if self._pauses_at_step:
                 self._wait(lambda: not self._pauses_at_step)
             node.store.let_user_run()
+            node.store.give_params()
 
     def _observe(self) -> None:
         if self._plant is not None:
@@ -292,6 +323,7 @@ class LiveSeat(EngineSeat):
 
     def save(self, path: str, model: str) -> None:
         self.settle()
+        self._built.worker.store.refuse_writes()
         super().save(path, model)
 
     def _write(self, path: str, models: Mapping[str, Sequence[Any]]) -> None:

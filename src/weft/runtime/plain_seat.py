@@ -33,6 +33,10 @@ class PlainSeat(EngineSeat):
         self._welcome = self._expect(Welcome)
         self._begin()
 
+    def join_more(self) -> None:
+        self._channel.send(Joined(list(self._replica.layout()), 0, None, 0))
+        self._welcome = self._expect(Welcome)
+
     def settle(self) -> None:
         pass
 
@@ -48,7 +52,7 @@ class PlainSeat(EngineSeat):
     def backward_finished(self, samples: float) -> None:
         pass
 
-    def step_finished(self, samples: float, loss: float | None) -> None:
+    def step_finished(self, samples: float, loss: float | None, *, is_repeat: bool = False) -> None:
         self._check_over()
         if self.num_workers > 1:  # a baseline waits for the others inside of backward, at its end
             self.diary.turn_back_to(WAITS, self._off_core.seconds())
@@ -56,7 +60,7 @@ class PlainSeat(EngineSeat):
             step_alone(self._replica)
         self._stretch()
         self._step += 1
-        self._count_step(samples, loss)
+        self._count_step(0.0 if is_repeat else samples, loss)
         self._tell()
         if self._pauses_at_step:
             self._wait(lambda: not self._pauses_at_step)

@@ -1,6 +1,6 @@
 """Everything behind a worker's seat once its replica has settled: memory, transport, peers, driver."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -293,6 +293,36 @@ def _world(job: Job, strategy: Strategy, buckets: tuple[Bucket, ...]) -> World:
     return replace(world, hosts=tuple(job.hosts[rank_of(world, node)] for node in range(world.num_nodes)))
 
 
+def _stores(
+    job: Job,
+    strategy: Strategy,
+    world: World,
+    replica: Replica,
+    shared: SharedParams | None,
+    codecs: Mapping[str, Any],
+    name: str,
+) -> dict[NodeId, LiveStore]:
+    """Those of the nodes of this process: its worker, and servers that sit here."""
+    stores: dict[NodeId, LiveStore] = {}
+    for node in range(world.num_nodes):
+        if rank_of(world, node) != job.rank:
+            continue
+        is_server = world.role(node) is Role.SERVER
+        stores[node] = LiveStore(
+            replica.twin() if is_server else replica,
+            [slot.name for slot in strategy.slots(world.role(node), world)],
+            strategy.rules(world),
+            is_server=is_server,
+            bracket=shared.update if shared is not None else None,
+            codecs=codecs,
+            seed=(job.seed, node),
+            overwritten_by=None if strategy.keeps_writes or is_server else name,
+        )
+        if strategy.averages_steps:
+            stores[node].replica.expect_equal_steps()
+    return stores
+
+
 def build(
     job: Job,
     strategy: Strategy,
@@ -303,8 +333,9 @@ def build(
     wait_words: Wait,
     plan: Plan,
     tracer: Tracer | None = None,
+    name: str = "",
 ) -> Plant:
-    """Lay the replica out and set everything up around it."""
+    """Lay the replica out and set everything up around it; `name` is the strategy's, for what is refused."""
     is_native = job.transport in (SHM, TORCH) and not strategy.speaks_reductions
     summing = _torch(job, strategy, replica)
     in_place = is_native and strategy.keeps_replicas_equal
@@ -322,20 +353,9 @@ def build(
     post = Post(world, kinds, transport, codecs, tracer)
     shared = None
     if shares_params:
-        shared = SharedParams(arena, bells, wait_words, [replica.array(PARAMS, b) for b in world.trainable])
-    stores = {
-        node: LiveStore(
-            replica if world.role(node) is Role.WORKER else replica.twin(),
-            [slot.name for slot in strategy.slots(world.role(node), world)],
-            strategy.rules(world),
-            is_server=world.role(node) is Role.SERVER,
-            bracket=shared.update if shared is not None else None,
-            codecs=codecs,
-            seed=(job.seed, node),
-        )
-        for node in range(world.num_nodes)
-        if rank_of(world, node) == job.rank
-    }
+        views = [replica.array(PARAMS, bucket) for bucket in world.trainable]
+        shared = SharedParams(arena, bells, wait_words, views, replica.name_of)
+    stores = _stores(job, strategy, world, replica, shared, codecs, name)
     recording = Recording() if job.checks_replay else None
     driver = Driver(strategy, world, stores, post, job.seed, recording, tracer)
     plant = Plant(job, strategy, world, bells, driver, post)

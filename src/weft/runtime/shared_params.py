@@ -3,19 +3,25 @@
 A step is committed by one word of each worker. The update begins when everybody's script has left the
 iteration that reads the parameters, and the next iteration when everybody has committed. A script sees
 them through a view of its own; what it writes there (an average put in for an evaluation, a decay by
-hand) stays its own until its next step, which takes each worker's stretch from that worker's view.
+hand) stays its own until its next step, which takes each worker's stretch from that worker's view. If
+any script has written, all wait until every stretch is taken and compare: what only some have written is refused.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from weft.core.errors import ConfigError, Deadlock
 from weft.runtime.shared_reduce import ENDED, READY
 from weft.store.arena import Arena
+from weft.store.own_writes import same_bytes
 from weft.transports.bells import Bells, fence
 
 STEPPING, COMMITTED = 0, 1
 """Words of a worker's own line: the number of the reduction whose step it makes, and has made."""
+HAS_WRITTEN, TAKEN, COMPARED = 3, 4, 5
+"""More of them: its script writes to parameters; the step for which its stretch is taken, and compared."""
 PARAMS = "params"
 
 
@@ -23,13 +29,20 @@ class SharedParams:
     """Brackets this worker's part of a shared update. `wait` returns when its condition holds."""
 
     def __init__(
-        self, arena: Arena, bells: Bells, wait: Callable[[Callable[[], bool]], None], views: Sequence[Any]
+        self,
+        arena: Arena,
+        bells: Bells,
+        wait: Callable[[Callable[[], bool]], None],
+        views: Sequence[Any],
+        name_of: Callable[[int, int], str],
     ) -> None:
+        """`name_of` finds the name of a tensor by its bucket and a place in it."""
         self._arena = arena
         self._bells = bells
         self._wait = wait
         self._trained = [bucket for bucket, kind in enumerate(arena.buckets) if kind.trainable]
         self._views = dict(zip(self._trained, views, strict=True))
+        self._name_of = name_of
         self._workers = range(arena.num_workers)
         self._awaited: tuple[int, int] | None = None
         """The word, and its value, that this worker waits for."""
@@ -44,15 +57,33 @@ class SharedParams:
     def update(self, apply: Callable[[], None]) -> None:
         """Run this worker's part of the update when all are ready for it; returns when all have done theirs."""
         arena, version = self._arena, self.version
+        written = {bucket: view for bucket, view in self._views.items() if arena.was_written(PARAMS, bucket)}
+        arena.words[arena.worker_line(arena.place) + HAS_WRITTEN] = bool(written)
         self._tell(STEPPING, version)
-        for bucket, view in self._views.items():
-            if arena.was_written(PARAMS, bucket):
-                start, stop = arena.span(bucket, arena.place)
-                arena.array(PARAMS, bucket)[start:stop] = view[start:stop]
+        if any(arena.words[arena.worker_line(worker) + HAS_WRITTEN] for worker in self._workers):
+            self._take(written, version)
         apply()
         self._tell(COMMITTED, version)
         for bucket, view in self._views.items():
             self.num_copies += arena.refresh(PARAMS, bucket, view)
+
+    def _take(self, written: Mapping[int, Any], version: int) -> None:
+        """Let what all scripts have written alike be the parameters; refuse anything else."""
+        arena = self._arena
+        for bucket, view in written.items():
+            start, stop = arena.span(bucket, arena.place)
+            arena.array(PARAMS, bucket)[start:stop] = view[start:stop]
+        self._tell(TAKEN, version)
+        for bucket, view in written.items():
+            shared = arena.array(PARAMS, bucket)
+            if not same_bytes(view, shared):
+                place = int(np.flatnonzero(view.view(f"i{view.itemsize}") != shared.view(f"i{view.itemsize}"))[0])
+                raise ConfigError(
+                    f"worker {arena.ranks[arena.place]} has written to '{self._name_of(bucket, place)}' between two "
+                    "steps what other workers have not, so their parameters would differ.\n"
+                    "  Write the same on every worker, or under a strategy where each has a replica of its own: gossip."
+                )
+        self._tell(COMPARED, version)  # nobody may update before the last has compared
 
     def _tell(self, word: int, version: int) -> None:
         fence()

@@ -21,6 +21,8 @@ class StepDone:
 
     samples: float
     loss: float | None
+    is_repeat: bool = False
+    """No samples were counted for it; it weighs as an earlier step did."""
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from greenlet import GreenletExit, greenlet
 
 from weft.core.errors import ConfigError, NodeLost, WeftError
 from weft.core.pace import Pace
-from weft.core.seat import Replica, Reported
+from weft.core.seat import TWICE, Replica, Reported
 from weft.core.strategy import Strategy
 from weft.sim.program import BackwardDone, PortionWanted, ReportDone, Request, SaveAsked, StepDone
 from weft.sim.shares import VirtualShares
@@ -62,7 +62,7 @@ class ScriptSeat:
         self.seed = seed
         self.steps_max = steps_max
         self.face: object | None = None
-        self.has_joined = False
+        self._joined: Joined | None = None
         self.runs_closures = False
         self.deals_portions = False
         self.planned: Plan | None = None
@@ -79,12 +79,14 @@ class ScriptSeat:
         self.kernel.switch(request)
 
     def join(self, replica: Replica, strategy: Strategy | str | None, compress: str | None = None) -> None:
-        if self.has_joined:
-            raise ConfigError(
-                "weft.join was called twice in one script.\n  Join once, with one model and one optimizer."
-            )
-        self.has_joined = True
-        self._ask(Joined(replica, strategy, compress))
+        if self._joined is not None:
+            raise ConfigError(TWICE)
+        self._joined = Joined(replica, strategy, compress)
+        self._ask(self._joined)
+
+    def join_more(self) -> None:
+        assert self._joined is not None
+        self._ask(self._joined)
 
     def settle(self) -> None:
         """Replicas settled when they joined."""
@@ -132,9 +134,9 @@ class ScriptSeat:
             raise GreenletExit
         self._ask(BackwardDone(samples))
 
-    def step_finished(self, samples: float, loss: float | None) -> None:
+    def step_finished(self, samples: float, loss: float | None, *, is_repeat: bool = False) -> None:
         self._num_steps += 1
-        self._ask(StepDone(samples, loss))
+        self._ask(StepDone(samples, loss, is_repeat))
 
     def report(self, epoch: int, numbers: Reported) -> None:
         self._ask(ReportDone(epoch, numbers))
@@ -180,9 +182,14 @@ class ScriptProgram:
                 error = RuntimeError(f"the script called sys.exit({stop.code!r})")
                 raise error.with_traceback(stop.__traceback__) from stop
 
-    def begin(self) -> None:
-        """Let the script run to its first request, by which it has said all that its world depends on."""
-        self._first = self.resume()
+    def begin(self) -> bool:
+        """Let the script run to its first request, by which it has said all that its world depends on; True if it has
+        another model, which must begin as worker 0's does before the script goes on."""
+        request = self.resume()
+        if isinstance(request, Joined):
+            return True
+        self._first = request
+        return False
 
     def resume(self) -> Any:
         """Let the script go on; its next request, or None when it has ended."""

@@ -304,6 +304,7 @@ class Simulation:
         assert node.program is not None
         while True:
             node.user = RUNNING
+            node.store.give_params()
             try:
                 request = node.program.resume()
             except WeftError:
@@ -318,9 +319,11 @@ class Simulation:
                 return
             kind = type(request)
             if kind is BackwardDone:
+                node.store.look_for_writes()
                 self._schedule_gradients(node, request.samples)  # type: ignore[union-attr]
                 return
             if kind is StepDone:
+                node.store.refuse_writes()
                 node.user = IN_STEP
                 if is_free:
                     self._finish_step(node, request)  # type: ignore[arg-type]
@@ -328,10 +331,12 @@ class Simulation:
                     self.kernel.at(self.kernel.now_ns, self._finish_step, (node, request))
                 return
             if kind is PortionWanted:
+                node.store.refuse_writes()
                 self.kernel.at(self.kernel.now_ns, self._ask_for_portion, (node, request))
                 node.user = IN_SHARE
                 return
             if isinstance(request, SaveAsked):
+                node.store.refuse_writes()
                 self._reports.save(node.id, request)
             elif not self._take_report(node, request):  # type: ignore[arg-type]
                 return
@@ -355,7 +360,7 @@ class Simulation:
 
     def _finish_step(self, node: Node, request: StepDone) -> None:
         now_s = self.kernel.now_ns / NS_PER_S
-        self.facts.step(node.id, now_s, request.samples, request.loss)
+        self.facts.step(node.id, now_s, 0.0 if request.is_repeat else request.samples, request.loss)
         self._reports.remember(node.id, request.loss)
         if self._on_step is not None:
             self._on_step(self.facts, now_s)

@@ -55,6 +55,15 @@ class GhostStore:
     def capture(self, buffer: Buffer) -> Payload:
         return self._operand(buffer) if self._codecs else None
 
+    def give_params(self) -> None:
+        pass
+
+    def look_for_writes(self) -> None:
+        pass
+
+    def refuse_writes(self) -> None:
+        pass
+
     def forget_captured(self) -> None:
         pass
 

@@ -11,6 +11,7 @@ from weft.core.rules import Rule
 from weft.core.seat import Replica
 from weft.store.coded import Coded
 from weft.store.numpy import Array, NumpyStore
+from weft.store.own_writes import same_bytes
 
 Bracket = Callable[[Callable[[], None]], None]
 
@@ -31,15 +32,18 @@ class LiveStore(NumpyStore):
         bracket: Bracket | None = None,
         codecs: Mapping[str, Any] | None = None,
         seed: tuple[int, int] = (0, 0),
+        overwritten_by: str | None = None,
     ) -> None:
-        super().__init__(replica, slots, rules, is_server=is_server, codecs=codecs, seed=seed)
+        about = {"is_server": is_server, "codecs": codecs, "seed": seed, "overwritten_by": overwritten_by}
+        super().__init__(replica, slots, rules, **about)  # type: ignore[arg-type]
         self.user_runs = False
         self._body: Buffer | None = None
         self._bracket = bracket
         self._shadows: dict[int, Array] = {}
         self._spare: dict[int, Array] = {}
+        self._spare_bases: dict[int, Array] = {}
         self._bases: dict[int, Array] = {}
-        """What untrained buckets were when they were shadowed: the script writes to them, too."""
+        """What buckets were when they were shadowed: the script may write to them, too."""
 
     def _whole(self, slot: str, bucket: int) -> Array:
         if slot == PARAMS and bucket in self._shadows:
@@ -60,8 +64,9 @@ class LiveStore(NumpyStore):
             shadow = np.empty_like(array)
         np.copyto(shadow, array)
         self._shadows[bucket] = shadow
-        if not self.replica.buckets[bucket].trainable:
-            self._bases[bucket] = array.copy()
+        base = self._spare_bases.pop(bucket, None)
+        self._bases[bucket] = np.empty_like(array) if base is None else base
+        np.copyto(self._bases[bucket], array)
         self.num_copies += 1
 
     def apply(self, actions: Sequence[Apply]) -> None:
@@ -91,12 +96,14 @@ class LiveStore(NumpyStore):
 
     def settle_shadows(self) -> None:
         for bucket, shadow in self._shadows.items():
-            array, base = self.replica.array(PARAMS, bucket), self._bases.pop(bucket, None)
-            if base is not None:  # the script's own forward has changed BatchNorm's means meanwhile
+            array, base = self.replica.array(PARAMS, bucket), self._bases.get(bucket)
+            if base is not None and not same_bytes(array, base):  # BatchNorm's means, or the script's own writes
                 shadow += array - base
             np.copyto(array, shadow)
         self._spare.update(self._shadows)
+        self._spare_bases.update(self._bases)
         self._shadows.clear()
+        self._bases.clear()
 
     def lend_model(self) -> None:
         """Let other values be put into the script's model, while protocols go on with the worker's own."""

@@ -17,6 +17,7 @@ from weft.core.seat import Replica
 from weft.store.coded import Coded, Meter, encode, shape_of
 from weft.store.coded_slots import CodedSlots
 from weft.store.lbfgs import Curvature
+from weft.store.own_writes import OwnWrites
 from weft.store.reduction import reduce_arrays
 from weft.store.rules import State, update
 from weft.store.store import undeclared
@@ -44,8 +45,11 @@ class NumpyStore:
         is_server: bool = False,
         codecs: Mapping[str, Any] | None = None,
         seed: tuple[int, int] = (0, 0),
+        overwritten_by: str | None = None,
     ) -> None:
+        """`overwritten_by` is the strategy that would overwrite what the script writes to `params`."""
         self.replica = replica
+        self._own_writes = None if overwritten_by is None else OwnWrites(replica, overwritten_by)
         self._is_server = is_server
         self._codecs: Mapping[str, Codec] = codecs or {}
         self._seed = seed
@@ -119,6 +123,18 @@ class NumpyStore:
             captured[buffer] = operand.copy()
             self.num_copies += 1
         return captured[buffer]
+
+    def give_params(self) -> None:
+        if self._own_writes is not None:
+            self._own_writes.begin()
+
+    def look_for_writes(self) -> None:
+        if self._own_writes is not None:
+            self._own_writes.look()
+
+    def refuse_writes(self) -> None:
+        if self._own_writes is not None:
+            self._own_writes.refuse()
 
     def forget_captured(self) -> None:
         """The user's code ran and may have written to `gradient` (backward) and `params` (BatchNorm)."""

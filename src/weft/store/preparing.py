@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from weft.codecs.codec import Codec
+from weft.core.errors import ConfigError
 from weft.core.seat import Replica
 from weft.core.strategy import Strategy
 from weft.store.coded import shape_of
@@ -15,6 +16,12 @@ def ready_codecs(strategy: Strategy, replicas: Sequence[Replica]) -> dict[str, C
     buckets = [bucket for bucket in replicas[0].buckets if bucket.trainable]
     ready: dict[Codec, Codec] = {}
     for codec in dict.fromkeys(asked.values()):
+        if codec.wants_feedback and replicas[0].num_optimizers > 1:
+            raise ConfigError(
+                f"'{codec}' says later what it leaves out of a gradient, but {replicas[0].num_optimizers} optimizers "
+                "joined, and a step of one would say what is another's.\n  Use 'fp16', 'qsgd' or another codec that "
+                "leaves nothing out, or one optimizer with several groups."
+            )
         codec.check_forms([shape_of(bucket, None).form for bucket in buckets])
         ready[codec] = codec
         if codec.takes_momentum:

@@ -19,6 +19,18 @@ class Store(Protocol):
         """The value now; later writes do not change it (rule 4)."""
         ...
 
+    def give_params(self) -> None:
+        """The script is about to begin an iteration with `params` as they are now."""
+        ...
+
+    def look_for_writes(self) -> None:
+        """The script pauses within an iteration: what it has written to `params` so far is no protocol's."""
+        ...
+
+    def refuse_writes(self) -> None:
+        """Raise ConfigError if the script has written to `params` what the strategy would overwrite."""
+        ...
+
     def forget_captured(self) -> None:
         """User code ran and may have written to the replica behind the store's back."""
         ...

@@ -53,6 +53,10 @@ class Downpour(Strategy):
         return False
 
     @property
+    def keeps_writes(self) -> bool:
+        return False
+
+    @property
     def result(self) -> Result:
         return Result.SERVERS
 

@@ -11,7 +11,8 @@ from weft.core.world import World
 class Gathering:
     """The parameters of one round that are in its sums, and how many bodies are missing.
 
-    `row` holds the mixing weights of all who take part; `by_samples` puts their samples in place of them.
+    `row` holds the mixing weights of all who take part; `by_samples` puts their samples in place of them. `as_change`:
+    the sum is by how much mixing changes the own parameters, which may be written to meanwhile.
     What one who has left did not send is replaced by the own parameters: its weight goes to them, so that
     weights still add up to 1, and every two who stay still take as much from each other.
     """
@@ -24,12 +25,14 @@ class Gathering:
         sums: Mapping[int, Buffer],
         row: Mapping[NodeId, float],
         by_samples: bool = False,
+        as_change: bool = False,
     ) -> None:
         self._me = me
         self._params = world.params
         self._sums = sums
         self._row = row
         self._by_samples = by_samples
+        self._as_change = as_change
         self.view = view
         """Whose graph the round goes over."""
         self.missing = len(row) * len(sums)
@@ -50,7 +53,7 @@ class Gathering:
             weight = samples
             self.weight[bucket] = self.weight.get(bucket, 0.0) + samples
         else:
-            weight = self._row[source]
+            weight = self._row[source] - (1.0 if self._as_change and source == self._me else 0.0)
             if self.gone and source == self._me:
                 weight += sum(self._row[node] for node in self.gone if node not in (arrived or ()))
         if arrived is None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from random import Random
 
-from weft.core.actions import Combine, Compute, Send, copy
+from weft.core.actions import Combine, Compute, Send, add, copy
 from weft.core.errors import ConfigError
 from weft.core.events import MembersChanged, Received, Returned, Started, StepFinished
 from weft.core.graph import Graph
@@ -128,8 +128,8 @@ class GossipPeer(Peer):
         gathering = self.gathered.get(clock)
         view = self.rounds.view_of(clock)
         if gathering is None or gathering.view != view:
-            sums = self._sums[clock % len(self._sums)]
-            gathering = Gathering(self.me, self.world, view, sums, self._row(view, clock), self._by_samples)
+            sums, is_change = self._sums[clock % len(self._sums)], not self._step_first
+            gathering = Gathering(self.me, self.world, view, sums, self._row(view, clock), self._by_samples, is_change)
             gathering.forget(self.rounds.departed)
             self.gathered[clock] = gathering
         return gathering
@@ -188,7 +188,9 @@ class GossipPeer(Peer):
         gathering = self.gathered.pop(clock)
         actions: Actions = []
         for bucket, total in self._sums[clock % len(self._sums)].items():
-            if not self._by_samples:
+            if not self._step_first:  # the script has run since they were offered, and may have written to them
+                actions.append(add(self.world.params[bucket], total))
+            elif not self._by_samples:
                 actions.append(copy(self.world.params[bucket], total))
             elif gathering.weight[bucket]:
                 actions.append(Combine(self.world.params[bucket], 0.0, total, 1.0 / gathering.weight[bucket]))

@@ -17,6 +17,8 @@ from weft.topologies import Exponential, Topology
 
 SHARE = "share"
 MASS = "push_sum.mass"
+SEEN = "push_sum.seen"
+"""`params` as the iteration was given them: what the script writes besides is mass, too."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class PushSum(Strategy):
         return self.topology.graph(num_workers)
 
     def slots(self, role: Role, world: World) -> tuple[Slot, ...]:
-        return (Slot(MASS),)
+        return (Slot(MASS), Slot(SEEN))
 
     def kinds(self) -> Mapping[str, Carries]:
         return {SHARE: Carries.EXACT, **CROSSING}
@@ -65,13 +67,14 @@ class PushSumPeer(Peer):
         self.mixing = False
 
     def on_started(self, event: Started) -> Actions:
-        return [*(copy(Buffer(MASS, b), self.world.params[b]) for b in self.weight), Compute(0)]
+        params = self.world.params
+        return [*(copy(Buffer(slot, b), params[b]) for b in self.weight for slot in (MASS, SEEN)), Compute(0)]
 
     def on_step_finished(self, event: StepFinished) -> Actions:
         self.step = event.step + 1
         self.mixing = True
         self.rounds.is_due = True
-        actions: Actions = [add(Buffer(MASS, b), self.world.params[b], -1.0) for b in self.weight]
+        actions: Actions = [add(Buffer(MASS, b), Buffer(SEEN, b), -1.0) for b in self.weight]
         actions += apply_gradient(self.world, event.samples)
         actions += [add(Buffer(MASS, b), self.world.params[b]) for b in self.weight]
         return [*actions, *self._push_if_due(), *self._go_on_if_complete()]
@@ -123,8 +126,11 @@ class PushSumPeer(Peer):
             return []
         self.mixing = False
         self.arrived.pop(clock, None)
-        debiased = [Combine(self.world.params[b], 0.0, Buffer(MASS, b), 1.0 / w) for b, w in self.weight.items()]
-        return [*debiased, *self.rounds.end(), Compute(self.step)]
+        actions: Actions = []
+        for b, weight in self.weight.items():
+            actions.append(Combine(self.world.params[b], 0.0, Buffer(MASS, b), 1.0 / weight))
+            actions.append(copy(Buffer(SEEN, b), self.world.params[b]))
+        return [*actions, *self.rounds.end(), Compute(self.step)]
 
     def _late(self) -> list[NodeId]:
         """Whose shares of the round under way are missing."""

@@ -50,6 +50,14 @@ class Quorum(Strategy):
         return False
 
     @property
+    def keeps_writes(self) -> bool:
+        return False
+
+    @property
+    def allows_optimizers(self) -> bool:
+        return False
+
+    @property
     def result(self) -> Result:
         return Result.SERVERS
 

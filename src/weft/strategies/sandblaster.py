@@ -60,6 +60,14 @@ class Sandblaster(Strategy):
         return True
 
     @property
+    def keeps_writes(self) -> bool:
+        return False
+
+    @property
+    def allows_optimizers(self) -> bool:
+        return False
+
+    @property
     def result(self) -> Result:
         return Result.SERVERS
 

@@ -49,6 +49,14 @@ class StaleSync(Strategy):
         return self.staleness is not None
 
     @property
+    def averages_steps(self) -> bool:
+        return self.staleness == 0
+
+    @property
+    def keeps_writes(self) -> bool:
+        return False
+
+    @property
     def result(self) -> Result:
         return Result.SERVERS
 

@@ -32,7 +32,8 @@ def wrapped() -> Iterator[tuple[Model, DistributedDataParallel]]:
     """A group of one process."""
     model = Model()
     store = ddp.open_store(0, 1)
-    yield model, ddp.Synchronised(model, store, 0, 1).ddp
+    ddp.meet(store, 0, 1)
+    yield model, ddp.Synchronised(model, 0, store, 0, 1).ddp
     ddp.leave()
 
 
@@ -41,10 +42,11 @@ def of_two() -> Iterator[tuple[Model, ddp.Synchronised]]:
     """A group of one process that takes itself for worker 0 of two; worker 1's digests are in the store."""
     model = Model()
     store = ddp.open_store(0, 1)
-    synchronised = ddp.Synchronised(model, store, 0, 1)
+    ddp.meet(store, 0, 1)
+    synchronised = ddp.Synchronised(model, 0, store, 0, 1)
     synchronised._num_workers = 2
     for step in range(1, 9):
-        store.set(f"{ddp.KEY}/{step}/1", "another")
+        store.set(f"{ddp.KEY}/0/{step}/1", "another")
     yield model, synchronised
     ddp.leave()
 
@@ -85,8 +87,9 @@ def test_the_models_own_calls_go_through_ddp_once_whenever_gradients_are_wanted(
 
 @pytest.mark.parametrize("hook", [ddp.FP16, ddp.POWERSGD])
 def test_hooks_compress_gradients_on_their_way(hook: str) -> None:
-    model = nn.Linear(64, 64)
-    parallel = ddp.Synchronised(model, ddp.open_store(0, 1), 0, 1, hook).ddp
+    model, store = nn.Linear(64, 64), ddp.open_store(0, 1)
+    ddp.meet(store, 0, 1)
+    parallel = ddp.Synchronised(model, 0, store, 0, 1, hook).ddp
     inputs = torch.rand(8, 64)
     for _ in range(ddp.POWERSGD_START + 1):
         model.zero_grad()
@@ -180,10 +183,11 @@ def test_gradients_that_ddp_averages_at_last_or_that_are_gone_are_no_objection(
 
 def test_gradients_that_all_workers_have_alike_need_no_average() -> None:
     model, store = Model(), ddp.open_store(0, 1)
-    synchronised = ddp.Synchronised(model, store, 0, 1)
+    ddp.meet(store, 0, 1)
+    synchronised = ddp.Synchronised(model, 0, store, 0, 1)
     for step in (1, 2):
         model.layer.weight.square().sum().backward()
         synchronised.check(step)
     ddp.leave()
-    assert not store.check([f"{ddp.KEY}/1/0"])
-    assert store.check([f"{ddp.KEY}/2/0"])
+    assert not store.check([f"{ddp.KEY}/0/1/0"])
+    assert store.check([f"{ddp.KEY}/0/2/0"])

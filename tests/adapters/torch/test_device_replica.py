@@ -9,7 +9,7 @@ from late_streams import PromptStream
 from real import real
 from torch import nn
 
-from weft.adapters.torch import face
+from weft.adapters.torch import join
 from weft.adapters.torch.device_replica import DeviceReplica, is_elsewhere
 from weft.core.errors import ConfigError
 from weft.core.names import GRADIENT, PARAMS, Bucket
@@ -121,7 +121,7 @@ def test_a_model_elsewhere_learns_what_one_on_the_host_learns(tmp_path: Path, mo
     (tmp_path / "train.py").write_text(SCRIPT)
     real(tmp_path / "train.py", 3, None, tmp_path)
     on_host = torch.load(tmp_path / "0.pt", weights_only=True)
-    monkeypatch.setattr(face, "is_elsewhere", lambda model: True)
+    monkeypatch.setattr(join, "is_elsewhere", lambda model: True)
     monkeypatch.setattr(torch_distributed, "CudaStream", PromptStream)
     monkeypatch.setattr(torch_distributed, "nccl_group", lambda device, *about: torch_distributed.gloo_group(*about))
     real(tmp_path / "train.py", 3, None, tmp_path, transport="torch")
@@ -139,7 +139,7 @@ def test_a_model_elsewhere_needs_torch_to_sum_and_a_strategy_that_does_nothing_e
     options: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "train.py").write_text(SCRIPT)
-    monkeypatch.setattr(face, "is_elsewhere", lambda model: True)
+    monkeypatch.setattr(join, "is_elsewhere", lambda model: True)
     monkeypatch.setattr(torch_distributed, "CudaStream", PromptStream)
     strategy = options.pop("strategy", None)
     with pytest.raises(ConfigError) as refused:

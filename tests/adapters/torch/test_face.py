@@ -134,7 +134,7 @@ def test_a_scheduler_made_before_or_after_joining_works_without_a_warning(
     train = TORCH_TRAIN + "    scheduler.step()\n" + tell
     outcome = simulated(write(tmp_path, head.replace(", momentum=0.9", ""), train), 1, strategy)
     assert same(SEEN[0], SEEN[1]), "the learning rate of the second epoch is 0"
-    assert outcome.replicas[0].optimizer.param_groups[0]["lr"] == 0.0
+    assert outcome.replicas[0].optimizers.groups[0]["lr"] == 0.0
 
 
 def test_a_closure_given_to_an_optimizer_that_needs_none_is_called_once_for_its_loss(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def test_buckets_are_bounded_and_a_larger_tensor_has_one_of_its_own(monkeypatch:
     monkeypatch.setattr(module, "BUCKET_BYTES_MAX", 40)
     replica = made()
     sizes = [[tensor.numel() for tensor in flat.tensors] for flat in replica._flats]
-    assert sizes == [[2], [10], [5, 5], [5], [15], [5, 5]]
+    assert sizes == [[2, 0], [10], [5, 5], [5], [15], [5, 5]], "the mark of the step is in the first bucket"
 
 
 def test_one_step_of_the_optimizer_with_the_slot_gradient() -> None:
@@ -88,7 +88,7 @@ def test_a_scale_multiplies_the_learning_rate_and_foreign_hyper_parameters_are_f
     before = replica.array(PARAMS, 0)[0]
     replica.apply({0: gradient}, 0.25, hyper)
     assert before - replica.array(PARAMS, 0)[0] == pytest.approx(0.5)
-    assert replica.optimizer.param_groups[0]["lr"] == 0.5
+    assert replica.optimizers.groups[0]["lr"] == 0.5
 
 
 def test_buckets_that_are_not_given_are_not_stepped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,7 +293,7 @@ def test_a_model_that_cannot_be_trained_is_refused(make: Callable[[], None], mes
 
 def test_an_optimizer_without_a_learning_rate_cannot_be_scaled() -> None:
     replica = made()
-    del replica.optimizer.param_groups[0]["lr"]
+    del replica.optimizers.groups[0]["lr"]
     with pytest.raises(ConfigError) as refused:
         replica.apply({0: np.ones_like(replica.array(PARAMS, 0))}, 0.5, None)
     assert str(refused.value) == (
@@ -304,8 +304,9 @@ def test_an_optimizer_without_a_learning_rate_cannot_be_scaled() -> None:
 
 def test_flags_lie_behind_each_parameter_of_a_bucket() -> None:
     replica = made()
-    flags = replica.flags(0)
+    *flags, mark = replica.flags(0)
     assert len(flags) == 6
+    assert mark == replica.mark.place
     replica.model(torch.ones(4, 3)).sum().backward()
     replica.give()
     assert replica.array("given", 0)[flags].tolist() == [1.0] * 6

@@ -94,7 +94,7 @@ def test_what_an_optimizer_keeps_in_its_groups_stays(tmp_path: Path) -> None:
     optimizer = Counting(model.parameters(), lr=0.1)
     """
     outcome = simulated(write(tmp_path, TORCH, counting, TORCH_JOIN, TORCH_TRAIN), 2, "allreduce")
-    assert outcome.replicas[0].optimizer.param_groups[0]["k"] == outcome.facts.steps[0] > 1
+    assert outcome.replicas[0].optimizers.groups[0]["k"] == outcome.facts.steps[0] > 1
 
 
 def test_a_message_carries_the_learning_rate_as_it_was(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_a_message_carries_the_learning_rate_as_it_was(tmp_path: Path) -> None:
     outcome = simulated(write(tmp_path, head, TORCH_JOIN, TORCH_TRAIN), 1, "allreduce")
     replica = outcome.replicas[0]
     then = replica.hyper()[0]["lr"]
-    replica.optimizer.param_groups[0]["lr"].fill_(7.0)
+    replica.optimizers.groups[0]["lr"].fill_(7.0)
     assert float(then) == pytest.approx(0.1)
 
 

@@ -34,6 +34,11 @@ def open_store(rank: int, num_workers: int, port: int = 0, host: str = LOOPBACK)
     return TCPStore(host, port, num_workers, is_master=rank == 0, timeout=TIMEOUT, wait_for_workers=False)
 
 
+def meet(store: Any, rank: int, num_workers: int) -> None:
+    """Make the process group of all workers."""
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=num_workers, timeout=TIMEOUT)
+
+
 class Synchronised:
     """A model whose own calls go through DistributedDataParallel whenever gradients are wanted.
 
@@ -41,8 +46,11 @@ class Synchronised:
     backward has filled all parameters; all others stay each worker's own, without a word. `check` finds those.
     """
 
-    def __init__(self, model: nn.Module, store: Any, rank: int, num_workers: int, hook: str | None = None) -> None:
-        dist.init_process_group("gloo", store=store, rank=rank, world_size=num_workers, timeout=TIMEOUT)
+    def __init__(
+        self, model: nn.Module, number: int, store: Any, rank: int, num_workers: int, hook: str | None = None
+    ) -> None:
+        """`number` is the model's among those that joined."""
+        self._key = f"{KEY}/{number}"
         self.ddp = DistributedDataParallel(model, bucket_cap_mb=ONE_BUCKET_MB if hook == POWERSGD else None)
         if hook == POWERSGD:
             state = PowerSGDState(None, matrix_approximation_rank=POWERSGD_RANK, start_powerSGD_iter=POWERSGD_START)
@@ -123,9 +131,9 @@ class Synchronised:
             gradient = self._parameters[name].grad
             assert gradient is not None
             digest.update(gradient.detach().to_dense().cpu().contiguous().view(-1).view(uint8).numpy().data)
-        mine = f"{KEY}/{step}/{self._rank}"
+        mine = f"{self._key}/{step}/{self._rank}"
         self._store.set(mine, digest.hexdigest())
-        if len({self._store.get(f"{KEY}/{step}/{rank}") for rank in range(self._num_workers)}) > 1:
+        if len({self._store.get(f"{self._key}/{step}/{rank}") for rank in range(self._num_workers)}) > 1:
             raise ConfigError(
                 f"--baseline ddp: step {step} of worker {self._rank} was made on gradients that "
                 f"DistributedDataParallel did not average, and that differ between workers: those of {len(names)} "

@@ -20,9 +20,9 @@ from weft.core.names import PARAMS
 class DeviceReplica(TorchReplica):
     """As its base, but for where things are: `params` on the host is a mirror of what was there when it settled."""
 
-    def __init__(self, model: nn.Module, optimizer: Optimizer) -> None:
+    def __init__(self, model: nn.Module, *optimizers: Optimizer) -> None:
         self._home = next(model.parameters()).device
-        super().__init__(model, optimizer)
+        super().__init__(model, *optimizers)
         self.device = str(self._home)
 
     @property
@@ -35,7 +35,7 @@ class DeviceReplica(TorchReplica):
     def layout(self) -> Sequence[str]:
         return [f"{line} on {self._home.type}" for line in super().layout()]
 
-    def _live_in(self, flat: Flat, memory: Tensor) -> None:
+    def _live_in(self, flats: Sequence[Flat], memory: Sequence[Tensor]) -> None:
         """The tensors stay where they are."""
 
     def values(self) -> Sequence[Any]:
@@ -43,11 +43,8 @@ class DeviceReplica(TorchReplica):
 
     def begin_with(self, values: Sequence[Any]) -> None:
         with torch.no_grad():
-            for tensor, value in zip(self._all(), values, strict=True):
+            for tensor, value in zip(self._all()[-len(values) :], values, strict=True):
                 tensor.copy_(torch.from_numpy(value).view(tensor.dtype))
-
-    def _all(self) -> list[Tensor]:
-        return [*self.model.parameters(), *self.model.buffers()]
 
     def pull(self) -> None:
         for flat, array in self._kept():

@@ -1,6 +1,6 @@
 """The torch worker: watches `backward` and `optimizer.step`."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from functools import cached_property
 from types import MethodType
@@ -12,14 +12,14 @@ from torch import nn
 from torch.optim import Optimizer
 
 from weft.adapters.pacing import paced
-from weft.adapters.seeding import vary_by_rank
-from weft.adapters.torch.device_replica import DeviceReplica, is_elsewhere
-from weft.adapters.torch.replica import TorchReplica, Trained, cloned, layout, save_tensors
+from weft.adapters.torch.other_optimizers import refuse_other_optimizers
+from weft.adapters.torch.plain_model import PlainModel
+from weft.adapters.torch.replica import TorchReplica
 from weft.adapters.torch.shared_loader import LoaderWorker
+from weft.adapters.torch.trained import Trained
 from weft.adapters.tuning import Tuning
 from weft.core.errors import ConfigError
 from weft.core.seat import Seat, current
-from weft.core.strategy import Strategy
 
 _plain_backward = torch.autograd.backward
 
@@ -30,7 +30,8 @@ def _watched_backward(tensors: Any, *args: Any, **kwargs: Any) -> None:
     A simulated driver may switch to other workers only here: inside an autograd hook that would hang.
     """
     seat = current()
-    worker = seat.face if seat is not None and isinstance(seat.face, TorchWorker) else None
+    face = None if seat is None or seat.is_plain else seat.face
+    worker = face if isinstance(face, TorchWorker) else None
     if worker is None:
         _plain_backward(tensors, *args, **kwargs)
         return
@@ -44,29 +45,53 @@ def _watched_backward(tensors: Any, *args: Any, **kwargs: Any) -> None:
 
 
 class TorchWorker(LoaderWorker):
-    """The worker of `weft.join(model, optimizer)`. Alone it changes nothing about the user's loop."""
+    """The worker of `weft.join(model, optimizer)`, however many join. Alone it leaves the user's loop as it is."""
 
-    def __init__(self, seat: Seat, replica: TorchReplica | None, optimizer: Optimizer) -> None:
+    def __init__(self, seat: Seat, replica: TorchReplica | PlainModel) -> None:
         super().__init__(seat)
-        self._replica = replica
-        self._optimizer = optimizer
+        seat.face = self
+        self._plain = replica if isinstance(replica, PlainModel) else None
+        self._replica = replica if isinstance(replica, TorchReplica) else None
+        self._optimizers: list[Optimizer] = []
         self._plain_pace = ExitStack()
         self._depth = 0
         self._accumulates = False
         self._has_gradient = False
         """A watched backward has run since the last step."""
         self._loss: torch.Tensor | None = None
-        self._weight = 0.0
-        """The samples that the last shared gradient was weighed by."""
+        self._is_repeat = False
+        """No samples were counted for the gradient that was shared last: it weighed as the one before."""
         self._filled: set[int] = set()
         """The parameters whose gradients this backward has given so far."""
         self._unfilled: list[int] = []
         """How many parameters of each bucket this backward has yet to fill."""
 
-    def _watch(self) -> None:
-        """Take over the optimizer's step and hear of the model's gradients."""
-        assert self._replica is not None
-        optimizer = self._replica.optimizer
+    def add(self, model: nn.Module, optimizers: Sequence[Optimizer]) -> None:
+        """Another model joins, with the optimizers of its parameters; it holds worker 0's values afterwards."""
+        if self._num_gradients or self._has_told:
+            raise ConfigError(
+                "weft.join was called with another model after the first gradient or report.\n"
+                "  Let all models join before the training loop."
+            )
+        if self._plain is not None:
+            self._plain.models.append(model)
+        elif self._replica is not None:
+            self._replica.add(model, *optimizers)
+        self.watch(optimizers)
+        self._seat.join_more()
+
+    def watch(self, optimizers: Sequence[Optimizer]) -> None:
+        """Take part in the steps of optimizers that have joined."""
+        if self._replica is None:
+            for optimizer in optimizers:
+                optimizer.register_step_pre_hook(lambda *_: self._begin_plain_step())
+                optimizer.register_step_post_hook(lambda *_: self._finish_plain_step())
+        else:
+            self._take_over(self._replica, optimizers)
+        self._optimizers += optimizers
+
+    def _take_over(self, replica: TorchReplica, optimizers: Sequence[Optimizer]) -> None:
+        """Make their steps as the strategy says, and hear of their parameters' gradients."""
         myself = ref(self)
 
         def watcher(place: Trained) -> Callable[[torch.Tensor], None]:
@@ -77,12 +102,14 @@ class TorchWorker(LoaderWorker):
 
             return fill
 
-        optimizer.step = MethodType(self._step_function(), optimizer)  # type: ignore[method-assign]
-        for place in self._replica.trained:
-            # weakly: the collector of cycles cannot see through a tensor's hooks
-            place.parameter.register_post_accumulate_grad_hook(watcher(place))  # type: ignore[no-untyped-call]
+        for number, optimizer in enumerate(optimizers, len(self._optimizers)):
+            optimizer.step = MethodType(self._step_function(number), optimizer)  # type: ignore[method-assign]
+        for place in replica.trained:
+            if place.owner >= len(self._optimizers):
+                # weakly: the collector of cycles cannot see through a tensor's hooks
+                place.parameter.register_post_accumulate_grad_hook(watcher(place))  # type: ignore[no-untyped-call]
         torch.autograd.backward = _watched_backward
-        self._seat.face = self
+        refuse_other_optimizers()
 
     def _fill(self, place: Trained) -> None:
         """Backward, still under way, has filled a parameter's gradient."""
@@ -101,13 +128,14 @@ class TorchWorker(LoaderWorker):
         if not self._unfilled:
             self._unfilled = list(self._per_bucket)
             replica.pull()
+            replica.mark.give(has_new_samples=self._samples is not None)
         self._filled.add(place.index)
         place.give()
         if place.parameter.grad is not place.seen:
             place.parameter.grad = None  # its memory is wanted for the next layers' gradients
         self._unfilled[place.bucket] -= 1
         if not self._unfilled[place.bucket]:
-            self._seat.gradient_filled(place.bucket, self._count_samples())
+            self._seat.gradient_filled(place.bucket, self._weight())
 
     @cached_property
     def _per_bucket(self) -> list[int]:
@@ -128,7 +156,8 @@ class TorchWorker(LoaderWorker):
             return
         self._share_gradient()
 
-    def _share_gradient(self) -> None:
+    def _share_gradient(self, only: int | None = None) -> None:
+        """Share what backward has filled; or, where a step comes without one, what its optimizer's `.grad` hold."""
         replica = self._replica
         assert replica is not None
         self._num_gradients += 1
@@ -137,7 +166,8 @@ class TorchWorker(LoaderWorker):
         self._seat.settle()
         if len(self._unfilled) == 0:
             replica.pull()
-            replica.give()
+            replica.mark.give(has_new_samples=self._samples is not None)
+            replica.give(only)
         elif any(self._unfilled):
             with torch.no_grad():
                 for place in replica.trained:
@@ -145,18 +175,18 @@ class TorchWorker(LoaderWorker):
                         place.give()
         self._filled.clear()
         self._unfilled = []
-        self._weight = self._count_samples()
+        self._is_repeat = self._samples is None
         with self._tuned():
-            self._seat.backward_finished(self._weight)
+            self._seat.backward_finished(self._weight())
         replica.push()
-        replica.expose()
+        replica.expose(only)
         self._has_gradient = True
 
-    def _step_function(self) -> Callable[..., Any]:
+    def _step_function(self, number: int) -> Callable[..., Any]:
         def step(optimizer: Optimizer, closure: Callable[[], Any] | None = None) -> Any:
             optimizer._opt_called = True  # type: ignore[attr-defined]
             loss = None if closure is None else self._run_closure(closure)
-            self._finish_step()
+            self._finish_step(number)
             return loss
 
         # torch's schedulers mark the step they watch and warn when it was replaced; this one tells them itself
@@ -181,37 +211,39 @@ class TorchWorker(LoaderWorker):
             assert replica.loss is not None
             return replica.loss[0].to(loss.dtype, copy=True) if isinstance(loss, torch.Tensor) else float(replica.loss)
 
-        loss = replica.step(shared_closure)
+        loss = replica.optimizers.step(shared_closure)
         replica.has_stepped = True
         return loss
 
-    def _finish_step(self) -> None:
-        assert self._replica is not None
-        self._replica.check_unfrozen()
-        if not self._has_gradient:  # the script filled .grad itself
-            self._share_gradient()
+    def _finish_step(self, number: int) -> None:
+        replica = self._replica
+        assert replica is not None
+        replica.check_unfrozen()
+        replica.unchanged.check()
+        replica.optimizers.stepping = number
+        if not self._has_gradient:  # the script filled .grad itself, or another optimizer has stepped since backward
+            self._share_gradient(number if len(self._optimizers) > 1 else None)
         self._has_gradient = False
-        samples = self._count_samples()
-        if samples and not self._weight:
+        if self._is_repeat and self._samples is not None:
             raise ConfigError(
-                f"{samples:g} samples were counted after backward, whose gradient then weighed nothing.\n"
+                f"{self._samples:g} samples were counted after backward, whose gradient then weighed without them.\n"
                 "  Call worker.count(...) before backward."
             )
-        self._replica.keep()
+        replica.keep()
         loss = None if self._loss is None else float(self._loss)
         self._loss = None
         with self._tuned():
-            self._seat.step_finished(samples, loss)
+            self._seat.step_finished(self._weight(), loss, is_repeat=self._is_repeat)
         self._count_step()
 
     def _tune(self, ranges: Mapping[str, tuple[float, float]]) -> Tuning:
-        tuning = Tuning(self._optimizer.param_groups, ranges)
+        tuning = Tuning(self._groups(), ranges)
         if self._replica is not None:
             self._replica.tuning = tuning
         return tuning
 
     def _groups(self) -> list[dict[str, Any]]:
-        return self._optimizer.param_groups
+        return [group for optimizer in self._optimizers for group in optimizer.param_groups]
 
     def _begin_plain_step(self) -> None:
         self._plain_pace.enter_context(paced(self._seat.pace, self.steps, self._groups()))
@@ -219,7 +251,7 @@ class TorchWorker(LoaderWorker):
     def _finish_plain_step(self) -> None:
         self._plain_pace.close()
         self._num_gradients += 1
-        self._seat.step_finished(self._samples, None)
+        self._seat.step_finished(self._weight(), None, is_repeat=self._samples is None)
         self._count_step()
 
     @contextmanager
@@ -237,50 +269,18 @@ class TorchWorker(LoaderWorker):
         finally:
             self._accumulates = False
 
+    def check_optimizer(self, optimizer: Optimizer) -> None:
+        """Refuse the step of an optimizer that has not joined, on parameters that have."""
+        if self._replica is None or any(optimizer is each for each in self._optimizers):
+            return
+        if any(self._replica.optimizers.has(p) for group in optimizer.param_groups for p in group["params"]):
+            raise ConfigError(
+                f"an optimizer that did not join ({type(optimizer).__name__}) makes a step on parameters that did, "
+                "which workers would not share.\n  Give weft.join all optimizers: weft.join(model, [opt_a, opt_b])."
+            )
+
     def report(self, **numbers: Any) -> None:
+        if self._replica is not None and self._replica.is_settled:
+            self._replica.unchanged.check()
         told: dict[str, Any] = {n: v.detach() if isinstance(v, torch.Tensor) else v for n, v in numbers.items()}
         super().report(**told)
-
-
-def join_torch(
-    seat: Seat, model: nn.Module, optimizer: Optimizer, strategy: Strategy | str | None, compress: str | None = None
-) -> TorchWorker:
-    """Join with a model and the optimizer of its parameters; it holds worker 0's values afterwards."""
-    if not isinstance(model, nn.Module) or not isinstance(optimizer, Optimizer):
-        raise ConfigError(
-            f"weft.join was given a {type(model).__name__} and a {type(optimizer).__name__}, "
-            "but wants a torch model and its optimizer.\n  Use weft.join(model, optimizer)."
-        )
-    if seat.is_plain:
-        worker = TorchWorker(seat, None, optimizer)
-        optimizer.register_step_pre_hook(lambda *_: worker._begin_plain_step())
-        optimizer.register_step_post_hook(lambda *_: worker._finish_plain_step())
-        seat.join(PlainModel(model), strategy)  # type: ignore[arg-type]
-        return worker
-    kind = DeviceReplica if is_elsewhere(model) and not seat.is_simulated else TorchReplica
-    replica = kind(model, optimizer)
-    worker = TorchWorker(seat, replica, optimizer)
-    worker._watch()
-    seat.join(replica, strategy, compress)
-    if replica.needs_closure:
-        seat.check_closures()
-    seed = vary_by_rank(seat.rank, torch.initial_seed())
-    if seed is not None:
-        torch.manual_seed(seed)
-    return worker
-
-
-class PlainModel:
-    """As much of a replica as a plain loop needs: the model stays the user's own."""
-
-    buckets = ()
-
-    def __init__(self, model: nn.Module) -> None:
-        self.model = model
-
-    def layout(self) -> list[str]:
-        return layout(self.model)
-
-    def save(self, path: str, models: Mapping[str, Any]) -> None:
-        """Members of an ensemble are alike where a plain loop runs."""
-        save_tensors(path, {name: value for prefix in models for name, value in cloned(self.model, prefix).items()})

@@ -1,7 +1,7 @@
-"""A torch model and optimizer as flat buckets: parameters become views of the buckets' memory."""
+"""Torch models and their optimizers as flat buckets: parameters become views of the buckets' memory."""
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from copy import deepcopy
 from functools import partial
 from typing import Any
@@ -13,92 +13,90 @@ from torch.optim import Optimizer
 
 from weft.adapters.torch.factors import FactorCapture
 from weft.adapters.torch.flat import BUCKET_BYTES_MAX, Flat, bucketed, by_type
+from weft.adapters.torch.join_checks import check_joining, requires_closure
 from weft.adapters.torch.momentum import check_no_momentum, taken_momentum
+from weft.adapters.torch.optimizers import Optimizers
 from weft.adapters.torch.sliced import SlicedUpdate, works_element_by_element
+from weft.adapters.torch.step_mark import StepMark
 from weft.adapters.torch.together import predicting_together
+from weft.adapters.torch.trained import Trained
+from weft.adapters.torch.unchanged import Unchanged
 from weft.adapters.tuning import Tuning
 from weft.core.errors import ConfigError
 from weft.core.names import GRADIENT, PARAMS, Bucket
 from weft.core.seat import Number, Places
 
 
-class Trained:
-    """A trained parameter, where its gradient goes (`given`) and where the one to be applied is (`seen`)."""
-
-    __slots__ = ("bucket", "flag", "given", "given_flags", "index", "parameter", "seen", "seen_flags")
-
-    def __init__(self, index: int, parameter: Tensor) -> None:
-        self.index = index
-        self.parameter = parameter
-        self.bucket = 0
-        self.flag = 0
-        self.given: Tensor
-        self.seen: Tensor
-        self.given_flags: Any
-        self.seen_flags: Any
-
-    def give(self) -> None:
-        """Copy `.grad` to where the worker's contribution is."""
-        self._put(self.given, self.given_flags)
-
-    def keep(self) -> None:
-        """See to it that what stands in `.grad` now is what will be applied."""
-        if self.parameter.grad is not self.seen:
-            self._put(self.seen, self.seen_flags)
-
-    def _put(self, place: Tensor, flags: Any) -> None:
-        grad = self.parameter.grad
-        flags[self.flag] = grad is not None
-        if grad is None:
-            place.zero_()
-        elif grad.layout is not torch.strided:
-            raise ConfigError(
-                f"a parameter of shape {tuple(self.parameter.shape)} has a sparse gradient, which is not shared.\n"
-                "  Use sparse=False in its layer."
-            )
-        elif grad.data_ptr() != place.data_ptr():
-            place.copy_(grad)
-
-    def expose(self) -> None:
-        """Let `.grad` be the gradient to be applied, if anybody had one."""
-        self.parameter.grad = self.seen if self.seen_flags[self.flag] else None
-
-
 class TorchReplica:
     """Trained parameters in buckets, in the order of backward; float buffers in last buckets.
 
-    `apply` runs the user's own optimizer: buckets that are not given have no gradient meanwhile, which
-    every torch optimizer skips. An optimizer with a closure makes its steps itself; the loss that its
+    A bucket has parameters of one optimizer. `apply` runs the user's own: buckets that are not given have no gradient
+    meanwhile, which every torch optimizer skips. An optimizer with a closure makes its steps itself; the loss that its
     closure found is a last bucket of one number, so that all workers search along the same line.
     """
 
-    def __init__(self, model: nn.Module, optimizer: Optimizer) -> None:
-        self.model = model
-        self.optimizer = optimizer
-        self.brought = (model, optimizer)
-        self.step: Callable[..., Any] = optimizer.step
-        """The optimizer's own step, before anybody watched it."""
+    def __init__(self, model: nn.Module, *optimizers: Optimizer) -> None:
+        self.joined: list[tuple[nn.Module, tuple[Optimizer, ...]]] = []
+        self.optimizers = Optimizers()
         self.has_stepped = False
         """A closure's step has already moved the parameters."""
         self.device: str | None = None
-        trained = [p for p in model.parameters() if p.requires_grad]
-        self._frozen = [p for p in model.parameters() if not p.requires_grad]
-        self._buffers = [b for b in model.buffers() if b.is_floating_point()]
-        _check(optimizer, model, trained)
-        self._check_types([*trained, *self._buffers])
-        self.trained = [Trained(index, parameter) for index, parameter in enumerate(trained)]
+        self.trained: list[Trained] = []
         self.filled_first: list[int] = []
         """Which parameters the first backward filled, in its order."""
-        self.needs_closure = requires_closure(optimizer)
-        self.loss = torch.zeros(1, dtype=torch.float64) if self.needs_closure else None
+        self.needs_closure = False
+        self.loss: Tensor | None = None
         self.buckets: tuple[Bucket, ...] = ()
         self.is_settled = False
+        self.unchanged = Unchanged()
+        self._frozen: list[Tensor] = []
+        self._buffers: list[Tensor] = []
         self._flats: list[Flat] = []
         self._arrays: dict[str, Sequence[Any]] = {}
-        self._sliced: SlicedUpdate | None = None
+        self._sliced: list[SlicedUpdate] = []
         self.tuning: Tuning | None = None
         self._capture: FactorCapture | None = None
         self._has_given_up_momentum = False
+        self.add(model, *optimizers)
+        self.mark = StepMark(self.trained[0].parameter.dtype)
+
+    def add(self, model: nn.Module, *optimizers: Optimizer) -> None:
+        """Another model joins, with the optimizers of its parameters."""
+        trained = [p for p in model.parameters() if p.requires_grad]
+        check_joining(model, optimizers, self.models, self.optimizers.all)
+        buffers = [b for b in model.buffers() if b.is_floating_point()]
+        self._check_types([*trained, *buffers])
+        for optimizer in optimizers:
+            self.optimizers.add(optimizer)
+        start = len(self.trained)
+        self.trained += [Trained(start + i, p, self.optimizers.owner(p)) for i, p in enumerate(trained)]
+        self._frozen += [p for p in model.parameters() if not p.requires_grad]
+        self._buffers += buffers
+        self.joined.append((model, optimizers))
+        self.unchanged.add(model, optimizers)
+        self.needs_closure = requires_closure(self.optimizers.all[0])
+        self.loss = torch.zeros(1, dtype=torch.float64) if self.needs_closure else None
+        self.is_settled = False
+
+    @property
+    def models(self) -> list[nn.Module]:
+        return [model for model, _ in self.joined]
+
+    @property
+    def model(self) -> nn.Module:
+        """All that joined: the model, or a list of several."""
+        return self.models[0] if len(self.models) == 1 else nn.ModuleList(self.models)
+
+    @property
+    def brought(self) -> tuple[Any, ...]:
+        return *self.models, *self.optimizers.all
+
+    @property
+    def num_optimizers(self) -> int:
+        return len(self.optimizers.all)
+
+    def expect_equal_steps(self) -> None:
+        self.mark.is_checked = True
 
     def _is_at_home(self, tensor: Tensor) -> bool:
         """It is where the model's tensors are expected."""
@@ -114,7 +112,7 @@ class TorchReplica:
 
     @property
     def shares_update(self) -> bool:
-        return works_element_by_element(self.optimizer)
+        return all(works_element_by_element(optimizer) for optimizer in self.optimizers.all)
 
     def order(self) -> Sequence[int]:
         filled = list(dict.fromkeys(self.filled_first))
@@ -126,9 +124,12 @@ class TorchReplica:
         place: Callable[[Sequence[Bucket]], Places] | None = None,
         bucket_bytes_max: int | None = None,
     ) -> None:
-        tensors = [self.trained[index].parameter for index in (self.order() if order is None else order)]
-        trained = bucketed(tensors, bucket_bytes_max or BUCKET_BYTES_MAX)
+        ordered = [self.trained[index] for index in (self.order() if order is None else order)]
+        of_each = [[p.parameter for p in ordered if p.owner == owner] for owner in range(self.num_optimizers)]
+        trained = [group for tensors in of_each for group in bucketed(tensors, bucket_bytes_max or BUCKET_BYTES_MAX)]
         kept = by_type([*self._buffers, *([] if self.loss is None else [self.loss])])
+        self.mark = StepMark(trained[0][0].dtype)
+        trained[0].append(self.mark.tensor)
         self._flats = [Flat(group) for group in (*trained, *kept)]
         self.buckets = tuple(
             Bucket(flat.num_elements, flat.itemsize, i < len(trained), tensors=flat.shapes(), flagged=True)
@@ -139,20 +140,32 @@ class TorchReplica:
         masters = dict(enumerate(places.master or ()))
         for bucket, (flat, array) in enumerate(zip(self._flats, places.params, strict=True)):
             flat.write(torch.from_numpy(masters.get(bucket, array)))
-            self._live_in(flat, torch.from_numpy(array))
+        self._live_in(self._flats, [torch.from_numpy(array) for array in places.params])
         self._settle_gradients(places)
         if places.spans is not None:
-            self._sliced = SlicedUpdate(self.optimizer, self._flats[: len(trained)], places)
+            flats = self._flats[: len(trained)]
+            self._sliced = [SlicedUpdate(optimizer, flats, places) for optimizer in self.optimizers.all]
         self.is_settled = True
 
-    def _live_in(self, flat: Flat, memory: Tensor) -> None:
-        flat.move(memory)
+    def _live_in(self, flats: Sequence[Flat], memory: Sequence[Tensor]) -> None:
+        """Let the tensors be where the buckets are, and stay there."""
+        names = {id(tensor): name for name, tensor in named_tensors(self.model)}
+        homes: list[tuple[str, Tensor, Tensor]] = []
+        for flat, home in zip(flats, memory, strict=True):
+            flat.move(home)
+            homes += [
+                (names[id(t)], t, v) for t, v in zip(flat.tensors, flat.views(home), strict=True) if id(t) in names
+            ]
+        self.unchanged.live_in(homes)
 
     def _settle_gradients(self, places: Places) -> None:
         known = {id(place.parameter): place for place in self.trained}
+        self.mark.given, self.mark.place = places.given[0], self._flats[0].flags()[-1]
         for bucket, (flat, given, seen) in enumerate(zip(self._flats, places.given, places.seen, strict=False)):
             views = flat.views(torch.as_tensor(given)), flat.views(torch.as_tensor(seen))
             for tensor, flag, mine, reduced in zip(flat.tensors, flat.flags(), *views, strict=True):
+                if tensor is self.mark.tensor:
+                    continue
                 place = known[id(tensor)]
                 place.bucket, place.flag, place.given, place.seen = bucket, flag, mine, reduced
                 place.given_flags, place.seen_flags = given, seen
@@ -160,38 +173,55 @@ class TorchReplica:
     def layout(self) -> Sequence[str]:
         return layout(self.model)
 
+    def name_of(self, bucket: int, place: int) -> str:
+        flat = self._flats[bucket]
+        number = sum(start <= place for start in flat.starts) - 1
+        return next(name for name, tensor in named_tensors(self.model) if tensor is flat.tensors[number])
+
     def array(self, slot: str, bucket: int) -> Any:
         return self._arrays[slot][bucket]
 
-    def give(self) -> None:
-        """Copy what stands in the parameters' `.grad` to where the worker's contribution is."""
+    def give(self, only: int | None = None) -> None:
+        """Copy what stands in the parameters' `.grad`, or in those of one optimizer, to the worker's contribution."""
         with torch.no_grad():
             for place in self.trained:
-                place.give()
+                if only is None or place.owner == only:
+                    place.give()
+                else:
+                    place.give_nothing()
 
     def keep(self) -> None:
-        """See to it that what stands in the parameters' `.grad` now is what will be applied."""
+        """See to it that what stands in the `.grad` of the stepping optimizer's parameters is what will be applied.
+
+        Of the others nothing is: where the gradient is the worker's own, it may be sent to others who cannot know.
+        """
+        is_own = self._arrays[GRADIENT] is self._arrays["given"]
         with torch.no_grad():
             for place in self.trained:
-                place.keep()
+                if place.owner == self.optimizers.stepping:
+                    place.keep()
+                elif is_own:
+                    place.keep_nothing()
 
-    def expose(self) -> None:
-        """Let the parameters' `.grad` be the gradient to be applied, where anybody had one."""
+    def expose(self, only: int | None = None) -> None:
+        """Let the parameters' `.grad`, or those of one optimizer, be the gradient to be applied, where there is one."""
         for place in self.trained:
-            place.expose()
+            if only is None or place.owner == only:
+                place.expose()
 
     def apply(self, gradients: Mapping[int, Any], scale: float, hyper: Any | None) -> None:
         if self.has_stepped:
             self.has_stepped = False
             return
         if self._has_given_up_momentum:
-            check_no_momentum(self.optimizer)
+            check_no_momentum(self.optimizers.all[0])
+        self.mark.check(gradients)
         seen = self._arrays[GRADIENT]
         if all(gradients.get(bucket) is array for bucket, array in enumerate(seen)):
-            if self._sliced is not None and scale == 1.0 and hyper is None:
-                self._sliced.step()
+            if self._sliced and scale == 1.0 and hyper is None:
+                self._sliced[self.optimizers.stepping].step()
             else:
-                self._step_with(hyper, scale)
+                self.optimizers.with_numbers(hyper, scale, self.optimizers.step)
             return
         before = [(place.parameter, place.parameter.grad) for place in self.trained]
         for parameter, _ in before:
@@ -205,47 +235,25 @@ class TorchReplica:
             ):
                 parameter.grad = view if own[flag] else None
         try:
-            self._step_with(hyper, scale)
+            self.optimizers.with_numbers(hyper, scale, self.optimizers.step_where_filled)
         finally:
             for parameter, grad in before:
                 parameter.grad = grad
 
-    def _step_with(self, hyper: Any | None, scale: float) -> None:
-        """The optimizer's own step, with other hyper-parameters meanwhile; what it keeps in its groups stays."""
-        if hyper is None and scale == 1.0:
-            self.step()
-            return
-        groups = self.optimizer.param_groups
-        changed = [dict(values) for values in hyper] if hyper is not None else [{} for _ in groups]
-        for group, values in zip(groups, changed, strict=True):
-            if scale != 1.0:
-                if "lr" not in group:
-                    raise ConfigError(
-                        f"this strategy scales the learning rate, which {type(self.optimizer).__name__} has not.\n"
-                        "  Use an optimizer with an lr, or allreduce, which does not scale."
-                    )
-                values["lr"] = values.get("lr", group["lr"]) * scale
-        before = [{n: group[n] for n in values if n in group} for group, values in zip(groups, changed, strict=True)]
-        for group, values in zip(groups, changed, strict=True):
-            group.update(values)
-        try:
-            self.step()
-        finally:
-            for group, values in zip(groups, before, strict=True):
-                group.update(values)
-
     def hyper(self) -> Any:
-        return [
-            {name: _plain(value) for name, value in group.items() if name != "params"}
-            for group in self.optimizer.param_groups
-        ]
+        return self.optimizers.hyper()
 
     def flags(self, bucket: int) -> Sequence[int]:
         return self._flats[bucket].flags()
 
     def give_up_momentum(self) -> float:
         self._has_given_up_momentum = True
-        return taken_momentum(self.optimizer)
+        if self.num_optimizers > 1:
+            raise ConfigError(
+                f"'dgc' takes over the momentum of one optimizer, but {self.num_optimizers} joined.\n"
+                "  Use 'fp16' or 'qsgd', which leave all to the optimizers."
+            )
+        return taken_momentum(self.optimizers.all[0])
 
     def capture_factors(self) -> None:
         self._capture = FactorCapture(self.model)
@@ -266,10 +274,12 @@ class TorchReplica:
                 )
 
     def values(self) -> Sequence[Any]:
-        tensors = [*self.model.parameters(), *self.model.buffers()]
-        return [
-            (t.view(torch.int16) if t.dtype == torch.bfloat16 else t).numpy() for t in (t.detach() for t in tensors)
-        ]
+        tensors = [tensor.detach() for tensor in self._all()]
+        return [(t.view(torch.int16) if t.dtype == torch.bfloat16 else t).numpy() for t in tensors]
+
+    def _all(self) -> list[Tensor]:
+        """All tensors of one model after another."""
+        return [tensor for model in self.models for _, tensor in named_tensors(model)]
 
     def begin_with(self, values: Sequence[Any]) -> None:
         """They are the model's own memory."""
@@ -291,11 +301,13 @@ class TorchReplica:
 
     def twin(self) -> "TorchReplica":
         memo: dict[int, Any] = {}
-        model = deepcopy(self.model, memo)
-        optimizer = deepcopy(self.optimizer, memo)
-        twin = TorchReplica(model, optimizer)
+        twins = [deepcopy(joined, memo) for joined in self.joined]
+        twin = TorchReplica(twins[0][0], *twins[0][1])
+        for model, optimizers in twins[1:]:
+            twin.add(model, *optimizers)
         twin.filled_first = list(self.order())
         twin.settle()
+        twin.mark.is_checked = self.mark.is_checked
         return twin
 
     def run_as(self, models: Sequence[Sequence[Any]], function: Callable[[], Number]) -> float:
@@ -303,7 +315,10 @@ class TorchReplica:
         if len(models) == 1:
             self._put(models[0])
             return float(function())
-        with predicting_together(self.model, [partial(self._put, model) for model in models]):
+        members = [partial(self._put, model) for model in models]
+        with ExitStack() as stack:
+            for model in self.models:
+                stack.enter_context(predicting_together(model, members))
             return float(function())
 
     def _put(self, values: Sequence[Any]) -> None:
@@ -325,10 +340,14 @@ class TorchReplica:
         save_tensors(path, tensors)
 
 
+def named_tensors(model: nn.Module) -> list[tuple[str, Tensor]]:
+    """All parameters and buffers of a model."""
+    return [*model.named_parameters(), *model.named_buffers()]
+
+
 def layout(model: nn.Module) -> list[str]:
     """A line for each tensor of a model, to compare between workers."""
-    named = [*model.named_parameters(), *model.named_buffers()]
-    return [f"{name} {tuple(tensor.shape)} {tensor.dtype}" for name, tensor in named]
+    return [f"{name} {tuple(tensor.shape)} {tensor.dtype}" for name, tensor in named_tensors(model)]
 
 
 def cloned(model: nn.Module, prefix: str) -> dict[str, Tensor]:
@@ -348,28 +367,3 @@ def own_places(buckets: Sequence[Bucket]) -> Places:
     params = [np.zeros(bucket.num_elements, f"f{bucket.itemsize}") for bucket in buckets]
     gradient = [np.zeros(bucket.num_elements, f"f{bucket.itemsize}") for bucket in buckets if bucket.trainable]
     return Places(params, gradient, gradient)
-
-
-def requires_closure(optimizer: Optimizer) -> bool:
-    """True for an optimizer that computes the gradient again and again in one step, as LBFGS does."""
-    closure = inspect.signature(type(optimizer).step).parameters.get("closure")
-    return closure is not None and closure.default is inspect.Parameter.empty
-
-
-def _plain(value: Any) -> Any:
-    return value.tolist() if isinstance(value, Tensor) else value
-
-
-def _check(optimizer: Optimizer, model: nn.Module, trained: Sequence[Tensor]) -> None:
-    if not trained:
-        raise ConfigError(
-            "the model has no parameters that require a gradient, so there is nothing to train.\n"
-            "  Give weft.join the model whose parameters the optimizer holds."
-        )
-    known = {id(parameter) for parameter in model.parameters()}
-    strangers = sum(id(p) not in known for group in optimizer.param_groups for p in group["params"])
-    if strangers:
-        raise ConfigError(
-            f"the optimizer holds {strangers} tensors that are not of the model, so workers would not share them.\n"
-            "  Make them parameters of the model that joins."
-        )

@@ -1,0 +1,29 @@
+"""As much of a replica as a plain loop needs: the models stay the user's own."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import nn
+
+from weft.adapters.torch.replica import cloned, layout, save_tensors
+
+
+class PlainModel:
+    """The models of a worker that is alone, or under a baseline that shares their gradients by itself."""
+
+    buckets = ()
+
+    def __init__(self, model: nn.Module) -> None:
+        self.models = [model]
+
+    @property
+    def model(self) -> nn.Module:
+        """All that joined: the model, or a list of several."""
+        return self.models[0] if len(self.models) == 1 else nn.ModuleList(self.models)
+
+    def layout(self) -> list[str]:
+        return layout(self.model)
+
+    def save(self, path: str, models: Mapping[str, Any]) -> None:
+        """Members of an ensemble are alike where a plain loop runs."""
+        save_tensors(path, {name: value for prefix in models for name, value in cloned(self.model, prefix).items()})

@@ -1,0 +1,69 @@
+"""A trained parameter of torch's, and the places of its gradients in the buckets."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from weft.core.errors import ConfigError
+
+
+class Trained:
+    """A trained parameter, where its gradient goes (`given`) and where the one to be applied is (`seen`)."""
+
+    __slots__ = ("bucket", "flag", "given", "given_flags", "index", "owner", "parameter", "seen", "seen_flags")
+
+    def __init__(self, index: int, parameter: Tensor, owner: int) -> None:
+        self.index = index
+        self.parameter = parameter
+        self.owner = owner
+        """The number of its optimizer."""
+        self.bucket = 0
+        self.flag = 0
+        self.given: Tensor
+        self.seen: Tensor
+        self.given_flags: Any
+        self.seen_flags: Any
+
+    def give(self) -> None:
+        """Copy `.grad` to where the worker's contribution is."""
+        self._put(self.given, self.given_flags)
+
+    def keep(self) -> None:
+        """See to it that what stands in `.grad` now is what will be applied."""
+        if self.parameter.grad is not self.seen:
+            self._put(self.seen, self.seen_flags)
+
+    def _put(self, place: Tensor, flags: Any) -> None:
+        grad = self.parameter.grad
+        flags[self.flag] = grad is not None
+        if grad is None:
+            place.zero_()
+        elif grad.layout is not torch.strided:
+            raise ConfigError(
+                f"a parameter of shape {tuple(self.parameter.shape)} has a sparse gradient, which is not shared.\n"
+                "  Use sparse=False in its layer."
+            )
+        elif grad.data_ptr() != place.data_ptr():
+            place.copy_(grad)
+
+    def set_aside(self) -> None:
+        """Let `.grad` be the script's own: the memory of the gradient to be applied is wanted for another."""
+        if self.parameter.grad is self.seen:
+            self.parameter.grad = self.seen.clone()
+
+    def give_nothing(self) -> None:
+        """Contribute no gradient, whatever stands in `.grad`."""
+        self.set_aside()
+        self.given.zero_()
+        self.given_flags[self.flag] = 0
+
+    def keep_nothing(self) -> None:
+        """See to it that no gradient of this parameter is applied, whatever stands in `.grad`."""
+        self.set_aside()
+        self.seen.zero_()
+        self.seen_flags[self.flag] = 0
+
+    def expose(self) -> None:
+        """Let `.grad` be the gradient to be applied, if anybody had one."""
+        self.parameter.grad = self.seen if self.seen_flags[self.flag] else None

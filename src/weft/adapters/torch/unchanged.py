@@ -1,0 +1,71 @@
+"""What must stay as it was at weft.join: the parts of models, the groups of optimizers, where parameters live.
+
+Parameters whose memory a script has replaced (`p.data = ...`, `model.double().float()`) are taken home: their values
+count as written, and the memory is the bucket's again. What cannot be shared after joining is refused by name.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from weft.core.errors import ConfigError
+
+
+class Unchanged:
+    """Looks, before every step, whether models and optimizers are those that joined."""
+
+    def __init__(self) -> None:
+        self._modules: list[tuple[nn.Module, str, list[int], list[int]]] = []
+        self._groups: list[tuple[Optimizer, list[int]]] = []
+        self._homes: list[tuple[str, Tensor, Tensor, int]] = []
+
+    def add(self, model: nn.Module, optimizers: Sequence[Optimizer]) -> None:
+        """Remember what joins."""
+        for name, module in model.named_modules():
+            self._modules.append((module, name, _ids(module._parameters), _ids(module._modules)))
+        self._groups += [(optimizer, _sizes(optimizer)) for optimizer in optimizers]
+
+    def live_in(self, homes: Sequence[tuple[str, Tensor, Tensor]]) -> None:
+        """Remember where tensors live from now on: their names, they themselves, and their homes."""
+        self._homes = [(name, tensor, home, home.data_ptr()) for name, tensor, home in homes]
+
+    def check(self) -> None:
+        """Take tensors home that the script has moved; refuse what joined later, or has gone."""
+        for module, name, parameters, children in self._modules:
+            if _ids(module._parameters) != parameters or _ids(module._modules) != children:
+                raise ConfigError(
+                    f"the module '{name or type(module).__name__}' got other parameters or parts after weft.join, "
+                    "which workers do not share.\n  Change the model before it joins; write to parameters with "
+                    "parameter.copy_(...) under torch.no_grad()."
+                )
+        for optimizer, sizes in self._groups:
+            if _sizes(optimizer) != sizes:
+                raise ConfigError(
+                    "the optimizer got other groups of parameters after weft.join, which workers do not share.\n"
+                    "  Add all groups before weft.join."
+                )
+        for name, tensor, home, pointer in self._homes:
+            if tensor.data_ptr() != pointer:
+                _take_home(name, tensor, home)
+
+
+def _take_home(name: str, tensor: Tensor, home: Tensor) -> None:
+    if tensor.shape != home.shape or tensor.dtype != home.dtype or tensor.device != home.device:
+        raise ConfigError(
+            f"'{name}' became a {tuple(tensor.shape)} of {tensor.dtype} on '{tensor.device}' after weft.join, but "
+            f"workers share a {tuple(home.shape)} of {home.dtype}.\n  Convert the model before it joins."
+        )
+    with torch.no_grad():
+        home.copy_(tensor)
+    tensor.data = home
+
+
+def _ids(things: dict[str, Any]) -> list[int]:
+    return [id(thing) for thing in things.values()]
+
+
+def _sizes(optimizer: Optimizer) -> list[int]:
+    return [len(group["params"]) for group in optimizer.param_groups]
