@@ -1,9 +1,10 @@
 """The vigil over a run: silence, stopped processes, and runs in which nothing can happen any more."""
 
-import os
+import pytest
 
 from weft.core.errors import Deadlock, NodeLost
-from weft.engines.vigil import SILENT_S, STOPPED_S, STUCK_S, Vigil, process_state
+from weft.engines.stopped import STOPPED_S
+from weft.engines.vigil import SILENT_S, STUCK_S, Vigil
 from weft.observe.status import LinkStatus, Status
 
 
@@ -14,16 +15,37 @@ def status(rank: int, step: int, *, is_waiting: bool = False, bytes_sent: int = 
     return Status(rank, 0.0, step, *counted, doing, is_waiting, links=links)
 
 
-def test_a_process_that_the_system_has_stopped_is_given_up_soon() -> None:
+@pytest.mark.parametrize(
+    ("heard", "ended", "moment"),
+    [
+        ([0, 1], {}, "at step 3"),
+        ([], {}, "before the training began"),
+        ([1], {}, "before the training began"),
+        ([0, 1], {0: object()}, "after its script had ended"),
+        ([0, 1], {0: object(), 1: object()}, "after its script had ended"),
+    ],
+)
+def test_a_process_that_the_system_has_stopped_is_given_up_soon_wherever_its_script_is(
+    heard: list[int], ended: dict[int, object], moment: str
+) -> None:
     vigil = Vigil(2)
-    for rank in range(2):
+    for rank in heard:
         vigil.hear(status(rank, 3), 0.0)
-    vigil.hear(status(1, 3), STOPPED_S)
-    assert vigil.check(STOPPED_S + 0.1, {}, {0: "S", 1: "S"}) is None
-    assert vigil.check(STOPPED_S - 0.1, {}, {0: "T", 1: "S"}) is None
-    error = vigil.check(STOPPED_S + 0.1, {}, {0: "T", 1: "S"})
+    assert vigil.check(0.0, ended, {0: "S", 1: "S"}) is None
+    assert vigil.check(1.0, ended, {0: "T", 1: "S"}) is None
+    assert vigil.check(1.0 + STOPPED_S, ended, {0: "T", 1: "S"}) is None
+    error = vigil.check(1.1 + STOPPED_S, ended, {0: "T", 1: "S"})
     assert isinstance(error, NodeLost)
-    assert str(error).startswith("worker 0 stopped answering at step 3: its process is stopped.")
+    assert str(error) == (
+        f"worker 0 stopped answering {moment}: its process is stopped.\n"
+        "  Let it go on with kill -CONT, or find out who stopped it."
+    )
+
+
+def test_a_process_that_goes_on_in_between_is_not_given_up() -> None:
+    vigil = Vigil(1)
+    for tenth in range(100):
+        assert vigil.check(tenth / 10, {}, {0: "S" if tenth % 15 == 0 else "t"}) is None
 
 
 def test_a_network_that_carries_something_is_not_stuck_and_one_that_is_slow_has_patience() -> None:
@@ -40,6 +62,7 @@ def test_slow_steps_give_a_stopped_process_more_time() -> None:
     vigil = Vigil(1)
     vigil.hear(status(0, 0), 0.0)
     vigil.hear(status(0, 1), 10.0)
+    assert vigil.check(10.0, {}, {0: "T"}) is None
     assert vigil.check(10.0 + 49.0, {}, {0: "T"}) is None
     assert isinstance(vigil.check(10.0 + 51.0, {}, {0: "T"}), NodeLost)
 
@@ -86,11 +109,6 @@ def test_workers_that_have_not_all_been_heard_of_are_not_judged() -> None:
     assert vigil.check(STUCK_S + 1, {}, {}) is None
 
 
-def test_the_system_says_what_a_process_does() -> None:
-    assert process_state(os.getpid()) == "R"
-    assert process_state(2**30) == ""
-
-
 def test_a_worker_that_is_silent_is_not_known_to_wait() -> None:
     vigil = Vigil(1)
     vigil.hear(status(0, 4), 0.0)
@@ -116,6 +134,7 @@ def test_processes_are_named_so_that_people_find_them() -> None:
     vigil = Vigil(2, name=lambda rank: f"worker {rank} (host {'ab'[rank]}, pid {4711 + rank})")
     for rank in range(2):
         vigil.hear(status(rank, 4), 0.0)
+    assert vigil.check(0.0, {}, {1: "T"}) is None
     stopped = vigil.check(STOPPED_S + 0.1, {}, {1: "T"})
     assert str(stopped).startswith("worker 1 (host b, pid 4712) stopped answering at step 4: its process is stopped.")
     silent = vigil.check(SILENT_S + 1, {1: object()}, {})

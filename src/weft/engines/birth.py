@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -12,10 +13,18 @@ from pathlib import Path
 import msgspec
 
 from weft.core.errors import NodeLost
-from weft.engines.nursery import OWN_FDS, Order, heavy_imports, send_fds
+from weft.engines.exits import how_it_ended
+from weft.engines.nursery import OWN_FDS, Born, Order, heavy_imports, send_fds
+from weft.engines.stopped import STOPPED_S, Stops, children_of, process_state
 from weft.interpreter import python_module
 
 PR_SET_CHILD_SUBREAPER = 36
+LOOK_S = 0.5
+"""How often the system is asked for the state of the processes that are to bear workers."""
+MORE_PROCESSES = (
+    "If there are too many processes, use fewer workers (-n), or raise the limit: pids.max of the container's cgroup "
+    "(docker run --pids-limit), or ulimit -u."
+)
 
 
 class Process:
@@ -43,20 +52,25 @@ class Nursery:
     """The process that forks workers of one script, for as many runs as are wanted; used inside `with`."""
 
     def __init__(self, script: Path, environment: Mapping[str, str], modules: Sequence[str] = ()) -> None:
+        imports = [*heavy_imports(script), *modules]
         self._end, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._end.settimeout(0.1)
-        adopt_orphans(True)
         with theirs:
-            self._process = subprocess.Popen(
-                python_module(
-                    "weft.engines.nursery",
-                    [str(theirs.fileno()), str(os.getpid()), *heavy_imports(script), *modules],
-                ),
-                stdin=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
-                env=dict(environment),
-                start_new_session=True,
-            )
+            try:
+                self._process = subprocess.Popen(
+                    python_module("weft.engines.nursery", [str(theirs.fileno()), str(os.getpid()), *imports]),
+                    stdin=subprocess.DEVNULL,
+                    pass_fds=[theirs.fileno()],
+                    env=dict(environment),
+                    start_new_session=True,
+                )
+            except OSError as error:
+                self._end.close()
+                raise NodeLost(
+                    f"the workers could not be started: the system starts no process for their nursery "
+                    f"({error.strerror}).\n  {MORE_PROCESSES}"
+                ) from error
+        adopt_orphans(True)
 
     def __enter__(self) -> "Nursery":
         return self
@@ -68,7 +82,10 @@ class Nursery:
         adopt_orphans(False)
 
     def bear(self, num_workers: int, shared: Sequence[int], check: Callable[[], None]) -> list[Process]:
-        """Workers that have the shared descriptors; `check` is called now and then while they are awaited."""
+        """Workers that have the shared descriptors; `check` is called now and then while they are awaited.
+
+        Raises NodeLost, when those that were born have ended, if one cannot be: nobody waits for it then.
+        """
         channels = [socket.socketpair() for _ in range(num_workers)]
         pipes = [(os.pipe(), os.pipe()) for _ in range(num_workers)]
         own = [
@@ -77,17 +94,21 @@ class Nursery:
             for fd in (channel.fileno(), output[1], error[1])
         ]
         assert len(own) == OWN_FDS * num_workers
+        pids: dict[int, int] = {}
         try:
             order = Order(num_workers, len(shared) + len(own))
             with suppress(OSError):  # a nursery that is gone says so below
                 send_fds(self._end, msgspec.json.encode(order), [*shared, *own])
-            pids = self._await(num_workers, check)
-        except BaseException:  # whoever was born meanwhile ends when its channel does
+            self._await(pids, num_workers, check)
+        except BaseException:  # whoever was born without the launcher's knowledge ends when its channel does
             for channel, _ in channels:
                 channel.close()
             for output, error in pipes:
                 os.close(output[0])
                 os.close(error[0])
+            for pid in pids.values():
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
             raise
         finally:
             for _, channel in channels:
@@ -100,23 +121,45 @@ class Nursery:
             for rank, ((channel, _), (output, error)) in enumerate(zip(channels, pipes, strict=True))
         ]
 
-    def _await(self, num_workers: int, check: Callable[[], None]) -> dict[int, int]:
-        """The process ids that the workers tell, by rank."""
-        pids: dict[int, int] = {}
+    def _await(self, pids: dict[int, int], num_workers: int, check: Callable[[], None]) -> None:
+        """Note the process ids that the nursery tells, by rank, until all are there."""
+        stops, looked_s = Stops[str](), time.monotonic()
         while len(pids) < num_workers:
             check()
+            if time.monotonic() - looked_s > LOOK_S:
+                looked_s = time.monotonic()
+                self._check_stopped(stops, pids)
             try:
                 raw = self._end.recv(1 << 10)
             except TimeoutError:
-                continue
+                if self._process.poll() is None:
+                    continue
+                raw = b""
             except OSError:
                 raw = b""
             if not raw:
-                code = self._process.wait()
-                raise NodeLost(f"the workers could not be started: their nursery ended with code {code}.")
-            rank, pid = msgspec.json.decode(raw, type=tuple[int, int])
-            pids[rank] = pid
-        return pids
+                how = how_it_ended(self._process.wait())
+                raise NodeLost(
+                    f"worker {len(pids)} could not be started: the nursery that forks workers "
+                    f"(pid {self._process.pid}): {how}.\n  If nobody killed it, what it printed may say why."
+                )
+            born = msgspec.json.decode(raw, type=Born)
+            if born.problem:
+                raise NodeLost(f"worker {born.rank} could not be started: {born.problem}.\n  {MORE_PROCESSES}")
+            pids[born.rank] = born.pid
+
+    def _check_stopped(self, stops: Stops[str], pids: Mapping[int, int]) -> None:
+        """Raise NodeLost if a process without which no more workers are born is stopped for long."""
+        nursery = self._process.pid
+        who = {f"the nursery that forks workers (pid {nursery})": nursery}
+        who |= {f"a process that the nursery has forked (pid {pid})": pid for pid in children_of(nursery)}
+        who |= {f"worker {rank} (pid {pid})": pid for rank, pid in pids.items()}
+        seen = stops.see({name: process_state(pid) for name, pid in who.items()}, time.monotonic())
+        for name in (name for name, seconds in seen.items() if seconds > STOPPED_S):
+            raise NodeLost(
+                f"{name} is stopped, and worker {len(pids)} is not born yet.\n"
+                f"  Let it go on with kill -CONT {who[name]}, or find out who stopped it."
+            )
 
 
 def adopt_orphans(really: bool) -> None:

@@ -19,9 +19,9 @@ from weft.engines.net.namespaces import address
 from weft.engines.net.network import SlowNetwork
 from weft.engines.output import Output
 from weft.engines.secret import new_secret
+from weft.engines.stopped import process_state
 from weft.engines.supervisor import Supervisor
 from weft.engines.surroundings import surroundings
-from weft.engines.vigil import process_state
 from weft.engines.watcher import Watcher
 from weft.runtime.channel import Message
 
@@ -79,8 +79,8 @@ class Launch(Supervisor):
         each = share_out(self._descriptors, hosts, job.num_addresses if addresses else 0)
         self._conversation.on_joined = partial(spread_values, each, hosts[0])
         assignment = assigned(job, each[0], addresses, new_secret())
-        for rank, worker in enumerate(self._workers):
-            worker.channel.send(assignment(rank))
+        for rank in range(job.num_workers):
+            self._send(rank, assignment(rank))
 
     def _watch(self, worker: LocalWorker) -> None:
         self._workers.append(worker)

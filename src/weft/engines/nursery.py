@@ -2,21 +2,25 @@
 
 Started by the launcher as `python -m weft.engines.nursery SOCKET LAUNCHER`. Every worker is a grandchild:
 its parent ends at once, and the launcher adopts it. So workers are the launcher's own children, and the
-nursery may serve several runs.
+nursery may serve several runs. The nursery, not the worker, tells the launcher of each birth: a worker may be
+killed before it can say anything, or the system may refuse to fork it.
 """
 
 import ast
+import errno
 import gc
 import importlib
 import os
+import select
 import socket
+import struct
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
+from weft.engines.exits import how_it_ended
 from weft.lifeline import die_with_parent
 
 HEAVY = frozenset({"numpy", "torch", "scipy", "sklearn", "pandas", "matplotlib", "torchvision", "transformers"})
@@ -27,8 +31,10 @@ FOLLOW_UPS = {"torch": ("torch._dynamo", "weft.adapters.torch.join"), "numpy": (
 
 FDS_PER_MESSAGE = 200
 """The system takes 253 at most."""
-ADOPTED_S_MAX = 30.0
-"""How long a worker waits until its launcher is its parent: on a machine that is starved, the one between ends late."""
+ADOPTED_S = 0.001
+"""How often a worker looks whether its launcher is its parent yet, or gone."""
+FORKED = struct.Struct("<ii")
+"""What the process between tells the nursery: the worker's process id, or the number of the system's error."""
 OWN_FDS = 3
 """Of each worker: its channel to the launcher, standard output and error."""
 
@@ -38,6 +44,14 @@ class Order(msgspec.Struct, frozen=True):
 
     num_workers: int
     num_fds: int
+
+
+class Born(msgspec.Struct, frozen=True):
+    """To the launcher, once per worker: its process, which is the launcher's child by now; or why there is none."""
+
+    rank: int
+    pid: int
+    problem: str = ""
 
 
 def heavy_imports(script: Path) -> list[str]:
@@ -67,17 +81,21 @@ def main() -> None:
         with suppress(Exception):  # a worker that needs it will say what is wrong
             importlib.import_module(name)
     gc.freeze()  # what is there stays shared between the workers
+    lifeline = os.pidfd_open(launcher)
     while fds := receive_fds(end):
         order = msgspec.json.decode(fds[0], type=Order)
         shared, own = fds[1][: order.num_fds - OWN_FDS * order.num_workers], fds[1][-OWN_FDS * order.num_workers :]
         for rank in range(order.num_workers):
             mine = own[OWN_FDS * rank : OWN_FDS * (rank + 1)]
-            if _is_worker():
-                _settle(mine, [fd for fd in own if fd not in mine], launcher)
-                end.send(msgspec.json.encode((rank, os.getpid())))
+            born = bear_one(rank)
+            if born is None:
                 end.close()
+                _settle(mine, [fd for fd in own if fd not in mine], launcher, lifeline)
                 worker.main(mine[0], shared)
                 return
+            end.send(msgspec.json.encode(born))
+            if born.problem:
+                break
         for fd in fds[1]:
             os.close(fd)
 
@@ -100,27 +118,59 @@ def receive_fds(end: socket.socket) -> tuple[bytes, list[int]] | None:
             return raw, fds
 
 
-def _is_worker() -> bool:
-    """Fork twice: True in the grandchild, whose parent is gone; False in the nursery."""
-    child = os.fork()
-    if child:
-        os.waitpid(child, 0)
-        return False
-    if os.fork():
+def bear_one(rank: int) -> Born | None:
+    """Fork twice: None in the grandchild, which is the worker; in the nursery, what to tell of it."""
+    readable, writable = os.pipe()
+    nursery = os.getpid()
+    try:
+        between = os.fork()
+    except OSError as error:
+        os.close(readable)
+        os.close(writable)
+        return Born(rank, 0, _refused(error.errno or 0))
+    if not between:
+        os.close(readable)
+        die_with_parent(nursery)
+        _fork_and_tell(writable)
+        os.close(writable)
+        return None
+    os.close(writable)
+    told = os.read(readable, FORKED.size)
+    os.close(readable)
+    _, status = os.waitpid(between, 0)
+    if len(told) < FORKED.size:
+        how = how_it_ended(os.waitstatus_to_exitcode(status))
+        return Born(rank, 0, f"the process that forks it (pid {between}): {how}")
+    pid, error_number = FORKED.unpack(told)
+    return Born(rank, pid, _refused(error_number) if error_number else "")
+
+
+def _fork_and_tell(writable: int) -> None:
+    """In the process between: fork the worker, tell the nursery, and end. Returns in the worker only."""
+    try:
+        pid, error_number = os.fork(), 0
+    except OSError as error:
+        pid, error_number = -1, error.errno or errno.EAGAIN
+    if pid:
+        os.write(writable, FORKED.pack(max(pid, 0), error_number))
         os._exit(0)
-    return True
 
 
-def _settle(mine: list[int], others: list[int], launcher: int) -> None:
-    """Become a worker process of the launcher's."""
+def _refused(error_number: int) -> str:
+    return f"the system does not fork it ({os.strerror(error_number)})"
+
+
+def _settle(mine: list[int], others: list[int], launcher: int, lifeline: int) -> None:
+    """Become a worker process of the launcher's; ends if the launcher, whose pidfd `lifeline` is, ends before that."""
     os.setsid()
     os.dup2(mine[1], 1)
     os.dup2(mine[2], 2)
     for descriptor in (mine[1], mine[2], *others):
         os.close(descriptor)
-    deadline = time.monotonic() + ADOPTED_S_MAX
-    while os.getppid() != launcher and time.monotonic() < deadline:
-        time.sleep(0.001)  # the parent between is about to end
+    while os.getppid() != launcher:  # the parent between is about to end
+        if select.select([lifeline], [], [], ADOPTED_S)[0]:
+            os._exit(1)
+    os.close(lifeline)
     die_with_parent(launcher)
 
 

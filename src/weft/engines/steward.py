@@ -23,6 +23,7 @@ from weft.engines.meeting import Hello, place_of
 from weft.engines.memories import make_memories
 from weft.engines.nursery import Order, send_fds
 from weft.engines.output import Output
+from weft.engines.stopped import process_state
 from weft.engines.trunk import (
     HEAD,
     STALLED_S,
@@ -40,7 +41,6 @@ from weft.engines.trunk import (
     Values,
     Wrote,
 )
-from weft.engines.vigil import process_state
 from weft.engines.wards import Ward
 from weft.observe.status import Status
 from weft.runtime.channel import Concluded, Failed, Joined, Leaving, peer_of

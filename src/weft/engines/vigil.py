@@ -3,22 +3,19 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import inf
-from pathlib import Path
 from statistics import median
 
 from weft.core.errors import Deadlock, NodeLost, WeftError
+from weft.engines.stopped import STOPPED_S, Stops
 from weft.observe.status import Status
 
-STOPPED_S = 2.0
 STOPPED_STEPS = 5
-"""A process that the system has stopped is given up after this time, and so many median steps."""
+"""A process that the system has stopped is given up after `STOPPED_S`, and so many median steps."""
 SILENT_S = 30.0
 SILENT_STEPS = 20
 """One that runs but says nothing is given more: a library may hold the interpreter for long."""
 STUCK_S = 3.0
 """So long nothing at all may happen while everybody waits."""
-STOPPED_STATES = ("T", "t")
-"""Of /proc/PID/stat: stopped by a signal, or by a debugger."""
 
 
 @dataclass
@@ -47,6 +44,7 @@ class Vigil:
         self._carried_s = -inf
         """When the network last carried something, if it is one that tells."""
         self._seen: dict[int, Seen] = {}
+        self._stops = Stops[int]()
         self._name = name
         self._num_ended = 0
         self._ended_s = -inf
@@ -70,18 +68,19 @@ class Vigil:
         self._carried_s = now_s
 
     def check(self, now_s: float, ended: Mapping[int, object], states: Mapping[int, str]) -> WeftError | None:
-        """What ends the run, if anything; `states` are what the system says of the processes."""
+        """What ends the run, if anything; `states` are what the system says of every process that lives."""
         if len(ended) > self._num_ended:
             self._num_ended, self._ended_s = len(ended), now_s
         running = {rank: seen for rank, seen in self._seen.items() if rank not in ended}
         step_s = median([seen.step_s for seen in running.values()] or [0.0])
-        for rank, seen in running.items():
-            silence_s = now_s - seen.heard_s
-            if states.get(rank) in STOPPED_STATES and silence_s > max(STOPPED_S, STOPPED_STEPS * step_s):
+        for rank, stopped_s in self._stops.see(states, now_s).items():
+            if stopped_s > max(STOPPED_S, STOPPED_STEPS * step_s):
                 return NodeLost(
-                    f"{self._name(rank)} stopped answering at step {seen.status.step}: its process is stopped.\n"
+                    f"{self._name(rank)} stopped answering {self._moment(rank, ended)}: its process is stopped.\n"
                     "  Let it go on with kill -CONT, or find out who stopped it."
                 )
+        for rank, seen in running.items():
+            silence_s = now_s - seen.heard_s
             if silence_s > max(SILENT_S, SILENT_STEPS * step_s):
                 return NodeLost(
                     f"{self._name(rank)} has said nothing for {silence_s:.0f} s at step {seen.status.step}: it hangs.\n"
@@ -97,6 +96,12 @@ class Vigil:
             return Deadlock(self._stuck(running, ended))
         return None
 
+    def _moment(self, rank: int, ended: Mapping[int, object]) -> str:
+        """Where a worker's script is, as far as it was heard of."""
+        if rank in ended:
+            return "after its script had ended"
+        return f"at step {self._seen[rank].status.step}" if rank in self._seen else "before the training began"
+
     def _stuck(self, running: Mapping[int, Seen], ended: Mapping[int, object]) -> str:
         lines = ["nothing can happen any more: every worker that has not ended waits."]
         for rank, seen in running.items():
@@ -110,11 +115,3 @@ class Vigil:
 def _carried(status: Status) -> tuple[int, int]:
     """What a worker has sent, and what has come for it: of a large tensor, also a part."""
     return status.bytes_sent, sum(link.bytes_received for link in status.links)
-
-
-def process_state(pid: int) -> str:
-    """The letter of /proc/PID/stat, behind the name in parentheses; nothing if the process is gone."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return ""

@@ -1,0 +1,13 @@
+"""How a process ended, in words."""
+
+import signal
+
+
+def how_it_ended(code: int | None) -> str:
+    """By its exit code as `os.waitstatus_to_exitcode` has it: negative for signals; None if nobody could know."""
+    if code is None:
+        return "its process has ended"
+    if code >= 0:
+        return f"its process ended with code {code}"
+    names = {int(each): f" ({each.name})" for each in signal.Signals}  # real-time signals have no names
+    return f"killed by signal {-code}{names.get(-code, '')}"
