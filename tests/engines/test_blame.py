@@ -8,7 +8,6 @@ import pytest
 from weft.core import errors
 from weft.core.errors import ConfigError, Deadlock, NodeLost
 from weft.engines.blame import blame, describe
-from weft.observe.status import Status
 from weft.runtime.channel import Failed, Halted
 from weft.runtime.engine_seat import HALT_EXIT_CODE
 
@@ -23,12 +22,12 @@ class Process:
     exit_code: int | None = None
     failed: Failed | None = None
     halted: Halted | None = None
-    status: Status | None = None
     is_alive: bool = False
     has_finished: bool = False
     pid: int = 4711
     host: str = HOST
     lost: str = ""
+    moment: str = "before it had joined"
 
 
 def failed(error: str, text: str = "it broke", step: int = 7) -> Failed:
@@ -37,15 +36,11 @@ def failed(error: str, text: str = "it broke", step: int = 7) -> Failed:
     return Failed(error, text, traceback, step, "computing")
 
 
-def at_step(step: int) -> Status:
-    return Status(0, 1.0, step, 10.0, None, 0.0, 0.0, 0.0, 0, 0, 0, None, "computing")
-
-
 ALIVE = Process(0, is_alive=True)
 ENDED_WELL = Process(1, exit_code=0, has_finished=True)
 LEFT = Process(7, exit_code=0)
 HALTED = Process(2, exit_code=HALT_EXIT_CODE, halted=Halted(3, "the gradient of worker 3"))
-KILLED = Process(3, exit_code=-9, status=at_step(5))
+KILLED = Process(3, exit_code=-9, moment="at step 5")
 LOST = Process(4, exit_code=1, failed=failed("NodeLost"))
 CUT_OFF = Process(5, exit_code=1, failed=failed("TransportError"))
 RAISED = Process(6, exit_code=1, failed=failed("ValueError"))
@@ -92,7 +87,7 @@ def test_a_process_that_was_killed_is_named_with_its_step_and_who_was_waiting() 
 )
 def test_causes_come_with_advice(code: int, cause: str, advice: str) -> None:
     error = describe(Process(1, exit_code=code), [])
-    assert str(error) == f"worker 1 (host {HOST}, pid 4711) stopped at step 0: {cause}.\n  {advice}"
+    assert str(error) == f"worker 1 (host {HOST}, pid 4711) stopped before it had joined: {cause}.\n  {advice}"
 
 
 def test_a_wrong_configuration_is_said_as_if_it_had_been_found_before() -> None:

@@ -4,7 +4,8 @@ import os
 import socket
 
 from weft.engines.birth import Process
-from weft.engines.launched import LocalWorker
+from weft.engines.launched import LocalWorker, Worker
+from weft.observe.status import Status
 
 
 def test_a_worker_has_the_id_of_its_process_and_nothing_is_known_of_its_end() -> None:
@@ -19,3 +20,14 @@ def test_a_worker_has_the_id_of_its_process_and_nothing_is_known_of_its_end() ->
     process.wait()
     worker.channel.close()
     theirs.close()
+
+
+def test_where_a_script_was_is_told_by_what_was_heard_of_it() -> None:
+    worker = Worker(1, "mill", 4711)
+    assert worker.moment == "before it had joined"
+    worker.has_joined = True
+    assert worker.moment == "at step 0"
+    worker.status = Status(1, 1.0, 5, 10.0, None, 0.0, 0.0, 0.0, 0, 0, 0, None, "computes")
+    assert worker.moment == "at step 5"
+    worker.has_ended = True
+    assert worker.moment == "after its script had ended"

@@ -71,7 +71,7 @@ def script(tmp_path: Path) -> Path:
 
 def test_a_worker_that_dies_without_a_word_is_named_with_its_host_and_who_waited(script: Path) -> None:
     stage = Stage(script, [(0, Joined(LAYOUT, 16, None, 0)), (1, None)])
-    with pytest.raises(NodeLost, match=r"worker 1 \(host mill-1, pid 101\) stopped at step 0") as raised:
+    with pytest.raises(NodeLost, match=r"worker 1 \(host mill-1, pid 101\) stopped before it had joined") as raised:
         stage.run()
     assert "Worker 0 was at step 3, waiting for worker 1." in str(raised.value)
     assert stage.told == [(0, Halt())]

@@ -6,7 +6,7 @@ from typing import Protocol, TypeVar
 
 from weft.core import errors
 from weft.core.errors import ConfigError, NodeLost, WeftError
-from weft.observe.status import Status
+from weft.engines.exits import how_it_ended
 from weft.runtime.channel import Failed, Halted
 
 SECOND_HAND = ("NodeLost", "TransportError")
@@ -22,12 +22,16 @@ class Suspect(Protocol):
     exit_code: int | None
     lost: str
     """Why nothing is known of it any more, if that is so."""
-    status: Status | None
     failed: Failed | None
     halted: Halted | None
     is_alive: bool
     has_finished: bool
     """It has said its last word: its script ended well, and everything was concluded."""
+
+    @property
+    def moment(self) -> str:
+        """Where its script was when it was last heard of."""
+        ...
 
 
 S = TypeVar("S", bound=Suspect)
@@ -58,13 +62,13 @@ def name(worker: Suspect) -> str:
 
 def describe(guilty: Suspect, workers: Sequence[Suspect]) -> WeftError:
     """The error that ends the run; a script's own traceback is the last thing it says."""
-    step = guilty.status.step if guilty.status is not None else 0
     called = name(guilty)
     waiting = [line for w in workers if w is not guilty for line in _was_waiting(w)]
     failed = guilty.failed
     if failed is None:
-        cause = guilty.lost or _cause(guilty.exit_code)
-        return NodeLost("\n".join([f"{called} stopped at step {step}: {cause}.", *waiting, f"  {_advice_on(guilty)}"]))
+        cause = guilty.lost or how_it_ended(guilty.exit_code)
+        first = f"{called} stopped {guilty.moment}: {cause}."
+        return NodeLost("\n".join([first, *waiting, f"  {_advice_on(guilty)}"]))
     if failed.traceback:
         text = f"{called} raised {failed.error} at step {failed.step}: {failed.text}"
         lost = NodeLost("\n".join([text, *waiting]))
@@ -87,13 +91,6 @@ def _was_waiting(worker: Suspect) -> list[str]:
         if halted is None
         else [f"  Worker {worker.rank} was at step {halted.step}, waiting for {halted.waiting_for}."]
     )
-
-
-def _cause(code: int | None) -> str:
-    if code is not None and code < 0:
-        known = {int(each): f" ({each.name})" for each in signal.Signals}  # real-time signals have no names
-        return f"killed by signal {-code}{known.get(-code, '')}"
-    return "its process has ended" if code is None else f"its process ended with code {code}"
 
 
 def _advice_on(guilty: Suspect) -> str:

@@ -26,7 +26,20 @@ class Worker:
         self.halted: Halted | None = None
         self.step_told: int | None = None
         self.is_alive = True
+        self.has_joined = False
+        """Its script has called weft.join."""
+        self.has_ended = False
+        """Its script has ended well."""
         self.has_finished = False
+
+    @property
+    def moment(self) -> str:
+        """Where its script was when it was last heard of."""
+        if self.has_ended:
+            return "after its script had ended"
+        if not self.has_joined:
+            return "before it had joined"
+        return f"at step {0 if self.status is None else self.status.step}"
 
 
 class LocalWorker(Worker):

@@ -29,6 +29,7 @@ from weft.runtime.channel import (
     Failed,
     Halt,
     Halted,
+    Joined,
     LeaveAt,
     Message,
     StepAsked,
@@ -159,6 +160,8 @@ class Supervisor:
         elif isinstance(message, FilePiece):
             self._take_piece(worker, message)
         else:
+            worker.has_joined = isinstance(message, Joined) or worker.has_joined
+            worker.has_ended = isinstance(message, Ended) or worker.has_ended
             worker.has_finished = isinstance(message, Concluded) or worker.has_finished
             if isinstance(message, Ended):  # a short run tells no other status
                 total = self._conversation.steps_total

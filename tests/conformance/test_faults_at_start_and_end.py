@@ -1,0 +1,82 @@
+"""Workers that are killed or stopped where training has not begun or is over: the run ends soon and names them."""
+
+import os
+import signal
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from launches import TRAIN
+from real import bear_by_fork
+from scripts import write
+
+from weft.core.errors import NodeLost
+from weft.engines import vigil
+from weft.engines.birth import Process
+from weft.engines.local import run_local
+from weft.engines.local_job import LocalJob
+
+KILLED = "killed by signal 9 (SIGKILL)"
+STOPPED = "its process is stopped"
+AT_IMPORT = """
+import os
+from weft.core.seat import current
+
+if current().rank == 1:
+    os.kill(os.getpid(), NUMBER)
+"""
+AT_JOIN = """
+from weft.core.seat import current
+
+if current().rank == 1:
+    threading.Timer(0.1, os.kill, (os.getpid(), NUMBER)).start()
+else:
+    threading.Event().wait()
+"""
+AT_END = """
+worker.step({"w": w}, samples=1)
+if worker.rank == 1:
+    threading.Timer(0.2, os.kill, (os.getpid(), NUMBER)).start()
+else:
+    threading.Event().wait()
+"""
+HEAD, JOIN = TRAIN.split("w = np", 1)
+
+
+def error_of(folder: Path, script: str, bear: Callable[..., list[Process]] = bear_by_fork) -> str:
+    with pytest.raises(NodeLost) as raised:
+        run_local(LocalJob(write(folder, script), num_workers=2), bear=bear)
+    return str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("script", "number", "moment", "said"),
+    [
+        (AT_IMPORT + TRAIN, signal.SIGKILL, "before it had joined", KILLED),
+        (HEAD + AT_JOIN + "w = np" + JOIN, signal.SIGKILL, "at step 0", KILLED),
+        (TRAIN + AT_END, signal.SIGKILL, "after its script had ended", KILLED),
+        (AT_IMPORT + TRAIN, signal.SIGSTOP, "answering before the training began", STOPPED),
+        (HEAD + AT_JOIN + "w = np" + JOIN, signal.SIGSTOP, "answering before the training began", STOPPED),
+        (TRAIN + AT_END, signal.SIGSTOP, "answering after its script had ended", STOPPED),
+    ],
+    ids=[f"{what} {when}" for what in ("killed", "stopped") for when in ("at import", "at join", "at its end")],
+)
+def test_a_worker_that_is_killed_or_stopped_is_named_with_its_moment(
+    script: str, number: signal.Signals, moment: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vigil, "STOPPED_S", 0.2)
+    told = error_of(tmp_path, script.replace("NUMBER", str(int(number))))
+    assert told.startswith("worker 1 (host ")
+    assert f") stopped {moment}: {said}." in told
+
+
+def test_a_worker_that_is_dead_before_it_is_told_its_part_is_named(tmp_path: Path) -> None:
+    def bear(num_workers: int, shared: Sequence[int], check: Callable[[], None]) -> list[Process]:
+        born = bear_by_fork(num_workers, shared, check)
+        os.kill(born[1].pid, signal.SIGKILL)
+        os.waitid(os.P_PID, born[1].pid, os.WEXITED | os.WNOWAIT)
+        return born
+
+    told = error_of(tmp_path, TRAIN, bear)
+    assert told.startswith("worker 1 (host ")
+    assert f") stopped before it had joined: {KILLED}." in told
