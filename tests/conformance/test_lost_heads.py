@@ -43,10 +43,19 @@ def test_workers_whose_head_is_gone_end_and_every_host_says_so(hosts: list[str],
         os.kill(helper(run, "weft head"), number)
         gone_s = time.monotonic()
         run.until("the head of the run is", len(set(hosts)))  # gone; or silent, if a worker failed first
-        if number == signal.SIGSTOP:
-            os.kill(helper(run, "weft head"), signal.SIGKILL)
         assert all(run.end())
         assert run.ended_s - gone_s < 10.0
+        assert (number == signal.SIGSTOP) == ("the head of the run (pid" in run.text), run.text
+
+
+def test_workers_whose_steward_is_stopped_end_and_it_is_named_and_ended(tmp_path: Path) -> None:
+    with crew(write(tmp_path, TRAIN + FOREVER), ONE, environ=SECRET) as run:
+        run.until("trains", 2)
+        os.kill(helper(run, "steward"), signal.SIGSTOP)
+        stopped_s = time.monotonic()
+        assert all(run.end())
+        assert run.ended_s - stopped_s < 10.0
+        assert "weft: the steward of this host (pid" in run.text
 
 
 def test_a_host_whose_steward_is_gone_is_named_by_the_others(tmp_path: Path) -> None:

@@ -190,7 +190,7 @@ def join_alone(monkeypatch: pytest.MonkeyPatch, script: Path) -> list[bytes]:
     """Worker 0 of two joins, but starts nobody; the orders that it would have given."""
     given: list[bytes] = []
     monkeypatch.setattr(sys, "argv", [str(script)])
-    monkeypatch.setattr(member, "start_apart", lambda module, orders, descriptors=(): given.append(orders))
+    monkeypatch.setattr(member, "start_apart", lambda name, module, orders, descriptors=(): given.append(orders))
     monkeypatch.setattr(member, "take_seat", lambda *about, **more: (_ for _ in ()).throw(Enough))
     board = MemoryBoard()
     post_note(board, "present/1", presence(1, "127.0.0.1", script, Settings()))

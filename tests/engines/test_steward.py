@@ -4,6 +4,8 @@ import os
 import selectors
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -17,6 +19,7 @@ from weft.core.errors import TransportError
 from weft.engines import steward as stewards
 from weft.engines.meeting import meet
 from weft.engines.member import wait_for_reader
+from weft.engines.placement import Placement
 from weft.engines.steward import Orders, Steward
 from weft.engines.trunk import (
     HEAD,
@@ -48,13 +51,13 @@ def _serve(orders: Orders) -> None:
 class Played:
     """A head that answers one steward, and the steward in a thread."""
 
-    def __init__(self, pids: dict[int, int]) -> None:
+    def __init__(self, pids: dict[int, int], placed: Placement | None = None) -> None:
         self.heard: list[Relayed] = []
         self.ended: list[str] = []
         self.meeting = meeting()
         self.selector = selectors.DefaultSelector()
         listener = listen("127.0.0.1")
-        orders = Orders(0, pids, self.meeting, listener.getsockname(), SECRET, False)
+        orders = Orders(0, pids, self.meeting, listener.getsockname(), SECRET, False, placed)
         self.door = Door(
             listener,
             lambda certified: answer(HEAD, lambda rank: None, SECRET, token_bytes(NONCE_BYTES)),
@@ -100,8 +103,8 @@ class Played:
 
 
 @contextmanager
-def played(pids: dict[int, int]) -> Iterator[Played]:
-    head = Played(pids)
+def played(pids: dict[int, int], placed: Placement | None = None) -> Iterator[Played]:
+    head = Played(pids, placed)
     try:
         yield head
     finally:
@@ -178,6 +181,21 @@ def test_who_has_not_come_is_not_killed_whatever_the_orders_say() -> None:
         assert os.waitpid(innocent, os.WNOHANG) == (0, 0)
 
 
+def test_who_has_not_come_is_killed_if_its_environment_says_that_it_is_that_worker() -> None:
+    environ = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "mill", "MASTER_PORT": "4711"}
+    about = [sys.executable, "-c", "import signal; signal.pause()"]
+    placed = Placement(0, 2, "mill", 4711, "run/0", True)
+    with subprocess.Popen(about, env=environ) as late, subprocess.Popen(about, env={**environ, "RANK": "0"}) as other:
+        os.kill(late.pid, signal.SIGSTOP)
+        with played({1: late.pid, 5: other.pid}, placed) as head:
+            head.send(Kill())
+            head.until(Gone(1))
+            head.until(Gone(5))
+            assert late.wait(20) == -signal.SIGKILL
+            assert other.poll() is None
+        other.kill()
+
+
 def test_a_worker_that_dies_in_the_midst_of_coming_hurts_nobody() -> None:
     with worker() as (pid, tell), sleeper() as dying, played({0: pid, 1: dying}) as head:
         os.write(tell, head.meeting.encode())
@@ -213,6 +231,27 @@ def test_a_worker_that_leaves_is_let_go_and_sees_the_end_of_its_steward() -> Non
     os.close(told)
     os.close(tell)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+
+
+def test_a_worker_that_is_stopped_while_it_waits_for_the_end_of_its_steward_is_ended(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(stewards, "STOPPED_S", 0.1)
+    told, tell = os.pipe()
+    pid = os.fork()
+    if not pid:
+        channel_fd, _, _ = meet(os.read(told, 100).decode(), 0, 0, [], 10.0)
+        Channel(socket.socket(fileno=channel_fd)).send(Leaving())
+        os.kill(os.getpid(), signal.SIGSTOP)
+    with played({0: pid}) as head:
+        os.write(tell, head.meeting.encode())
+        head.until(Gone(0))
+        os.waitpid(pid, os.WUNTRACED)
+    os.close(told)
+    os.close(tell)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
+    said = f"weft: worker 0 (pid {pid}) is stopped after its script had ended: it is ended.\n  Find out who stopped it."
+    assert said in capfd.readouterr().err
 
 
 def test_strangers_on_the_same_host_are_not_let_in() -> None:

@@ -47,6 +47,7 @@ from weft.engines.processes import start_apart
 from weft.engines.seats import seat_of
 from weft.engines.secret import VARIABLE as SECRET_VARIABLE
 from weft.engines.secret import WRITE_ONE, new_secret, read_secret, secret_of_run
+from weft.engines.siblings import watched_siblings
 from weft.engines.steward import Orders
 from weft.lifeline import die_with_parent
 from weft.runtime.channel import Channel, Descriptors, Job
@@ -102,6 +103,16 @@ def join_crew(placed: Placement, board: Board, environ: MutableMapping[str, str]
         strategy_of(settings.strategy[0], settings.collective)  # says what is wrong before anything is started
     if TORCHRUN in environ:  # one that is killed leaves its workers behind; srun does not
         die_with_parent()
+    with watched_siblings(placed):
+        seat = _find_seat(placed, board, script, settings, environ)
+    Ending(seat)
+    return seat  # type: ignore[return-value]
+
+
+def _find_seat(
+    placed: Placement, board: Board, script: Path, settings: Settings, environ: MutableMapping[str, str]
+) -> EngineSeat:
+    """Meet all others, start what this worker has to, and be let in by the steward of this host."""
     crew = _gather(placed, board, script, settings, environ)
     hosts = host_numbers(crew)
     job_secret = _secret_for(crew, environ)
@@ -117,11 +128,9 @@ def join_crew(placed: Placement, board: Board, environ: MutableMapping[str, str]
     if mine[0].rank == placed.rank:
         pids = {each.rank: each.pid for each in mine}
         head, is_encrypted = (lead.host, lead.port), len(set(hosts)) > 1
-        orders = Orders(hosts[placed.rank], pids, lead.meeting, head, secret, is_encrypted)
-        steward = start_apart(["weft.engines.steward"], msgspec.json.encode(orders))
-    seat = take_seat(lead.meeting, hosts[placed.rank], placed.rank, started=steward, is_last=True)
-    Ending(seat)
-    return seat  # type: ignore[return-value]
+        orders = Orders(hosts[placed.rank], pids, lead.meeting, head, secret, is_encrypted, placed)
+        steward = start_apart("the steward of this host", ["weft.engines.steward"], msgspec.json.encode(orders))
+    return take_seat(lead.meeting, hosts[placed.rank], placed.rank, started=steward, is_last=True)
 
 
 def _gather(
@@ -186,7 +195,7 @@ def _start_head(script: Path, settings: Settings, crew: list[Presence], secret: 
         host, port = listener.getsockname()[:2]
         said = {name: value for name, value in asdict(settings).items() if value is not None}
         orders = HeadOrders(str(script), said, crew, secret, listener.fileno())
-        start_apart(["weft", "head"], msgspec.json.encode(orders), [listener.fileno()])
+        start_apart("the head of the run", ["weft", "head"], msgspec.json.encode(orders), [listener.fileno()])
     return host, port
 
 

@@ -23,7 +23,10 @@ from weft.engines.meeting import Hello, place_of
 from weft.engines.memories import make_memories
 from weft.engines.nursery import Order, send_fds
 from weft.engines.output import Output
-from weft.engines.stopped import process_state
+from weft.engines.placement import Placement
+from weft.engines.processes import say
+from weft.engines.siblings import rank_in
+from weft.engines.stopped import STOPPED_S, Stops, process_state
 from weft.engines.trunk import (
     HEAD,
     STALLED_S,
@@ -74,6 +77,8 @@ class Orders(Struct, frozen=True):
     secret: bytes
     is_encrypted: bool
     """There are other hosts."""
+    placed: Placement | None = None
+    """Where the engine has put the worker that starts this steward, if its environment says so."""
 
 
 class Steward:
@@ -135,8 +140,21 @@ class Steward:
             self._turn()
         if not self._because and not self._trunk.is_closed and self._concluded < self._orders.pids.keys():
             self._because = f"weft: the head of the run is silent. {self._last_words}"
+        self._end_stopped()
         if self._because:
             print(self._because, file=sys.stderr, flush=True)
+
+    def _end_stopped(self) -> None:
+        """Kill those of the workers which wait for this process to end that are stopped: they would never end."""
+        stops = Stops[int]()
+        while stopped := stops.see({ward.rank: process_state(ward.pid) for ward in self._leaving}, time.monotonic()):
+            for ward in (ward for ward in self._leaving if stopped.get(ward.rank, 0.0) > STOPPED_S):
+                say(
+                    f"weft: worker {ward.rank} (pid {ward.pid}) is stopped after its script had ended: it is ended.\n"
+                    "  Find out who stopped it."
+                )
+                ward.kill()
+            time.sleep(PULSE_S / 2)
 
     def _turn(self) -> None:
         """Do what there is to do, and notice it if the head is silent: unless it was this process that was held up."""
@@ -302,8 +320,10 @@ class Steward:
             self._because = message.text
 
     def _kill(self) -> None:
+        """End all; also those that never came, if the engine's environment of theirs says who they are."""
+        placed = self._orders.placed
         for ward in list(self._wards.values()):
-            ward.kill()
+            ward.kill(is_known=placed is not None and rank_in(placed, ward.pid) == ward.rank)
             if ward.channel is None:
                 self._let_go(ward)
 

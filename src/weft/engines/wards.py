@@ -44,9 +44,10 @@ class Ward:
             while self._outbox:
                 del self._outbox[: self._end.send(self._outbox, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)]
 
-    def kill(self) -> None:
-        """End it. One that never came is only known by name: it ends by itself, for nobody lets it in any more."""
-        if self.channel is not None:
+    def kill(self, *, is_known: bool = False) -> None:
+        """End it. One that never came is only known by name, unless the caller knows more: it ends by itself, for
+        nobody lets it in any more."""
+        if self.channel is not None or is_known:
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
 

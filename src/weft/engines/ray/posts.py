@@ -119,7 +119,7 @@ class Post:
 
     def _start_steward(self, argument: bytes) -> bytes:
         """Start the steward of this host; its orders go on as they are."""
-        start_apart(["weft.engines.steward"], argument)
+        start_apart("the steward of this host", ["weft.engines.steward"], argument)
         return b""
 
     def _wait(self, argument: bytes) -> bytes:
