@@ -7,7 +7,7 @@ import pytest
 
 from weft.core import errors
 from weft.core.errors import ConfigError, Deadlock, NodeLost
-from weft.engines.blame import blame, describe
+from weft.engines.blame import also, blame, describe
 from weft.runtime.channel import Failed, Halted
 from weft.runtime.engine_seat import HALT_EXIT_CODE
 
@@ -127,3 +127,13 @@ def test_a_scripts_own_error_that_is_named_like_one_of_wefts_keeps_its_traceback
     assert isinstance(error, NodeLost)
     assert str(error).endswith("raised ConfigError at step 3: lr must be positive")
     assert error.traceback == "Traceback: deep"
+
+
+def test_more_is_said_of_a_failure_but_not_of_a_wrong_configuration() -> None:
+    lost = NodeLost("worker 1 stopped.")
+    lost.traceback = "Traceback: deep"
+    more = also(lost, ["  Worker 2 was in one place."])
+    assert (str(more), type(more)) == ("worker 1 stopped.\n  Worker 2 was in one place.", NodeLost)
+    assert more.traceback == "Traceback: deep"  # type: ignore[attr-defined]
+    assert str(also(lost, [])) == str(more)
+    assert str(also(ConfigError("no batch_size."), ["  Worker 2 sleeps."])) == "no batch_size."

@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 
 from weft.core.errors import ConfigError, NodeLost
+from weft.engines import delays
 from weft.engines.launched import Worker
 from weft.engines.local_job import LocalJob
 from weft.engines.supervisor import Supervisor
 from weft.engines.watcher import Watcher
+from weft.observe.status import StackTold
 from weft.runtime.channel import Failed, Halt, Halted, Joined, Message, Welcome
 from weft.runtime.returning import FilePiece, PieceTaken
 
@@ -120,3 +122,22 @@ def test_a_file_that_nobody_asked_for_is_not_taken(script: Path, tmp_path: Path)
     stage._turn(0)
     assert stage.told == [(0, PieceTaken(False))]
     assert not (tmp_path / "model").exists()
+
+
+def test_who_keeps_others_waiting_is_said_and_said_again_when_the_run_fails(
+    script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delays, "WAITED_S", 0.0)
+    words: list[str] = []
+    asleep = StackTold(12.0, '  File "train.py", line 9, in <module>\n    time.sleep(1000)')
+    acts: list[tuple[int, Message | None]] = [(0, Joined(LAYOUT, 16, None, 0)), (1, asleep), (1, asleep), (1, None)]
+    with pytest.raises(NodeLost, match=r"worker 1 .* stopped before it had joined") as raised:
+        Stage(script, acts, Watcher(on_tell=words.append)).run()
+    assert len(words) == 1
+    assert words[0].startswith("worker 1 (host mill-1, pid 101) has been in one place of its script for 12 s")
+    assert "  Worker 0 waits for the others to join.\n" in words[0]
+    last = str(raised.value).splitlines()[-1]
+    assert (
+        last
+        == '  Worker 1 was in one place of its script for 12 s: File "train.py", line 9, in <module>: time.sleep(1000).'
+    )

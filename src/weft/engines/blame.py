@@ -81,6 +81,13 @@ def describe(guilty: Suspect, workers: Sequence[Suspect]) -> WeftError:
     return kind("\n".join([f"{called} failed at step {failed.step}: {failed.text}", *waiting]))
 
 
+def also(error: WeftError, lines: Sequence[str]) -> WeftError:
+    """The same error, which says more; what is wrong with a configuration is said already."""
+    if lines and not isinstance(error, ConfigError):
+        error.args = ("\n".join([str(error), *lines]),)
+    return error
+
+
 def _was_waiting(worker: Suspect) -> list[str]:
     """What a worker waited for when it was told to end, or noticed by itself that another one was gone."""
     halted, failed = worker.halted, worker.failed

@@ -52,6 +52,7 @@ from weft.engines.steward import Orders
 from weft.lifeline import die_with_parent
 from weft.runtime.channel import Channel, Descriptors, Job
 from weft.runtime.engine_seat import EngineSeat
+from weft.runtime.script_watch import watch_script
 from weft.transports.tcp import listen
 
 PRESENT_S_MAX = 300.0
@@ -218,6 +219,7 @@ def take_seat(
     job = msgspec.structs.replace(part(channel, end, PART_S_MAX), descriptors=Descriptors.of(memories))
     seat = seat_of(job, channel)
     sit(seat)  # type: ignore[arg-type]
+    watch_script(seat, channel)
     os.register_at_fork(after_in_child=die_with_parent)  # a loader's processes end with the worker, however it ends
     pass_signals_on(signals)
     threading.Thread(target=end_with_engine, args=(seat, channel), name="weft lifeline", daemon=True).start()

@@ -11,8 +11,9 @@ import msgspec
 
 from weft.core.errors import WeftError
 from weft.engines.advice import advise, setting_of
-from weft.engines.blame import blame, describe, is_silent_death, name
+from weft.engines.blame import also, blame, describe, is_silent_death, name
 from weft.engines.conversation import Conversation
+from weft.engines.delays import Delays
 from weft.engines.homecoming import Homecoming
 from weft.engines.launched import Worker
 from weft.engines.local_job import LocalJob
@@ -20,7 +21,7 @@ from weft.engines.local_outcome import LocalOutcome
 from weft.engines.net.network import patience_s
 from weft.engines.vigil import Vigil
 from weft.engines.watcher import Watcher
-from weft.observe.status import Status
+from weft.observe.status import StackTold, Status
 from weft.observe.stragglers import Blame, Cost, Stragglers
 from weft.observe.tracks import Traced, Tracks
 from weft.runtime.channel import (
@@ -57,6 +58,7 @@ class Supervisor:
         self._reports: list[dict[str, float | None]] = []
         self._tracks = Tracks(job.num_workers) if job.traces else None
         self._vigil = Vigil(job.num_workers, patience_s(job.network), lambda rank: name(self._workers[rank]))
+        self._delays = Delays()
         self._stragglers = Stragglers(job.num_workers, self._advise)
         self._homecoming = None if job.brings_back_to is None else Homecoming(job.brings_back_to)
         self._error: WeftError | None = None
@@ -100,15 +102,23 @@ class Supervisor:
         return self._outcome()
 
     def _check(self) -> None:
-        """End the run and raise why, if it cannot go on."""
+        """End the run and raise why, if it cannot go on; say who keeps others waiting, if anybody does."""
+        late = self._late()
         guilty = None if self._error is not None else self._guilty()
         if guilty is not None:
             self._halt()
-            raise describe(guilty, self._workers)
-        error = self._error or self._vigil.check(time.perf_counter(), self._conversation.ended, self._states())
+            raise also(describe(guilty, self._workers), late)
+        now_s = time.perf_counter()
+        error = self._error or self._vigil.check(now_s, self._conversation.ended, self._states())
         if error is not None:
             self._halt()
-            raise error
+            raise also(error, late)
+        for text in self._delays.check(now_s, self._workers, has_begun=self._conversation.has_begun):
+            self._watcher.on_tell(text)
+
+    def _late(self) -> list[str]:
+        """What is to be said of workers that keep others waiting, if the run ends now."""
+        return self._delays.lines(time.perf_counter(), self._workers)
 
     def _start(self) -> None:
         """Have all workers, and tell them what they are part of."""
@@ -155,6 +165,8 @@ class Supervisor:
             worker.failed = worker.failed or message
         elif isinstance(message, Halted):
             worker.halted = message
+        elif isinstance(message, StackTold):
+            self._delays.hear(worker.rank, message, time.perf_counter())
         elif isinstance(message, StepTold):
             worker.step_told = message.step
         elif isinstance(message, FilePiece):
@@ -251,13 +263,14 @@ class Supervisor:
         if not self._num_interrupts:
             return
         if self._num_interrupts > 1 or not self._conversation.has_begun or self._job.baseline is not None:
+            late = self._late()
             self._kill()
             self._drain()
-            self._watcher.on_tell("stopped at once; what was not saved is lost")
+            self._watcher.on_tell("\n".join(["stopped at once; what was not saved is lost", *late]))
             raise KeyboardInterrupt
         if not self._asked_to_leave:
             self._asked_to_leave = True
-            self._watcher.on_tell("stopping after this step; once more to stop now")
+            self._watcher.on_tell("\n".join(["stopping after this step; once more to stop now", *self._late()]))
             for worker in self._workers:
                 self._send(worker.rank, StepAsked())
         told = [w.step_told for w in self._workers if w.rank not in self._conversation.ended]

@@ -19,6 +19,7 @@ from weft.interpreter import script_path
 from weft.lifeline import die_with_parent
 from weft.runtime.channel import Channel, Job
 from weft.runtime.engine_seat import EngineSeat
+from weft.runtime.script_watch import watch_script
 
 
 def main(channel_fd: int, shared: Sequence[int]) -> None:
@@ -33,6 +34,7 @@ def main(channel_fd: int, shared: Sequence[int]) -> None:
         move_in(job.descriptors.namespaces, job.hosts[job.rank] if job.hosts else job.rank)
     seat = seat_of(job, channel)
     sit(seat)  # type: ignore[arg-type]
+    watch_script(seat, channel)
     perform(job, seat)
 
 

@@ -113,3 +113,15 @@ class Status(Struct, frozen=True, tag=True):
     """To the others; none in shared memory, where there is no network."""
     device: DeviceStatus | None = None
     """Only of a worker that is on one."""
+
+
+class StackTold(Struct, frozen=True, tag=True):
+    """A worker whose script has been in one place for so long, and does not wait for others there."""
+
+    seconds: float
+    stack: str
+    """As a traceback shows it, the innermost place last."""
+
+
+Told = Status | StackTold
+"""What a worker says of itself without being asked."""

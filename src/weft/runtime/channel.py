@@ -15,7 +15,7 @@ from weft.core.score import WORST
 from weft.cost.staging import AUTO
 from weft.data.proportional import EVERY
 from weft.data.shares import STATIC
-from weft.observe.status import Status
+from weft.observe.status import Status, Told
 from weft.observe.tracks import Traced
 from weft.runtime.returning import FilePiece, PieceTaken
 
@@ -313,7 +313,7 @@ class Failed(Struct, frozen=True, tag=True):
 Message = (
     Job | Joined | Welcome | Order | Planned | Reported | Decided | Evaluated | Saves | FilePiece | PieceTaken
     | OnceAsked | OnceAnswer | OnceLoaded | Measured | FractionsAsked | FractionsTold | PortionWanted | PortionTold
-    | Traced | StepAsked | StepTold | LeaveAt | Halt | Halted | Ended | Finish | Concluded | Leaving | Failed | Status
+    | Traced | StepAsked | StepTold | LeaveAt | Halt | Halted | Ended | Finish | Concluded | Leaving | Failed | Told
 )  # fmt: skip
 
 _decoder: Any = msgspec.msgpack.Decoder(Message)

@@ -39,6 +39,11 @@ class Diary:
         self._starved_s = self._starving.seconds()
         self.spans.clear()
 
+    @property
+    def current(self) -> tuple[str, float]:
+        """What the script does, and since when."""
+        return self._activity, self._since
+
     def turn_to(self, activity: str) -> str:
         """The script does something else from now on; what it did until now."""
         before, now = self._activity, time.perf_counter()
