@@ -1,5 +1,6 @@
 """Files that come from workers elsewhere."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -40,13 +41,27 @@ def test_nothing_lands_outside_the_folder(tmp_path: Path, path: str) -> None:
     assert [entry.name for entry in folder.iterdir()] == ["link"]
 
 
-def test_a_link_in_the_place_of_the_file_is_replaced_and_not_followed(tmp_path: Path) -> None:
+def test_a_link_in_the_place_of_the_file_is_followed_only_within_the_folder(tmp_path: Path) -> None:
     (tmp_path / "precious").write_bytes(b"precious")
-    (tmp_path / "here").mkdir()
-    (tmp_path / "here" / "model").symlink_to(tmp_path / "precious")
-    assert Homecoming(tmp_path / "here").take(0, FilePiece("model", 0, b"x", True)) is None
+    here = tmp_path / "here"
+    here.mkdir()
+    (here / "outwards").symlink_to(tmp_path / "precious")
+    (here / "inwards").symlink_to("model")
+    home = Homecoming(here)
+    objection = home.take(0, FilePiece("outwards", 0, b"x", True))
+    assert objection == "only files below the folder that a script runs in are brought back"
+    assert home.take(0, FilePiece("inwards", 0, b"x", True)) is None
     assert (tmp_path / "precious").read_bytes() == b"precious"
-    assert (tmp_path / "here" / "model").read_bytes() == b"x"
+    assert (here / "outwards").is_symlink()
+    assert (here / "inwards").is_symlink()
+    assert (here / "model").read_bytes() == b"x"
+
+
+def test_what_is_no_regular_file_is_not_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    objection = Homecoming(tmp_path).take(0, FilePiece("pipe", 0, b"x", True))
+    assert objection == f"'{tmp_path / 'pipe'}' cannot be saved: it is a named pipe, not a regular file."
+    assert [entry.name for entry in tmp_path.iterdir()] == ["pipe"]
 
 
 def test_pieces_that_do_not_follow_each_other_are_refused_and_leave_nothing(tmp_path: Path) -> None:
@@ -67,5 +82,5 @@ def test_workers_that_save_under_one_name_do_not_mix(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_refuses_is_told(tmp_path: Path) -> None:
-    (tmp_path / "model").mkdir()
-    assert Homecoming(tmp_path).take(0, FilePiece("model", 0, b"x", True)) == "Is a directory"
+    (tmp_path / "model").touch()
+    assert Homecoming(tmp_path).take(0, FilePiece("model/x", 0, b"x", True)) == "File exists"

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict
+from functools import partial
 from itertools import accumulate
 from typing import Any
 
@@ -17,6 +18,7 @@ from weft.core.names import GRADIENT, PARAMS, Bucket, Tensors
 from weft.core.rules import SGD, Momentum, Rule
 from weft.core.seat import Number, Places, Seat
 from weft.core.strategy import Strategy
+from weft.model_files import write_model
 from weft.store.rules import State, update
 
 GIVEN = "given"
@@ -232,7 +234,7 @@ class ArrayReplica:
             for bucket in range(len(self._names))
             for name, piece in self._split(bucket, arrays[bucket])
         }
-        save_file(named, path)
+        write_model(path, partial(save_file, named))
 
 
 class ArrayWorker(Worker):

@@ -15,6 +15,7 @@ from weft.core.seat import MINE, MODELS, RESULT, Number, Seat
 from weft.data.dealt import portions
 from weft.data.proportional import parts_of
 from weft.data.static import Span, global_batches, share_of
+from weft.model_files import regular_file
 
 if TYPE_CHECKING:  # numpy is for those who tune
     from weft.adapters.tuning import Tuning
@@ -136,10 +137,11 @@ class Worker:
                 f"'{path}' cannot be saved: there is no folder '{Path(path).parent}'.\n  Make it first."
             )
         self._has_told = True
-        if not self._seat.saves:
-            return
         if model == MINE:
             path = str(Path(path).with_suffix(f".{self.rank}{Path(path).suffix}"))
+        regular_file(path)
+        if not self._seat.saves:
+            return
         self._seat.save(path, model)
 
     def _weight(self) -> float:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import BinaryIO
 
+from weft.core.errors import CheckpointError
+from weft.model_files import PartialFile
 from weft.runtime.returning import FilePiece
 
 
@@ -15,8 +17,7 @@ from weft.runtime.returning import FilePiece
 class Arrival:
     """A file of which not all is there."""
 
-    goal: Path
-    part: Path
+    part: PartialFile
     file: BinaryIO
     num_bytes: int = 0
 
@@ -43,30 +44,28 @@ class Homecoming:
             arrival.num_bytes += len(piece.piece)
             if piece.is_last:
                 arrival.file.close()
-                os.replace(arrival.part, arrival.goal)
+                arrival.part.put_in_place()
                 self.brought.append(Path(piece.path))
                 del self._arrivals[key]
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, CheckpointError) as error:
             self._drop(key)
-            return str(error.strerror or error) if isinstance(error, OSError) else str(error)
+            return str(error.strerror or error) if isinstance(error, OSError) else str(error).splitlines()[0]
         return None
 
     def _begin(self, rank: int, path: str) -> Arrival:
         named = PurePath(path)
         goal = self._folder / named
-        if named.is_absolute() or not goal.parent.resolve().is_relative_to(self._folder) or ".." in named.parts:
+        if named.is_absolute() or not goal.resolve().is_relative_to(self._folder) or ".." in named.parts:
             raise ValueError("only files below the folder that a script runs in are brought back")
         goal.parent.mkdir(parents=True, exist_ok=True)
-        part = goal.with_name(f".{goal.name}.{rank}.part")
-        part.unlink(missing_ok=True)  # of a run that was killed
-        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-        return Arrival(goal, part, os.fdopen(descriptor, "wb"))
+        part = PartialFile(goal, f"{os.getpid()}.{rank}")
+        return Arrival(part, part.path.open("wb"))
 
     def _drop(self, key: tuple[int, str]) -> None:
         arrival = self._arrivals.pop(key, None)
         if arrival is not None:
             arrival.file.close()
-            arrival.part.unlink(missing_ok=True)
+            arrival.part.drop()
 
     def close(self) -> None:
         """What has not come whole is left out."""

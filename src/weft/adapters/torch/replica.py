@@ -25,6 +25,7 @@ from weft.adapters.tuning import Tuning
 from weft.core.errors import ConfigError
 from weft.core.names import GRADIENT, PARAMS, Bucket
 from weft.core.seat import Number, Places
+from weft.model_files import write_model
 
 
 class TorchReplica:
@@ -359,7 +360,7 @@ def save_tensors(path: str, tensors: dict[str, Tensor]) -> None:
     """Write tensors to a safetensors file."""
     from safetensors.torch import save_file
 
-    save_file(tensors, path)
+    write_model(path, partial(save_file, tensors))
 
 
 def own_places(buckets: Sequence[Bucket]) -> Places:
