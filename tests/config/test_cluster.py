@@ -174,41 +174,51 @@ def test_an_unknown_key_gets_the_nearest_one_and_its_place(table: dict[str, Any]
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ({"hosts": [{"speed": 0}]}, "speed of a host is 0, but must be greater than 0.\n  Write e.g. 0.5."),
-        ({"hosts": [{"speed": -1}]}, "speed of a host is -1, but must be a number, 0 or more.\n  Write e.g. 0.5."),
-        ({"hosts": [{"speed": True}]}, "speed of a host is True, but must be a number, 0 or more.\n  Write e.g. 0.5."),
+        (
+            {"hosts": [{"speed": 0}]},
+            "speed of a host is 0, but must be greater than 0: at least 1e-18.\n  Write e.g. 0.5.",
+        ),
+        (
+            {"hosts": [{"speed": -1}]},
+            "speed of a host is -1, but must be a number, 0 or more and at most 1e+18.\n  Write e.g. 0.5.",
+        ),
+        (
+            {"hosts": [{"speed": True}]},
+            "speed of a host is True, but must be a number, 0 or more and at most 1e+18.\n  Write e.g. 0.5.",
+        ),
         (
             {"hosts": [{"seconds_per_sample": "1ms"}]},
-            "seconds_per_sample of a host is '1ms', but must be a number, 0 or more.\n  Write e.g. 0.5.",
+            "seconds_per_sample of a host is '1ms', but must be a number, 0 or more and at most 1e+18.\n"
+            "  Write e.g. 0.5.",
         ),
         (
             {"compute": {"seconds_per_sample": float("inf")}},
-            "seconds_per_sample is inf, but must be a number, 0 or more.\n  Write e.g. 0.5.",
+            "seconds_per_sample is inf, but must be a number, 0 or more and at most 1e+18.\n  Write e.g. 0.5.",
         ),
         (
             {"compute": {"variation": -0.1}},
-            "variation is -0.1, but must be a number, 0 or more.\n  Write e.g. 0.5.",
+            "variation is -0.1, but must be a number, 0 or more and at most 1e+18.\n  Write e.g. 0.5.",
         ),
         (
             {"hosts": [{"count": -1}]},
-            "count of hosts is -1, but must be a whole number, 0 or more.\n  Write e.g. 1.",
+            "count of hosts is -1, but must be a whole number, 0 or more and at most 1e+18.\n  Write e.g. 1.",
         ),
         (
             {"hosts": [{"workers": 1.5}]},
-            "workers of a host is 1.5, but must be a whole number, 0 or more.\n  Write e.g. 1.",
+            "workers of a host is 1.5, but must be a whole number, 0 or more and at most 1e+18.\n  Write e.g. 1.",
         ),
         (
             {"stragglers": [{"worker": -1}]},
-            "worker of a straggler is -1, but must be a whole number, 0 or more.\n  Write e.g. 1.",
+            "worker of a straggler is -1, but must be a whole number, 0 or more and at most 1e+18.\n  Write e.g. 1.",
         ),
         ({"stragglers": [{"factor": 2}]}, "[[stragglers]] does not say which worker it is.\n  Add worker = 0."),
         (
             {"stragglers": [{"worker": 0, "factor": 0}]},
-            "factor of a straggler is 0, but must be greater than 0.\n  Write e.g. 0.5.",
+            "factor of a straggler is 0, but must be greater than 0: at least 1e-18.\n  Write e.g. 0.5.",
         ),
         (
             {"links": {"between": {"bandwidth": "0Mbit/s"}}},
-            "[links.between] bandwidth is 0.0, but must be greater than 0.\n  Write e.g. 0.5.",
+            "[links.between] bandwidth is 0.0, but must be greater than 0: at least 1e-18.\n  Write e.g. 0.5.",
         ),
         (
             {"links": {"between": {"latency": "soon"}}},
@@ -226,7 +236,10 @@ def test_an_unknown_key_gets_the_nearest_one_and_its_place(table: dict[str, Any]
             "step_s is not a list of step times for each worker.\n"
             "  Write e.g. step_s = [[0.10, 0.12], [0.30]], in seconds; rows repeat.",
         ),
-        ({"compute": {"step_s": [[0]]}}, "a step time is 0, but must be greater than 0.\n  Write e.g. 0.5."),
+        (
+            {"compute": {"step_s": [[0]]}},
+            "a step time is 0, but must be greater than 0: at least 1e-18.\n  Write e.g. 0.5.",
+        ),
     ],
 )
 def test_a_wrong_value_is_refused_with_its_place(table: dict[str, Any], message: str) -> None:

@@ -34,6 +34,7 @@ from weft.core.errors import ConfigError
 from weft.data.shares import STATIC
 from weft.data.shares import objection as objection_to_share
 from weft.engines.environment import settings_of
+from weft.engines.job import check_job
 from weft.engines.kernels import compile_kernels
 from weft.engines.outcome import Outcome
 from weft.engines.simulated_job import Job
@@ -71,6 +72,7 @@ def simulate(
         check_plot(plot, dry)
     place = load_cluster(settings.cluster or "rack")
     num_workers = place.num_workers if settings.workers is None else settings.workers
+    check_job(script, num_workers, settings.seed or 0, settings.steps)
     sharing = STATIC if num_workers == 1 else settings.share or STATIC
     objected = both(objection(settings.compress), objection_to_share(sharing))
     about = settings.strategy, num_workers, place.num_hosts(num_workers), objected

@@ -4,18 +4,22 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
-from math import inf
 from pathlib import Path
 from typing import Any
 
 from weft.config.toml import load_toml, read_toml
 from weft.config.units import bytes_per_s, seconds
 from weft.core.errors import ConfigError, did_you_mean
+from weft.core.shortening import WORD_CHARACTERS_MAX, shortened
 from weft.cost.choice import Ground
 from weft.cost.coding import Throughput
 from weft.cost.links import Link
 
 PACKAGED = ("rack", "cloud", "edge")
+WORKERS_MAX = 100_000
+"""Of a run, real or simulated."""
+LEAST, MOST = 1e-18, 1e18
+"""Between which numbers of a cluster file are, if they are not 0: all that is computed from them is finite."""
 
 
 @dataclass(frozen=True)
@@ -144,8 +148,14 @@ def read_cluster(table: dict[str, Any], name: str) -> Cluster:
         compute, ("seconds_per_sample", "seconds_per_step", "variation", "step_s", "cores"), f"{name}: [compute]"
     )
     hosts = tuple(_host(host, name) for host in _tables(table, "hosts", name))
-    if sum(host.count * host.workers for host in hosts) < 1:
+    num_workers = sum(host.count * host.workers for host in hosts)
+    if num_workers < 1:
         raise ConfigError(f"cluster '{name}' has no workers.\n  Add hosts: [[hosts]] with count = 4 and workers = 1.")
+    if num_workers > WORKERS_MAX:
+        raise ConfigError(
+            f"cluster '{name}' has more than {WORKERS_MAX:,} workers.\n"
+            "  Make count or workers of its hosts smaller: when there are more workers, the hosts are used again."
+        )
     links = _table(table, "links", name)
     _check_keys(links, ("between", "within"), f"{name}: [links]")
     if "between" not in links:
@@ -180,7 +190,7 @@ def _codec(codec: str, table: Any, name: str) -> tuple[str, Throughput]:
     where = f"{name}: [codecs] {codec}"
     if not isinstance(table, dict) or set(table) != {"encode", "decode"}:
         raise ConfigError(
-            f"{where} is {table!r}, but must say how fast it encodes and decodes.\n"
+            f"{where} is {_short(table)}, but must say how fast it encodes and decodes.\n"
             f'  Write e.g. {codec} = {{ encode = "1GB/s", decode = "2GB/s" }}.'
         )
     speeds = [_positive(bytes_per_s(table[way], f"{where} {way}"), f"{where} {way}") for way in ("encode", "decode")]
@@ -227,7 +237,7 @@ def _straggler(table: dict[str, Any], name: str) -> Straggler:
 def _table(table: dict[str, Any], key: str, where: str) -> dict[str, Any]:
     found = table.get(key, {})
     if not isinstance(found, dict):
-        raise ConfigError(f"{where}: '{key}' is {found!r}, but must be a table.\n  Write [{key}] above its keys.")
+        raise ConfigError(f"{where}: '{key}' is {_short(found)}, but must be a table.\n  Write [{key}] above its keys.")
     return found
 
 
@@ -239,24 +249,32 @@ def _tables(table: dict[str, Any], key: str, where: str) -> list[dict[str, Any]]
 
 
 def _whole(value: Any, where: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ConfigError(f"{where} is {value!r}, but must be a whole number, 0 or more.\n  Write e.g. 1.")
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MOST:
+        raise ConfigError(
+            f"{where} is {_short(value)}, but must be a whole number, 0 or more and at most {MOST:g}.\n  Write e.g. 1."
+        )
     return value
 
 
 def _number(value: Any, where: str) -> float:
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < inf:
-        raise ConfigError(f"{where} is {value!r}, but must be a number, 0 or more.\n  Write e.g. 0.5.")
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= MOST:
+        raise ConfigError(
+            f"{where} is {_short(value)}, but must be a number, 0 or more and at most {MOST:g}.\n  Write e.g. 0.5."
+        )
     return float(value)
 
 
 def _positive(value: Any, where: str) -> float:
-    if value == 0:
-        raise ConfigError(f"{where} is {value!r}, but must be greater than 0.\n  Write e.g. 0.5.")
-    return _number(value, where)
+    if _number(value, where) < LEAST:
+        raise ConfigError(f"{where} is {value!r}, but must be greater than 0: at least {LEAST:g}.\n  Write e.g. 0.5.")
+    return float(value)
+
+
+def _short(value: Any) -> str:
+    return shortened(repr(value), WORD_CHARACTERS_MAX)
 
 
 def _check_keys(table: dict[str, Any], known: tuple[str, ...], where: str) -> None:
     for key in table:
         if key not in known:
-            raise ConfigError(f"{where} has an unknown key '{key}'.\n  {did_you_mean(key, known)}")
+            raise ConfigError(f"{where} has an unknown key {_short(key)}.\n  {did_you_mean(key, known)}")

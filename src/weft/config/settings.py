@@ -4,6 +4,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from weft.core.errors import ConfigError, did_you_mean
+from weft.core.shortening import WORD_CHARACTERS_MAX, shortened
 
 
 @dataclass(frozen=True)
@@ -69,4 +70,5 @@ def _whole(value: Any, where: str) -> int:
     try:
         return int(str(value))
     except ValueError as error:
-        raise ConfigError(f"{where} is '{value}', but wants a whole number.\n  Write e.g. 4.") from error
+        shown = shortened(str(value), WORD_CHARACTERS_MAX)
+        raise ConfigError(f"{where} is '{shown}', but wants a whole number.\n  Write e.g. 4.") from error

@@ -1,9 +1,9 @@
 """Friendly units at the edge: '20Mbit/s', '30ms' and '4MiB' become bytes per second, seconds and bytes."""
 
 import re
-from math import inf
 
 from weft.core.errors import ConfigError
+from weft.core.shortening import WORD_CHARACTERS_MAX, shortened
 
 SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 BYTES_PER_S = {
@@ -19,6 +19,8 @@ BYTES_PER_S = {
 LINK_RATES = {name.removesuffix("/s").lower(): value for name, value in BYTES_PER_S.items() if "bit" in name}
 """As network tools write them: 'mbit'."""
 
+MOST = 1e18
+"""Of seconds, bytes or bytes per second: what is computed from them stays finite."""
 BYTES = {"B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
 
 
@@ -43,12 +45,13 @@ def link_rate(value: object, where: str) -> float:
 
 
 def _read(value: object, where: str, units: dict[str, float], example: str) -> float:
-    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < inf:
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= MOST:
         return float(value)
     match = re.fullmatch(r"\s*((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE]-?[0-9]+)?)\s*([A-Za-z/]+)\s*", str(value))
-    if match is None or match[2] not in units or float(match[1]) == inf:
+    if match is None or match[2] not in units or float(match[1]) * units[match[2]] > MOST:
+        shown = shortened(str(value), WORD_CHARACTERS_MAX)
         raise ConfigError(
-            f"{where} is '{value}', but wants a number with one of the units {', '.join(units)}.\n"
+            f"{where} is '{shown}', but wants a number with one of the units {', '.join(units)}.\n"
             f'  Write e.g. "{example}".'
         )
     return float(match[1]) * units[match[2]]

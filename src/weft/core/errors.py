@@ -17,6 +17,9 @@ A message says what happened, what was expected and what to do.
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+NAME_CHARACTERS_MAX = 100
+"""A longer name is near to none: comparing it would take long."""
+
 
 class WeftError(Exception):
     """Anything Weft reports to its user."""
@@ -71,7 +74,7 @@ class CheckpointError(WeftError):
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A sentence that names the nearest of `known`, or all of them when none is near."""
     known = sorted(known)
-    near = get_close_matches(name, known, n=1, cutoff=0.5)
+    near = get_close_matches(name, known, n=1, cutoff=0.5) if len(name) <= NAME_CHARACTERS_MAX else []
     if near:
         return f"Did you mean '{near[0]}'?"
     return f"Known: {', '.join(known)}." if known else "None are known."

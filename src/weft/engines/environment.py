@@ -21,6 +21,6 @@ def settings_of(given: Settings, folder: Path | None = None) -> Settings:
     }
     settings = given.over(read_settings(said, f"the environment ({PREFIX}...)"))
     path = (folder or Path.cwd()) / FILE
-    if path.is_file():
+    if path.exists():
         settings = settings.over(read_settings(load_toml(path, "settings"), f"'{path}'"))
     return settings
