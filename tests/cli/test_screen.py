@@ -6,6 +6,7 @@ import pytest
 
 from weft.cli.screen import PACKAGE, _is_theirs, show_error
 from weft.core.errors import ConfigError, NodeLost
+from weft.core.shortening import CHARACTERS_MAX
 from weft.observe.quantities import human_bytes
 
 
@@ -37,3 +38,12 @@ def test_frames_of_a_folder_that_is_only_named_like_weft_are_shown() -> None:
     assert not _is_theirs(str(Path(PACKAGE) / "cli" / "app.py"))
     assert not _is_theirs("<frozen importlib._bootstrap>")
     assert _is_theirs(PACKAGE.rstrip("/") + "_experiments/train.py")
+
+
+def test_a_text_without_end_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    lost = NodeLost("worker 1 raised ValueError at step 0: " + "x" * 50_000_000)
+    lost.__cause__ = ValueError("x" * 50_000_000)
+    said = shown(lost, capsys)
+    assert said.startswith("NodeLost: worker 1 raised ValueError at step 0: xxx")
+    assert said.count("characters left out)") == 2
+    assert len(said) < 4 * CHARACTERS_MAX

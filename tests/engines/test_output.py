@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from weft.engines.output import LINE_BYTES_MAX, Output
+from weft.engines.output import HEAD_BYTES, TAIL_BYTES, Output
 
 
 class Pipe:
@@ -56,16 +56,32 @@ def test_the_last_line_is_shown_even_if_it_was_not_ended(pipe: Pipe) -> None:
     assert pipe.shown == ["done", "without an end"]
 
 
-def test_a_line_without_an_end_is_shown_in_pieces(pipe: Pipe) -> None:
-    written = 0
-    while not pipe.shown:
-        pipe.write(b"x" * 40_000)
-        written += 40_000
+def test_a_line_that_is_too_long_is_cut_in_the_middle_and_says_so(pipe: Pipe) -> None:
+    pipe.write(b"begin")
+    for _ in range(800):
+        pipe.write(b"x" * 60_000)
         assert pipe.output.read()
-        assert written <= LINE_BYTES_MAX + 80_000
-    pipe.write(b"end\n")
+        assert pipe.output.read()
+        assert pipe.shown == []
+    pipe.write(b"end\nnext\n")
     pipe.output.read()
-    assert "".join(pipe.shown) == "x" * written + "end"
+    long, short = pipe.shown
+    left_out = 800 * 60_000 + len("beginend") - HEAD_BYTES - TAIL_BYTES
+    assert long.startswith("beginxxx")
+    assert long.endswith("xxxend")
+    assert f"xxx ... ({left_out} bytes left out) ... xxx" in long
+    assert len(long) < HEAD_BYTES + TAIL_BYTES + 50
+    assert short == "next"
+    pipe.hang_up()
+
+
+def test_a_line_of_the_greatest_length_is_whole(pipe: Pipe) -> None:
+    for _ in range(2):
+        pipe.write(b"x" * ((HEAD_BYTES + TAIL_BYTES) // 2))
+        pipe.output.read()
+    pipe.write(b"\n")
+    pipe.output.read()
+    assert pipe.shown == ["x" * (HEAD_BYTES + TAIL_BYTES)]
     pipe.hang_up()
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from weft.adapters.alone import Alone
 from weft.core.seat import current
-from weft.sim.stage import LineWriter, PlainSwapper, Stage
+from weft.sim.stage import LINE_CHARACTERS_MAX, LineWriter, PlainSwapper, Stage
 
 SEATS = [Alone(), Alone()]
 shown: list[str] = []
@@ -152,3 +152,11 @@ def test_a_line_writer_hands_on_whole_lines() -> None:
     assert writer.writable()
     assert [writer.write(text) for text in ("a", "b\nc\n", "\n", "d")] == [1, 4, 1, 1]
     assert lines == ["ab", "c", ""]
+
+
+def test_a_line_writer_cuts_what_nobody_could_read() -> None:
+    lines: list[str] = []
+    LineWriter(lines.append).write("begin" + "x" * 1_000_000 + "end\n")
+    assert lines[0].startswith("beginxxx")
+    assert lines[0].endswith("xxxend")
+    assert len(lines[0]) < LINE_CHARACTERS_MAX + 50

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from weft.core.errors import NodeLost, WeftError
-from weft.core.shortening import shortened
+from weft.core.shortening import CHARACTERS_MAX, shortened
 
 PLAIN_WIDTH = 120
 """How wide tables may be where no terminal says it: in files and pipes."""
@@ -24,13 +24,13 @@ PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
 
 def show_error(error: WeftError) -> None:
     """The error's own words; for a script that raised, its traceback last."""
-    errors.print(f"[bold red]{type(error).__name__}[/]: {escape(shortened(str(error)))}")
+    errors.print(f"[bold red]{type(error).__name__}[/]: {escape(shortened(str(error), 2 * CHARACTERS_MAX))}")
     cause = error.__cause__
     if isinstance(error, NodeLost) and cause is not None:
         frames = [f for f in traceback.extract_tb(cause.__traceback__) if _is_theirs(f.filename)]
         lines = ["Traceback (most recent call last):\n", *traceback.format_list(frames)]
         lines += traceback.format_exception_only(type(cause), cause)
-        errors.print(escape("".join(lines).rstrip()), style="red")
+        errors.print(escape(shortened("".join(lines).rstrip())), style="red")
     elif isinstance(error, NodeLost) and error.traceback:
         errors.print(escape(error.traceback), style="red")
 

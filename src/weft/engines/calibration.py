@@ -8,6 +8,7 @@ from statistics import median
 from weft.adapters.torch.ambient import TorchSwapper
 from weft.core.errors import ConfigError, NodeLost, WeftError
 from weft.core.seat import Replica, step_alone
+from weft.core.shortening import shortened
 from weft.engines.surroundings import THREADS
 from weft.interpreter import script_path
 from weft.sim.program import StepDone
@@ -37,7 +38,9 @@ def measure(script: Path, arguments: tuple[str, ...], num_steps: int) -> float:
     except WeftError:
         raise
     except Exception as error:
-        raise NodeLost(f"the script raised {type(error).__name__} while it was measured: {error}") from error
+        raise NodeLost(
+            f"the script raised {type(error).__name__} while it was measured: {shortened(str(error))}"
+        ) from error
     finally:
         program.abandon()
         stage.leave()

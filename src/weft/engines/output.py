@@ -4,8 +4,8 @@ import os
 from collections.abc import Callable
 
 CHUNK_BYTES = 1 << 16
-LINE_BYTES_MAX = 1 << 16
-"""A longer line is shown in pieces: a worker's output must not fill the launcher's memory."""
+HEAD_BYTES, TAIL_BYTES = 48 << 10, 16 << 10
+"""What is shown of a line that is longer than both: a worker's output must fill neither memory nor screen."""
 
 
 class Output:
@@ -15,7 +15,9 @@ class Output:
         os.set_blocking(pipe, False)
         self._pipe = pipe
         self._show = show
-        self._rest = b""
+        self._line = b""
+        self._num_left_out = 0
+        """Bytes of the line that are gone, between its head and its tail."""
         self.is_closed = False
 
     def fileno(self) -> int:
@@ -27,12 +29,27 @@ class Output:
             raw = os.read(self._pipe, CHUNK_BYTES)
         except BlockingIOError:
             return True
-        *lines, self._rest = (self._rest + raw).split(b"\n")
-        if not raw or len(self._rest) > LINE_BYTES_MAX:
-            lines, self._rest = ([*lines, self._rest] if self._rest else lines), b""
-        for line in lines:
-            self._show(line.decode(errors="replace").rstrip("\r"))
+        *ends, rest = raw.split(b"\n")
+        for end in ends:
+            self._add(end)
+            self._show_line()
+        self._add(rest)
+        if not raw and self._line:
+            self._show_line()
         return bool(raw)
+
+    def _add(self, piece: bytes) -> None:
+        self._line += piece
+        if (excess := len(self._line) - HEAD_BYTES - TAIL_BYTES) > 0:
+            self._num_left_out += excess
+            self._line = self._line[:HEAD_BYTES] + self._line[-TAIL_BYTES:]
+
+    def _show_line(self) -> None:
+        line, num_left_out = self._line, self._num_left_out
+        self._line, self._num_left_out = b"", 0
+        if num_left_out:
+            line = line[:HEAD_BYTES] + b" ... (%d bytes left out) ... " % num_left_out + line[HEAD_BYTES:]
+        self._show(line.decode(errors="replace").rstrip("\r"))
 
     def close(self) -> None:
         self.is_closed = True

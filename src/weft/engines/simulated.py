@@ -14,6 +14,7 @@ from weft.core.errors import ConfigError, NodeLost, WeftError
 from weft.core.names import PARAMS, Bucket, Role, Roles
 from weft.core.recorder import TraceHash
 from weft.core.seat import Places, Replica, check_optimizers, check_tuned
+from weft.core.shortening import shortened
 from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.cost.coding import CodingSpeed
@@ -80,7 +81,7 @@ class _Scripts:
         except WeftError:
             raise
         except Exception as error:
-            raise NodeLost(f"worker {rank} raised {type(error).__name__} {when}: {error}") from error
+            raise NodeLost(f"worker {rank} raised {type(error).__name__} {when}: {shortened(str(error))}") from error
 
     def begin(self, rank: int) -> bool:
         """Run one worker's script on, until it joins with another model (then True) or has said all that its world

@@ -5,6 +5,7 @@ from pathlib import Path
 from traceback import StackSummary, TracebackException
 
 from weft.core.errors import WeftError
+from weft.core.shortening import shortened
 from weft.runtime.channel import Failed
 
 PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
@@ -19,7 +20,7 @@ def failure(error: BaseException, step: int, doing: str) -> Failed:
         text = str(error)
     except Exception:  # a script's own error may not even be able to say what it is
         text = "(it cannot say what)"
-    return Failed(type(error).__name__, _sayable(text), _sayable(lines), step, doing)
+    return Failed(type(error).__name__, _sayable(shortened(text)), _sayable(shortened(lines)), step, doing)
 
 
 def _leave_out_our_frames(told: TracebackException) -> None:

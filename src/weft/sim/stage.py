@@ -12,6 +12,10 @@ from types import ModuleType
 from typing import Any, Protocol
 
 from weft.core.seat import Seat, sit
+from weft.core.shortening import shortened
+
+LINE_CHARACTERS_MAX = 64 << 10
+"""Of what a script prints, as in real runs."""
 
 
 class Swapper(Protocol):
@@ -53,7 +57,7 @@ class PlainSwapper:
 
 
 class LineWriter(TextIOBase):
-    """Hands whole lines to whoever shows them."""
+    """Hands whole lines to whoever shows them; those that are too long are cut in the middle."""
 
     def __init__(self, show: Callable[[str], None]) -> None:
         self._show = show
@@ -65,7 +69,7 @@ class LineWriter(TextIOBase):
     def write(self, text: str) -> int:
         *lines, self._rest = (self._rest + text).split("\n")
         for line in lines:
-            self._show(line)
+            self._show(shortened(line, LINE_CHARACTERS_MAX))
         return len(text)
 
     def finish(self) -> None:
