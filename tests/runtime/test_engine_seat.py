@@ -136,15 +136,10 @@ def test_a_script_whose_shares_were_handed_nothing_may_end_without_a_step(engine
     assert len(engine.heard(Ended)) == 1
 
 
-def test_the_processor_time_of_asking_for_fractions_is_not_the_iterations(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fractions_are_asked_for_with_what_was_measured(engine: Engine) -> None:
     seat = engine.joined()
-    seat._computing_since, clock = 5.0, iter((10.0, 13.0))
-    monkeypatch.setattr(module.time, "thread_time", lambda: next(clock))
     engine.answers(FractionsTold([0.25, 0.75]))
     assert seat.fractions(0, 64, 1) == [0.25, 0.75]
-    assert seat._computing_since == 8.0
     assert engine.heard(FractionsAsked) == [FractionsAsked(0, 64, 1, Measured(0, 0.0, 0.0))]
 
 

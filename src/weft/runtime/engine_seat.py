@@ -41,6 +41,7 @@ from weft.runtime.metrics import Metrics
 from weft.runtime.pauses import TICK_S, Pauses
 from weft.runtime.returning import give_back
 from weft.runtime.shares import EngineShares
+from weft.runtime.stretching import Stretching
 from weft.runtime.tracer import Tracer
 
 COMPUTES = "computes"
@@ -79,7 +80,7 @@ class EngineSeat:
         self.diary = Diary(keeps_spans=job.traces, pauses=self._pauses)
         self.tracer = Tracer(self.diary) if job.traces else None
         self.metrics = Metrics(job.rank, self.diary)
-        self.shares = EngineShares(job, channel.send, self._expect_idly, self.diary)
+        self.shares = EngineShares(job, channel.send, self._expect, self.diary)
         self.block_steps = self.shares.block_steps
         self.steals = self.shares.steals
         self._channel = channel
@@ -106,8 +107,8 @@ class EngineSeat:
         self.await_engine: Callable[[], None] | None = None
         """Waits until the engine has said its last words, where it would not outlive its workers."""
         self._doing = COMPUTES
-        self._computing_since = time.thread_time()
-        self._chance = Random(f"hiccups/{job.seed}/{job.rank}")
+        chance = Random(f"hiccups/{job.seed}/{job.rank}")
+        self._stretching = Stretching(job.slow, job.hiccups, chance, self.diary, self.metrics)
 
     def _check_first_join(self) -> None:
         if self._welcome is not None:
@@ -162,13 +163,6 @@ class EngineSeat:
         self._inbox.remove(found)
         return found
 
-    def _expect_idly(self, kind: type[Any]) -> Any:
-        """The same, in the midst of the script's own work, whose processor time this is no part of."""
-        before = time.thread_time()
-        found = self._expect(kind)
-        self._computing_since += time.thread_time() - before
-        return found
-
     def fractions(self, share: int, num_samples: int, block: int) -> Sequence[float]:
         return self.shares.fractions(share, num_samples, block)
 
@@ -194,17 +188,6 @@ class EngineSeat:
         """End a loop of the script's own, which no share has ended."""
         if self._is_over:
             raise SystemExit(0)
-
-    def _stretch(self) -> None:
-        """Make the iteration take as long as on a machine that is so many times slower.
-
-        All that this thread computed since the last one counts: on such a machine, sums and updates are slow, too.
-        """
-        share, factor = self.job.hiccups
-        times = self.job.slow * (factor if self._chance.random() < share else 1.0)
-        if times > 1:
-            time.sleep((times - 1) * (time.thread_time() - self._computing_since))
-        self._computing_since = time.thread_time()
 
     def _count_step(self, samples: float, loss: float | None) -> None:
         self.metrics.step(samples, loss)
@@ -233,7 +216,7 @@ class EngineSeat:
     def _begin(self) -> None:
         """All have joined: show signs of life from now on, however long an iteration takes."""
         self.metrics.begin()
-        self._computing_since = time.thread_time()
+        self._stretching.begin()
         threading.Thread(target=self._beat, name="weft heartbeat", daemon=True).start()
 
     def _beat(self) -> None:
@@ -263,7 +246,6 @@ class EngineSeat:
             self._evaluate(number)
         elif self.rank:  # worker 0 may be asked for it at the end
             del self._open_reports[number]
-        self._computing_since = time.thread_time()
 
     def _evaluate(self, number: int) -> None:
         """Run a report's callables on the result model."""

@@ -175,7 +175,7 @@ class LiveSeat(EngineSeat):
         return self._plant
 
     def gradient_filled(self, bucket: int, samples: float) -> None:
-        if self.job.slow > 1 or self.job.hiccups[0]:  # a slower machine would not have filled it yet
+        if self._stretching.is_on:  # a slower machine would not have filled it yet
             return
         with self._lock:
             self._give(bucket, samples)
@@ -189,7 +189,7 @@ class LiveSeat(EngineSeat):
 
     def backward_finished(self, samples: float) -> None:
         self._check_over()
-        self._stretch()
+        self._stretching.stretch()
         with self._driving() as plant:
             for bucket in plant.world.trainable:
                 if bucket not in self._given:

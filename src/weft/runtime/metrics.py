@@ -55,10 +55,14 @@ class Metrics:
             self._losses.append(loss)
 
     def _mark(self) -> Mark:
-        seconds = self._diary.own_seconds()
-        so_far_s = time.perf_counter() - self._began
-        computed = max(0.0, seconds[COMPUTES] - self._served_s)
-        return Mark(self._step, so_far_s, self._samples, computed, seconds[READS], seconds[PAUSED])
+        own, so_far_s = self._diary.own_seconds(), time.perf_counter() - self._began
+        computed = max(0.0, own[COMPUTES] - self._served_s)
+        return Mark(self._step, so_far_s, self._samples, computed, own[READS], own[PAUSED])
+
+    def own_seconds(self) -> dict[str, float]:
+        """How long the script has computed and read, without serving others and without waiting for a core."""
+        mark = self._mark()
+        return {COMPUTES: mark.compute_s, READS: mark.input_s}
 
     def is_due(self) -> bool:
         """True some times a second."""

@@ -58,7 +58,7 @@ class PlainSeat(EngineSeat):
             self.diary.turn_back_to(WAITS, self._off_core.seconds())
         if self._replica.buckets:
             step_alone(self._replica)
-        self._stretch()
+        self._stretching.stretch()
         self._step += 1
         self._count_step(0.0 if is_repeat else samples, loss)
         self._tell()
