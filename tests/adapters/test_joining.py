@@ -1,5 +1,6 @@
 """`weft.join` and `weft.once`: the door through which a script comes in."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,17 @@ def test_joining_with_the_wrong_things_says_what_to_join_with(given: dict[str, A
     with pytest.raises(ConfigError) as refused:
         weft.join(**given)
     assert str(refused.value) == message
+
+
+def test_a_model_without_torch_is_told_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "weft.adapters.torch.face", raising=False)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ConfigError) as refused:
+        weft.join(object(), object())
+    assert str(refused.value) == (
+        "weft.join(model, optimizer) is for torch, which is not installed.\n"
+        "  Install it: pip install 'weft[torch]'. For arrays: weft.join(arrays=..., optimizer=weft.SGD(lr=0.1))."
+    )
 
 
 def test_a_script_that_nobody_launched_is_alone() -> None:

@@ -1,6 +1,7 @@
 """weft compare: from the command line to the report, real and simulated, and what it refuses before anything runs."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -110,6 +111,15 @@ def test_simulated_contenders_have_virtual_times_that_repeat(script: Path) -> No
     again = json.loads(Path("out.json").read_text())
     assert [each["runs"] for each in first["contenders"]] == [each["runs"] for each in again["contenders"]]
     assert first["setup"]["cluster"] == "edge"
+
+
+def test_without_matplotlib_there_is_all_but_the_picture(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    ended = weft_command("compare", script, "--simulate", "--strategy", "allreduce", "--strategy", "ensemble")
+    assert ended.code == 0
+    assert "there is no picture, because matplotlib is not installed: pip install 'weft[plot]'" in ended.err
+    assert "report: comparison.html (open it in a browser), comparison.json" in ended.out
+    assert not Path("comparison.png").exists()
 
 
 def test_all_leaves_out_what_cannot_be_and_says_so(script: Path) -> None:

@@ -1,8 +1,7 @@
 """Loss against virtual time, as a picture."""
 
-import builtins
+import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -56,14 +55,9 @@ def test_a_run_without_losses_has_nothing_to_draw() -> None:
 
 
 def test_a_missing_matplotlib_is_said_before_anything_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = builtins.__import__
-
-    def without(name: str, *rest: Any) -> Any:
-        if name == "matplotlib":
-            raise ImportError(name)
-        return plain(name, *rest)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ConfigError) as refused:
         check_plot(Path("a.png"), dry=False)
-    assert str(refused.value) == "--plot needs matplotlib.\n  Install it: pip install 'weft[plot]'."
+    assert str(refused.value) == (
+        "--plot needs matplotlib, which is not installed.\n  Install it: pip install 'weft[plot]'"
+    )

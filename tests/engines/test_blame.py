@@ -116,6 +116,14 @@ def test_an_error_of_the_script_is_told_with_its_traceback(name: str) -> None:
     )
 
 
+def test_a_module_that_an_extra_has_is_told_with_the_line_that_installs_it() -> None:
+    error = describe(Process(1, 1, failed("ModuleNotFoundError", "No module named 'torch'", 0)), [])
+    assert str(error) == (
+        f"worker 1 (host {HOST}, pid 4711) raised ModuleNotFoundError at step 0: No module named 'torch'\n"
+        "  Install it: pip install 'weft[torch]'"
+    )
+
+
 def test_the_guilty_one_is_not_said_to_wait() -> None:
     guilty = Process(1, 1, failed("ValueError"), halted=Halted(7, "itself"))
     assert "itself" not in str(describe(guilty, [guilty]))

@@ -1,5 +1,6 @@
 """A run on real workers is checked before anything starts."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,6 @@ import pytest
 from weft.config.devices import FakeKind
 from weft.config.network import Network
 from weft.core.errors import ConfigError
-from weft.engines import local_job
 from weft.engines.local_job import LocalJob, spread
 
 SLOW_WANTS = "wants a worker from 0 to 1 and a factor of at least 1.\n  Write e.g. --slow 0:4."
@@ -168,11 +168,25 @@ def test_every_host_has_a_worker(num_hosts: int) -> None:
 def test_torch_must_be_there_to_sum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = tmp_path / "train.py"
     script.write_text("")
-    monkeypatch.setattr(local_job, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(ConfigError) as refused:
         LocalJob(script, transport="torch")
-    expected = "--transport torch sums by torch, which is not installed.\n  pip install 'weft[torch]'"
+    expected = "--transport torch needs torch, which is not installed.\n  Install it: pip install 'weft[torch]'"
     assert str(refused.value) == expected
+    with pytest.raises(ConfigError) as refused:
+        LocalJob(script, baseline="ddp")
+    assert str(refused.value) == expected.replace("--transport torch", "--baseline ddp")
+
+
+def test_several_hosts_need_what_certificates_are_made_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("")
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    with pytest.raises(ConfigError) as refused:
+        LocalJob(script, hosts=(0, 1))
+    assert str(refused.value) == (
+        "--hosts needs cryptography, which is not installed.\n  Install it: pip install 'weft[tls]'"
+    )
 
 
 def test_workers_share_a_memory_unless_they_talk_by_sockets(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ import os
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from weft.core.errors import ConfigError
 from weft.engines.secret import WRITE_ONE, new_secret, read_secret, secret_of_run, write_secret
@@ -103,3 +105,8 @@ def test_every_run_has_a_secret_of_its_own() -> None:
     assert len(found | {SECRET, secret_of_run(bytes(32), "mill/0", "a")}) == 5
     assert secret_of_run(SECRET, "mill/0", "a") in found
     assert {len(each) for each in found} == {32}
+
+
+def test_the_secret_of_a_run_is_derived_as_rfc_5869_says() -> None:
+    about = b"weft: the secret of one run\0mill/0\0a"
+    assert secret_of_run(SECRET, "mill/0", "a") == HKDF(SHA256(), 32, salt=None, info=about).derive(SECRET)

@@ -1,5 +1,7 @@
 """Scripts that nobody has put anywhere are alone; `tests/engines/test_member.py` has the others."""
 
+import sys
+
 import pytest
 
 from weft.core.errors import ConfigError, TransportError
@@ -29,6 +31,13 @@ def test_a_store_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(ushering, "STORE_S_MAX", 0.2)
     monkeypatch.setattr("sys.excepthook", None)
     with pytest.raises(TransportError, match=r"the store at 127.0.0.1:1"):
+        find_seat()
+
+
+def test_a_run_of_several_processes_without_torch_is_told_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.environ", {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"})
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ConfigError, match=r"torchrun or srun has started needs torch.*\n.*pip install 'weft\[torch\]'"):
         find_seat()
 
 

@@ -2,12 +2,15 @@
 
 import os
 import ssl
+import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
+from weft.core.errors import ConfigError
 from weft.transports.certificates import Authority, Contexts, Identity, contexts
 
 
@@ -128,3 +131,13 @@ def test_no_certificate_shows_the_secret_or_the_authoritys_key() -> None:
     assert secret not in shown
     assert key not in shown
     assert key != secret
+
+
+def test_tls_without_cryptography_is_told_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "weft.transports.certificates")
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    with pytest.raises(ConfigError) as refused:
+        import_module("weft.transports.certificates")
+    assert str(refused.value) == (
+        "TLS between hosts needs cryptography, which is not installed here.\n  On every host: pip install 'weft[tls]'"
+    )

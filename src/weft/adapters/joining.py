@@ -53,7 +53,15 @@ def join(
             "weft.join needs a model and its optimizer, or arrays.\n"
             "  Use weft.join(model, optimizer), or weft.join(arrays=..., optimizer=weft.SGD(lr=0.1))."
         )
-    from weft.adapters.torch.join import join_torch
+    try:
+        from weft.adapters.torch.join import join_torch
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise ConfigError(
+            "weft.join(model, optimizer) is for torch, which is not installed.\n"
+            "  Install it: pip install 'weft[torch]'. For arrays: weft.join(arrays=..., optimizer=weft.SGD(lr=0.1))."
+        ) from error
 
     return join_torch(seat, model, optimizer, strategy, words)
 

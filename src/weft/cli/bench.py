@@ -24,6 +24,7 @@ from weft.bench.straggler import measure_straggler
 from weft.bench.throughput import THROUGHPUT
 from weft.cli.files import check_writable
 from weft.cli.screen import errors, screen
+from weft.config.extras import check_extra
 from weft.core.errors import ConfigError
 from weft.observe.quantities import human_seconds
 
@@ -85,6 +86,7 @@ def slownet(
 ) -> None:
     """Time to 97 % on MNIST over links of 100 Mbit/s and 10 ms: DistributedDataParallel and its hooks (needs root)."""
     _check(blocks, BLOCKS_MIN, json_file)
+    check_extra("torch", "weft bench slownet")
     course = Course(data)
     with errors.status("") as status:
         report = measure_slownet(course, blocks, strategy, None if compress == "none" else compress, status.update)
@@ -101,6 +103,7 @@ def straggler(
 ) -> None:
     """Time to 97 % on MNIST while one of 4 workers is 4 times slower: DistributedDataParallel, and other ways."""
     _check(blocks, 15, json_file)
+    check_extra("torch", "weft bench straggler")
     course = StragglerCourse(data)
     ways = [way for way in STRAGGLER_OTHERS if way != strategy]
     with errors.status("") as status:
@@ -110,6 +113,7 @@ def straggler(
 
 def _compete(benchmark: Benchmark, blocks: int, usual: int, only: list[str] | None, json_file: Path | None) -> None:
     _check(blocks, usual, json_file)
+    check_extra("torch", f"weft bench {benchmark.name}")
     works = benchmark.only(only or ())
     with errors.status("") as status:
         report = measure(benchmark, works, blocks, tell=status.update)

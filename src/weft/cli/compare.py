@@ -36,6 +36,7 @@ from weft.cli.run_options import (
     slow_workers,
 )
 from weft.cli.screen import errors, screen
+from weft.config.extras import has_extra, install_line
 from weft.config.registry import ALL, expanded
 from weft.config.ways import Way, read_ways
 from weft.core.errors import ConfigError, NodeLost
@@ -208,8 +209,13 @@ def _conclude(comparison: Comparison, files: Files) -> None:
     """Show who won, and write it."""
     show_comparison(comparison)
     write_html(comparison, files.html)
-    write_png(comparison, files.png)
-    screen.print(f"report: {files.html} (open it in a browser), {files.png}, {files.json}", markup=False)
+    picture = ""
+    if has_extra("plot"):
+        write_png(comparison, files.png)
+        picture = f"{files.png}, "
+    else:
+        _tell(f"there is no picture, because matplotlib is not installed: {install_line('plot')}")
+    screen.print(f"report: {files.html} (open it in a browser), {picture}{files.json}", markup=False)
     failed = [contender.label for contender in comparison.contenders if contender.error is not None]
     if len(failed) == len(comparison.contenders):
         raise NodeLost("every contender failed; the report says why.")

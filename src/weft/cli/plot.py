@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from weft.config.extras import check_extra
 from weft.core.errors import ConfigError
 from weft.engines.outcome import Outcome
 
@@ -14,10 +15,7 @@ def check_plot(path: Path, dry: bool) -> None:
         raise ConfigError("--plot draws the loss, but --dry computes none.\n  Leave out one of them.")
     if path.suffix not in FORMATS:
         raise ConfigError(f"--plot '{path}' is not a picture.\n  End its name in {', '.join(FORMATS)}.")
-    try:
-        import matplotlib  # noqa: F401  # only to see that it is there
-    except ImportError as error:
-        raise ConfigError("--plot needs matplotlib.\n  Install it: pip install 'weft[plot]'.") from error
+    check_extra("plot", "--plot")
 
 
 def plot_curves(outcomes: list[Outcome], path: Path) -> None:

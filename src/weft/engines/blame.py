@@ -4,6 +4,7 @@ import signal
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
+from weft.config.extras import advice_on_import
 from weft.core import errors
 from weft.core.errors import ConfigError, NodeLost, WeftError
 from weft.engines.exits import how_it_ended
@@ -71,6 +72,7 @@ def describe(guilty: Suspect, workers: Sequence[Suspect]) -> WeftError:
         return NodeLost("\n".join([first, *waiting, f"  {_advice_on(guilty)}"]))
     if failed.traceback:
         text = f"{called} raised {failed.error} at step {failed.step}: {failed.text}"
+        text += advice_on_import(failed.error, failed.text)
         lost = NodeLost("\n".join([text, *waiting]))
         lost.traceback = failed.traceback
         return lost

@@ -6,6 +6,7 @@ from pathlib import Path
 from statistics import median
 
 from weft.adapters.torch.ambient import TorchSwapper
+from weft.config.extras import advice_on_import
 from weft.core.errors import ConfigError, NodeLost, WeftError
 from weft.core.seat import Replica, step_alone
 from weft.core.shortening import shortened
@@ -38,9 +39,9 @@ def measure(script: Path, arguments: tuple[str, ...], num_steps: int) -> float:
     except WeftError:
         raise
     except Exception as error:
-        raise NodeLost(
-            f"the script raised {type(error).__name__} while it was measured: {shortened(str(error))}"
-        ) from error
+        kind, text = type(error).__name__, shortened(str(error))
+        advice = advice_on_import(kind, text)
+        raise NodeLost(f"the script raised {kind} while it was measured: {text}{advice}") from error
     finally:
         program.abandon()
         stage.leave()

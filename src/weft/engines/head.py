@@ -34,7 +34,6 @@ from weft.engines.trunk import (
 )
 from weft.engines.watcher import Watcher
 from weft.runtime.channel import Descriptors, Job, Message, packed
-from weft.transports.certificates import Authority, contexts
 from weft.transports.door import Door
 from weft.transports.handshake import NONCE_BYTES, Candidate, Steps, answer
 from weft.transports.transport import Rank
@@ -95,7 +94,11 @@ class Head(Supervisor):
                 self._hosts.append(Host(each.host, each.address))
             self._hosts[number].workers.append(worker)
         is_encrypted = is_elsewhere or len(self._hosts) > 1
-        tls = contexts(Authority.of(secret).issue(HEAD)).answer if is_encrypted else None
+        tls = None
+        if is_encrypted:
+            from weft.transports.certificates import Authority, contexts
+
+            tls = contexts(Authority.of(secret).issue(HEAD)).answer
         self._door = Door(listener, self._answer, tls, self._selector, time.monotonic)
         self.refused = self._door.refused
         """Connections of strangers, by reason."""

@@ -1,13 +1,13 @@
 """One run of a script on real workers of this machine, checked before anything starts."""
 
 from dataclasses import dataclass, field, replace
-from importlib.util import find_spec
 from math import inf
 from pathlib import Path
 
 from weft.config.compression import check_pair, said, with_codec
 from weft.config.compression import codec as codec_of
 from weft.config.devices import FakeKind, check_on_devices
+from weft.config.extras import check_extra
 from weft.config.network import Network
 from weft.config.options import Options
 from weft.config.registry import AUTO
@@ -87,6 +87,8 @@ class LocalJob:
         self._check_hosts()
         if self.baseline not in (None, *BASELINES):
             raise ConfigError(f"baseline '{self.baseline}' is not known.\n  {did_you_mean(self.baseline, BASELINES)}")
+        if self.baseline is not None:
+            check_extra("torch", f"--baseline {self.baseline}")
         if self.global_batch is not None and self.global_batch < self.num_workers:
             raise ConfigError(
                 f"--global-batch is {self.global_batch}, but {self.num_workers} workers need at least 1 sample each.\n"
@@ -132,10 +134,11 @@ class LocalJob:
         }
         for option in (option for option, is_used in others.items() if is_used):
             raise ConfigError(f"--hosts does not go with {option}.\n  Leave out one of them.")
+        if self.network is None:
+            check_extra("tls", "--hosts")
 
     def _check_torch(self) -> None:
-        if find_spec("torch") is None:
-            raise ConfigError("--transport torch sums by torch, which is not installed.\n  pip install 'weft[torch]'")
+        check_extra("torch", "--transport torch")
         if self.collective not in (None, AUTO):
             raise ConfigError(
                 f"--collective {self.collective} says all-reduce in messages of Weft's own, but with --transport torch "

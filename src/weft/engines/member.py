@@ -24,6 +24,7 @@ from typing import Annotated, Any, NoReturn
 import msgspec
 from msgspec import Meta, Struct
 
+from weft.config.extras import check_extra
 from weft.config.registry import strategy as strategy_of
 from weft.config.settings import Settings
 from weft.core.errors import ConfigError, TransportError, WeftError
@@ -116,6 +117,8 @@ def _find_seat(
     """Meet all others, start what this worker has to, and be let in by the steward of this host."""
     crew = _gather(placed, board, script, settings, environ)
     hosts = host_numbers(crew)
+    if len(set(hosts)) > 1:
+        check_extra("tls", "a run on several hosts")
     job_secret = _secret_for(crew, environ)
     environ.pop(SECRET_VARIABLE, None)
     if placed.rank == 0:

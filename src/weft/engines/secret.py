@@ -3,15 +3,14 @@
 Errors name the place, never the value.
 """
 
+import hmac
 import os
 import re
 import stat
 from collections.abc import Mapping
+from hashlib import sha256
 from pathlib import Path
 from secrets import token_bytes
-
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from weft.core.errors import ConfigError
 from weft.transports.handshake import SECRET_BYTES
@@ -40,9 +39,13 @@ def read_secret(environ: Mapping[str, str]) -> bytes | None:
 
 
 def secret_of_run(secret: bytes, run: str, meeting: str) -> bytes:
-    """The one of a single run: whoever has the job's secret finds it, and no two runs have the same one."""
+    """The one of a single run: whoever has the job's secret finds it, and no two runs have the same one.
+
+    It is HKDF with SHA-256 and no salt (RFC 5869), of which one block is as long as a secret.
+    """
     about = b"\0".join([PURPOSE, run.encode(), meeting.encode()])
-    return HKDF(SHA256(), SECRET_BYTES, salt=None, info=about).derive(secret)
+    key = hmac.digest(bytes(sha256().digest_size), secret, sha256)
+    return hmac.digest(key, about + b"\1", sha256)[:SECRET_BYTES]
 
 
 def write_secret(secret: bytes, path: Path) -> None:

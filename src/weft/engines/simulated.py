@@ -10,6 +10,7 @@ import numpy as np
 
 from weft.adapters.torch.ambient import TorchSwapper
 from weft.config.cluster import Placement
+from weft.config.extras import advice_on_import
 from weft.core.errors import ConfigError, NodeLost, WeftError
 from weft.core.names import PARAMS, Bucket, Role, Roles
 from weft.core.recorder import TraceHash
@@ -81,7 +82,8 @@ class _Scripts:
         except WeftError:
             raise
         except Exception as error:
-            raise NodeLost(f"worker {rank} raised {type(error).__name__} {when}: {shortened(str(error))}") from error
+            kind, text = type(error).__name__, shortened(str(error))
+            raise NodeLost(f"worker {rank} raised {kind} {when}: {text}{advice_on_import(kind, text)}") from error
 
     def begin(self, rank: int) -> bool:
         """Run one worker's script on, until it joins with another model (then True) or has said all that its world

@@ -48,7 +48,6 @@ from weft.engines.wards import Ward
 from weft.observe.status import Status
 from weft.runtime.channel import Concluded, Failed, Joined, Leaving, peer_of
 from weft.runtime.initial import add_piece, pieces
-from weft.transports.certificates import Authority, contexts
 from weft.transports.dialing import dial
 
 CONNECT_S_MAX = 30.0
@@ -111,6 +110,8 @@ class Steward:
         self._selector.register(self._door, selectors.EVENT_READ, self._answer_door)
         tls = None
         if orders.is_encrypted:
+            from weft.transports.certificates import Authority, contexts
+
             tls = contexts(Authority.of(orders.secret).issue(orders.host)).call
         about = orders.head, orders.host, HEAD, orders.secret, tls, CONNECT_S_MAX
         sock = dial(*about, who="the head of the run")

@@ -7,6 +7,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any
 
+from weft.config.extras import check_extra
 from weft.core.errors import WeftError
 from weft.core.seat import Seat
 from weft.engines.placement import placement
@@ -20,6 +21,7 @@ def find_seat() -> Seat | None:
     placed = placement(os.environ)
     if placed is None:
         return None
+    check_extra("torch", "a run of processes that torchrun or srun has started")
     from weft.adapters.torch.board import TorchBoard  # torch is only there for those who have come by it
     from weft.engines.member import join_crew
 

@@ -1,7 +1,7 @@
 """Certificates of a job: an authority made in memory, and TLS 1.3 contexts in which both ends must show theirs.
 
 The authority's key follows from the job's secret, so whoever has the secret issues a certificate to itself, and
-nothing is exchanged. Nothing is written to a disk.
+nothing is exchanged. Nothing is written to a disk. Imported only where hosts talk by TLS: cryptography is an extra.
 """
 
 import os
@@ -9,15 +9,21 @@ import ssl
 from datetime import datetime, timedelta, timezone
 from typing import NamedTuple
 
-from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-
+from weft.core.errors import ConfigError
 from weft.transports.handshake import certified_name
 from weft.transports.transport import Rank
+
+try:
+    from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+except ImportError as error:
+    raise ConfigError(
+        "TLS between hosts needs cryptography, which is not installed here.\n  On every host: pip install 'weft[tls]'"
+    ) from error
 
 VALID_FOR = timedelta(days=365)
 CLOCKS_MAY_DIFFER_BY = timedelta(days=1)

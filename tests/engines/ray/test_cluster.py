@@ -4,13 +4,13 @@ import os
 import re
 import signal
 import socket
+import sys
 from pathlib import Path
 
 import pytest
 from launches import FOREVER, TRAIN, Launched, launched
 
 from weft.core.errors import ConfigError
-from weft.engines.ray import cluster
 from weft.engines.ray.cluster import address_of, check_ray, meaning, short_folder, surroundings
 
 PATIENCE_S = 240.0
@@ -44,7 +44,7 @@ def test_an_address_that_leads_nowhere_is_refused_before_anything_starts(address
 
 
 def test_without_ray_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ConfigError, match=re.escape("pip install 'weft[ray]'")):
         check_ray()
 

@@ -12,7 +12,6 @@ from secrets import token_bytes
 from time import monotonic
 
 from weft.core.errors import NodeLost, TransportError
-from weft.transports.certificates import Authority, contexts
 from weft.transports.dialing import dial
 from weft.transports.door import Door
 from weft.transports.handshake import NONCE_BYTES, Candidate, Refused, Steps, answer
@@ -46,6 +45,8 @@ class Mesh:
 
 def connect(me: int, addresses: Sequence[Address], listener: socket.socket, secret: bytes, timeout_s: float) -> Mesh:
     """Call all hosts before this one, and answer those after it, until all are there or the time is over."""
+    from weft.transports.certificates import Authority, contexts
+
     mesh, tls = Mesh(), contexts(Authority.of(secret).issue(Rank(me)))
     awaited = set(range(me + 1, len(addresses)))
     with selectors.DefaultSelector() as selector, ThreadPoolExecutor(max(1, min(me, CALLS_AT_ONCE_MAX))) as threads:

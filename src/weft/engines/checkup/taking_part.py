@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from weft.config.extras import check_extra
 from weft.core.errors import ConfigError
 from weft.engines.checkup.probe import Checkup, probe
 from weft.engines.interfaces import VARIABLE, own_address
@@ -19,6 +20,8 @@ def take_part(environ: Mapping[str, str], script: Path | None) -> Checkup | None
         raise ConfigError(
             f"a cluster is examined from all of its hosts at once, but this process is alone.\n  On every host: {HOW}"
         )
+    for extra in ("torch", "tls"):
+        check_extra(extra, "weft doctor --cluster")
     secret = read_secret(environ)
     if secret is None:
         raise ConfigError(f"hosts prove by a secret that they belong together, and there is none.\n  {WRITE_ONE}")

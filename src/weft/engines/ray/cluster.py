@@ -8,10 +8,10 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from weft.config.extras import check_extra
 from weft.core.errors import ConfigError, NodeLost
 from weft.engines.ray.errands import (
     Answered,
@@ -45,8 +45,7 @@ FOLDER_CHARACTERS_MAX = 20
 
 def check_ray() -> None:
     """Refuse to go on without Ray."""
-    if find_spec("ray") is None:
-        raise ConfigError("--on ray needs Ray, which is not installed.\n  pip install 'weft[ray]'")
+    check_extra("ray", "--on ray")
 
 
 def address_of(given: str | None, environ: Mapping[str, str]) -> str | None:
