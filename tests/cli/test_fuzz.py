@@ -1,12 +1,30 @@
 """weft fuzz."""
 
+import os
+import re
+import signal
+import subprocess
+import sys
+
 import pytest
 from commands import assert_refused, weft_command
 
+from weft.cli import fuzz
 from weft.fuzz import campaign
 from weft.fuzz import shrinking as shrinks
 from weft.fuzz.evidence import Evidence, Violation
 from weft.sim.faults import Crash
+
+INTERRUPTED = """
+import sys
+from weft.cli.app import main
+from weft.fuzz import campaign
+from weft.fuzz.evidence import Violation
+
+campaign.audit = lambda evidence: [Violation(2, "twice")] * (evidence.scenario.seed == 0)
+sys.argv = "weft fuzz --seeds 100000 --strategy async_gossip".split()
+main()
+"""
 
 
 def test_a_clean_campaign_shows_what_it_covered() -> None:
@@ -53,6 +71,29 @@ def test_the_auditors_own_exceptions_name_their_seed_and_how_to_replay_it(monkey
     assert lines[-1] == (
         "seed 7 cannot be made small (IndexError: index 31 is out of bounds): weft replay 7 --strategy 'ssp'"
     )
+
+
+def test_progress_is_told_every_few_seconds_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fuzz, "PROGRESS_S", 0.0)
+    ended = weft_command("fuzz", "--seeds", 3, "--strategy", "async_gossip", "--jobs", 1)
+    told = re.sub(r"in \d+ s", "in 1 s", ended.err)
+    assert told == "1 of 3 seeds in 1 s, 0 found\n2 of 3 seeds in 1 s, 0 found\n3 of 3 seeds in 1 s, 0 found\n"
+
+
+def test_ctrl_c_shows_what_was_found_until_then() -> None:
+    command = [sys.executable, "-c", INTERRUPTED]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True) as process:
+        assert process.stdout is not None
+        first = [process.stdout.readline() for _ in range(2)]
+        os.killpg(process.pid, signal.SIGINT)
+        rest, err = process.communicate(timeout=30)
+    out = b"".join((*first, rest)).decode()
+    assert process.returncode == 130
+    assert b"Traceback" not in err
+    assert "seed 0 async_gossip: invariant 2: twice\n  weft replay 0 --strategy 'async_gossip'\n" in out
+    assert re.search(r"interrupted after [1-9]\d* of 100000 seeds; this is what they showed:\n", out)
+    assert re.search(r"async_gossip │ [1-9]", out)
+    assert re.search(r"; [1-9]\d* seeds broke an invariant\n", out)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from weft.config.registry import CODECS
 from weft.fuzz import campaign as campaigns
-from weft.fuzz.campaign import Verdict, campaign, judge, judge_all
+from weft.fuzz.campaign import Coverage, Verdict, campaign, judge, judge_all
 from weft.fuzz.evidence import AUDITOR, Evidence, Violation
 
 NAMES = ("async_gossip",)
@@ -18,7 +18,8 @@ def test_processes_judge_as_one_does() -> None:
 
 def test_coverage_counts_strategies_faults_and_events() -> None:
     heard = []
-    coverage = campaign(range(5), NAMES, 1, heard.append)
+    coverage = Coverage()
+    campaign(coverage, range(5), NAMES, 1, heard.append)
     assert coverage.strategies == {"async_gossip": 5}
     assert sum(coverage.faults.values()) == sum(len(verdict.faults) for verdict in heard)
     assert coverage.median_events == sorted(verdict.num_events for verdict in heard)[2]
@@ -27,7 +28,8 @@ def test_coverage_counts_strategies_faults_and_events() -> None:
 
 def test_coverage_counts_codecs_by_their_names() -> None:
     heard: list[Verdict] = []
-    coverage = campaign(range(12), ("asgd",), 1, heard.append)
+    coverage = Coverage()
+    campaign(coverage, range(12), ("asgd",), 1, heard.append)
     coded = [verdict.codec for verdict in heard if verdict.codec is not None]
     assert 0 < len(coded) < 12
     assert set(coded) <= {"topk | qsgd", *CODECS}
@@ -36,7 +38,8 @@ def test_coverage_counts_codecs_by_their_names() -> None:
 
 def test_failures_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(campaigns, "audit", lambda evidence: [Violation(2, "twice")])
-    coverage = campaign(range(2), NAMES, 1)
+    coverage = Coverage()
+    campaign(coverage, range(2), NAMES, 1)
     assert [(verdict.seed, verdict.violations) for verdict in coverage.failures] == [
         (0, (Violation(2, "twice"),)),
         (1, (Violation(2, "twice"),)),

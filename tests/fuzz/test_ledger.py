@@ -7,10 +7,11 @@ from weft.fuzz.ledger import GROUND, Book, LedgerProgram, LedgerReplica
 from weft.sim.program import BackwardDone, PortionWanted, ReportDone, StepDone
 
 BOOK = Book(num_workers=3, num_steps=4, num_trained=2, has_state=True)
+SAMPLES = (2.0, 3.0, 1.0, 5.0)
 
 
 def program(worker: int, replica: LedgerReplica, num_steps: int = 4, *bad: int) -> LedgerProgram:
-    return LedgerProgram(worker, replica, BOOK, 2.0, 2, num_steps, frozenset(bad), seed=0)
+    return LedgerProgram(worker, replica, BOOK, SAMPLES, 2, num_steps, frozenset(bad), seed=0)
 
 
 def test_every_step_of_every_worker_has_a_place_of_its_own() -> None:
@@ -31,7 +32,7 @@ def test_a_gradient_is_the_unit_vector_of_its_step_in_every_trained_bucket() -> 
     for bucket in range(2):
         assert replica.array(GRADIENT, bucket).sum() == replica.array(GRADIENT, bucket)[BOOK.place(1, 0)] == 1.0
     assert isinstance(script.resume(), StepDone)
-    script.resume()
+    assert script.resume() == BackwardDone(3.0)
     assert replica.array(GRADIENT, 0)[BOOK.place(1, 1)] == 1.0
     assert isinstance(script.resume(), StepDone)
     assert isinstance(script.resume(), ReportDone)
@@ -67,7 +68,7 @@ def test_a_step_that_is_not_finite_is_not_a_number_and_a_script_may_end_early() 
 
 def test_a_script_whose_portions_are_handed_out_ends_after_its_epochs_or_its_steps() -> None:
     def kinds(num_steps: int, *portions: int | None) -> list[type]:
-        script = LedgerProgram(1, LedgerReplica(BOOK), BOOK, 2.0, 2, num_steps, frozenset(), seed=0, num_portions=2)
+        script = LedgerProgram(1, LedgerReplica(BOOK), BOOK, SAMPLES, 2, num_steps, frozenset(), seed=0, num_portions=2)
         asked, handed = [], list(portions)
         while (request := script.resume()) is not None:
             asked.append(type(request))
@@ -87,6 +88,6 @@ def test_a_wide_book_has_several_places_for_a_contribution_and_a_matrix() -> Non
     assert [book.contribution(place) for place in (13, 14, 15)] == [(1, 2), (1, 2), (1, 3)]
     assert book.buckets[0].tensors == ((1, (4, 4)),)
     replica = LedgerReplica(book)
-    LedgerProgram(1, replica, book, 2.0, 2, 4, frozenset(), seed=0).resume()
+    LedgerProgram(1, replica, book, SAMPLES, 2, 4, frozenset(), seed=0).resume()
     assert np.flatnonzero(replica.array(GRADIENT, 0)).tolist() == [9, 10]
     assert replica.give_up_momentum() == 0.0

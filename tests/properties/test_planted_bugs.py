@@ -1,6 +1,6 @@
 """Bugs that were made on purpose are caught: each by the invariant that it breaks, within 200 seeds."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,8 @@ from weft.core.actions import Action, Apply, Combine, Compute, Reduce, add, resc
 from weft.core.events import Received, Returned, StepFinished
 from weft.core.names import Buffer
 from weft.core.peer import Actions, Peer
+from weft.core.rules import Momentum, Rule
+from weft.core.world import World
 from weft.fuzz.auditor import audit
 from weft.fuzz.campaign import judge
 from weft.fuzz.run import run
@@ -27,7 +29,10 @@ from weft.strategies.closing import ClosingServer
 from weft.strategies.coordinator import Coordinator, Dealing
 from weft.strategies.downpour import DownpourWorker
 from weft.strategies.gathering import Gathering
+from weft.strategies.local_sgd import LocalSGDPeer
+from weft.strategies.outer import OuterStrategy
 from weft.strategies.push_sum import PushSumPeer
+from weft.strategies.quorum import QuorumServer
 from weft.strategies.shards import ShardWorker
 from weft.strategies.ssp import Shard, StaleSyncServer
 
@@ -210,6 +215,50 @@ def forgets_the_rest_of_its_part(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(TwoWayPeer, "_take_back", wrong)
 
 
+def averages_by_count(patch: pytest.MonkeyPatch) -> None:
+    right = LocalSGDPeer.average
+
+    def wrong(self: LocalSGDPeer, clock: int) -> Actions:
+        self.samples = float(self.samples > 0.0)
+        return right(self, clock)
+
+    patch.setattr(LocalSGDPeer, "average", wrong)
+
+
+def turns_the_outer_momentum_round(patch: pytest.MonkeyPatch) -> None:
+    right = OuterStrategy.rules
+
+    def wrong(self: OuterStrategy, world: World) -> Mapping[str, Rule]:
+        rules = right(self, world)
+        for rule in rules.values():
+            assert isinstance(rule, Momentum)
+            rule.momentum = -rule.momentum
+        return rules
+
+    patch.setattr(OuterStrategy, "rules", wrong)
+
+
+def takes_gradients_that_are_one_step_late(patch: pytest.MonkeyPatch) -> None:
+    right = QuorumServer.on_push
+
+    def wrong(self: QuorumServer, event: Received) -> Actions:
+        is_late = self.floor <= event.clock == self.clock - 1
+        return right(self, replace(event, clock=self.clock) if is_late else event)
+
+    patch.setattr(QuorumServer, "on_push", wrong)
+
+
+def takes_parts_of_steps_for_whole_ones(patch: pytest.MonkeyPatch) -> None:
+    right = StaleSyncServer.regroup
+
+    def wrong(self: StaleSyncServer) -> Actions:
+        for shard in self.shards.values():
+            shard.known_from = 0
+        return right(self)
+
+    patch.setattr(StaleSyncServer, "regroup", wrong)
+
+
 BUGS: list[tuple[int, str, Plant]] = [
     (1, "ssp", waits_for_the_departed),
     (1, "allreduce", never_asks_again),
@@ -219,7 +268,14 @@ BUGS: list[tuple[int, str, Plant]] = [
     (2, "ssp", applies_repeated_pushes),
     (2, "allreduce", lets_what_is_not_a_number_in),
     (2, "ps", divides_by_all_workers),
+    (2, "local_sgd", averages_by_count),
+    (2, "diloco", turns_the_outer_momentum_round),
+    (2, "bmuf", turns_the_outer_momentum_round),
+    (2, "slowmo", turns_the_outer_momentum_round),
+    (2, "ssp(staleness=4)", takes_parts_of_steps_for_whole_ones),
     (3, "ssp", lets_workers_lead_by_one_more),
+    (3, "quorum(late=drop)", takes_gradients_that_are_one_step_late),
+    (3, "quorum(late=carry)", takes_gradients_that_are_one_step_late),
     (4, "allreduce", misses_one_update),
     (4, "ssp", adds_to_what_it_was_answered),
     (5, "async_gossip", subtracts_half_of_what_the_other_took),

@@ -2,14 +2,13 @@
 
 import time
 from collections.abc import Sequence
-from functools import partial
 from typing import Annotated
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
-from weft.cli.screen import screen
+from weft.cli.screen import errors, screen
 from weft.config.registry import STRATEGIES
 from weft.config.registry import strategy as strategy_of
 from weft.core.errors import ConfigError
@@ -20,6 +19,9 @@ from weft.fuzz.shrinking import breaks, shrink
 
 SHRUNK_MAX = 3
 """Failures that are made small; the others are listed as they are."""
+
+PROGRESS_S = 5.0
+"""How often a campaign says how far it is."""
 
 
 def fuzz(
@@ -37,21 +39,44 @@ def fuzz(
     if strategy is not None:
         strategy_of(strategy)
     names = tuple(STRATEGIES) if strategy is None else (strategy,)
-    began = time.perf_counter()
-    coverage = campaign(range(first, first + seeds), names, jobs, partial(_show_failure, strategy=strategy))
-    _show_coverage(coverage, seeds, time.perf_counter() - began)
+    coverage = Coverage()
+    progress = Progress(coverage, seeds, strategy)
+    try:
+        campaign(coverage, range(first, first + seeds), names, jobs, progress.show)
+    except KeyboardInterrupt:
+        screen.print(f"interrupted after {coverage.num_seeds} of {seeds} seeds; this is what they showed:")
+        raise
+    finally:
+        _show_coverage(coverage, progress.seconds)
     for verdict in coverage.failures[:SHRUNK_MAX]:
         screen.print(_made_small(verdict, names, strategy), markup=False, soft_wrap=True)
     if coverage.failures:
         raise typer.Exit(1)
 
 
-def _show_failure(verdict: Verdict, strategy: str | None) -> None:
-    for violation in verdict.violations[:1]:
-        broken = "" if violation.invariant == AUDITOR else f"invariant {violation.invariant}: "
-        what = escape(f"{verdict.strategy}: {broken}{violation.what.splitlines()[0]}")
-        screen.print(f"[bold red]seed {verdict.seed}[/] {what}", soft_wrap=True)
-        screen.print(f"  {_command(verdict.seed, strategy)}", markup=False)
+class Progress:
+    """Shows what a campaign finds at once and, every few seconds, how far it is."""
+
+    def __init__(self, coverage: Coverage, num_seeds: int, strategy: str | None) -> None:
+        self._coverage, self._num_seeds, self._strategy = coverage, num_seeds, strategy
+        self._began = self._shown = time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        """Since the campaign began."""
+        return time.perf_counter() - self._began
+
+    def show(self, verdict: Verdict) -> None:
+        for violation in verdict.violations[:1]:
+            broken = "" if violation.invariant == AUDITOR else f"invariant {violation.invariant}: "
+            what = escape(f"{verdict.strategy}: {broken}{violation.what.splitlines()[0]}")
+            screen.print(f"[bold red]seed {verdict.seed}[/] {what}", soft_wrap=True)
+            screen.print(f"  {_command(verdict.seed, self._strategy)}", markup=False)
+        now = time.perf_counter()
+        if now - self._shown >= PROGRESS_S:
+            self._shown = now
+            done, found = self._coverage.num_seeds, len(self._coverage.failures)
+            errors.print(f"{done} of {self._num_seeds} seeds in {self.seconds:.0f} s, {found} found")
 
 
 def _made_small(verdict: Verdict, names: Sequence[str], strategy: str | None) -> str:
@@ -65,8 +90,8 @@ def _made_small(verdict: Verdict, names: Sequence[str], strategy: str | None) ->
         return f"seed {verdict.seed} cannot be made small ({why}): {_command(verdict.seed, strategy)}"
 
 
-def _show_coverage(coverage: Coverage, num_seeds: int, seconds: float) -> None:
-    title = f"{num_seeds} seeds in {seconds:.1f} s"
+def _show_coverage(coverage: Coverage, seconds: float) -> None:
+    title = f"{coverage.num_seeds} seeds in {seconds:.1f} s"
     table = Table("strategy", "seeds", "codec", "seeds ", "fault", "seeds  ", title=title)
     counted = [sorted(counts.items()) for counts in (coverage.strategies, coverage.codecs, coverage.faults)]
     for row in range(max(map(len, counted))):

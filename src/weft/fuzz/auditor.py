@@ -7,6 +7,7 @@ from typing import Any
 from weft.collectives.wrapping import Wrapped
 from weft.core.names import CENTRE
 from weft.fuzz.checks import (
+    averages,
     conservation,
     equality,
     fencing,
@@ -15,9 +16,12 @@ from weft.fuzz.checks import (
     mixing,
     once,
     portions,
+    quorums,
     residuals,
+    shares,
     staleness,
 )
+from weft.fuzz.checks.averages import Outer
 from weft.fuzz.evidence import Evidence, Violation
 
 Check = Callable[[Evidence], Iterator[Violation]]
@@ -37,7 +41,9 @@ def _of_servers(recipe: Any) -> list[Check]:
     checks: list[Check] = [once.servers_apply_once, equality.copies_are_versions]
     if recipe.staleness is not None:
         checks.append(partial(staleness.stays_within, bound=recipe.staleness))
-    if recipe.staleness == 0:
+    if recipe.staleness != 0:
+        checks.append(partial(shares.follow_from_whole_steps, is_damped=recipe.late == "damp"))
+    else:
         checks += [once.servers_apply_means, once.servers_count_alike, equality.replicas_are_equal]
     return checks
 
@@ -75,9 +81,33 @@ def _of_gossip_grad(recipe: Any) -> list[Check]:
     ]
 
 
-def _of_averages(recipe: Any) -> list[Check]:
-    """Replicas are equal when they have been averaged."""
-    return [conservation.ground_is_kept, partial(equality.replicas_are_equal, period=recipe.period)]
+def _of_averages(recipe: Any, outer: Outer | None = None) -> list[Check]:
+    """Replicas are equal when they have been averaged, by samples, and then have what an outer rule makes of that."""
+    return [
+        conservation.ground_is_kept,
+        partial(equality.replicas_are_equal, period=recipe.period),
+        partial(averages.rounds_count_by_samples, period=recipe.period, outer=outer),
+    ]
+
+
+def _of_diloco(recipe: Any) -> list[Check]:
+    return _of_averages(recipe, Outer(recipe.lr, recipe.momentum, recipe.outer == "nesterov"))
+
+
+def _of_bmuf(recipe: Any) -> list[Check]:
+    """A block counts in the long run as much as all workers one after another, unless told otherwise."""
+
+    def filters(evidence: Evidence) -> Iterator[Violation]:
+        usual = 1.0 - 1.0 / evidence.world.num_workers
+        momentum = usual if recipe.block_momentum is None else recipe.block_momentum
+        outer = Outer(recipe.block_lr, momentum, recipe.nesterov)
+        yield from averages.rounds_count_by_samples(evidence, recipe.period, outer)
+
+    return [*_of_averages(recipe)[:2], filters]
+
+
+def _of_slowmo(recipe: Any) -> list[Check]:
+    return _of_averages(recipe, Outer(recipe.alpha, recipe.beta))
 
 
 def _of_easgd(recipe: Any) -> list[Check]:
@@ -101,6 +131,7 @@ OF_STRATEGIES: dict[str, Callable[[Any], list[Check]]] = {
         partial(once.servers_apply_means, may_be_less=True),
         once.servers_count_alike,
         equality.copies_are_versions,
+        partial(quorums.are_on_time, num_needed=recipe.num_needed, may_carry=recipe.late == "carry"),
     ],
     "downpour": _of_downpour,
     "sandblaster": lambda recipe: [
@@ -121,9 +152,9 @@ OF_STRATEGIES: dict[str, Callable[[Any], list[Check]]] = {
     "gossip_grad": _of_gossip_grad,
     "neighbours": lambda recipe: [once.workers_apply_once] if recipe.elect is None else [],
     "local_sgd": _of_averages,
-    "diloco": _of_averages,
-    "bmuf": _of_averages,
-    "slowmo": _of_averages,
+    "diloco": _of_diloco,
+    "bmuf": _of_bmuf,
+    "slowmo": _of_slowmo,
     "easgd": _of_easgd,
     "hogwild": lambda recipe: [conservation.shared_replica_adds_up],
     "ensemble": lambda recipe: [once.workers_apply_once, once.workers_apply_their_own],

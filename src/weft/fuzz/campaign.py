@@ -6,6 +6,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import get_context
+from signal import SIG_IGN, SIGINT, signal
 from statistics import median
 
 from weft.fuzz.auditor import audit
@@ -14,8 +15,8 @@ from weft.fuzz.evidence import Violation
 from weft.fuzz.run import run
 from weft.fuzz.scenario import draw
 
-CHUNK = 8
-"""Seeds that a process takes at a time."""
+CHUNK = 2
+"""Seeds that a process takes at a time; an interrupted campaign ends when those are done."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +53,14 @@ def _judged(seed: int, names: Sequence[str]) -> Verdict:
 
 
 def judge_all(seeds: Sequence[int], names: Sequence[str], jobs: int) -> Iterator[Verdict]:
-    """The verdicts in the order of the seeds, from so many processes at a time."""
+    """The verdicts in the order of the seeds, from so many processes at a time.
+
+    Those processes leave Ctrl-C, which the terminal sends to all of them, to this one.
+    """
     if jobs == 1:
         yield from (judge(seed, names) for seed in seeds)
         return
-    with ProcessPoolExecutor(jobs, get_context("fork")) as pool:
+    with ProcessPoolExecutor(jobs, get_context("fork"), signal, (SIGINT, SIG_IGN)) as pool:
         yield from pool.map(partial(judge, names=tuple(names)), seeds, chunksize=CHUNK)
 
 
@@ -80,16 +84,22 @@ class Coverage:
             self.failures.append(verdict)
 
     @property
+    def num_seeds(self) -> int:
+        return len(self.num_events)
+
+    @property
     def median_events(self) -> float:
         return median(self.num_events) if self.num_events else 0.0
 
 
 def campaign(
-    seeds: Sequence[int], names: Sequence[str], jobs: int, on_verdict: Callable[[Verdict], None] = lambda verdict: None
-) -> Coverage:
-    """Judge all seeds; `on_verdict` hears of each when it is known."""
-    coverage = Coverage()
+    coverage: Coverage,
+    seeds: Sequence[int],
+    names: Sequence[str],
+    jobs: int,
+    on_verdict: Callable[[Verdict], None] = lambda verdict: None,
+) -> None:
+    """Judge all seeds; `coverage` has each when it is known, so that what was found outlives an interruption."""
     for verdict in judge_all(seeds, names, jobs):
         coverage.add(verdict)
         on_verdict(verdict)
-    return coverage

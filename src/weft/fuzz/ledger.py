@@ -111,6 +111,7 @@ class LedgerReplica:
 class LedgerProgram:
     """A worker's script: writes its contribution down, step after step, and reports now and then.
 
+    `samples` says how many each of its steps has.
     With `num_portions` its steps are those of shares of so many portions, which are handed out.
     """
 
@@ -119,7 +120,7 @@ class LedgerProgram:
         worker: NodeId,
         replica: LedgerReplica,
         book: Book,
-        samples: float,
+        samples: Sequence[float],
         epoch_steps: int,
         num_steps: int,
         not_finite: frozenset[int],
@@ -144,8 +145,8 @@ class LedgerProgram:
                 gradient = replica.array(GRADIENT, bucket)
                 gradient[:] = 0.0
                 gradient[self._book.places(self._worker, step)] = nan if step in self._not_finite else 1.0
-        yield BackwardDone(self._samples)
-        yield StepDone(self._samples, self._rng.random())
+        yield BackwardDone(self._samples[step])
+        yield StepDone(self._samples[step], self._rng.random())
 
     def _run(self, epoch_steps: int, num_steps: int) -> Generator[Request, None, None]:
         for step in range(num_steps):

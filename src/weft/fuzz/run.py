@@ -67,7 +67,7 @@ def run(scenario: Scenario, recipe: Strategy | None = None) -> Evidence:
         [store(node, replica) for node, replica in enumerate(replicas)],
         programs,
         RandomDelays(Random(f"delays/{scenario.seed}"), *DELAYS_S),
-        PerSample([s / n for s, n in zip(scenario.step_s, scenario.samples, strict=True)], sigma=0.3),
+        PerSample([0.0] * num_workers, sigma=0.3, seconds_per_step=scenario.step_s),
         LedgerReports(),
         scenario.faults,
         lambda node: store(node, LedgerReplica(book, is_empty=True)),

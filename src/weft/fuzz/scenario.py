@@ -50,7 +50,8 @@ class Scenario:
     epoch_steps: int
     num_trained: int
     has_state: bool
-    samples: tuple[float, ...]
+    samples: tuple[tuple[float, ...], ...]
+    """Of each worker's steps."""
     step_s: tuple[float, ...]
     faults: Faults
     compress: str | None = None
@@ -111,7 +112,7 @@ def draw(seed: int, names: Sequence[str] = tuple(STRATEGIES)) -> Scenario:
         rng.randint(3, 8),
         rng.randint(1, 3),
         rng.random() < 0.5,
-        tuple(float(rng.randint(1, 4)) for _ in range(num_workers)),
+        tuple(_samples(seed, worker, rng.randint(1, 4), num_steps) for worker in range(num_workers)),
         step_s,
         Faults(tuple(_faults(rng, num_workers, num_nodes, num_steps, length_s)), NOTICE_S, FENCE_S, LINGER_S, NEWS_S),
         coding.compress,
@@ -165,6 +166,12 @@ def _against_processes(rng: Random, kind: type, mortal: list[NodeId], at_s: floa
         return Partition(workers, at_s, duration_s)
     worker = mortal.pop(rng.randrange(len(mortal)))
     return Crash(worker, at_s) if kind is Crash else Pause(worker, at_s, duration_s)
+
+
+def _samples(seed: int, worker: NodeId, least: int, num_steps: int) -> tuple[float, ...]:
+    """Unequal, over the workers and from step to step."""
+    rng = Random(f"samples/{seed}/{worker}")
+    return tuple(float(least + rng.randint(0, 3)) for _ in range(num_steps))
 
 
 def _topology(rng: Random) -> str:

@@ -17,7 +17,8 @@ from weft.sim.faults import Faults
 def evidence() -> Evidence:
     """Nothing but a world: what its replicas held is made up by each test."""
     scenario = next(s for s in (draw(seed, ("async_gossip",)) for seed in range(99)) if s.num_workers == 3)
-    scenario = replace(scenario, num_trained=1, has_state=False, samples=(1.0, 2.0, 1.0), faults=Faults())
+    samples = tuple((usual,) * scenario.num_steps for usual in (1.0, 2.0, 1.0))
+    scenario = replace(scenario, num_trained=1, has_state=False, samples=samples, faults=Faults())
     evidence = run(scenario)
     evidence.sightings.clear()
     return evidence

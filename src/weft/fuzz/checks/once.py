@@ -107,7 +107,8 @@ def workers_apply_means(evidence: Evidence) -> Iterator[Violation]:
 def _are_means(
     evidence: Evidence, where: str, history: Sequence[Array], may_be_less: bool = False
 ) -> Iterator[Violation]:
-    samples = np.repeat(evidence.scenario.samples, evidence.scenario.num_steps)
+    num_steps = evidence.scenario.num_steps
+    samples = np.concatenate([by_step[:num_steps] for by_step in evidence.scenario.samples])
     for before, after in pairwise(history):
         weights = (after - before)[1:]
         present = np.abs(weights) > TOLERANCE
