@@ -104,3 +104,15 @@ def test_servers_and_untrained_buckets_do_not_count_for_consensus() -> None:
     nodes = replicas(1.0, 3.0, 100.0)
     nodes[0].array("params", 0)[:] = 50.0
     assert ResultModel(Result.MEAN, world, nodes).consensus() == 0.5
+
+
+@pytest.mark.parametrize("which", [Result.SERVERS, Result.CENTRE])
+def test_before_the_first_exchange_the_mean_stands_for_servers_and_a_centre(which: Result) -> None:
+    world = SHARDED if which is Result.SERVERS else World(Roles(2), BUCKETS)
+    is_alone = True
+    result = ResultModel(
+        which, world, replicas(1.0, 5.0, 0.0, 0.0), centre=lambda buffer: np.zeros(2), is_alone=lambda: is_alone
+    )
+    assert [float(array[0]) for array in result.models()[""]] == [3.0, 3.0]
+    is_alone = False
+    assert [float(array[0]) for array in result.models()[""]] == [0.0, 0.0]

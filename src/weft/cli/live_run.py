@@ -75,7 +75,10 @@ def simulate_shown(
             if explain:
                 screen.print("\n".join(explanation_lines(explanation)), markup=False)
 
-        watcher = simulated.Watcher(show_line, on_step, on_plan, on_explain)
+        def tell(text: str) -> None:
+            errors.print(text, markup=False)
+
+        watcher = simulated.Watcher(show_line, on_step, on_plan, on_explain, tell)
         outcome = (simulated.simulate_dry if dry else simulated.simulate)(job, watching(watcher))
     outcome.replicas.clear()  # the next run needs their memory
     return outcome

@@ -66,6 +66,10 @@ class Wrapped(Strategy):
         return self.inner.shares_replica
 
     @property
+    def first_exchange(self) -> int:
+        return self.inner.first_exchange
+
+    @property
     def scored(self) -> bool:
         return self.inner.scored
 

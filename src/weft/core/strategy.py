@@ -72,6 +72,11 @@ class Strategy:
         return False
 
     @property
+    def first_exchange(self) -> int:
+        """After how many of its steps a worker first exchanges anything; in a shorter run all are alone."""
+        return 1
+
+    @property
     def scored(self) -> bool:
         """Reported callables are run on each worker's own replica, too: the peers compare the scores."""
         return False

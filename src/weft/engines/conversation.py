@@ -26,6 +26,7 @@ from weft.engines.explanation import Explanation, coded, cut, explained, native,
 from weft.engines.loading import Loadings
 from weft.engines.memory import Room, available_bytes, check_fits
 from weft.engines.seats import OWN
+from weft.engines.short_runs import ShortRun
 from weft.runtime.channel import (
     Concluded,
     Decided,
@@ -77,6 +78,8 @@ class Meeting:
 class Conversation:
     """Everything the workers of a run ask and tell, apart from how they do."""
 
+    _short_run: ShortRun | None = None
+    """Of a strategy that is known here."""
     rooms: Sequence[Room] = ()
     """What each host can give, in the order of their numbers; if there are none, all workers share this one's."""
 
@@ -105,8 +108,7 @@ class Conversation:
         self._hosts = list(hosts) or [0] * num_workers
         self._strategy = strategy
         self._collective = None if collective == AUTO else collective
-        self._transport = transport
-        self._compress = compress
+        self._transport, self._compress = transport, compress
         self._network = network
         self._bucket_bytes_max = bucket_bytes_max
         self._on_devices = on_devices
@@ -137,6 +139,7 @@ class Conversation:
         self.on_joined: Callable[[], None] = lambda: None
         """All have joined alike, and will be welcomed when this returns."""
         self.on_explain: Callable[[Explanation], None] = lambda explanation: None
+        self.on_tell: Callable[[str], None] = lambda text: None
         self.on_report: Callable[[int, dict[str, float], float | None], None] = lambda epoch, numbers, consensus: None
         """The epoch, its numbers, and how far the replicas were apart if that was looked at."""
         self.began_s = self._over = 0.0
@@ -214,6 +217,9 @@ class Conversation:
             self._is_alike = self._is_alike or built.keeps_replicas_equal
             check_sharing(built, text, self._share)
             self._deals_portions = self._deals_portions or built.deals_portions
+            if self._baseline is None:
+                self._short_run = ShortRun(built, self._num_workers, self.on_tell)
+                self._expect_steps()
         compress = None if self._baseline or self._num_workers == 1 else said(self._compress or first.compress)
         if compress is not None and built is not None:
             check_pair(built, codec_of(compress), text)
@@ -301,6 +307,11 @@ class Conversation:
             self.steps_total = plan.num_epochs * -(-len(portions(*about)) // self._num_workers)
         else:
             self.steps_total = plan.num_epochs * len(global_batches(*about))
+        self._expect_steps()
+
+    def _expect_steps(self) -> None:
+        if self._short_run is not None and self.steps_total is not None:
+            self._short_run.expect(self.steps_total)
 
     def _report(self, rank: int, message: Reported) -> None:
         """Numbers are averaged over the workers; callables are run by the last one, on the result model."""
@@ -365,6 +376,8 @@ class Conversation:
         if len(self.ended) < self._num_workers:
             return
         self._over = time.perf_counter()
+        if self._short_run is not None:
+            self._short_run.end(max(ended.final.step for ended in self.ended.values()))
         for number in sorted(self._reports):
             self._tell_report(number, even_if_some_lack=True)
         self._to_all(Finish(_left_to_worker_0(self._reports), _left_to_worker_0(self._saves), best(self._badness)))

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -24,6 +24,7 @@ from weft.engines.explanation import Explanation
 from weft.engines.ghosts import ghosts, num_steps
 from weft.engines.memory import available_bytes, check_fits, resident_bytes
 from weft.engines.outcome import Outcome
+from weft.engines.short_runs import ShortRun
 from weft.engines.simulated_job import Job
 from weft.interpreter import script_path
 from weft.observe.status import CodingStatus, in_all
@@ -52,6 +53,7 @@ class Watcher:
     on_step: Callable[[Facts, float], None] | None = None
     on_plan: Callable[[int], None] | None = None
     on_explain: Callable[[Explanation], None] = lambda explanation: None
+    on_tell: Callable[[str], None] = lambda text: None
 
 
 class _Scripts:
@@ -145,7 +147,8 @@ def simulate(job: Job, watcher: Watcher | None = None, recorder: TraceHash | Non
             for node, replica in enumerate(replicas)
         ]
         reports = ModelReports(scripts.programs, replicas, strategy, world, stores[0].lend)
-        watcher = _with_total(job, strategy, scripts.seats[0], watcher)
+        short_run = ShortRun(strategy, job.num_workers, watcher.on_tell)
+        watcher = _with_total(job, strategy, scripts.seats[0], watcher, short_run)
         facts = _run(
             job, strategy, world, placement, stores, scripts.programs, reports, scripts.shares, recorder, watcher
         )
@@ -154,6 +157,7 @@ def simulate(job: Job, watcher: Watcher | None = None, recorder: TraceHash | Non
                 f"script '{job.script}' joined but never stepped.\n"
                 "  Call optimizer.step() (or worker.step() for arrays) in its training loop."
             )
+        short_run.end(max(facts.steps))
         arrays = [array for model in reports.result.models().values() for array in model]
         consensus = reports.result.consensus()
         trace, coding = recorder.hexdigest(), _coding(strategy, stores)
@@ -194,8 +198,10 @@ def simulate_dry(job: Job, watcher: Watcher | None = None, recorder: TraceHash |
     ready_codecs(strategy, [joined.replica])  # which refuses what a run with tensors would
     shares = VirtualShares(job.num_workers, job.sharing)
     programs = ghosts(job, strategy, plan, request.samples, shares)
+    total = num_steps(job, strategy, plan)
+    ShortRun(strategy, job.num_workers, watcher.on_tell).expect(total // job.num_workers)
     if watcher.on_plan is not None:
-        watcher.on_plan(num_steps(job, strategy, plan))
+        watcher.on_plan(total)
     if strategy.tunes:
         joined.replica.share_tuned()
     world, placement = _world(job, strategy, joined.replica.buckets)
@@ -207,18 +213,19 @@ def simulate_dry(job: Job, watcher: Watcher | None = None, recorder: TraceHash |
     return Outcome(job.label(joined.strategy, joined.compress), job.num_workers, job.seed, recorder.hexdigest(), facts)
 
 
-def _with_total(job: Job, strategy: Strategy, seat: ScriptSeat, watcher: Watcher) -> Watcher:
+def _with_total(job: Job, strategy: Strategy, seat: ScriptSeat, watcher: Watcher, short_run: ShortRun) -> Watcher:
     """Let whoever looks on know the number of steps as soon as worker 0 has said how long it trains."""
-    on_plan, on_step = watcher.on_plan, watcher.on_step
-    if on_plan is None or on_step is None:
-        return watcher
 
     def first_step(facts: Facts, now_s: float) -> None:
         if facts.num_steps == 1 and seat.planned is not None and (seat.planned.num_epochs or job.steps_max):
-            on_plan(num_steps(job, strategy, seat.planned))
-        on_step(facts, now_s)
+            total = num_steps(job, strategy, seat.planned)
+            short_run.expect(total // job.num_workers)
+            if watcher.on_plan is not None:
+                watcher.on_plan(total)
+        if watcher.on_step is not None:
+            watcher.on_step(facts, now_s)
 
-    return Watcher(watcher.show, first_step, on_plan, watcher.on_explain)
+    return replace(watcher, on_step=first_step)
 
 
 def _join_all(job: Job, scripts: _Scripts) -> list[Joined]:

@@ -85,6 +85,7 @@ class Supervisor:
             hosts=job.hosts,
         )
         self._conversation.on_explain = watcher.on_explain
+        self._conversation.on_tell = watcher.on_tell
         self._conversation.on_report = self._take_report
 
     def run(self) -> LocalOutcome:

@@ -149,7 +149,9 @@ class Plant:
             buckets = range(len(self.world.buckets))
             self._post.fetch(self._job.rank, [(node, bucket) for node in nodes for bucket in buckets], wait)
             fetched = [_Fetched(self._post, node) for node in nodes]
-            return ResultModel(self.strategy.result, self.world, fetched, lambda: best, self.worker.store.lend)
+            is_alone = (self.worker.computes or 0) < self.strategy.first_exchange
+            which, lend = self.strategy.result, self.worker.store.lend
+            return ResultModel(which, self.world, fetched, lambda: best, lend, lambda: is_alone)
         return ResultModel(Result.REPLICA, self.world, [self.worker.store.replica] * self.world.num_workers)
 
     def conclude(self, wait: Wait, *, with_consensus: bool) -> Concluded:

@@ -79,7 +79,9 @@ class ModelReports:
         self._replicas = replicas
         self._scored = strategy.scored
         self._scores = [Score(strategy.score) for _ in programs]
-        self.result = ResultModel(strategy.result, world, replicas, self._best, centre)
+        self._num_steps = [0] * len(programs)
+        self._first_exchange = strategy.first_exchange
+        self.result = ResultModel(strategy.result, world, replicas, self._best, centre, self._is_alone)
         self._open: dict[int, dict[NodeId, dict[str, Any]]] = {}
         self._saves: list[list[SaveAsked]] = [[] for _ in programs]
         """What each worker asked to save, as far as it is not saved."""
@@ -87,7 +89,11 @@ class ModelReports:
     def _best(self) -> NodeId:
         return best({worker: score.badness for worker, score in enumerate(self._scores)})
 
+    def _is_alone(self) -> bool:
+        return max(self._num_steps) < self._first_exchange
+
     def remember(self, worker: NodeId, loss: float | None) -> None:
+        self._num_steps[worker] += 1
         self._scores[worker].remember(loss)
 
     def own_numbers(self, worker: NodeId, request: ReportDone) -> dict[str, float]:

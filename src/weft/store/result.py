@@ -22,7 +22,8 @@ class HasArrays(Protocol):
 
 class ResultModel:
     """Looks at all replicas of a run; changes none. `best` says which worker is the best one now, and `centre`
-    lends what a worker keeps of the centre between them."""
+    lends what a worker keeps of the centre between them. While workers are alone, before their first exchange,
+    servers and a centre hold what all began with: then the mean of the replicas is the result."""
 
     def __init__(
         self,
@@ -31,12 +32,14 @@ class ResultModel:
         replicas: Sequence[HasArrays],
         best: Callable[[], NodeId] = lambda: 0,
         centre: Callable[[Buffer], Array] | None = None,
+        is_alone: Callable[[], bool] = lambda: False,
     ) -> None:
         self._which = which
         self._world = world
         self._replicas = replicas
         self._best = best
         self._centre = centre
+        self._is_alone = is_alone
 
     def models(self, model: str = RESULT) -> dict[str, list[Array]]:
         """Copies of what a word for a model stands for, bucket by bucket: one model, or the members of an ensemble.
@@ -50,6 +53,8 @@ class ResultModel:
             return {"": self._copy(0)}
         if which is Result.BEST:
             return {"": self._copy(self._best())}
+        if which in (Result.SERVERS, Result.CENTRE) and self._is_alone():
+            which = Result.MEAN
         return {"": [self._array(which, bucket) for bucket in range(len(self._world.buckets))]}
 
     def _copy(self, worker: NodeId) -> list[Array]:

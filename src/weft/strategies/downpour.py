@@ -57,6 +57,11 @@ class Downpour(Strategy):
         return False
 
     @property
+    def first_exchange(self) -> int:
+        """The first push: until then all fetch what they began with."""
+        return self.push
+
+    @property
     def result(self) -> Result:
         return Result.SERVERS
 

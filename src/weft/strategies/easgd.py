@@ -35,7 +35,8 @@ class EASGD(Strategy):
     mode='sync': all exchange together, and every worker keeps the centre alike. mode='async': the centre is
     on `servers`; a worker offers its parameters and goes on, and subtracts the answer whenever it comes.
     Without alpha it is 0.9 / N for N workers. The force has two equal ends, so every replica counts alike,
-    whatever its samples; a worker that leaves pulls no more. The result is the centre.
+    whatever its samples; a worker that leaves pulls no more. The result is the centre or, before anybody was
+    pulled to it, the mean of the replicas.
     Use it when workers should try different ways before they agree, or, asynchronous, when they are not
     equally fast. BatchNorm's means are averaged when all exchange together, and else the worker's own.
 
@@ -80,6 +81,10 @@ class EASGD(Strategy):
     @property
     def keeps_step(self) -> bool:
         return self.mode == "sync"
+
+    @property
+    def first_exchange(self) -> int:
+        return self.period
 
     @property
     def result(self) -> Result:

@@ -30,6 +30,10 @@ class LocalSGD(Strategy):
         return True
 
     @property
+    def first_exchange(self) -> int:
+        return self.period
+
+    @property
     def result(self) -> Result:
         return Result.MEAN
 

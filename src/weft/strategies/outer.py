@@ -36,6 +36,10 @@ class OuterStrategy(Strategy):
         return True
 
     @property
+    def first_exchange(self) -> int:
+        return self.period
+
+    @property
     def result(self) -> Result:
         return Result.MEAN
 

@@ -1,0 +1,34 @@
+"""Says when a run is too short for its strategy: workers whose first exchange lies behind the end train alone."""
+
+from collections.abc import Callable
+
+from weft.core.names import Result
+from weft.core.strategy import Strategy
+
+
+class ShortRun:
+    """Tells once, as early as it is known, that the workers of a run never meet."""
+
+    def __init__(self, strategy: Strategy, num_workers: int, tell: Callable[[str], None]) -> None:
+        self._period = strategy.first_exchange if num_workers > 1 else 1
+        self._is_mean = strategy.result in (Result.MEAN, Result.CENTRE, Result.SERVERS)
+        self._tell = tell
+        self._has_told = False
+
+    def expect(self, num_steps: int) -> None:
+        """Each worker will make so many steps, or fewer."""
+        self._look(num_steps, "will never meet", "Each trains")
+
+    def end(self, num_steps: int) -> None:
+        """No worker has made more steps than this, and none will."""
+        self._look(num_steps, "never met", "Each trained")
+
+    def _look(self, num_steps: int, what: str, each: str) -> None:
+        if self._has_told or not 0 < num_steps < self._period:
+            return
+        self._has_told = True
+        result = ", and the result is the mean of their models" if self._is_mean else ""
+        self._tell(
+            f"{num_steps} steps, period {self._period}: workers {what}. {each} alone{result}.\n"
+            f"  Use a period of {num_steps} steps or fewer, or train longer."
+        )
