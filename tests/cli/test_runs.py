@@ -131,17 +131,19 @@ def test_runs_of_one_strategy_are_told_apart_by_what_differs(
     assert [row[0] for row in cells(out)] == ["ps, shm, 2 workers", "ps, tcp, 1 worker"]
 
 
-def test_what_codecs_did_is_said_and_whose_numbers_were_not_finite(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_codecs_did_is_said_and_whose_gradients_were_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     coding = {"bytes_before": 8_000_000, "bytes_after": 250_000, "encode_s": 0.5, "decode_s": 0.25}
     coding |= {"residual_norm": 1.5, "num_not_finite": 4}
     show_runs([run(coding=coding, not_finite=[0, 4])])
     told = " ".join(capsys.readouterr().out.split())
     assert (
         "Coded: 8.0 MB became 250.0 kB, 32.0 times fewer; encoding took 500.0 ms, decoding 250.0 ms; norm of what is "
-        "left for later: 1.5. 4 numbers in gradients of worker 1 were not finite and were not sent." in told
+        "left for later: 1.5. Gradients that were not finite were left out: 4 steps of worker 1." in told
     )
     show_runs([run("allreduce + onebit", coding=coding, not_finite=[0, 4]), run()])
-    assert "allreduce + onebit: Coded: 8.0 MB became" in " ".join(capsys.readouterr().out.split())
+    told = " ".join(capsys.readouterr().out.split())
+    assert "allreduce + onebit: Coded: 8.0 MB became" in told
+    assert "allreduce + onebit: Gradients that were not finite were left out: 4 steps of worker 1." in told
 
 
 def test_who_was_slow_is_said_once_with_the_last_figures(capsys: pytest.CaptureFixture[str]) -> None:

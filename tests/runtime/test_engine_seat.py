@@ -10,7 +10,6 @@ import pytest
 
 from weft.core.errors import ConfigError
 from weft.core.seat import TWICE
-from weft.runtime import engine_seat as module
 from weft.runtime.channel import (
     Channel,
     Decided,
@@ -55,7 +54,7 @@ class Model:
     def layout(self) -> list[str]:
         return []
 
-    def save(self, path: str, models: dict[str, object]) -> None:
+    def save(self, path: str, models: dict[str, object], *, allow_nan: bool) -> None:
         self.saved.append((path, list(models)))
 
 

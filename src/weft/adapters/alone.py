@@ -65,9 +65,9 @@ class Alone:
         told = "  ".join(f"{name} {float(value):.4f}" for name, value in values.items())
         print(f"epoch {epoch + 1:3d}  {told}", flush=True)
 
-    def save(self, path: str, model: str) -> None:
+    def save(self, path: str, model: str, *, allow_nan: bool = False) -> None:
         assert self._replica is not None
-        self._replica.save(path, saved_alone(self._replica, model))
+        self._replica.save(path, saved_alone(self._replica, model), allow_nan=allow_nan)
 
     def once(self, key: object, load: Callable[[], Any]) -> Any:
         return load()

@@ -14,15 +14,12 @@ from weft.adapters.seeding import vary_by_rank
 from weft.adapters.tuning import Tuning
 from weft.adapters.worker import Worker, checked_samples
 from weft.core.errors import ConfigError
-from weft.core.names import GRADIENT, PARAMS, Bucket, Tensors
+from weft.core.names import GIVEN, GRADIENT, PARAMS, Bucket, Tensors
 from weft.core.rules import SGD, Momentum, Rule
-from weft.core.seat import Number, Places, Seat
+from weft.core.seat import Number, Places, Seat, check_savable
 from weft.core.strategy import Strategy
 from weft.model_files import write_model
 from weft.store.rules import State, update
-
-GIVEN = "given"
-"""The memory of this worker's own contribution, which is that of `gradient` unless a driver gives another."""
 
 Array = NDArray[Any]
 Function = Callable[[dict[str, Array], dict[str, Array]], None]
@@ -109,9 +106,8 @@ class ArrayReplica:
     def layout(self) -> Sequence[str]:
         return [f"{name} {array.shape} {array.dtype}" for name, array in self._arrays.items()]
 
-    def name_of(self, bucket: int, place: int) -> str:
-        ends = accumulate(self._arrays[name].size for name in self._names[bucket])
-        return next(name for name, end in zip(self._names[bucket], ends, strict=True) if place < end)
+    def names(self, bucket: int) -> Sequence[str]:
+        return self._names[bucket]
 
     def array(self, slot: str, bucket: int) -> Array:
         return self._flat[slot][bucket]
@@ -225,7 +221,7 @@ class ArrayReplica:
             numbers.append(float(function()))
         return sum(numbers) / len(numbers)
 
-    def save(self, path: str, models: Mapping[str, Sequence[Array]]) -> None:
+    def save(self, path: str, models: Mapping[str, Sequence[Array]], *, allow_nan: bool = False) -> None:
         from safetensors.numpy import save_file
 
         named = {
@@ -234,6 +230,9 @@ class ArrayReplica:
             for bucket in range(len(self._names))
             for name, piece in self._split(bucket, arrays[bucket])
         }
+        if not allow_nan:
+            for name, array in named.items():
+                check_savable(path, name, int((~np.isfinite(array)).sum()))
         write_model(path, partial(save_file, named))
 
 

@@ -122,13 +122,15 @@ class Worker:
         """The optimizer's hyper-parameters, by name, for each of its groups."""
         raise NotImplementedError
 
-    def save(self, path: str, model: str = RESULT) -> None:
+    def save(self, path: str, model: str = RESULT, *, allow_nan: bool = False) -> None:
         """Write a model as safetensors, once for all workers.
 
         'result' is what the strategy says; 'mean' the mean of all workers' replicas; 'best' the replica of the worker
         with the best score; 'ensemble' all of them in one file, the names of their tensors beginning with member0.,
         member1. and so on; 'mine' each worker's own, in a file of its own: model.safetensors becomes
         model.2.safetensors for worker 2.
+
+        A model that is not finite is refused with a CheckpointError that names the tensor, unless `allow_nan` is True.
         """
         if model not in MODELS:
             raise ConfigError(f"save(model='{model}') is not known.\n  {did_you_mean(model, MODELS)}")
@@ -142,7 +144,7 @@ class Worker:
         regular_file(path)
         if not self._seat.saves:
             return
-        self._seat.save(path, model)
+        self._seat.save(path, model, allow_nan=allow_nan)
 
     def _weight(self) -> float:
         """By what this worker's gradient counts: the samples since the last step, or, if none were counted, those of

@@ -1,6 +1,6 @@
 """Outcomes of runs on the screen: one table for all strategies, and what it says in words."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from rich.markup import escape
@@ -8,6 +8,7 @@ from rich.table import Table
 
 from weft.cli.screen import screen
 from weft.engines.outcome import Outcome
+from weft.observe.left_out import summary as left_out_in_words
 from weft.observe.quantities import human_bytes, human_seconds
 
 WIDE = 112
@@ -60,9 +61,11 @@ def show_outcomes(outcomes: list[Outcome]) -> None:
     if len(rows) > 1:
         screen.print(in_words(rows, "virtual_s"), markup=False)
     for row in rows:
+        name = f"{row['strategy']}: " if len(rows) > 1 else ""
         if row["coding"] is not None:
-            name = f"{row['strategy']}: " if len(rows) > 1 else ""
-            screen.print(name + coding_in_words(row["coding"], row["not_finite"]), markup=False)
+            screen.print(name + coding_in_words(row["coding"]), markup=False)
+        if any(row["not_finite"]):
+            screen.print(name + left_out_in_words(row["not_finite"]), markup=False)
     screen.print("Traces, the same for the same seed:", markup=False)
     for row in rows:
         screen.print(f"  {row['trace']}  {row['strategy']}", markup=False)
@@ -82,18 +85,14 @@ def reported(rows: list[Row]) -> list[Column]:
     return [column(name) for name in dict.fromkeys(name for row in rows for name in row["final"])]
 
 
-def coding_in_words(coding: Row, not_finite: Sequence[int]) -> str:
-    """What codecs have saved and cost, what they have not said, and whose numbers were not finite."""
+def coding_in_words(coding: Row) -> str:
+    """What codecs have saved and cost, and what they have not said."""
     times = coding["bytes_before"] / max(1, coding["bytes_after"])
-    words = (
+    return (
         f"Coded: {human_bytes(coding['bytes_before'])} became {human_bytes(coding['bytes_after'])}, {times:.1f} times "
         f"fewer; encoding took {human_seconds(coding['encode_s'])}, decoding {human_seconds(coding['decode_s'])}; "
         f"norm of what is left for later: {coding['residual_norm']:.3g}."
     )
-    for worker, number in enumerate(not_finite):
-        if number:
-            words += f" {number:,} numbers in gradients of worker {worker} were not finite and were not sent."
-    return words
 
 
 def told(value: float | None, form: str) -> str:

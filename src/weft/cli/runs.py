@@ -16,6 +16,7 @@ from weft.cli.outcomes import (
 )
 from weft.cli.screen import screen
 from weft.config.network import Network
+from weft.observe.left_out import summary as left_out_in_words
 from weft.observe.quantities import human_bytes, human_seconds
 
 STEPS: list[Column] = [
@@ -49,6 +50,7 @@ def show_run(row: Row) -> None:
     screen.print(_total(row), markup=False)
     _show_devices(row)
     _show_coding(row)
+    _show_left_out(row)
     _show_blame(row)
 
 
@@ -67,6 +69,7 @@ def compare_runs(rows: list[Row]) -> None:
     for row in rows:
         _show_devices(row, f"{row['strategy']}: ")
         _show_coding(row, f"{row['strategy']}: ")
+        _show_left_out(row, f"{row['strategy']}: ")
     for row in rows:
         _show_blame(row, f"{row['strategy']}: ")
 
@@ -87,7 +90,12 @@ def _show_devices(row: Row, name: str = "") -> None:
 
 def _show_coding(row: Row, name: str = "") -> None:
     if row["coding"] is not None:
-        screen.print(name + coding_in_words(row["coding"], row["not_finite"]), markup=False)
+        screen.print(name + coding_in_words(row["coding"]), markup=False)
+
+
+def _show_left_out(row: Row, name: str = "") -> None:
+    if any(row["not_finite"]):
+        screen.print(name + left_out_in_words(row["not_finite"]), markup=False)
 
 
 def _show_blame(row: Row, name: str = "") -> None:

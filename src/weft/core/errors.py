@@ -8,6 +8,7 @@ WeftError
 ├── Deadlock               nothing can ever happen again, and somebody still waits
 ├── TransportError         bytes could not be moved
 ├── NodeLost               a node stopped, crashed or went silent
+├── NotFinite              a worker's parameters are NaN or infinite where others would mix them with theirs
 ├── CodecError             a payload could not be decoded
 └── CheckpointError        a checkpoint could not be written or read
 
@@ -61,6 +62,10 @@ class NodeLost(WeftError):
     """A node stopped, crashed or went silent; `traceback` is its script's own, if that is why."""
 
     traceback: str = ""
+
+
+class NotFinite(WeftError):
+    """A worker's parameters are NaN or infinite where others would mix them with theirs."""
 
 
 class CodecError(WeftError):

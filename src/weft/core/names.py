@@ -12,6 +12,9 @@ PARAMS = "params"
 GRADIENT = "gradient"
 """The slot that backward fills."""
 
+GIVEN = "given"
+"""What a worker contributes to `gradient`: the same memory, unless a driver reduces from one into the other."""
+
 INBOX = "inbox"
 """The slot that names a received body while its event is answered (rule 5)."""
 

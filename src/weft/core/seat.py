@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from weft.core.errors import ConfigError
+from weft.core.errors import CheckpointError, ConfigError
 from weft.core.names import GRADIENT, PARAMS, Bucket, Result, member
 from weft.core.pace import Pace
 from weft.core.strategy import Strategy
@@ -105,12 +105,12 @@ class Replica(Protocol):
         """A line for each parameter (name, shape, type), to compare between workers."""
         ...
 
-    def name_of(self, bucket: int, place: int) -> str:
-        """The name of the tensor that has the number at this place of a bucket."""
+    def names(self, bucket: int) -> Sequence[str]:
+        """The names of a bucket's tensors, in the order in which they lie there."""
         ...
 
     def array(self, slot: str, bucket: int) -> Any:
-        """The flat memory of `params` or `gradient`; writing to it changes the model."""
+        """The flat memory of `params`, `gradient` or `given`; writing to it changes the model."""
         ...
 
     def apply(self, gradients: Mapping[int, Any], scale: float, hyper: Any | None) -> None:
@@ -157,8 +157,12 @@ class Replica(Protocol):
         """
         ...
 
-    def save(self, path: str, models: Mapping[str, Sequence[Any]]) -> None:
-        """Write models with these bucket values to one file, each one's tensors named with its prefix."""
+    def save(self, path: str, models: Mapping[str, Sequence[Any]], *, allow_nan: bool = False) -> None:
+        """Write models with these bucket values to one file, each one's tensors named with its prefix.
+
+        Raises CheckpointError, and writes nothing, if a parameter is not finite or a buffer is NaN, unless that is
+        allowed. Infinite numbers in buffers are masks, as a rule.
+        """
         ...
 
 
@@ -241,7 +245,7 @@ class Seat(Protocol):
         """The user reported; callables are run on the result model."""
         ...
 
-    def save(self, path: str, model: str) -> None:
+    def save(self, path: str, model: str, *, allow_nan: bool = False) -> None:
         """Write a model, one of the words MODELS, once for the whole run; its own at once for each worker."""
         ...
 
@@ -269,6 +273,11 @@ def check_tuned(rank: int, first: Sequence[str], mine: Sequence[str]) -> None:
         )
 
 
+def name_at(replica: Replica, bucket: int, place: int) -> str:
+    """The name of the tensor that has the number at this place of a bucket."""
+    return replica.names(bucket)[sum(start <= place for start, _ in replica.buckets[bucket].tensors) - 1]
+
+
 def check_optimizers(strategy: Strategy, name: str, replica: Replica) -> None:
     """Refuse several optimizers where workers that are added up may be at the steps of different ones."""
     if replica.num_optimizers > 1 and not strategy.allows_optimizers:
@@ -276,6 +285,15 @@ def check_optimizers(strategy: Strategy, name: str, replica: Replica) -> None:
             f"{replica.num_optimizers} optimizers joined, but under '{name}' gradients are added up of workers that "
             "are at different steps, so those of one optimizer would be mixed with another's.\n"
             "  Use allreduce, ssp or gossip, or one optimizer with several groups."
+        )
+
+
+def check_savable(path: str, name: str, num_bad: int) -> None:
+    """Refuse to save a tensor with numbers that are not finite."""
+    if num_bad:
+        raise CheckpointError(
+            f"'{path}' is not saved: '{name}' has {num_bad:,} numbers that are NaN or infinite.\n"
+            "  Lower the learning rate if training has diverged; worker.save(..., allow_nan=True) saves it as it is."
         )
 
 

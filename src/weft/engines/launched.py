@@ -20,8 +20,6 @@ class Worker:
         self.lost = ""
         """Why nothing is known of it any more, if that is so."""
         self.status: Status | None = None
-        self.has_bad_numbers = False
-        """It has had a gradient that was not finite, and that was told."""
         self.failed: Failed | None = None
         self.halted: Halted | None = None
         self.step_told: int | None = None

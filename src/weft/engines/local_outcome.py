@@ -72,7 +72,7 @@ class LocalOutcome:
             "staleness_max": max(status.staleness_max for status in self.workers),
             "staleness_histogram": histogram(self.ages),
             "coding": coding_json(in_all(status.coding for status in self.workers if status.coding is not None)),
-            "not_finite": [0 if status.coding is None else status.coding.num_not_finite for status in self.workers],
+            "not_finite": [0 if status.left_out is None else status.left_out.num_steps for status in self.workers],
             "consensus": self.consensus,
             "waiting_fraction": self._fraction(sum(status.waiting_s for status in self.workers)) / len(self.workers),
             "final": self._final(),

@@ -29,8 +29,6 @@ class Outcome:
     arrays: list[Any] | None = None
     replicas: list[Any] = field(default_factory=list)
     coding: CodingStatus | None = None
-    not_finite: list[int] = field(default_factory=list)
-    """Of each worker: how many numbers of its gradients were not finite and therefore not sent."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, with the names of the documentation; None for what is not finite, which JSON cannot say."""
@@ -49,7 +47,7 @@ class Outcome:
             "staleness_max": facts.staleness_max,
             "staleness_histogram": histogram(facts.ages),
             "coding": coding_json(self.coding),
-            "not_finite": self.not_finite,
+            "not_finite": facts.left_out,
             "consensus": self.consensus,
             "waiting_fraction": facts.waiting_fraction,
             "final": {**({"loss": facts.final_loss} if facts.final_loss is not None else {}), **facts.final},

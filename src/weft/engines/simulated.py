@@ -27,6 +27,7 @@ from weft.engines.outcome import Outcome
 from weft.engines.short_runs import ShortRun
 from weft.engines.simulated_job import Job
 from weft.interpreter import script_path
+from weft.observe.left_out import Lines
 from weft.observe.status import CodingStatus, in_all
 from weft.sim.compute import ComputeTime, PerSample, Trace
 from weft.sim.facts import Facts
@@ -161,9 +162,7 @@ def simulate(job: Job, watcher: Watcher | None = None, recorder: TraceHash | Non
         arrays = [array for model in reports.result.models().values() for array in model]
         consensus = reports.result.consensus()
         trace, coding = recorder.hexdigest(), _coding(strategy, stores)
-        outcome = Outcome(label, job.num_workers, job.seed, trace, facts, consensus, arrays, replicas, coding)
-        outcome.not_finite = [store.meter.num_not_finite for store in stores[: job.num_workers]]
-        return outcome
+        return Outcome(label, job.num_workers, job.seed, trace, facts, consensus, arrays, replicas, coding)
     finally:
         scripts.close()
 
@@ -344,4 +343,5 @@ def _run(
         placement.factors,
     )
     shares.facts = simulation.facts
+    simulation.on_left_out = Lines(watcher.show).take
     return simulation.run()

@@ -21,6 +21,7 @@ from weft.engines.local_outcome import LocalOutcome
 from weft.engines.net.network import patience_s
 from weft.engines.vigil import Vigil
 from weft.engines.watcher import Watcher
+from weft.observe.left_out import Lines
 from weft.observe.status import StackTold, Status
 from weft.observe.stragglers import Blame, Cost, Stragglers
 from weft.observe.tracks import Traced, Tracks
@@ -60,6 +61,7 @@ class Supervisor:
         self._vigil = Vigil(job.num_workers, patience_s(job.network), lambda rank: name(self._workers[rank]))
         self._delays = Delays()
         self._stragglers = Stragglers(job.num_workers, self._advise)
+        self._left_out = Lines(watcher.on_tell)
         self._homecoming = None if job.brings_back_to is None else Homecoming(job.brings_back_to)
         self._error: WeftError | None = None
         """Why the run cannot go on, if that is known already."""
@@ -180,6 +182,7 @@ class Supervisor:
                 total = self._conversation.steps_total
                 self._watcher.on_status(msgspec.structs.replace(message.final, steps_total=total))
                 self._judge(message.final)
+                self._left_out.take(worker.rank, message.final.left_out)
             if self._error is None:
                 try:
                     self._conversation.hear(worker.rank, message)
@@ -202,12 +205,7 @@ class Supervisor:
         self._vigil.hear(status, time.perf_counter())
         self._watcher.on_status(status)
         self._judge(status)
-        if status.coding is not None and status.coding.num_not_finite and not worker.has_bad_numbers:
-            worker.has_bad_numbers = True
-            self._watcher.on_tell(
-                f"worker {status.rank} has had a gradient that is not finite, by step {status.step}: "
-                "its numbers that are not were not sent"
-            )
+        self._left_out.take(status.rank, status.left_out)
         samples = sum(w.status.samples for w in self._workers if w.status is not None)
         self._curve.append({"wall_s": self._conversation.so_far_s, "samples": samples, "loss": status.loss})
         if len(self._curve) >= CURVE_POINTS_MAX:

@@ -88,6 +88,9 @@ class LedgerReplica:
             for kind, array in zip(self.buckets, self._arrays[PARAMS], strict=True):
                 array[: kind.num_elements if kind.tuned else GROUND + 1] = 1.0
 
+    def names(self, bucket: int) -> Sequence[str]:
+        return ["the book"]
+
     def array(self, slot: str, bucket: int) -> Array:
         return self._arrays[slot][bucket]
 

@@ -5,6 +5,8 @@ from math import sqrt
 
 from msgspec import Struct
 
+from weft.observe.left_out import LeftOut
+
 
 class CodingStatus(Struct, frozen=True):
     """What codecs have done for one worker, and for servers that sit with it."""
@@ -113,6 +115,8 @@ class Status(Struct, frozen=True, tag=True):
     """To the others; none in shared memory, where there is no network."""
     device: DeviceStatus | None = None
     """Only of a worker that is on one."""
+    left_out: LeftOut | None = None
+    """Its last gradient that was left out because it was not finite."""
 
 
 class StackTold(Struct, frozen=True, tag=True):

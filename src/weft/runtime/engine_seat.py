@@ -12,6 +12,7 @@ from weft.core.activity import WAITS
 from weft.core.errors import ConfigError, TransportError
 from weft.core.score import Score
 from weft.core.seat import MINE, TWICE, Replica, Reported, saved_alone
+from weft.observe.left_out import LeftOut
 from weft.runtime.channel import (
     Channel,
     Concluded,
@@ -96,8 +97,8 @@ class EngineSeat:
         self._num_saves = 0
         self._num_once = 0
         self._open_reports: dict[int, tuple[int, Reported]] = {}
-        self._open_saves: dict[int, tuple[str, str]] = {}
-        """By number: the path, and the word for the model."""
+        self._open_saves: dict[int, tuple[str, str, bool]] = {}
+        """By number: the path, the word for the model, and whether it may be not finite."""
         self._score = Score("loss")
         self._best = 0
         """The worker with the best score, as far as the engine has told."""
@@ -198,6 +199,11 @@ class EngineSeat:
     def note(self, activity: str) -> None:
         self.diary.turn_to(activity)
 
+    def _leave_out(self, left_out: LeftOut) -> None:
+        """Let the engine know at once of a gradient that is not finite."""
+        self.metrics.left_out = left_out
+        self._send_status()
+
     def _observe(self) -> None:
         """Read counters into the metrics before they are told."""
 
@@ -264,19 +270,19 @@ class EngineSeat:
         self._best = decided.best
         return bool(decided.is_yours)
 
-    def save(self, path: str, model: str) -> None:
+    def save(self, path: str, model: str, *, allow_nan: bool = False) -> None:
         if model == MINE:
-            self._bring(path, saved_alone(self._replica, MINE))
+            self._bring(path, saved_alone(self._replica, MINE), allow_nan=allow_nan)
             return
         number, self._num_saves = self._num_saves, self._num_saves + 1
-        self._open_saves[number] = path, model
+        self._open_saves[number] = path, model, allow_nan
         self._channel.send(Saves(number, self._score.badness))
         if self._is_mine_to_do():
-            self._bring(path, self._models(model))
+            self._bring(path, self._models(model), allow_nan=allow_nan)
 
-    def _bring(self, path: str, models: Mapping[str, Sequence[Any]]) -> None:
+    def _bring(self, path: str, models: Mapping[str, Sequence[Any]], *, allow_nan: bool) -> None:
         """Write models to a file, and give it to the engine if the user is elsewhere."""
-        self._write(path, models)
+        self._write(path, models, allow_nan=allow_nan)
         if self.job.gives_back:
             give_back(path, self._channel.send, self._expect)
 
@@ -284,9 +290,9 @@ class EngineSeat:
         """What a word for a model stands for; here, all models are equal."""
         return saved_alone(self._replica, model, self.num_workers)
 
-    def _write(self, path: str, models: Mapping[str, Sequence[Any]]) -> None:
+    def _write(self, path: str, models: Mapping[str, Sequence[Any]], *, allow_nan: bool) -> None:
         with self.metrics.reporting():
-            self._replica.save(path, models)
+            self._replica.save(path, models, allow_nan=allow_nan)
 
     def once(self, key: object, load: Callable[[], Any]) -> Any:
         name = f"{self._num_once}: {key}"
@@ -330,8 +336,8 @@ class EngineSeat:
             for number in finish.reports:
                 self._evaluate(number)
             for number in finish.saves:
-                path, model = self._open_saves[number]
-                self._bring(path, self._models(model))
+                path, model, allow_nan = self._open_saves[number]
+                self._bring(path, self._models(model), allow_nan=allow_nan)
         self._channel.send(self._conclude())
         self._expect(Finish)
         self._tell_trace(droppable=False)

@@ -22,6 +22,7 @@ from weft.runtime.initial import read_values, write_values
 from weft.runtime.plant import Plant, build
 from weft.runtime.waiting import Waiting
 from weft.runtime.wires import Wires
+from weft.store.gate import Gate
 
 Resolve = Callable[[Welcome | None, Strategy | str | None], tuple[Strategy, str]]
 """The strategy that the engine names, or the script's own, and how it is called."""
@@ -43,6 +44,7 @@ class LiveSeat(EngineSeat):
         """How many of the replica's values are worker 0's, and where they end in the memory by which they came."""
         self._plant: Plant | None = None
         self._waiting = Waiting([channel.fileno()], self.diary)
+        self._gate: Gate
         self._given: set[int] = set()
         """Buckets of this backward that the peer knows of."""
         self._epoch = 0
@@ -155,6 +157,7 @@ class LiveSeat(EngineSeat):
         self._waiting = Waiting(
             descriptors, self.diary, plant.bells, owns_core=self.job.owns_core, spin_s=self.job.spin_s
         )
+        self._gate = plant.worker.store.guard(self.rank, self.num_workers, strategy, self._leave_out)
         plant.driver.start()
         self._wait(lambda: plant.worker.computes == 0)
         plant.worker.store.let_user_run()
@@ -184,8 +187,11 @@ class LiveSeat(EngineSeat):
                 self._attendant.look_after()
 
     def _give(self, bucket: int, samples: float) -> None:
+        if not self._given:
+            self._gate.begin()
         self._given.add(bucket)
-        self._built.driver.deliver(self._built.worker, GradientReady(self._step, bucket, samples))
+        weight = self._gate.weigh(self._step, bucket, samples)
+        self._built.driver.deliver(self._built.worker, GradientReady(self._step, bucket, weight))
 
     def backward_finished(self, samples: float) -> None:
         self._check_over()
@@ -209,9 +215,11 @@ class LiveSeat(EngineSeat):
             node.store.stop_user()
             node.has_stepped = True
             plant.driver.catch_up()
-            plant.driver.deliver(node, StepFinished(step, samples, loss))
+            counted, loss = self._gate.finish(step, samples, loss)
+            plant.driver.deliver(node, StepFinished(step, counted, loss))
             self._wait(lambda: node.computes == step + 1 and not plant.is_choked())
             node.has_stepped = False
+            self._gate.end()
             self._count_step(num_new, loss)
             self._tell()
             if plant.driver.stopped_because is not None:
@@ -321,14 +329,14 @@ class LiveSeat(EngineSeat):
         with self._driving() as plant:
             return plant.result(self._wait, self._best).models(model)
 
-    def save(self, path: str, model: str) -> None:
+    def save(self, path: str, model: str, *, allow_nan: bool = False) -> None:
         self.settle()
         self._built.worker.store.refuse_writes()
-        super().save(path, model)
+        super().save(path, model, allow_nan=allow_nan)
 
-    def _write(self, path: str, models: Mapping[str, Sequence[Any]]) -> None:
+    def _write(self, path: str, models: Mapping[str, Sequence[Any]], *, allow_nan: bool) -> None:
         with self._lock:
-            super()._write(path, models)
+            super()._write(path, models, allow_nan=allow_nan)
 
     def _say_ended(self) -> None:
         with self._lock:

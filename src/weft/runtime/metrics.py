@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from weft.core.activity import COMPUTES, PAUSED, READS, REPORTS, WAITS
+from weft.observe.left_out import LeftOut
 from weft.observe.status import CodingStatus, DeviceStatus, LinkStatus, Mark, Status
 from weft.runtime.diary import Diary
 
@@ -46,6 +47,8 @@ class Metrics:
         self._marks: deque[Mark] = deque(maxlen=MARKS_MAX)
         self._links: list[LinkStatus] = []
         self._device: DeviceStatus | None = None
+        self.left_out: LeftOut | None = None
+        """The last gradient that was left out because it was not finite."""
 
     def step(self, samples: float, loss: float | None) -> None:
         self._step += 1
@@ -138,4 +141,5 @@ class Metrics:
             marks=marks,
             links=self._links,
             device=self._device,
+            left_out=self.left_out,
         )

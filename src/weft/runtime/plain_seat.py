@@ -3,12 +3,15 @@
 from collections.abc import Iterator
 
 from weft.core.activity import COMPUTES, WAITS
+from weft.core.names import GRADIENT
 from weft.core.seat import Replica, Reported, step_alone
 from weft.core.strategy import Strategy
+from weft.observe.left_out import LeftOut
 from weft.runtime.channel import Channel, Job, Joined, Welcome
 from weft.runtime.engine_seat import EngineSeat, Sharing
 from weft.runtime.foreign_links import foreign_links
 from weft.runtime.off_core import OffCore
+from weft.store.finite import bad_tensor
 
 
 class PlainSeat(EngineSeat):
@@ -57,7 +60,10 @@ class PlainSeat(EngineSeat):
         if self.num_workers > 1:  # a baseline waits for the others inside of backward, at its end
             self.diary.turn_back_to(WAITS, self._off_core.seconds())
         if self._replica.buckets:
-            step_alone(self._replica)
+            trained = [bucket for bucket, kind in enumerate(self._replica.buckets) if kind.trainable]
+            bad = bad_tensor(self._replica, GRADIENT, trained)
+            if bad is None or not self.leave_out(bad):
+                step_alone(self._replica)
         self._stretching.stretch()
         self._step += 1
         self._count_step(0.0 if is_repeat else samples, loss)
@@ -65,6 +71,15 @@ class PlainSeat(EngineSeat):
         if self._pauses_at_step:
             self._wait(lambda: not self._pauses_at_step)
         self._off_core.restart()
+
+    def leave_out(self, tensor: str) -> bool:
+        """A gradient is not finite; whether its step is left out: a baseline does as it does without Weft."""
+        if self.num_workers > 1:
+            return False
+        before = self.metrics.left_out
+        number = 1 if before is None else before.num_steps + 1
+        self._leave_out(LeftOut(self._step, f"the gradient of '{tensor}'", number))
+        return True
 
     def _observe(self) -> None:
         if self.num_workers > 1 and self.job.addresses:  # on loopback all have one address

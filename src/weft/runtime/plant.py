@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from weft.core.errors import ConfigError
 from weft.core.names import PARAMS, Bucket, NodeId, Result, Role
 from weft.core.recorder import Recording, replay
-from weft.core.seat import Places, Replica
+from weft.core.seat import Places, Replica, name_at
 from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.cost.links import Link
@@ -356,7 +357,7 @@ def build(
     shared = None
     if shares_params:
         views = [replica.array(PARAMS, bucket) for bucket in world.trainable]
-        shared = SharedParams(arena, bells, wait_words, views, replica.name_of)
+        shared = SharedParams(arena, bells, wait_words, views, partial(name_at, replica))
     stores = _stores(job, strategy, world, replica, shared, codecs, name)
     recording = Recording() if job.checks_replay else None
     driver = Driver(strategy, world, stores, post, job.seed, recording, tracer)

@@ -25,6 +25,8 @@ class Facts:
     samples: float = 0.0
     samples_of: list[float] = field(init=False)
     """Each worker's."""
+    left_out: list[int] = field(init=False)
+    """Of each worker: in how many steps its gradient was not finite and therefore left out."""
     compute_s: list[float] = field(init=False)
     stepped_s: list[float] = field(init=False)
     """Each worker's computing in steps that are finished."""
@@ -45,6 +47,7 @@ class Facts:
         self.steps = [0] * self.num_workers
         self.bytes_from = [0] * self.num_workers
         self.samples_of = [0.0] * self.num_workers
+        self.left_out = [0] * self.num_workers
         self.compute_s = [0.0] * self.num_workers
         self.stepped_s = [0.0] * self.num_workers
         self.finished_s = [0.0] * self.num_workers

@@ -52,7 +52,6 @@ class MortalNode(Node):
     __slots__ = (
         "backlog",
         "early",
-        "is_excluded",
         "is_gone",
         "is_leaving",
         "is_paused",
@@ -76,8 +75,6 @@ class MortalNode(Node):
         """Its script ended some time ago; it goes when all that it sent has been received."""
         self.is_gone = False
         """Dead, or left: it does nothing any more."""
-        self.is_excluded = False
-        """The gradient of this iteration is not finite."""
         self.backlog: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
         """What came due while it stood still."""
         self.early: list[Letter] = []

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.core.events import Event, GradientReady
-from weft.core.names import GRADIENT, NodeId
+from weft.core.names import NodeId
 from weft.core.peer import Peer
 from weft.sim.letter import MortalNode
 from weft.sim.node import Node
@@ -14,10 +14,7 @@ from weft.store.store import Store
 
 
 class MortalSimulation(Simulation):
-    """A simulation of nodes each of which does what it does only while it can, by its own clock.
-
-    A gradient that is not finite is told with no samples, and so excluded everywhere by its weight.
-    """
+    """A simulation of nodes each of which does what it does only while it can, by its own clock."""
 
     nodes: list[MortalNode]  # type: ignore[assignment]
 
@@ -43,17 +40,9 @@ class MortalSimulation(Simulation):
         if self._is_able(node, self._fill, node, event, is_last):
             super()._fill(node, event, is_last)
 
-    def _schedule_gradients(self, node: Node, samples: float) -> None:
-        assert isinstance(node, MortalNode)
-        if not node.store.is_finite(GRADIENT):
-            node.is_excluded = True
-        super()._schedule_gradients(node, 0.0 if node.is_excluded else samples)
-
     def _finish_step(self, node: Node, request: StepDone) -> None:
         if self._is_able(node, self._finish_step, node, request):
-            assert isinstance(node, MortalNode)
-            excluded, node.is_excluded = node.is_excluded, False
-            super()._finish_step(node, StepDone(0.0, None) if excluded else request)
+            super()._finish_step(node, request)
 
     def _ask_for_portion(self, node: Node, request: PortionWanted) -> None:
         if self._is_able(node, self._ask_for_portion, node, request):

@@ -3,6 +3,7 @@
 from weft.core.names import NodeId
 from weft.core.peer import Peer
 from weft.sim.program import PortionWanted, Program, ReportDone
+from weft.store.gate import Gate
 from weft.store.store import Store
 
 RUNNING = "computes"
@@ -21,6 +22,7 @@ class Node:
     __slots__ = (
         "busy_ns",
         "epoch",
+        "gate",
         "handle",
         "held",
         "id",
@@ -42,6 +44,8 @@ class Node:
         self.store = store
         self.program = program
         self.user = IN_STEP if program is not None else NO_USER
+        self.gate: Gate | None = None
+        """Leaves out gradients that are not finite; none where there are no numbers."""
         self.held = False
         self.step = 0
         self.epoch = 0

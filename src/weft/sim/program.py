@@ -48,6 +48,8 @@ class SaveAsked:
 
     path: str
     model: str
+    allow_nan: bool = False
+    """Also if it is not finite."""
 
 
 Request = BackwardDone | StepDone | PortionWanted | ReportDone | SaveAsked

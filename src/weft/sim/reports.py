@@ -136,7 +136,7 @@ class ModelReports:
     def save(self, worker: NodeId, request: SaveAsked) -> None:
         if request.model == MINE:
             replica = self._replicas[worker]
-            replica.save(request.path, saved_alone(replica, MINE))
+            replica.save(request.path, saved_alone(replica, MINE), allow_nan=request.allow_nan)
             return
         self._saves[worker].append(request)
         if all(self._saves):
@@ -144,7 +144,7 @@ class ModelReports:
             self._write(first)
 
     def _write(self, request: SaveAsked) -> None:
-        self._replicas[0].save(request.path, self.result.models(request.model))
+        self._replicas[0].save(request.path, self.result.models(request.model), allow_nan=request.allow_nan)
 
     def end(self, facts: Facts) -> None:
         for epoch in sorted(self._open):

@@ -1,6 +1,7 @@
 """The driver in virtual time: hands events to peers and performs what they answer."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -36,6 +37,7 @@ from weft.core.recorder import TraceHash, node_rng
 from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.cost.coding import CodingSpeed
+from weft.observe.left_out import LeftOut
 from weft.sim.coding import CodingTime
 from weft.sim.compute import ComputeTime
 from weft.sim.facts import Facts
@@ -94,6 +96,9 @@ class Simulation:
             )
             for id in range(world.num_nodes)
         ]
+        self.on_left_out: Callable[[NodeId, LeftOut], None] = lambda worker, left_out: None
+        for node in self.nodes[: world.num_workers]:
+            node.gate = node.store.guard(node.id, world.num_workers, strategy, partial(self._leave_out, node.id))
         self._native = NativeReduce(self.kernel, network, self.nodes.__getitem__, self._deliver_to)
 
     def _new_node(self, id: NodeId, peer: Peer, store: Store, program: Program | None) -> Node:
@@ -348,7 +353,8 @@ class Simulation:
     def _schedule_gradients(self, node: Node, samples: float) -> None:
         node.user = IN_BACKWARD
         fresh, node.samples = samples - node.samples, samples
-        self._iterations.begin(node, self._seconds(node, fresh), samples)
+        weight = samples if node.gate is None else node.gate.weigh_all(node.step, samples)
+        self._iterations.begin(node, self._seconds(node, fresh), weight)
 
     def _seconds(self, node: Node, samples: float) -> float:
         """How long an iteration takes that begins now."""
@@ -359,14 +365,21 @@ class Simulation:
         self._deliver(node, event)
 
     def _finish_step(self, node: Node, request: StepDone) -> None:
-        now_s = self.kernel.now_ns / NS_PER_S
-        self.facts.step(node.id, now_s, 0.0 if request.is_repeat else request.samples, request.loss)
-        self._reports.remember(node.id, request.loss)
+        now_s, samples, loss = self.kernel.now_ns / NS_PER_S, request.samples, request.loss
+        if node.gate is not None:
+            samples, loss = node.gate.finish(node.step, samples, loss)
+            node.gate.end()
+        self.facts.step(node.id, now_s, 0.0 if request.is_repeat else samples, loss)
+        self._reports.remember(node.id, loss)
         if self._on_step is not None:
             self._on_step(self.facts, now_s)
         step, node.step = node.step, node.step + 1
         node.samples = 0.0
-        self._deliver(node, StepFinished(step, request.samples, request.loss))
+        self._deliver(node, StepFinished(step, samples, loss))
+
+    def _leave_out(self, worker: NodeId, left_out: LeftOut) -> None:
+        self.facts.left_out[worker] = left_out.num_steps
+        self.on_left_out(worker, left_out)
 
     def _ask_for_portion(self, node: Node, request: PortionWanted) -> None:
         node.wanted, node.samples = request, 0.0

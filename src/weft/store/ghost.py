@@ -1,12 +1,14 @@
 """The ghost store: sizes only. Peers run over it by the thousand, without any maths."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from weft.codecs.codec import Codec
 from weft.core.actions import Apply, Combine, Encode
 from weft.core.errors import IllegalAction
 from weft.core.names import GRADIENT, INBOX, PARAMS, Bucket, Buffer
+from weft.core.strategy import Strategy
+from weft.observe.left_out import LeftOut
 from weft.store.coded import shape_of
 from weft.store.store import Payload, undeclared
 
@@ -99,8 +101,8 @@ class GhostStore:
         for action in actions:
             self._check(action.gradient)
 
-    def is_finite(self, slot: str) -> bool:
-        return True
+    def guard(self, rank: int, num_workers: int, strategy: Strategy, tell: Callable[[LeftOut], None]) -> None:
+        return None
 
     def hyper(self) -> Any:
         return None

@@ -1,6 +1,6 @@
 """The numpy store: a replica's arrays and the slots a strategy declared, in ordinary memory."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import sqrt
 from typing import Any
 from zlib import crc32
@@ -14,8 +14,11 @@ from weft.core.errors import IllegalAction
 from weft.core.names import GRADIENT, INBOX, PARAMS, Buffer
 from weft.core.rules import LBFGS, Rule
 from weft.core.seat import Replica
+from weft.core.strategy import Strategy
+from weft.observe.left_out import LeftOut
 from weft.store.coded import Coded, Meter, encode, shape_of
 from weft.store.coded_slots import CodedSlots
+from weft.store.gate import Gate
 from weft.store.lbfgs import Curvature
 from weft.store.own_writes import OwnWrites
 from weft.store.reduction import reduce_arrays
@@ -63,6 +66,7 @@ class NumpyStore:
         self._captured: dict[tuple[str, int], dict[Buffer, Array]] = {}
         self._inbox: Array | Coded | None = None
         self._hyper: Any = None
+        self._gate: Gate | None = None
         self.num_copies = 0
 
     def operand(self, buffer: Buffer) -> Array | Coded:
@@ -234,6 +238,8 @@ class NumpyStore:
         if first.rule == INNER:
             if first.into.slot != PARAMS:
                 raise IllegalAction(f"{first} runs the user's optimizer on '{first.into.slot}', but it acts on params.")
+            if first.gradient.slot == GRADIENT and self._gate is not None and not self._gate.lets_apply(gradients):
+                return
             theirs = self._is_server or first.gradient.slot == INBOX
             self.replica.apply(gradients, first.scale, self._hyper if theirs else None)
             return
@@ -247,9 +253,9 @@ class NumpyStore:
             state = self._rule_state.setdefault((first.rule, action.into.bucket), {})
             update(rule, self._array(action.into), gradients[action.into.bucket], first.scale, state)
 
-    def is_finite(self, slot: str) -> bool:
-        trained = [bucket for bucket, kind in enumerate(self.replica.buckets) if kind.trainable]
-        return all(bool(np.isfinite(self._whole(slot, bucket)).all()) for bucket in trained)
+    def guard(self, rank: int, num_workers: int, strategy: Strategy, tell: Callable[[LeftOut], None]) -> Gate:
+        self._gate = Gate(rank, num_workers, strategy, self.replica, tell)
+        return self._gate
 
     def _apply_together(self, rule: LBFGS, actions: Sequence[Apply], gradients: Mapping[int, Array]) -> None:
         """One update that looks at all these buckets as one vector, without the flags among them."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from weft.core.errors import ConfigError
 from weft.core.names import PARAMS
-from weft.core.seat import Replica
+from weft.core.seat import Replica, name_at
 
 Array = NDArray[Any]
 
@@ -65,7 +65,7 @@ class OwnWrites:
         kind = f"i{array.itemsize}"
         place = int(np.flatnonzero(array.view(kind) != given.view(kind))[0])
         raise ConfigError(
-            f"the script wrote to '{self._replica.name_of(bucket, place)}' between two steps, but under "
+            f"the script wrote to '{name_at(self._replica, bucket, place)}' between two steps, but under "
             f"'{self._name}' parameters come from elsewhere, and what it wrote would be lost.\n"
             "  Use allreduce, local_sgd or gossip, which keep such writes, or write before weft.join."
         )

@@ -1,10 +1,13 @@
 """The seam between drivers and memory: what a driver may ask of a node's tensors."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from weft.core.actions import Apply, Combine, Encode
 from weft.core.names import Buffer
+from weft.core.strategy import Strategy
+from weft.observe.left_out import LeftOut
+from weft.store.gate import Gate
 
 Payload = Any
 """A tensor's value, captured: an array, or its coded form, for stores with tensors; its size for the ghost."""
@@ -51,8 +54,8 @@ class Store(Protocol):
         """One update by actions of the same rule, scale and slots."""
         ...
 
-    def is_finite(self, slot: str) -> bool:
-        """No trained number of a slot is NaN or infinite."""
+    def guard(self, rank: int, num_workers: int, strategy: Strategy, tell: Callable[[LeftOut], None]) -> Gate | None:
+        """A gate for the gradients of the worker whose tensors these are; none where there are no numbers."""
         ...
 
     def hyper(self) -> Any:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from functools import cached_property
+from functools import cached_property, partial
 from types import MethodType
 from typing import Any
 from weakref import ref
@@ -13,6 +13,7 @@ from torch.optim import Optimizer
 
 from weft.adapters.pacing import paced
 from weft.adapters.torch.other_optimizers import refuse_other_optimizers
+from weft.adapters.torch.plain import FiniteSteps
 from weft.adapters.torch.plain_model import PlainModel
 from weft.adapters.torch.replica import TorchReplica
 from weft.adapters.torch.shared_loader import LoaderWorker
@@ -82,11 +83,12 @@ class TorchWorker(LoaderWorker):
 
     def watch(self, optimizers: Sequence[Optimizer]) -> None:
         """Take part in the steps of optimizers that have joined."""
-        if self._replica is None:
+        if self._plain is not None:
             for optimizer in optimizers:
-                optimizer.register_step_pre_hook(lambda *_: self._begin_plain_step())
+                finite = FiniteSteps(self._plain.models[-1], optimizer, getattr(self._seat, "leave_out", None))
+                optimizer.register_step_pre_hook(partial(self._begin_plain_step, finite))
                 optimizer.register_step_post_hook(lambda *_: self._finish_plain_step())
-        else:
+        elif self._replica is not None:
             self._take_over(self._replica, optimizers)
         self._optimizers += optimizers
 
@@ -245,8 +247,9 @@ class TorchWorker(LoaderWorker):
     def _groups(self) -> list[dict[str, Any]]:
         return [group for optimizer in self._optimizers for group in optimizer.param_groups]
 
-    def _begin_plain_step(self) -> None:
+    def _begin_plain_step(self, finite: FiniteSteps, *_: Any) -> None:
         self._plain_pace.enter_context(paced(self._seat.pace, self.steps, self._groups()))
+        self._plain_pace.enter_context(finite.step())
 
     def _finish_plain_step(self) -> None:
         self._plain_pace.close()

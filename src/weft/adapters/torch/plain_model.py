@@ -6,6 +6,7 @@ from typing import Any
 from torch import nn
 
 from weft.adapters.torch.replica import cloned, layout, save_tensors
+from weft.adapters.torch.saving import check_finite
 
 
 class PlainModel:
@@ -24,6 +25,9 @@ class PlainModel:
     def layout(self) -> list[str]:
         return layout(self.model)
 
-    def save(self, path: str, models: Mapping[str, Any]) -> None:
+    def save(self, path: str, models: Mapping[str, Any], *, allow_nan: bool = False) -> None:
         """Members of an ensemble are alike where a plain loop runs."""
-        save_tensors(path, {name: value for prefix in models for name, value in cloned(self.model, prefix).items()})
+        tensors = {name: value for prefix in models for name, value in cloned(self.model, prefix).items()}
+        if not allow_nan:
+            check_finite(path, tensors, self.model, models)
+        save_tensors(path, tensors)

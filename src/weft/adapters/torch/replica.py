@@ -16,6 +16,7 @@ from weft.adapters.torch.flat import BUCKET_BYTES_MAX, Flat, bucketed, by_type
 from weft.adapters.torch.join_checks import check_joining, requires_closure
 from weft.adapters.torch.momentum import check_no_momentum, taken_momentum
 from weft.adapters.torch.optimizers import Optimizers
+from weft.adapters.torch.saving import check_finite
 from weft.adapters.torch.sliced import SlicedUpdate, works_element_by_element
 from weft.adapters.torch.step_mark import StepMark
 from weft.adapters.torch.together import predicting_together
@@ -174,10 +175,9 @@ class TorchReplica:
     def layout(self) -> Sequence[str]:
         return layout(self.model)
 
-    def name_of(self, bucket: int, place: int) -> str:
-        flat = self._flats[bucket]
-        number = sum(start <= place for start in flat.starts) - 1
-        return next(name for name, tensor in named_tensors(self.model) if tensor is flat.tensors[number])
+    def names(self, bucket: int) -> Sequence[str]:
+        named = {id(t): name for name, t in (*self.model.named_parameters(), *self.model.named_buffers())}
+        return [named.get(id(tensor), "the loss") for tensor in self._flats[bucket].tensors]
 
     def array(self, slot: str, bucket: int) -> Any:
         return self._arrays[slot][bucket]
@@ -328,7 +328,7 @@ class TorchReplica:
             if value is not array:
                 array[:] = value
 
-    def save(self, path: str, models: Mapping[str, Sequence[Any]]) -> None:
+    def save(self, path: str, models: Mapping[str, Sequence[Any]], *, allow_nan: bool = False) -> None:
         mine = self._arrays.get(PARAMS, ())
         others = [array for b, array in enumerate(mine) if any(values[b] is not array for values in models.values())]
         before = [array.copy() for array in others]
@@ -338,6 +338,8 @@ class TorchReplica:
             tensors.update(cloned(self.model, prefix))
         for array, value in zip(others, before, strict=True):
             array[:] = value
+        if not allow_nan:
+            check_finite(path, tensors, self.model, models)
         save_tensors(path, tensors)
 
 

@@ -1,0 +1,62 @@
+"""A plain loop's step on a gradient that is not finite: left out, where the seat says so."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from weft.store.finite import is_finite
+
+LeaveOut = Callable[[str], bool]
+"""Told the name of a parameter whose gradient is not finite; whether the step is left out."""
+
+
+class FiniteSteps:
+    """Brackets the steps of a plain loop's optimizer: one that is left out finds no gradient at all, so that it skips
+    every parameter. Afterwards the script finds its gradients as they were, and its buffers (BatchNorm's means) as they
+    were before the forward that has spoilt them."""
+
+    def __init__(self, model: nn.Module, optimizer: Optimizer, leave_out: LeaveOut | None) -> None:
+        self._model = model
+        self._optimizer = optimizer
+        self._leave_out = leave_out
+        self._kept = [] if leave_out is None else [buffer.clone() for buffer in self._buffers()]
+
+    def _buffers(self) -> list[Tensor]:
+        return [buffer for buffer in self._model.buffers() if buffer.is_floating_point()]
+
+    @contextmanager
+    def step(self) -> Iterator[None]:
+        """While the optimizer makes its step."""
+        bad = None if self._leave_out is None else bad_gradient(self._model)
+        is_left_out = bad is not None and self._leave_out is not None and self._leave_out(bad)
+        with torch.no_grad():
+            for buffer, kept in zip(self._buffers(), self._kept, strict=False):
+                if not is_left_out:
+                    kept.copy_(buffer)
+                elif buffer.isnan().any():
+                    buffer.copy_(kept)
+        before = [(p, p.grad) for group in self._optimizer.param_groups for p in group["params"] if is_left_out]
+        for parameter, _ in before:
+            parameter.grad = None
+        try:
+            yield
+        finally:
+            for parameter, grad in before:
+                parameter.grad = grad
+
+
+def bad_gradient(model: nn.Module) -> str | None:
+    """The first parameter whose gradient is not finite, by name."""
+    for name, parameter in model.named_parameters():
+        if parameter.grad is None:
+            continue
+        values = parameter.grad.detach()
+        if values.is_sparse:
+            values = values.coalesce().values()
+        is_plain = values.device.type == "cpu" and values.dtype != torch.bfloat16 and values.is_contiguous()
+        if not is_finite(values.numpy().reshape(-1) if is_plain else values):
+            return name
+    return None
