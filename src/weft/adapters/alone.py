@@ -1,5 +1,6 @@
 """The seat of a script that nobody launched: one worker, no communication, a plain loop."""
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -42,6 +43,9 @@ class Alone:
 
     def portions(self, num_portions: int, num_samples: int) -> Iterator[int] | None:
         return None
+
+    def tell(self, text: str) -> None:
+        print(f"weft: {text}", file=sys.stderr, flush=True)
 
     def note(self, activity: str) -> None:
         pass

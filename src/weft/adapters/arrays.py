@@ -1,8 +1,8 @@
 """The framework-neutral face: numpy arrays in, gradients in, FAST's own worker."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import accumulate
 from typing import Any
@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.adapters.seeding import vary_by_rank
+from weft.adapters.shared import Shared
+from weft.adapters.streams import StreamWorker
 from weft.adapters.tuning import Tuning
-from weft.adapters.worker import Worker, checked_samples
+from weft.adapters.worker import checked_samples
 from weft.core.errors import ConfigError
 from weft.core.names import GIVEN, GRADIENT, PARAMS, Bucket, Tensors
 from weft.core.rules import SGD, Momentum, Rule
@@ -236,7 +238,21 @@ class ArrayReplica:
         write_model(path, partial(save_file, named))
 
 
-class ArrayWorker(Worker):
+@dataclass(frozen=True)
+class Indices:
+    """So many samples, dealt out by their indices."""
+
+    num_samples: int
+    batch_size: int
+    shuffle: bool
+
+    @property
+    def dataset(self) -> range:
+        """The samples, as far as Weft knows them."""
+        return range(self.num_samples)
+
+
+class ArrayWorker(StreamWorker):
     """The worker of `weft.join(arrays=...)`: shares of index arrays, and explicit steps."""
 
     def __init__(self, seat: Seat, replica: ArrayReplica, arrays: Mapping[str, Array]) -> None:
@@ -261,15 +277,32 @@ class ArrayWorker(Worker):
                 array[...] = theirs if np.array_equal(array, given) else array + (theirs - given)
                 given[...] = theirs
 
-    def share(self, num_samples: int, batch_size: int, shuffle: bool = True) -> Iterator[NDArray[np.int64]]:
-        """This worker's indices of one epoch, in an order that all workers know: its own of every global batch,
-        or whole portions of batch_size as they are handed out."""
+    def share(
+        self, data: int | Iterable[Any], batch_size: int | None = None, shuffle: bool = True, *, sharded: bool = False
+    ) -> Shared[Any]:
+        """This worker's part of the data, once for each epoch in which it is iterated.
+
+        Of a number of samples: index arrays, in an order that all workers know: its own of every global batch, or
+        whole portions of batch_size as they are handed out. Of an iterable of batches: its own in turn, or, if it is
+        `sharded`, all of them: what this worker iterates is then already its own part.
+        """
+        if not isinstance(data, int | np.integer):
+            return self._share_stream(data, sharded)
+        if batch_size is None:
+            raise ConfigError(
+                "share() was given a number of samples without a batch_size.\n"
+                "  Use worker.share(len(X), batch_size=32)."
+            )
+        indices = Indices(int(data), batch_size, shuffle)
+        return Shared(indices, partial(self._batches, indices), partial(self._num_batches, int(data), batch_size))
+
+    def _batches(self, indices: Indices) -> Iterator[NDArray[np.int64]]:
         epoch = self._begin_share()
-        self._seat.plan(self._num_epochs, num_samples, batch_size, False)
-        order = np.arange(num_samples)
-        if shuffle:
+        self._seat.plan(self._num_epochs, indices.num_samples, indices.batch_size, False)
+        order = np.arange(indices.num_samples)
+        if indices.shuffle:
             np.random.default_rng([self._seat.seed, epoch]).shuffle(order)
-        spans = self._spans(num_samples, batch_size)
+        spans = self._spans(indices.num_samples, indices.batch_size)
         yield from self._counted((order[start:stop], stop - start) for start, stop in spans)
 
     def step(self, gradients: Mapping[str, Array], samples: float | None = None, loss: float | None = None) -> None:

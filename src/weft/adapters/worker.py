@@ -37,6 +37,8 @@ class Worker:
         """Those of the last step for which any were counted."""
         self._num_gradients = 0
         self._num_shares = 0
+        self._uncounted: str | None = None
+        """The type of the last batch, if it did not tell how many samples it has."""
         self._takes_portions = False
         """The strategy hands out the batches of this worker's shares one by one."""
         self._has_told = False
@@ -149,6 +151,11 @@ class Worker:
     def _weight(self) -> float:
         """By what this worker's gradient counts: the samples since the last step, or, if none were counted, those of
         the last step that had any: a penalty's step after that of the data, say, or a generator's."""
+        if self._uncounted is not None and not self._seat.is_plain:
+            raise ConfigError(
+                f"a batch of type '{self._uncounted}' does not tell how many samples it has, so its step would weigh "
+                "nothing.\n  Say worker.count(32), with their number, before each backward."
+            )
         if self._samples is None and not self._last_samples and not self._seat.is_plain:
             raise ConfigError(
                 "a step was made on samples that Weft does not know of, so it would weigh nothing.\n"
@@ -158,18 +165,25 @@ class Worker:
 
     def count(self, num_samples: float) -> None:
         """Count samples of the next step that the script loaded by itself rather than from share()."""
+        self._uncounted = None
         self._samples = (self._samples or 0.0) + checked_samples(num_samples)
 
-    def _counted(self, batches: Iterable[tuple[Batch, int]]) -> Iterator[Batch]:
-        """Batches, their samples counted; those of a whole share that led to no gradient (an evaluation) do not."""
+    def _counted(self, batches: Iterable[tuple[Batch, int | None]]) -> Iterator[Batch]:
+        """Batches, their samples counted; those of a whole share that led to no gradient (an evaluation) do not.
+
+        A batch without a size is left to worker.count.
+        """
         before, earlier = self._num_gradients, self._samples
         for batch, size in self._read_by_and_by(batches):
             if self._is_over:
                 return
-            self._samples = (self._samples or 0.0) + size
+            self._uncounted = type(batch).__name__ if size is None else None
+            if size is not None:
+                self._samples = (self._samples or 0.0) + size
             yield batch
             if self._seat.is_probe:
                 break
+        self._uncounted = None
         if self._num_gradients == before:
             self._samples = earlier
 

@@ -233,6 +233,10 @@ class Seat(Protocol):
         """
         ...
 
+    def tell(self, text: str) -> None:
+        """Say what the user has to know; of what all workers say, worker 0's words are shown."""
+        ...
+
     def note(self, activity: str) -> None:
         """The script does something else from now on: a word of core/activity.py."""
         ...

@@ -20,6 +20,8 @@ class Worker:
         self.lost = ""
         """Why nothing is known of it any more, if that is so."""
         self.status: Status | None = None
+        self.num_notices = 0
+        """How many of those of its statuses have been shown."""
         self.failed: Failed | None = None
         self.halted: Halted | None = None
         self.step_told: int | None = None

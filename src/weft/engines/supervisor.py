@@ -183,6 +183,7 @@ class Supervisor:
                 self._watcher.on_status(msgspec.structs.replace(message.final, steps_total=total))
                 self._judge(message.final)
                 self._left_out.take(worker.rank, message.final.left_out)
+                self._show_notices(worker, message.final)
             if self._error is None:
                 try:
                     self._conversation.hear(worker.rank, message)
@@ -206,10 +207,16 @@ class Supervisor:
         self._watcher.on_status(status)
         self._judge(status)
         self._left_out.take(status.rank, status.left_out)
+        self._show_notices(worker, status)
         samples = sum(w.status.samples for w in self._workers if w.status is not None)
         self._curve.append({"wall_s": self._conversation.so_far_s, "samples": samples, "loss": status.loss})
         if len(self._curve) >= CURVE_POINTS_MAX:
             self._curve = self._curve[::2]
+
+    def _show_notices(self, worker: Worker, status: Status) -> None:
+        for text in status.notices[worker.num_notices :]:
+            self._watcher.on_tell(text)
+        worker.num_notices = max(worker.num_notices, len(status.notices))
 
     def _advise(self, found: Blame, costs: Mapping[int, Cost]) -> str:
         welcome = self._conversation.welcome

@@ -117,6 +117,8 @@ class Status(Struct, frozen=True, tag=True):
     """Only of a worker that is on one."""
     left_out: LeftOut | None = None
     """Its last gradient that was left out because it was not finite."""
+    notices: list[str] = []
+    """All that it has had to say to the user so far."""
 
 
 class StackTold(Struct, frozen=True, tag=True):

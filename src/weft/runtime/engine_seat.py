@@ -196,6 +196,10 @@ class EngineSeat:
         if self.tracer is not None:
             self.tracer.step(self._step)
 
+    def tell(self, text: str) -> None:
+        if self.rank == 0:
+            self.metrics.notices.append(text)
+
     def note(self, activity: str) -> None:
         self.diary.turn_to(activity)
 

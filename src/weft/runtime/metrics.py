@@ -49,6 +49,8 @@ class Metrics:
         self._device: DeviceStatus | None = None
         self.left_out: LeftOut | None = None
         """The last gradient that was left out because it was not finite."""
+        self.notices: list[str] = []
+        """What the user has to know."""
 
     def step(self, samples: float, loss: float | None) -> None:
         self._step += 1
@@ -142,4 +144,5 @@ class Metrics:
             links=self._links,
             device=self._device,
             left_out=self.left_out,
+            notices=list(self.notices),
         )

@@ -119,6 +119,9 @@ class ScriptSeat:
                 return
             yield wanted.portion
 
+    def tell(self, text: str) -> None:
+        print(f"weft: {text}")  # only what worker 0 prints is shown
+
     def note(self, activity: str) -> None:
         """Reading takes no time of its own here."""
 

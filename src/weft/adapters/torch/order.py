@@ -1,29 +1,47 @@
 """The order of the data that all workers agree on without talking."""
 
-import random
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch.utils.data import DataLoader
+
+from weft.adapters.alike import Alike
+
+
+class TorchAlike(Alike):
+    """Torch's random numbers, too, and those of generators that a loader and its samplers use."""
+
+    def __init__(self, seed: int, epoch: int, generators: Sequence[torch.Generator] = ()) -> None:
+        super().__init__(seed, epoch)
+        self._generators = generators
+
+    def _states(self) -> Any:
+        return super()._states(), torch.get_rng_state(), [generator.get_state() for generator in self._generators]
+
+    def _restore(self, states: Any) -> None:
+        plain, torchs, generators = states
+        super()._restore(plain)
+        torch.set_rng_state(torchs)
+        for generator, state in zip(self._generators, generators, strict=True):
+            generator.set_state(state)
+
+    def _begin(self, seed: int) -> None:
+        super()._begin(seed)
+        torch.manual_seed(seed)
+        for generator in self._generators:
+            generator.manual_seed(seed)
+
+
+def alike_for(data: Any, seed: int, epoch: int) -> TorchAlike:
+    """Those by which workers read the same loader, sampler or other iterable."""
+    batches = getattr(data, "batch_sampler", None)
+    who = (data, getattr(data, "sampler", None), batches, getattr(batches, "sampler", None))
+    found = {id(g): g for each in who if isinstance(g := getattr(each, "generator", None), torch.Generator)}
+    return TorchAlike(seed, epoch, list(found.values()))
 
 
 def same_order(loader: "DataLoader[Any]", seed: int, epoch: int) -> list[int]:
     """The order of an epoch that every worker finds for itself: the loader's own sampler, seeded alike."""
-    generators = [g for g in (loader.generator, getattr(loader.sampler, "generator", None)) if g is not None]
-    before = torch.get_rng_state(), [generator.get_state() for generator in generators]
-    plain = random.getstate(), np.random.get_state()
-    mixed = random.Random(f"order/{seed}/{epoch}").getrandbits(63)
-    torch.manual_seed(mixed)
-    random.seed(mixed)
-    np.random.seed(mixed % 2**32)
-    for generator in generators:
-        generator.manual_seed(mixed)
-    try:
+    with alike_for(loader, seed, epoch):
         return [int(index) for index in loader.sampler]
-    finally:
-        torch.set_rng_state(before[0])
-        random.setstate(plain[0])
-        np.random.set_state(plain[1])
-        for generator, state in zip(generators, before[1], strict=True):
-            generator.set_state(state)

@@ -1,84 +1,132 @@
-"""Shares a DataLoader: this worker's part of its global batches, read as the loader reads."""
+"""Shares a DataLoader: this worker's part of its global batches, or its batches in turn, read as the loader reads."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
-from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data import DataLoader, Dataset, DistributedSampler, IterableDataset
 
+from weft.adapters.alike import Alike
 from weft.adapters.alone import Alone
-from weft.adapters.torch.order import same_order
-from weft.adapters.worker import Worker
+from weft.adapters.shared import Shared
+from weft.adapters.streams import StreamWorker
+from weft.adapters.torch.order import alike_for, same_order
 from weft.core.errors import ConfigError
+from weft.data.batch_sizes import num_samples_in
 from weft.data.static import Span
 
+Sized = tuple[Any, int | None]
+"""A batch and its number of samples, if it is known."""
 
-class LoaderWorker(Worker):
+
+class LoaderWorker(StreamWorker):
     """A worker whose data is a DataLoader's."""
 
-    def share(self, data: Any, batch_size: int | None = None, shuffle: bool = True) -> Iterator[Any]:
-        """This worker's part of each global batch of a DataLoader, or of a dataset with a batch_size; or whole
-        batches, as they are handed out.
+    def share(
+        self, data: Any, batch_size: int | None = None, shuffle: bool = True, *, sharded: bool = False
+    ) -> Shared[Any]:
+        """This worker's part of a DataLoader, a dataset with a batch_size, or any iterable of batches, once for each
+        epoch in which it is iterated.
 
-        `batch_size` is per worker, as with DDP.
+        `batch_size` is per worker, as with DDP. Of data that is read by index, every global batch is divided, or whole
+        batches are handed out; what comes as batches (an IterableDataset, a batch sampler, a generator) the workers
+        take in turn. What is `sharded` is this worker's own part already, and taken whole.
         """
-        epoch = self._begin_share()
-        loader = data if isinstance(data, DataLoader) or batch_size is None else DataLoader(data, batch_size, shuffle)
+        loader = _loader_of(data, batch_size, shuffle)
         if isinstance(self._seat, Alone):
-            yield from loader
-            return
-        if not isinstance(loader, DataLoader) or isinstance(loader.dataset, IterableDataset):
-            raise ConfigError(
-                "share() was given data without places to deal out.\n"
-                "  Give it a DataLoader over a dataset that has a length and is read by index."
-            )
-        if loader.batch_size is None:
-            raise ConfigError("the loader has no batch_size, so its batches cannot be shared.\n  Give it one.")
+            return Shared(loader, partial(self._alone, loader), partial(len, loader))
+        if not isinstance(loader, DataLoader):
+            return self._share_stream(loader, sharded)
+        if sharded:
+            return Shared(loader, partial(self._sharded, loader), partial(len, loader))
+        _check_undivided(loader)
+        if not _has_places(loader):
+            return Shared(loader, partial(self._loader_in_turn, loader), partial(self._num_turns, loader))
+        return Shared(loader, partial(self._divided, loader), partial(self._num_divided, loader))
+
+    def _alone(self, loader: Iterable[Any]) -> Iterator[Any]:
+        self._begin_share()
+        yield from loader
+
+    def _sharded(self, loader: "DataLoader[Any]") -> Iterator[Any]:
+        self._begin_share()
+        yield from self._counted((batch, num_samples_in(batch)) for batch in self._whole(loader))
+
+    def _divided(self, loader: "DataLoader[Any]") -> Iterator[Any]:
+        """Its part of each global batch, or whole batches as they are handed out."""
+        epoch = self._begin_share()
+        assert loader.batch_size is not None
         num_samples = len(loader.sampler)  # type: ignore[arg-type]
         self._seat.plan(self._num_epochs, num_samples, loader.batch_size, loader.drop_last)
         spans = self._spans(num_samples, loader.batch_size, loader.drop_last)
-        if self.num_workers == 1 and self._seat.global_batch is None and not self._takes_portions:
+        if self._is_whole:
             yield from self._counted(zip(self._whole(loader), _sizes(num_samples, loader.batch_size)))
         else:
             yield from self._counted(self._read(loader, spans, same_order(loader, self._seat.seed, epoch)))
 
-    def _read(self, loader: "DataLoader[Any]", spans: Iterator[Span], order: list[int]) -> Iterator[tuple[Any, int]]:
+    @property
+    def _is_whole(self) -> bool:
+        """This worker takes the loader's own batches."""
+        return self.num_workers == 1 and self._seat.global_batch is None and not self._takes_portions
+
+    def _num_divided(self, loader: "DataLoader[Any]") -> int:
+        if self._is_whole and not self._hands_out:
+            return len(loader)
+        assert loader.batch_size is not None
+        return self._num_batches(len(loader.sampler), loader.batch_size, loader.drop_last)  # type: ignore[arg-type]
+
+    def _loader_in_turn(self, loader: "DataLoader[Any]") -> Iterator[Any]:
+        """Its batches in turn. Where their places are known before they are read, only its own are read."""
+        epoch = self._begin_share()
+        if isinstance(loader.dataset, IterableDataset):
+            yield from self._counted((b, num_samples_in(b)) for b in self._in_turn(self._whole(loader), epoch))
+        elif loader.batch_sampler is None:
+            reader = partial(self._reader, loader, batch_size=None)
+            batches = reader(sampler=self._in_turn(loader.sampler, epoch))
+            yield from self._counted((batch, num_samples_in(batch)) for batch in batches)
+        else:
+            mine = self._in_turn(loader.batch_sampler, epoch)
+            yield from self._counted(_with_sizes(mine, partial(self._reader, loader)))
+
+    def _alike(self, data: Any, epoch: int) -> Alike:
+        return alike_for(data, self._seat.seed, epoch)
+
+    def _read(self, loader: "DataLoader[Any]", spans: Iterator[Span], order: list[int]) -> Iterator[Sized]:
         """The batches of these spans of an order, with their sizes.
 
         A span is drawn when its batch is to be read: by this process when it is wanted, and by a loader's processes
         so much ahead as the loader says. What a strategy hands out is not read ahead: it knows what comes next only
         when it is wanted.
         """
-        sizes: deque[int] = deque()
+        return _with_sizes((order[start:stop] for start, stop in spans), partial(self._reader, loader))
 
-        def draw() -> Iterator[list[int]]:
-            for start, stop in spans:
-                sizes.append(stop - start)
-                yield order[start:stop]
-
-        reader = DataLoader(
+    def _reader(self, loader: "DataLoader[Any]", **what: Any) -> "DataLoader[Any]":
+        """Reads some of a loader's samples as it does."""
+        return DataLoader(
             loader.dataset,
-            batch_sampler=draw(),
             collate_fn=loader.collate_fn,
             generator=torch.Generator().manual_seed(self._seat.seed),
             **({} if self._takes_portions else self._processes(loader)),
+            **what,
         )
-        for batch in reader:
-            yield batch, sizes.popleft()
 
     def _whole(self, loader: "DataLoader[Any]") -> "DataLoader[Any]":
         """The loader's own batches, by processes that end with this one."""
         if not loader.num_workers:
             return loader
+        what: dict[str, Any] = {"batch_size": loader.batch_size, "drop_last": loader.drop_last}
+        if loader.batch_size is None and loader.batch_sampler is not None:
+            what = {"batch_sampler": loader.batch_sampler}
+        elif not isinstance(loader.dataset, IterableDataset):
+            what["sampler"] = loader.sampler
         return DataLoader(
             loader.dataset,
-            batch_size=loader.batch_size,
-            sampler=loader.sampler,
             collate_fn=loader.collate_fn,
-            drop_last=loader.drop_last,
             generator=loader.generator,
             **self._processes(loader),
+            **what,
         )
 
     def _processes(self, loader: "DataLoader[Any]") -> dict[str, Any]:
@@ -92,6 +140,47 @@ class LoaderWorker(Worker):
             "multiprocessing_context": loader.multiprocessing_context,
             "worker_init_fn": loader.worker_init_fn,
         }
+
+
+def _loader_of(data: Any, batch_size: int | None, shuffle: bool) -> Any:
+    """The loader of a dataset that comes with a batch_size; else the data itself."""
+    if isinstance(data, DataLoader):
+        return data
+    if batch_size is not None:
+        return DataLoader(data, batch_size, shuffle and not isinstance(data, IterableDataset))
+    if isinstance(data, Dataset) and not isinstance(data, IterableDataset):
+        raise ConfigError(
+            "share() was given a dataset without a batch_size.\n  Use worker.share(dataset, batch_size=32)."
+        )
+    return data
+
+
+def _has_places(loader: "DataLoader[Any]") -> bool:
+    """It is read by index, and its batches are so many samples each."""
+    return not isinstance(loader.dataset, IterableDataset) and loader.batch_size is not None
+
+
+def _check_undivided(loader: "DataLoader[Any]") -> None:
+    sampler = loader.sampler
+    if isinstance(sampler, DistributedSampler) and sampler.num_replicas > 1:
+        raise ConfigError(
+            f"the loader's DistributedSampler takes 1 of {sampler.num_replicas} parts of the data already, of which "
+            "share() would take a part again.\n"
+            "  Leave the sampler out, or say worker.share(loader, sharded=True)."
+        )
+
+
+def _with_sizes(lists: Iterable[list[int]], read: "Callable[..., DataLoader[Any]]") -> Iterator[Sized]:
+    """The batches of these lists of places, with their sizes; a list is drawn when its batch is to be read."""
+    sizes: deque[int] = deque()
+
+    def draw() -> Iterator[list[int]]:
+        for places in lists:
+            sizes.append(len(places))
+            yield places
+
+    for batch in read(batch_sampler=draw()):
+        yield batch, sizes.popleft()
 
 
 def _sizes(num_samples: int, batch_size: int) -> list[int]:

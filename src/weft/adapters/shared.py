@@ -1,0 +1,43 @@
+"""What `worker.share` gives: this worker's batches of each epoch, and all else that the data itself has."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, TypeVar
+
+Batch = TypeVar("Batch", covariant=True)
+
+
+class Shared(Generic[Batch]):
+    """Iterable once for each epoch; every iteration is one share, which begins when its first batch is asked for.
+
+    `len()` is the number of batches that this worker will get in an epoch. Whatever else is asked for (`dataset`,
+    `batch_size`, `sampler`) is the data's own.
+    """
+
+    __slots__ = ("_begin", "_count", "_data", "_running")
+
+    def __init__(self, data: Any, begin: Callable[[], Iterator[Batch]], count: Callable[[], int]) -> None:
+        """`count` raises TypeError where the number of batches is not known, as `len` does."""
+        self._data = data
+        self._begin = begin
+        self._count = count
+        self._running: Iterator[Batch] | None = None
+
+    def __iter__(self) -> Iterator[Batch]:
+        """One share of the data; it goes on with the one that next() has begun, if any."""
+        running, self._running = self._running, None
+        return self._begin() if running is None else running
+
+    def __next__(self) -> Batch:
+        if self._running is None:
+            self._running = self._begin()
+        try:
+            return next(self._running)
+        except StopIteration:
+            self._running = None
+            raise
+
+    def __len__(self) -> int:
+        return self._count()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._data, name)

@@ -1,0 +1,97 @@
+"""Shares batches that only come one after another: every worker reads them all, and takes its own in turn."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any, TypeVar
+
+from weft.adapters.alike import Alike
+from weft.adapters.shared import Shared
+from weft.adapters.worker import Worker
+from weft.core.errors import ConfigError
+from weft.core.seat import Seat
+from weft.data.batch_sizes import num_samples_in
+from weft.data.static import global_batches
+from weft.data.turns import in_turn
+
+Item = TypeVar("Item")
+
+
+class StreamWorker(Worker):
+    """A worker that can share what has neither a length nor places."""
+
+    def __init__(self, seat: Seat) -> None:
+        super().__init__(seat)
+        self._has_left_some = False
+        """It was said that the end of a stream is left out."""
+
+    def _share_stream(self, data: Any, sharded: bool) -> Shared[Any]:
+        """Batches of somebody else's making; a `sharded` stream is this worker's own already."""
+        if not isinstance(data, Iterable) or isinstance(data, str | bytes | Mapping) or hasattr(data, "shape"):
+            raise ConfigError(
+                f"share() was given a {type(data).__name__}, which has no batches.\n"
+                "  Give it a DataLoader, a dataset with batch_size=32, an iterable of batches, or a number of samples."
+            )
+        return Shared(data, partial(self._stream, data, sharded), partial(self._num_turns, data, sharded))
+
+    def _stream(self, data: Iterable[Any], sharded: bool) -> Iterator[Any]:
+        epoch = self._begin_share()
+        items = data if sharded else self._in_turn(data, epoch)
+        yield from self._counted((batch, num_samples_in(batch)) for batch in items)
+
+    def _in_turn(self, items: Iterable[Item], epoch: int) -> Iterator[Item]:
+        """This worker's items of those that all workers read alike."""
+        self._check_stream()
+        return self._turns(items if self.num_workers == 1 else self._alike(items, epoch).read(items))
+
+    def _alike(self, data: Any, epoch: int) -> Alike:
+        """The random numbers by which every worker reads the same."""
+        return Alike(self._seat.seed, epoch)
+
+    def _turns(self, items: Iterable[Item]) -> Iterator[Item]:
+        """Those of whole rounds; that others are left out is said once."""
+        num_rounds, rest = yield from in_turn(items, self.rank, self.num_workers)
+        if not rest:
+            return
+        if not num_rounds:
+            raise ConfigError(
+                f"share() was given {rest} batches for {self.num_workers} workers, and each takes one in turn.\n"
+                f"  Use at most {rest} workers, or smaller batches."
+            )
+        if not self._has_left_some:
+            self._has_left_some = True
+            self._seat.tell(
+                f"the last {rest} of {num_rounds * self.num_workers + rest} batches are left out, and in later epochs: "
+                f"workers take the batches of a stream in turn, and there are {self.num_workers} workers"
+            )
+
+    def _check_stream(self) -> None:
+        """Refuse what needs places that can be dealt out, which data that only comes one after another has not."""
+        because = None
+        if self._seat.global_batch is not None:
+            because = f"--global-batch {self._seat.global_batch} divides"
+        elif self._seat.block_steps is not None:
+            because = "--share proportional divides"
+        elif self._seat.steals:
+            because = "--share stealing hands out"
+        elif self._hands_out:
+            because = "this strategy hands out"
+        if because is not None:
+            raise ConfigError(
+                f"{because} batches by the places of their samples, but a stream's only come one after another.\n"
+                "  Leave it out, or give share() a DataLoader with a batch_size over a dataset that has a length."
+            )
+
+    @property
+    def _hands_out(self) -> bool:
+        """Batches are handed out while an epoch goes on."""
+        return self._seat.portions(1, 1) is not None
+
+    def _num_turns(self, data: Any, sharded: bool = False) -> int:
+        """How many batches of a stream this worker gets, if the stream has a length."""
+        return len(data) if sharded else len(data) // self.num_workers
+
+    def _num_batches(self, num_samples: int, batch_size: int, drop_last: bool = False) -> int:
+        """How many batches this worker gets of so many samples."""
+        if self._hands_out:
+            raise TypeError("batches are handed out while an epoch goes on, so nobody knows how many a worker will get")
+        return len(global_batches(num_samples, self.num_workers, batch_size, drop_last, self._seat.global_batch))
