@@ -17,6 +17,7 @@ from weft.adapters.torch.plain import FiniteSteps
 from weft.adapters.torch.plain_model import PlainModel
 from weft.adapters.torch.replica import TorchReplica
 from weft.adapters.torch.shared_loader import LoaderWorker
+from weft.adapters.torch.shown_loss import ShownLoss
 from weft.adapters.torch.trained import Trained
 from weft.adapters.tuning import Tuning
 from weft.core.errors import ConfigError
@@ -36,13 +37,15 @@ def _watched_backward(tensors: Any, *args: Any, **kwargs: Any) -> None:
     if worker is None:
         _plain_backward(tensors, *args, **kwargs)
         return
+    if not worker._depth:
+        worker._shown.before_backward(tensors)
     worker._depth += 1
     try:
         _plain_backward(tensors, *args, **kwargs)
     finally:
         worker._depth -= 1
     if not worker._depth:  # a checkpointed model runs backward within backward
-        worker._backward_returned(tensors)
+        worker._backward_returned()
 
 
 class TorchWorker(LoaderWorker):
@@ -59,7 +62,7 @@ class TorchWorker(LoaderWorker):
         self._accumulates = False
         self._has_gradient = False
         """A watched backward has run since the last step."""
-        self._loss: torch.Tensor | None = None
+        self._shown = ShownLoss()
         self._is_repeat = False
         """No samples were counted for the gradient that was shared last: it weighed as the one before."""
         self._filled: set[int] = set()
@@ -112,6 +115,7 @@ class TorchWorker(LoaderWorker):
                 place.parameter.register_post_accumulate_grad_hook(watcher(place))  # type: ignore[no-untyped-call]
         torch.autograd.backward = _watched_backward
         refuse_other_optimizers()
+        self._shown.watch()
 
     def _fill(self, place: Trained) -> None:
         """Backward, still under way, has filled a parameter's gradient."""
@@ -147,11 +151,10 @@ class TorchWorker(LoaderWorker):
             counts[place.bucket] += 1
         return counts
 
-    def _backward_returned(self, tensors: Any) -> None:
+    def _backward_returned(self) -> None:
         if not self._filled:
             return
-        if isinstance(tensors, torch.Tensor) and tensors.numel() == 1:
-            self._loss = tensors.detach()
+        self._shown.after_backward()
         if self._accumulates:
             self._num_gradients += 1
             self._filled.clear()
@@ -164,7 +167,7 @@ class TorchWorker(LoaderWorker):
         assert replica is not None
         self._num_gradients += 1
         if replica.loss is not None:
-            replica.loss.fill_(0.0 if self._loss is None else float(self._loss))
+            replica.loss.fill_(self._shown.last or 0.0)
         self._seat.settle()
         if len(self._unfilled) == 0:
             replica.pull()
@@ -209,6 +212,7 @@ class TorchWorker(LoaderWorker):
         self._seat.check_closures()
 
         def shared_closure() -> Any:
+            self._shown.forget()
             loss = closure()
             assert replica.loss is not None
             return replica.loss[0].to(loss.dtype, copy=True) if isinstance(loss, torch.Tensor) else float(replica.loss)
@@ -232,10 +236,8 @@ class TorchWorker(LoaderWorker):
                 "  Call worker.count(...) before backward."
             )
         replica.keep()
-        loss = None if self._loss is None else float(self._loss)
-        self._loss = None
         with self._tuned():
-            self._seat.step_finished(self._weight(), loss, is_repeat=self._is_repeat)
+            self._seat.step_finished(self._weight(), self._shown.on_step(), is_repeat=self._is_repeat)
         self._count_step()
 
     def _tune(self, ranges: Mapping[str, tuple[float, float]]) -> Tuning:
