@@ -52,7 +52,7 @@ def test_joining_with_the_wrong_things_says_what_to_join_with(given: dict[str, A
 
 
 def test_a_model_without_torch_is_told_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "weft.adapters.torch.face", raising=False)
+    monkeypatch.delitem(sys.modules, "weft.adapters.torch.join", raising=False)
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(ConfigError) as refused:
         weft.join(object(), object())

@@ -151,17 +151,21 @@ class Worker:
     def _weight(self) -> float:
         """By what this worker's gradient counts: the samples since the last step, or, if none were counted, those of
         the last step that had any: a penalty's step after that of the data, say, or a generator's."""
-        if self._uncounted is not None and not self._seat.is_plain:
-            raise ConfigError(
-                f"a batch of type '{self._uncounted}' does not tell how many samples it has, so its step would weigh "
-                "nothing.\n  Say worker.count(32), with their number, before each backward."
-            )
+        self._refuse_uncounted()
         if self._samples is None and not self._last_samples and not self._seat.is_plain:
             raise ConfigError(
                 "a step was made on samples that Weft does not know of, so it would weigh nothing.\n"
                 "  Take them from worker.share(...), or say worker.count(32) before each backward."
             )
         return checked_samples(self._last_samples if self._samples is None else self._samples)
+
+    def _refuse_uncounted(self) -> None:
+        """Refuse a step on a batch that has no size, and that worker.count has not told of."""
+        if self._uncounted is not None and not self._seat.is_plain:
+            raise ConfigError(
+                f"a batch of type '{self._uncounted}' does not tell how many samples it has, so its step would weigh "
+                "nothing.\n  Say worker.count(32), with their number, before each backward."
+            )
 
     def count(self, num_samples: float) -> None:
         """Count samples of the next step that the script loaded by itself rather than from share()."""
