@@ -70,9 +70,10 @@ def simulated(
     *arguments: str,
     cluster: str = "rack",
     show: Callable[[str], None] = print,
+    tell: Callable[[str], None] = print,
     **options: Any,
 ) -> Outcome:
     """Simulate a script; SEEN then holds what its workers told."""
     SEEN.clear()
     job = Job(script, arguments, load_cluster(cluster), num_workers, strategy, **options)
-    return simulate(job, Watcher(show))
+    return simulate(job, Watcher(show, on_tell=tell))

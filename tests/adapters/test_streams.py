@@ -25,17 +25,18 @@ for epoch in worker.epochs(2):
         worker.step({"w": w - rows.mean()}, loss=rows.mean())
 """
 LEFT_OUT = (
-    "weft: the last 1 of 7 batches are left out, and in later epochs: "
+    "the last 1 of 7 batches are left out, and in later epochs: "
     "workers take the batches of a stream in turn, and there are 3 workers"
 )
 
 
-def test_a_generators_batches_are_taken_in_turn_and_what_makes_no_round_is_said_once(tmp_path: Path) -> None:
-    shown: list[str] = []
-    outcome = simulated(write(tmp_path, ARRAYS, BATCHES, LEARN), 3, show=shown.append)
+def test_a_generators_batches_are_taken_in_turn_and_what_makes_no_round_is_said_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outcome = simulated(write(tmp_path, ARRAYS, BATCHES, LEARN), 3)
     assert outcome.facts.steps == [4, 4, 4]
     assert outcome.facts.samples == 2 * 18
-    assert shown == [LEFT_OUT]
+    assert capsys.readouterr().out == f"{LEFT_OUT}\n"
     for epoch in (0, 1):
         rows = [row for e, _, rows in SEEN if e == epoch for row in rows]
         assert len(set(rows)) == len(rows) == 18
@@ -107,6 +108,20 @@ def test_real_workers_take_turns_and_a_global_batch_is_refused(tmp_path: Path) -
     heard = Heard()
     outcome = real(path, 3, heard=heard)
     assert [final.samples for final in outcome.workers] == [12, 12, 12]
-    assert heard.told == [LEFT_OUT.removeprefix("weft: ")]
+    assert heard.told == [LEFT_OUT]
     with pytest.raises(ConfigError, match="--global-batch 6 divides batches by the places of their samples"):
         real(path, 2, global_batch=6)
+
+
+OWN_PARTS = """
+for rows in worker.share(np.array([i]) for i in range(worker.rank, 8, 2)):
+    worker.step({"w": w - rows.mean()})
+"""
+
+
+def test_workers_that_take_turns_at_different_streams_are_refused(tmp_path: Path) -> None:
+    because = "workers 0 and 1 read different streams, but worker.share lets all workers take turns at one"
+    with pytest.raises(ConfigError, match=because):
+        simulated(write(tmp_path, ARRAYS, OWN_PARTS), 2)
+    with pytest.raises(ConfigError, match=because):
+        real(write(tmp_path, TRAIN, OWN_PARTS), 2)

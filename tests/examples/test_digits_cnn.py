@@ -16,7 +16,7 @@ from scripts import simulated
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from weft.adapters.seeding import vary_by_rank
+from weft.adapters.seeding import seed_of
 from weft.adapters.torch.order import same_order
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "digits_cnn.py"
@@ -63,16 +63,11 @@ def test_one_simulated_worker_equals_the_script_alone_bit_for_bit(
 def rng_after_joining(rank: int, after_init: torch.Tensor) -> torch.Tensor:
     """The torch state with which a worker's training begins.
 
-    The script seeds torch, the run seeds Python and numpy, alike on all workers. Workers above 0 get
-    numbers of their own when they join.
+    The script seeds torch alike on all workers. Workers above 0 get numbers of their own when they join.
     """
-    run_seed = random.Random(f"script/{SEED}").getrandbits(63)
-    random.seed(run_seed)
-    np.random.seed(run_seed % 2**32)
     torch.set_rng_state(after_init)
-    seed = vary_by_rank(rank, torch.initial_seed())
-    if seed is not None:
-        torch.manual_seed(seed)
+    if rank:
+        torch.manual_seed(seed_of(rank, SEED, torch.initial_seed()))
     return torch.get_rng_state()
 
 

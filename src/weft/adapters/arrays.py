@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.adapters.first_gradient import NUM_ELEMENTS_MAX
 from weft.adapters.seeding import vary_by_rank
 from weft.adapters.shared import Shared
 from weft.adapters.streams import StreamWorker
@@ -309,6 +310,8 @@ class ArrayWorker(StreamWorker):
         """Give this iteration's gradients; returns when the arrays hold the parameters of the next one."""
         self._num_gradients += 1
         told = self._samples_of(samples)
+        self._draws_itself = self._draws_itself or (samples is not None and not self._num_shares)
+        self._compare_first(np.asarray(gradient).reshape(-1)[:NUM_ELEMENTS_MAX] for gradient in gradients.values())
         self._seat.settle()
         self._take_written()
         self._replica.take(gradients)
@@ -322,7 +325,11 @@ class ArrayWorker(StreamWorker):
     def _samples_of(self, told: float | None) -> float:
         """The samples of a step: those that it was told, or that were counted since the last one."""
         if told is None:
+<<<<<<< HEAD
             self._refuse_uncounted()
+=======
+            self._check_counted()
+>>>>>>> 29f21c7 (Runs under torchrun repeat where the script has seeded; workers on the same samples are named, and turns at different streams refused)
         if told is None and self._samples is None and not self._seat.is_plain:
             raise ConfigError(
                 "step() was called on samples that Weft does not know of, so it would weigh nothing.\n"
@@ -379,5 +386,5 @@ def join_arrays(
         )
     replica = ArrayReplica(arrays, optimizer, function)
     seat.join(replica, strategy, compress)
-    vary_by_rank(seat.rank)
+    vary_by_rank(seat.rank, seat.seed)
     return ArrayWorker(seat, replica, arrays)

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from weft.adapters.alike import Alike
+from weft.adapters.first_item import digest_of_item
 from weft.adapters.shared import Shared
 from weft.adapters.worker import Worker
 from weft.core.errors import ConfigError
@@ -23,6 +24,7 @@ class StreamWorker(Worker):
         super().__init__(seat)
         self._has_left_some = False
         """It was said that the end of a stream is left out."""
+        self._has_compared_item = False
 
     def _share_stream(self, data: Any, sharded: bool) -> Shared[Any]:
         """Batches of somebody else's making; a `sharded` stream is this worker's own already."""
@@ -35,13 +37,26 @@ class StreamWorker(Worker):
 
     def _stream(self, data: Iterable[Any], sharded: bool) -> Iterator[Any]:
         epoch = self._begin_share()
+        self._draws_itself = sharded
         items = data if sharded else self._in_turn(data, epoch)
         yield from self._counted((batch, num_samples_in(batch)) for batch in items)
 
     def _in_turn(self, items: Iterable[Item], epoch: int) -> Iterator[Item]:
         """This worker's items of those that all workers read alike."""
         self._check_stream()
-        return self._turns(items if self.num_workers == 1 else self._alike(items, epoch).read(items))
+        if self.num_workers == 1:
+            return self._turns(items)
+        return self._turns(self._compared(self._alike(items, epoch).read(items)))
+
+    def _compared(self, items: Iterable[Item]) -> Iterator[Item]:
+        """The items; that all workers read the same is found out by the first one of the run."""
+        for item in items:
+            if not self._has_compared_item:
+                self._has_compared_item = True
+                digest = digest_of_item(item)
+                if digest is not None:
+                    self._seat.compare_stream(digest)
+            yield item
 
     def _alike(self, data: Any, epoch: int) -> Alike:
         """The random numbers by which every worker reads the same."""

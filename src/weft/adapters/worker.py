@@ -8,6 +8,7 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from weft.adapters.first_gradient import digest_of
 from weft.adapters.pacing import paced
 from weft.core.activity import COMPUTES, READS
 from weft.core.errors import CheckpointError, ConfigError, did_you_mean
@@ -37,6 +38,10 @@ class Worker:
         """Those of the last step for which any were counted."""
         self._num_gradients = 0
         self._num_shares = 0
+        self._draws_itself = False
+        """The script finds this worker's samples by itself."""
+        self._has_compared = False
+        """The first gradient has been looked at."""
         self._uncounted: str | None = None
         """The type of the last batch, if it did not tell how many samples it has."""
         self._takes_portions = False
@@ -151,7 +156,11 @@ class Worker:
     def _weight(self) -> float:
         """By what this worker's gradient counts: the samples since the last step, or, if none were counted, those of
         the last step that had any: a penalty's step after that of the data, say, or a generator's."""
+<<<<<<< HEAD
         self._refuse_uncounted()
+=======
+        self._check_counted()
+>>>>>>> 29f21c7 (Runs under torchrun repeat where the script has seeded; workers on the same samples are named, and turns at different streams refused)
         if self._samples is None and not self._last_samples and not self._seat.is_plain:
             raise ConfigError(
                 "a step was made on samples that Weft does not know of, so it would weigh nothing.\n"
@@ -159,9 +168,15 @@ class Worker:
             )
         return checked_samples(self._last_samples if self._samples is None else self._samples)
 
+<<<<<<< HEAD
     def _refuse_uncounted(self) -> None:
         """Refuse a step on a batch that has no size, and that worker.count has not told of."""
         if self._uncounted is not None and not self._seat.is_plain:
+=======
+    def _check_counted(self) -> None:
+        """Refuse a step on a batch of which nobody has said how many samples it has."""
+        if self._samples is None and self._uncounted is not None and not self._seat.is_plain:
+>>>>>>> 29f21c7 (Runs under torchrun repeat where the script has seeded; workers on the same samples are named, and turns at different streams refused)
             raise ConfigError(
                 f"a batch of type '{self._uncounted}' does not tell how many samples it has, so its step would weigh "
                 "nothing.\n  Say worker.count(32), with their number, before each backward."
@@ -169,6 +184,7 @@ class Worker:
 
     def count(self, num_samples: float) -> None:
         """Count samples of the next step that the script loaded by itself rather than from share()."""
+        self._draws_itself = self._draws_itself or not self._num_shares
         self._uncounted = None
         self._samples = (self._samples or 0.0) + checked_samples(num_samples)
 
@@ -235,6 +251,16 @@ class Worker:
         for place in places:
             self._samples = None
             yield place
+
+    def _compare_first(self, gradients: Iterable[Any]) -> None:
+        """Let it be found whether workers compute on the same samples; `gradients` are arrays, read if need be."""
+        if self._has_compared:
+            return
+        self._has_compared = True
+        if self._draws_itself and self.num_workers > 1:
+            digest = digest_of(gradients)
+            if digest is not None:
+                self._seat.compare_first(digest)
 
     def _count_step(self) -> None:
         self.steps += 1

@@ -237,6 +237,14 @@ class Seat(Protocol):
         """Say what the user has to know; of what all workers say, worker 0's words are shown."""
         ...
 
+    def compare_first(self, digest: str) -> None:
+        """Tell a digest of the first gradient of a worker that draws its own samples: no two should have the same."""
+        ...
+
+    def compare_stream(self, digest: str) -> None:
+        """Tell a digest of the first item of a stream at which all workers take turns: all should have the same."""
+        ...
+
     def note(self, activity: str) -> None:
         """The script does something else from now on: a word of core/activity.py."""
         ...

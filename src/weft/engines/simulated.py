@@ -28,6 +28,8 @@ from weft.engines.short_runs import ShortRun
 from weft.engines.simulated_job import Job
 from weft.interpreter import script_path
 from weft.observe.left_out import Lines
+from weft.observe.same_samples import SameSamples
+from weft.observe.same_stream import SameStream
 from weft.observe.status import CodingStatus, in_all
 from weft.sim.compute import ComputeTime, PerSample, Trace
 from weft.sim.facts import Facts
@@ -70,8 +72,10 @@ class _Scripts:
         self.shares = VirtualShares(job.num_workers, job.sharing)
         about = job.num_workers, job.seed, job.steps_max, shared, self.shares, job.pace
         self.seats = [ScriptSeat(rank, *about) for rank in range(job.num_workers)]
+        same_samples, same_stream = SameSamples(job.num_workers), SameStream()
         for seat in self.seats:
             seat.saves, seat.is_probe = job.saves, job.is_probe
+            seat.same_samples, seat.same_stream, seat.say = same_samples, same_stream, watcher.on_tell
         self.programs = [ScriptProgram(str(job.script), seat, self.stage) for seat in self.seats]
 
     def resume(self, rank: int, when: str) -> Any:

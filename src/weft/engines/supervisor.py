@@ -22,6 +22,8 @@ from weft.engines.net.network import patience_s
 from weft.engines.vigil import Vigil
 from weft.engines.watcher import Watcher
 from weft.observe.left_out import Lines
+from weft.observe.same_samples import SameSamples
+from weft.observe.same_stream import SameStream
 from weft.observe.status import StackTold, Status
 from weft.observe.stragglers import Blame, Cost, Stragglers
 from weft.observe.tracks import Traced, Tracks
@@ -62,6 +64,8 @@ class Supervisor:
         self._delays = Delays()
         self._stragglers = Stragglers(job.num_workers, self._advise)
         self._left_out = Lines(watcher.on_tell)
+        self._same_samples = SameSamples(job.num_workers)
+        self._same_stream = SameStream()
         self._homecoming = None if job.brings_back_to is None else Homecoming(job.brings_back_to)
         self._error: WeftError | None = None
         """Why the run cannot go on, if that is known already."""
@@ -217,6 +221,13 @@ class Supervisor:
         for text in status.notices[worker.num_notices :]:
             self._watcher.on_tell(text)
         worker.num_notices = max(worker.num_notices, len(status.notices))
+        same = self._same_samples.hear(status.rank, status.first_gradient)
+        if same is not None:
+            self._watcher.on_tell(same)
+        try:
+            self._same_stream.hear(status.rank, status.first_item)
+        except WeftError as error:
+            self._error = self._error or error
 
     def _advise(self, found: Blame, costs: Mapping[int, Cost]) -> str:
         welcome = self._conversation.welcome

@@ -119,6 +119,10 @@ class Status(Struct, frozen=True, tag=True):
     """Its last gradient that was left out because it was not finite."""
     notices: list[str] = []
     """All that it has had to say to the user so far."""
+    first_gradient: str | None = None
+    """A digest of it, if the script draws its samples by itself."""
+    first_item: str | None = None
+    """A digest of that of a stream at which the workers take turns."""
 
 
 class StackTold(Struct, frozen=True, tag=True):

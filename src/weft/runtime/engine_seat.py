@@ -200,6 +200,12 @@ class EngineSeat:
         if self.rank == 0:
             self.metrics.notices.append(text)
 
+    def compare_first(self, digest: str) -> None:
+        self.metrics.first_gradient = digest
+
+    def compare_stream(self, digest: str) -> None:
+        self.metrics.first_item = digest
+
     def note(self, activity: str) -> None:
         self.diary.turn_to(activity)
 

@@ -51,6 +51,8 @@ class Metrics:
         """The last gradient that was left out because it was not finite."""
         self.notices: list[str] = []
         """What the user has to know."""
+        self.first_gradient: str | None = None
+        self.first_item: str | None = None
 
     def step(self, samples: float, loss: float | None) -> None:
         self._step += 1
@@ -145,4 +147,6 @@ class Metrics:
             device=self._device,
             left_out=self.left_out,
             notices=list(self.notices),
+            first_gradient=self.first_gradient,
+            first_item=self.first_item,
         )

@@ -13,6 +13,8 @@ from weft.core.errors import ConfigError, NodeLost, WeftError
 from weft.core.pace import Pace
 from weft.core.seat import TWICE, Replica, Reported
 from weft.core.strategy import Strategy
+from weft.observe.same_samples import SameSamples
+from weft.observe.same_stream import SameStream
 from weft.sim.program import BackwardDone, PortionWanted, ReportDone, Request, SaveAsked, StepDone
 from weft.sim.shares import VirtualShares
 from weft.sim.stage import Stage
@@ -66,6 +68,12 @@ class ScriptSeat:
         self.runs_closures = False
         self.deals_portions = False
         self.planned: Plan | None = None
+        self.same_samples = SameSamples(num_workers)
+        self.same_stream = SameStream()
+        """Those of all workers, once they are put on one stage."""
+        self.say: Callable[[str], None] = print
+        """Shows the user what there is to know."""
+        self._told: list[str] = []
         self.kernel: greenlet | None = None
         self._shared = shared
         self._shares = shares or VirtualShares(num_workers)
@@ -120,7 +128,21 @@ class ScriptSeat:
             yield wanted.portion
 
     def tell(self, text: str) -> None:
-        print(f"weft: {text}")  # only what worker 0 prints is shown
+        if self.rank == 0:
+            self._told.append(text)
+
+    def compare_first(self, digest: str) -> None:
+        told = self.same_samples.hear(self.rank, digest)
+        if told is not None:
+            self._told.append(told)
+
+    def compare_stream(self, digest: str) -> None:
+        self.same_stream.hear(self.rank, digest)
+
+    def show_told(self) -> None:
+        """Show what there was to tell, outside of the script, whose output is its own."""
+        while self._told:
+            self.say(self._told.pop(0))
 
     def note(self, activity: str) -> None:
         """Reading takes no time of its own here."""
@@ -201,6 +223,7 @@ class ScriptProgram:
             return first
         self._seat.kernel = greenlet.getcurrent()
         request = self._stage.enter(self._seat.rank, self._seat, self._greenlet.switch)
+        self._seat.show_told()
         return None if self._greenlet.dead else request
 
     def evaluate(self, function: Callable[[], Any]) -> float:

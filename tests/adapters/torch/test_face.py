@@ -280,3 +280,19 @@ def test_gradients_of_several_portions_cannot_be_added_up(tmp_path: Path) -> Non
         "this strategy counts each portion of the data for itself, so gradients of several cannot be added.\n"
         "  Give the loader a larger batch_size instead of worker.accumulate()."
     )
+
+
+def test_a_script_that_seeds_torch_repeats_its_numbers_whatever_else_it_does_not_seed(tmp_path: Path) -> None:
+    text = """
+    import random
+    import numpy as np
+    random.seed(sys.argv[1])
+    np.random.seed(int(sys.argv[1]))
+    """
+    path = write(tmp_path, TORCH, text, TORCH_JOIN, "SEEN.append(torch.rand(1).item())\n", TORCH_TRAIN)
+    draws = []
+    for seed in ("1", "2"):
+        simulated(path, 3, "allreduce", seed)
+        draws.append(list(SEEN))
+    assert draws[0] == draws[1]
+    assert len(set(draws[0])) == 3

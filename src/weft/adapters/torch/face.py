@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from weft.adapters.first_gradient import NUM_ELEMENTS_MAX
 from weft.adapters.pacing import paced
 from weft.adapters.torch.other_optimizers import refuse_other_optimizers
 from weft.adapters.torch.plain import FiniteSteps
@@ -114,8 +115,8 @@ class TorchWorker(LoaderWorker):
                 # weakly: the collector of cycles cannot see through a tensor's hooks
                 place.parameter.register_post_accumulate_grad_hook(watcher(place))  # type: ignore[no-untyped-call]
         torch.autograd.backward = _watched_backward
-        refuse_other_optimizers()
         self._shown.watch()
+        refuse_other_optimizers()
 
     def _fill(self, place: Trained) -> None:
         """Backward, still under way, has filled a parameter's gradient."""
@@ -166,6 +167,7 @@ class TorchWorker(LoaderWorker):
         replica = self._replica
         assert replica is not None
         self._num_gradients += 1
+        self._compare_first(self._gradients())
         if replica.loss is not None:
             replica.loss.fill_(self._shown.last or 0.0)
         self._seat.settle()
@@ -186,6 +188,13 @@ class TorchWorker(LoaderWorker):
         replica.push()
         replica.expose(only)
         self._has_gradient = True
+
+    def _gradients(self) -> Iterator[Any]:
+        """The bytes with which this worker's own gradients begin, before they are given away."""
+        assert self._replica is not None
+        for place in self._replica.trained:
+            if place.parameter.grad is not None:
+                yield place.parameter.grad.detach().reshape(-1)[:NUM_ELEMENTS_MAX].view(torch.uint8).cpu().numpy()
 
     def _step_function(self, number: int) -> Callable[..., Any]:
         def step(optimizer: Optimizer, closure: Callable[[], Any] | None = None) -> Any:

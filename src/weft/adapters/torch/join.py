@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from weft.adapters.seeding import vary_by_rank
+from weft.adapters.seeding import seed_of, vary_by_rank
 from weft.adapters.torch.device_replica import DeviceReplica, is_elsewhere
 from weft.adapters.torch.face import TorchWorker
 from weft.adapters.torch.plain_model import PlainModel
@@ -62,9 +62,9 @@ def _join_first(
     seat.join(replica, strategy, compress)
     if replica.needs_closure:
         seat.check_closures()
-    seed = vary_by_rank(seat.rank, torch.initial_seed())
-    if seed is not None:
-        torch.manual_seed(seed)
+    vary_by_rank(seat.rank, seat.seed)
+    if seat.rank:
+        torch.manual_seed(seed_of(seat.rank, seat.seed, torch.initial_seed()))
     return worker
 
 

@@ -52,6 +52,7 @@ class LoaderWorker(StreamWorker):
 
     def _sharded(self, loader: "DataLoader[Any]") -> Iterator[Any]:
         self._begin_share()
+        self._draws_itself = True
         yield from self._counted((batch, num_samples_in(batch)) for batch in self._whole(loader))
 
     def _divided(self, loader: "DataLoader[Any]") -> Iterator[Any]:

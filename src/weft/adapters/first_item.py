@@ -1,0 +1,37 @@
+"""A digest of the first item of a stream, by which workers are found that do not read the same."""
+
+from collections.abc import Mapping
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+
+
+def digest_of_item(item: Any) -> str | None:
+    """Of arrays, tensors, numbers and words, in lists and mappings; None if there is anything else in it."""
+    pieces: list[bytes] = []
+    if not _collect(item, pieces):
+        return None
+    digest = blake2b(digest_size=16)
+    for piece in pieces:
+        digest.update(len(piece).to_bytes(8, "little") + piece)
+    return digest.hexdigest()
+
+
+def _collect(item: Any, pieces: list[bytes]) -> bool:
+    """Put an item's bytes after the others; False if they are not known."""
+    if isinstance(item, str | bytes | int | float | None):
+        pieces.append(repr(item).encode())
+        return True
+    if isinstance(item, Mapping):
+        return all(_collect(part, pieces) for pair in item.items() for part in pair)
+    if isinstance(item, tuple | list):
+        return all(_collect(part, pieces) for part in item)
+    if not hasattr(item, "shape"):
+        return False
+    try:
+        array = np.asarray(item)
+    except (TypeError, RuntimeError):  # on a device, or of a type that numpy does not know
+        return False
+    pieces.append(array.tobytes())
+    return array.dtype.kind not in "OV"
