@@ -22,6 +22,7 @@ from weft.cli import (
     topology,
 )
 from weft.cli.screen import screen, show_error
+from weft.cli.script_command import ScriptCommand
 from weft.core.errors import ConfigError, WeftError
 
 app = typer.Typer(
@@ -49,10 +50,8 @@ def weft(
     """Train one model on many workers, real or simulated: synchronous, stale, asynchronous or gossiping."""
 
 
-app.command()(run.run)
-app.command()(simulate.simulate)
-app.command()(compare.compare)
-app.command()(calibrate.calibrate)
+for verb in (run.run, simulate.simulate, compare.compare, calibrate.calibrate):
+    app.command(cls=ScriptCommand)(verb)
 app.command()(strategies.strategies)
 app.command()(codecs.codecs)
 app.command()(topology.topology)

@@ -1,0 +1,79 @@
+"""A verb that takes a script: options that are not Weft's are told to go after --."""
+
+import shlex
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from typer.core import TyperCommand
+
+from weft.core.errors import ConfigError
+
+END = "--"
+"""After it, everything is the script's."""
+CLOSE = 0.8
+"""How alike an option must be to one of Weft's to be taken for a slip of the pen; --epochs is not --steps."""
+
+
+class ScriptCommand(TyperCommand):
+    """Refuses an option that it does not know and that stands after the script, with the command that was meant."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        flags = {
+            name: bool(param.is_flag) for param in self.params if hasattr(param, "is_flag") for name in _names(param)
+        }
+        flags.update(dict.fromkeys(ctx.help_option_names, True))
+        theirs = list(_foreign(args, flags))
+        if theirs:
+            verb = f"weft {self.name}"
+            raise ConfigError(
+                f"'{_name(args[theirs[0]])}' is not an option of {verb}{_guess(_name(args[theirs[0]]), flags)}.\n"
+                f"  Put the script's own arguments after --: {shlex.join([*verb.split(), *_corrected(args, theirs)])}"
+            )
+        return super().parse_args(ctx, args)
+
+
+def _names(param: Any) -> list[str]:
+    return [*param.opts, *param.secondary_opts]
+
+
+def _name(token: str) -> str:
+    return token.partition("=")[0]
+
+
+def _foreign(args: Sequence[str], flags: dict[str, bool]) -> Iterator[int]:
+    """The places of options after the script that are not in `flags`, which says of each whether it has no value."""
+    has_script, takes_next = False, False
+    for place, token in enumerate(args):
+        if takes_next:
+            takes_next = False
+        elif token == END:
+            return
+        elif not token.startswith("-") or token == "-":
+            has_script = True
+        elif (name := _known(token, flags)) is not None:
+            takes_next = not flags[name] and token == name
+        elif has_script:
+            yield place
+
+
+def _known(token: str, flags: dict[str, bool]) -> str | None:
+    """The option that a token gives: -n, -n4, --workers or --workers=4."""
+    name = _name(token) if token.startswith(END) else token[:2]
+    return name if name in flags else None
+
+
+def _guess(name: str, known: dict[str, bool]) -> str:
+    close = get_close_matches(name, known, 1, cutoff=CLOSE)
+    return f" (did you mean '{close[0]}'?)" if close else ""
+
+
+def _corrected(args: Sequence[str], theirs: Sequence[int]) -> list[str]:
+    """The same with the script's options, and what stands behind each, after --."""
+    stop = args.index(END) if END in args else len(args)
+    moved = set(theirs)
+    for place in theirs:
+        if "=" not in args[place] and place + 1 < stop and not args[place + 1].startswith("-"):
+            moved.add(place + 1)
+    kept = [token for place, token in enumerate(args[:stop]) if place not in moved]
+    return [*kept, END, *(args[place] for place in sorted(moved)), *args[stop + 1 :]]
