@@ -1,6 +1,7 @@
 """weft run: what it refuses before anything starts, and what a run leaves on the screen and in its file."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -187,3 +188,12 @@ def test_of_all_those_are_left_out_that_the_script_is_not_for(
     else:
         assert f"population is left out: {NOTHING_TO_TUNE}" in ended.err
         assert [row["strategy"] for row in json.loads(Path("all.json").read_text())] == ["allreduce"]
+
+
+def test_a_script_that_leaves_with_a_code_gives_the_command_its_code_and_names_the_worker(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SHORT + "\nif worker.rank == 1:\n    raise SystemExit(3)\n")
+    ended = weft_command("run", "train.py", "-n", 2)
+    assert ended.code == 3
+    assert re.search(
+        r"NodeLost: worker 1 \(host .*, pid \d+\) left at step \d+: the script called sys.exit\(3\)\n", ended.err
+    )

@@ -163,7 +163,7 @@ def test_workers_with_other_models_are_refused(tmp_path: Path) -> None:
         (
             ARRAYS + "import sys\nsys.exit('no data')\n",
             False,
-            "worker 0 raised RuntimeError at step 0: the script called sys.exit('no data')",
+            "worker 0 left at step 0: the script called sys.exit('no data')",
         ),
     ],
 )

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from weft.core.errors import ConfigError, NodeLost
+from weft.core.leaving import ScriptLeft
 from weft.core.seat import TWICE
 from weft.sim.program import BackwardDone, PortionWanted, ReportDone, SaveAsked, StepDone
 from weft.sim.script import Joined, Plan, ScriptProgram, ScriptSeat
@@ -127,7 +128,7 @@ def test_leaving_with_no_error_ends_a_script(world: World, text: str) -> None:
 @pytest.mark.parametrize("code", ["3", "'no data'"])
 def test_leaving_with_an_error_is_an_error(world: World, code: str) -> None:
     program = world.script(f"import sys; sys.exit({code})")
-    with pytest.raises(RuntimeError) as caught:
+    with pytest.raises(ScriptLeft) as caught:
         program.resume()
     assert str(caught.value) == f"the script called sys.exit({code})"
 

@@ -23,7 +23,7 @@ from weft.cli import (
 )
 from weft.cli.screen import screen, show_error
 from weft.cli.script_command import ScriptCommand
-from weft.core.errors import ConfigError, WeftError
+from weft.core.errors import WeftError
 
 app = typer.Typer(
     name="weft",
@@ -64,14 +64,11 @@ app.add_typer(bench.app, name="bench")
 
 
 def main() -> None:
-    """Run the command; 2 says that nothing was started, 1 that something failed."""
+    """Run the command; 2 says that nothing was started, 1 that something failed, others are the script's own."""
     try:
         app()
-    except ConfigError as error:
-        show_error(error)
-        sys.exit(2)
     except WeftError as error:
         show_error(error)
-        sys.exit(1)
+        sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)

@@ -23,11 +23,15 @@ NAME_CHARACTERS_MAX = 100
 
 
 class WeftError(Exception):
-    """Anything Weft reports to its user."""
+    """Anything Weft reports to its user. A command that it ends has `exit_code`."""
+
+    exit_code = 1
 
 
 class ConfigError(WeftError):
     """What was asked for cannot run; the message says what to write instead."""
+
+    exit_code = 2
 
 
 class ProtocolError(WeftError):
@@ -59,7 +63,10 @@ class TransportError(WeftError):
 
 
 class NodeLost(WeftError):
-    """A node stopped, crashed or went silent; `traceback` is its script's own, if that is why."""
+    """A node stopped, crashed or went silent; `traceback` is its script's own, if that is why.
+
+    A script that left with a code gives `exit_code`.
+    """
 
     traceback: str = ""
 

@@ -7,6 +7,7 @@ from typing import Protocol, TypeVar
 from weft.config.extras import advice_on_import
 from weft.core import errors
 from weft.core.errors import ConfigError, NodeLost, WeftError
+from weft.core.leaving import in_words
 from weft.engines.exits import how_it_ended
 from weft.runtime.channel import Failed, Halted
 
@@ -71,10 +72,11 @@ def describe(guilty: Suspect, workers: Sequence[Suspect]) -> WeftError:
         first = f"{called} stopped {guilty.moment}: {cause}."
         return NodeLost("\n".join([first, *waiting, f"  {_advice_on(guilty)}"]))
     if failed.traceback:
-        text = f"{called} raised {failed.error} at step {failed.step}: {failed.text}"
+        text = f"{called} {in_words(failed.error, f'at step {failed.step}', failed.text)}"
         text += advice_on_import(failed.error, failed.text)
         lost = NodeLost("\n".join([text, *waiting]))
         lost.traceback = failed.traceback
+        lost.exit_code = failed.exit_code
         return lost
     kind = getattr(errors, failed.error, WeftError)
     assert issubclass(kind, WeftError)

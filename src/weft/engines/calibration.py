@@ -8,6 +8,7 @@ from statistics import median
 from weft.adapters.torch.ambient import TorchSwapper
 from weft.config.extras import advice_on_import
 from weft.core.errors import ConfigError, NodeLost, WeftError
+from weft.core.leaving import code_of, in_words
 from weft.core.seat import Replica, step_alone
 from weft.core.shortening import shortened
 from weft.engines.surroundings import THREADS
@@ -40,8 +41,9 @@ def measure(script: Path, arguments: tuple[str, ...], num_steps: int) -> float:
         raise
     except Exception as error:
         kind, text = type(error).__name__, shortened(str(error))
-        advice = advice_on_import(kind, text)
-        raise NodeLost(f"the script raised {kind} while it was measured: {text}{advice}") from error
+        lost = NodeLost(f"the script {in_words(kind, 'while it was measured', text)}{advice_on_import(kind, text)}")
+        lost.exit_code = code_of(error)
+        raise lost from error
     finally:
         program.abandon()
         stage.leave()

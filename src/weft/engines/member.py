@@ -4,7 +4,6 @@ All processes meet at a board. Worker 0 starts the head of the run, the first wo
 """
 
 import atexit
-import builtins
 import os
 import select
 import signal
@@ -28,6 +27,7 @@ from weft.config.extras import check_extra
 from weft.config.registry import strategy as strategy_of
 from weft.config.settings import Settings
 from weft.core.errors import ConfigError, TransportError, WeftError
+from weft.core.leaving import ScriptLeft, code_of, exit_code
 from weft.core.seat import Seat, sit
 from weft.engines.board import Board, post_note, read_notes
 from weft.engines.environment import settings_of
@@ -45,6 +45,7 @@ from weft.engines.presence import (
     settled,
 )
 from weft.engines.processes import start_apart
+from weft.engines.script_exit import ScriptExit
 from weft.engines.seats import seat_of
 from weft.engines.secret import VARIABLE as SECRET_VARIABLE
 from weft.engines.secret import WRITE_ONE, new_secret, read_secret, secret_of_run
@@ -288,13 +289,9 @@ class Ending:
     def __init__(self, seat: EngineSeat) -> None:
         self._seat = seat
         self._failed_by: BaseException | None = None
-        self._code: str | int | None = 0
         self._show = sys.excepthook
-        self._exit = sys.exit
         sys.excepthook = self._fail
-        sys.exit = self._note_code
-        for name in ("exit", "quit"):
-            setattr(builtins, name, self._note_code)
+        self._exit = ScriptExit()
         atexit.register(self._end)
 
     def _fail(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
@@ -310,16 +307,12 @@ class Ending:
         if not is_told:
             self._show(kind, error, trace)
 
-    def _note_code(self, code: str | int | None = None) -> NoReturn:
-        self._code = code
-        self._exit(code)
-
     def _end(self) -> None:
         if self._failed_by is not None:
             self._break_off(self._failed_by)
         try:
-            if self._code not in (None, 0):
-                raise RuntimeError(f"the script called sys.exit({self._code!r})")
+            if exit_code(self._exit.code):
+                raise ScriptLeft(self._exit.code)
             self._seat.end()
             self._seat.leave()
         except BaseException as error:
@@ -332,4 +325,4 @@ class Ending:
         sys.stderr.flush()
         if isinstance(error, WeftError):
             self._seat.leave()
-        os._exit(1)
+        os._exit(code_of(error))

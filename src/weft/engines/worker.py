@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
+from weft.core.leaving import ScriptLeft, code_of, exit_code
 from weft.core.seat import sit
 from weft.engines.memories import keep_own
 from weft.engines.net.namespaces import move_in
@@ -39,7 +40,7 @@ def main(channel_fd: int, shared: Sequence[int]) -> None:
 
 
 def perform(job: Job, seat: EngineSeat) -> None:
-    """Run the user's script as a worker that has its seat; ends this process with code 1 if it fails."""
+    """Run the user's script as a worker that has its seat; ends this process with its code, or 1, if it fails."""
     seed = random.Random(f"script/{job.seed}").getrandbits(63)
     random.seed(seed)
     np.random.seed(seed % 2**32)
@@ -49,13 +50,11 @@ def perform(job: Job, seat: EngineSeat) -> None:
         try:
             runpy.run_path(job.script, run_name="__main__")
         except SystemExit as stop:
-            if stop.code not in (None, 0):
-                raise RuntimeError(f"the script called sys.exit({stop.code!r})").with_traceback(
-                    stop.__traceback__
-                ) from None
+            if exit_code(stop.code):
+                raise ScriptLeft(stop.code).with_traceback(stop.__traceback__) from None
         seat.end()
     except BaseException as error:
         seat.fail(error)
         sys.stdout.flush()
         sys.stderr.flush()
-        sys.exit(1)
+        sys.exit(code_of(error))

@@ -300,14 +300,14 @@ class Leaving(Struct, frozen=True, tag=True):
 
 
 class Failed(Struct, frozen=True, tag=True):
-    """To the engine: this worker cannot go on."""
+    """To the engine: this worker cannot go on, by an `error` of this class; its process ends with `exit_code`."""
 
     error: str
-    """The error's class."""
     text: str
     traceback: str
     step: int
     doing: str
+    exit_code: int = 1
 
 
 Message = (

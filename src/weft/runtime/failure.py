@@ -5,6 +5,7 @@ from pathlib import Path
 from traceback import StackSummary, TracebackException
 
 from weft.core.errors import WeftError
+from weft.core.leaving import code_of
 from weft.core.shortening import shortened
 from weft.runtime.channel import Failed
 
@@ -20,7 +21,9 @@ def failure(error: BaseException, step: int, doing: str) -> Failed:
         text = str(error)
     except Exception:  # a script's own error may not even be able to say what it is
         text = "(it cannot say what)"
-    return Failed(type(error).__name__, _sayable(shortened(text)), _sayable(shortened(lines)), step, doing)
+    return Failed(
+        type(error).__name__, _sayable(shortened(text)), _sayable(shortened(lines)), step, doing, code_of(error)
+    )
 
 
 def _leave_out_our_frames(told: TracebackException) -> None:

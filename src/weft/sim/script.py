@@ -10,6 +10,7 @@ from typing import Any
 from greenlet import GreenletExit, greenlet
 
 from weft.core.errors import ConfigError, NodeLost, WeftError
+from weft.core.leaving import ScriptLeft, exit_code
 from weft.core.pace import Pace
 from weft.core.seat import TWICE, Replica, Reported
 from weft.core.strategy import Strategy
@@ -203,9 +204,8 @@ class ScriptProgram:
         try:
             loader.exec_module(module)
         except SystemExit as stop:
-            if stop.code not in (None, 0):
-                error = RuntimeError(f"the script called sys.exit({stop.code!r})")
-                raise error.with_traceback(stop.__traceback__) from stop
+            if exit_code(stop.code):
+                raise ScriptLeft(stop.code).with_traceback(stop.__traceback__) from stop
 
     def begin(self) -> bool:
         """Let the script run to its first request, by which it has said all that its world depends on; True if it has

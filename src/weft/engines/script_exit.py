@@ -1,0 +1,51 @@
+"""With what code a script that Weft has not started leaves, found before its process ends.
+
+A SystemExit that leaves a script is handled in C, and no hook of Python's is called for it. What can be seen of it:
+
+| the script                    | `__file__` of `__main__` at exit | its code is known from                        |
+|-------------------------------|----------------------------------|-----------------------------------------------|
+| ran to its end                | removed by the interpreter       | 0, whatever it had called and caught          |
+| called sys.exit, exit or quit | still there                      | these functions, which are replaced           |
+| raised SystemExit             | still there                      | the exception, which is alive while no frame  |
+|                               |                                  | of Python flushes standard output             |
+| is a module (`python -m`)     | still there, always              | the replaced functions only                   |
+"""
+
+import builtins
+import gc
+import sys
+from typing import Any, NoReturn
+
+
+class ScriptExit:
+    """Watches this process from now on; `code` is what the script has left with, once it has."""
+
+    def __init__(self) -> None:
+        self._main = vars(sys.modules["__main__"])
+        self._is_file = "__file__" in self._main and self._main.get("__spec__") is None
+        self._called: object = None
+        self._raised: object = None
+        self._exit = sys.exit
+        sys.exit = self._note_call
+        for name in ("exit", "quit"):
+            setattr(builtins, name, self._note_call)
+        stream: Any = sys.stdout
+        self._flush = stream.flush
+        stream.flush = self._flush_and_look
+
+    def _note_call(self, code: str | int | None = None) -> NoReturn:
+        self._called = code
+        self._exit(code)
+
+    def _flush_and_look(self) -> None:
+        self._flush()
+        if sys._getframe().f_back is None:  # the interpreter flushes: the script has ended, in one way or another
+            raised = [each for each in gc.get_objects() if issubclass(type(each), SystemExit)]
+            self._raised = raised[-1].code if raised else None
+
+    @property
+    def code(self) -> object:
+        """As given to sys.exit or SystemExit; None for a script that ran to its end."""
+        if self._is_file and "__file__" not in self._main:
+            return None
+        return self._called if self._raised is None else self._raised
