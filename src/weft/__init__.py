@@ -3,6 +3,7 @@
 Importing weft imports no framework; `weft.join` brings in the one that the script uses.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from weft.adapters.joining import join, once
@@ -57,6 +58,8 @@ if TYPE_CHECKING:
         Threshold,
         TopK,
     )
+    from weft.engines.run_outcome import RunOutcome as Outcome
+    from weft.engines.starting import run, simulate
 
 __version__ = "0.1.0"
 
@@ -90,6 +93,7 @@ __all__ = [
     "Neighbours",
     "NodeLost",
     "OneBit",
+    "Outcome",
     "ParameterServer",
     "Population",
     "PowerSGD",
@@ -108,7 +112,15 @@ __all__ = [
     "WeftError",
     "join",
     "once",
+    "run",
+    "simulate",
 ]
+
+_STARTING = {
+    "Outcome": ("weft.engines.run_outcome", "RunOutcome"),
+    "run": ("weft.engines.starting", "run"),
+    "simulate": ("weft.engines.starting", "simulate"),
+}
 
 
 def _find_seat() -> Seat | None:
@@ -122,9 +134,12 @@ usher_by(_find_seat)
 
 
 def __getattr__(name: str) -> Any:
-    """Codecs are imported when they are named: they need numpy, and scripts without them need not wait for it."""
+    """Codecs, and what starts runs, are imported when they are named: scripts without them need not wait for it."""
     if name not in __all__:
         raise AttributeError(f"module 'weft' has no attribute '{name}'")
+    if name in _STARTING:
+        module, inner = _STARTING[name]
+        return getattr(import_module(module), inner)
     from weft import codecs
 
     return getattr(codecs, name)

@@ -202,7 +202,7 @@ def test_only_the_one_that_is_told_to_saves(engine: Engine) -> None:
     seat.step_finished(1.0, 0.5)  # type: ignore[attr-defined]
     seat.save("b", "best")
     assert engine.model.saved == [("b", [""])]
-    assert engine.heard(Saves) == [Saves(0), Saves(1, badness=0.5)]
+    assert engine.heard(Saves) == [Saves(0, path="a"), Saves(1, badness=0.5, path="b")]
 
 
 def test_a_plain_ensemble_is_the_same_model_for_each_worker_and_its_own_is_saved_without_asking(
@@ -213,7 +213,7 @@ def test_a_plain_ensemble_is_the_same_model_for_each_worker_and_its_own_is_saved
     seat.save("all", "ensemble")
     seat.save("mine", "mine")
     assert engine.model.saved == [("all", ["member0.", "member1."]), ("mine", [""])]
-    assert engine.heard(Saves) == [Saves(0)]
+    assert engine.heard(Saves) == [Saves(0, path="all")]
 
 
 def test_what_is_saved_is_given_to_an_engine_that_brings_it_to_the_user(engine: Engine, tmp_path: Path) -> None:

@@ -161,6 +161,12 @@ class Conversation:
         return time.perf_counter() - self.began_s if self.has_begun else 0.0
 
     @property
+    def saved(self) -> list[str]:
+        """The paths to which models of all workers were saved, in order."""
+        came = [message for meeting in self._saves.values() for message in meeting.came.values()]
+        return list(dict.fromkeys(message.path for message in came if isinstance(message, Saves)))
+
+    @property
     def is_over(self) -> bool:
         """All have said their last word."""
         return len(self.concluded) == self._num_workers

@@ -47,6 +47,8 @@ class LocalOutcome:
     """Who was found to be slow, and why."""
     hosts: tuple[int, ...] = ()
     """The number of each worker's host; none: all were on one."""
+    saved: list[str] = field(default_factory=list)
+    """The paths to which the script saved models of all workers, as it named them."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, with the names that `weft simulate` uses; None for what is not finite."""

@@ -321,6 +321,7 @@ class Supervisor:
             self._tracks,
             self._stragglers.told,
             self._job.hosts,
+            self._conversation.saved,
         )
 
     def close(self) -> None:

@@ -187,10 +187,11 @@ class Evaluated(Struct, frozen=True, tag=True):
 
 
 class Saves(Struct, frozen=True, tag=True):
-    """To the engine: the script's n-th call to save a model of all workers."""
+    """To the engine: the script's n-th call to save a model of all workers, to `path`."""
 
     number: int
     badness: float = WORST
+    path: str = ""
 
 
 class OnceAsked(Struct, frozen=True, tag=True):
@@ -315,7 +316,6 @@ Message = (
     | OnceAsked | OnceAnswer | OnceLoaded | Measured | FractionsAsked | FractionsTold | PortionWanted | PortionTold
     | Traced | StepAsked | StepTold | LeaveAt | Halt | Halted | Ended | Finish | Concluded | Leaving | Failed | Told
 )  # fmt: skip
-
 _decoder: Any = msgspec.msgpack.Decoder(Message)
 
 

@@ -286,7 +286,7 @@ class EngineSeat:
             return
         number, self._num_saves = self._num_saves, self._num_saves + 1
         self._open_saves[number] = path, model, allow_nan
-        self._channel.send(Saves(number, self._score.badness))
+        self._channel.send(Saves(number, self._score.badness, path))
         if self._is_mine_to_do():
             self._bring(path, self._models(model), allow_nan=allow_nan)
 

@@ -1,0 +1,203 @@
+"""A function as a script of its own: its source, and what it uses of the module or notebook around it.
+
+Workers are new processes. A fork of the caller would bring everything along, but torch refuses to train in the fork of
+a process that has trained, and threads of its libraries would be missing; so a function travels as text. What it uses
+by name goes with it: modules and their functions as imports; functions and classes of the notebook or main script as
+source; plain data as literals; arrays and tensors as files. Anything else is refused by name.
+"""
+
+import ast
+import builtins
+import dis
+import inspect
+import linecache
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from math import isfinite
+from pathlib import Path
+from textwrap import dedent
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from weft.core.errors import ConfigError
+
+LOADS = ("LOAD_GLOBAL", "LOAD_NAME")
+SENT = "modules, functions, classes, numbers, texts, lists, dicts, arrays and tensors can be sent"
+
+
+def write_script(function: Callable[..., Any], arguments: Sequence[object], folder: Path) -> Path:
+    """A script in `folder` that calls `function` with `arguments`; refused by name is what cannot be sent."""
+    check_function(function)
+    assert isinstance(function, FunctionType)
+    name = function.__name__
+    call = _literal(tuple(arguments))
+    if call is None:
+        raise ConfigError(
+            f"weft.run was given arguments for '{name}' that are not plain data.\n"
+            "  Give numbers, texts, lists and dicts, and make the rest inside of the function."
+        )
+    pieces = Pieces(folder)
+    pieces.need(name, function, name)
+    found = [os.path.abspath(entry) for entry in sys.path]
+    head = f"import sys\n\nsys.path[1:1] = [entry for entry in {found!r} if entry not in sys.path]\n"
+    path = folder / f"{name}.py"
+    path.write_text("\n".join([head, *pieces.texts, f"{name}(*{call})\n"]), encoding="utf-8")
+    return path
+
+
+def check_function(function: Callable[..., Any]) -> None:
+    """Refuse what has no source of its own, or would do nothing when it is called."""
+    if not isinstance(function, FunctionType) or function.__name__ == "<lambda>":
+        raise ConfigError(
+            f"weft.run was given {function!r}, which is neither the path of a script nor a function.\n"
+            "  Define a function with def, and give that."
+        )
+    if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
+        raise ConfigError(
+            f"'{function.__name__}' is a generator or a coroutine, of which a call runs nothing.\n"
+            "  Define it with def, and without yield."
+        )
+
+
+class Pieces:
+    """The texts of which a script is made, in the order in which they depend on each other."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._values: dict[str, object] = {}
+        self.texts: list[str] = []
+
+    def need(self, name: str, value: object, user: str) -> None:
+        """Let `name`, which `user` uses, be `value` in the script."""
+        if name in self._values:
+            if self._values[name] is not value:
+                raise ConfigError(
+                    f"'{name}' is one thing for '{user}' and another for a function that it is used with.\n"
+                    "  Give one of them another name."
+                )
+            return
+        self._values[name] = value
+        text = self._text(name, value)
+        if text is None:
+            raise ConfigError(
+                f"weft.run cannot send '{name}' to its workers, which '{user}' uses: it is a {_kind(value)}.\n"
+                f"  Make it inside of '{user}', or in a function that it calls; {SENT}."
+            )
+        self.texts.append(text)
+
+    def _text(self, name: str, value: object) -> str | None:
+        if isinstance(value, ModuleType):
+            return None if value.__name__ == "__main__" else f"import {value.__name__} as {name}"
+        if isinstance(value, FunctionType | type) or callable(value):
+            imported = _imported(name, value)
+            if imported is not None or not isinstance(value, FunctionType | type):
+                return imported
+            return self._definition(name, value)
+        text = _literal(value)
+        return self._array(name, value) if text is None else f"{name} = {text}"
+
+    def _definition(self, name: str, value: FunctionType | type) -> str:
+        """The source of a function or a class of the main script or notebook, after all that it uses."""
+        source = source_of(value)
+        for used in dict.fromkeys(_names(compile(source, f"<{name}>", "exec", dont_inherit=True))):
+            around = _around(value)
+            if used in around:
+                self.need(used, around[used], value.__name__)
+        return source if value.__name__ == name else f"{source}\n{name} = {value.__name__}"
+
+    def _array(self, name: str, value: object) -> str | None:
+        """An array or a tensor goes by a file of numpy's; None for what is neither."""
+        is_tensor = type(value).__module__ == "torch" and type(value).__name__ == "Tensor"
+        try:
+            array = value.detach().cpu().numpy() if is_tensor else value  # type: ignore[attr-defined]
+        except TypeError:  # numpy has no such type
+            return None
+        if type(array) is not np.ndarray or array.dtype.hasobject:
+            return None
+        path = self._folder / f"{name}.npy"
+        np.save(path, array, allow_pickle=False)
+        load = f"numpy.load({str(path)!r}, allow_pickle=False)"
+        return (
+            f"import numpy\nimport torch\n{name} = torch.from_numpy({load})"
+            if is_tensor
+            else f"import numpy\n{name} = {load}"
+        )
+
+
+def source_of(value: FunctionType | type) -> str:
+    """What was written to define a function or a class, refused if nobody knows."""
+    try:
+        text = inspect.getsource(value) if isinstance(value, FunctionType) else _class_source(value)
+    except (OSError, TypeError):
+        text = None
+    if text is None:
+        raise ConfigError(
+            f"weft.run cannot send '{value.__name__}' to its workers: its source is not known.\n"
+            "  Define it in a file or in a notebook's cell."
+        )
+    return dedent(text)
+
+
+def _class_source(value: type) -> str | None:
+    """Found by a method: notebooks know the cells of functions only."""
+    codes = [member.__code__ for member in vars(value).values() if isinstance(member, FunctionType)]
+    for code in codes:
+        lines = linecache.getlines(code.co_filename)
+        for node in ast.walk(ast.parse("".join(lines))):
+            if isinstance(node, ast.ClassDef) and node.name == value.__name__:
+                first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+                if first <= code.co_firstlineno <= (node.end_lineno or 0):
+                    return "".join(lines[first - 1 : node.end_lineno])
+    return None
+
+
+def _around(value: FunctionType | type) -> Mapping[str, object]:
+    """What a function or a class finds by name: of its module, and of the function that it was defined in."""
+    if isinstance(value, type):
+        methods = [member for member in vars(value).values() if isinstance(member, FunctionType)]
+        return {name: found for method in methods for name, found in _around(method).items()}
+    inner = inspect.unwrap(value)
+    closed = zip(inner.__code__.co_freevars, inner.__closure__ or (), strict=True)
+    return {**inner.__globals__, **{name: cell.cell_contents for name, cell in closed if name != "__class__"}}
+
+
+def _names(code: CodeType) -> list[str]:
+    """Every name that a text and the functions in it look up outside of themselves, apart from those of Python."""
+    names = [each.argval for each in dis.get_instructions(code) if each.opname in LOADS]
+    inner = [const for const in code.co_consts if isinstance(const, CodeType)]
+    return [name for name in [*names, *(n for each in inner for n in _names(each))] if not hasattr(builtins, name)]
+
+
+def _imported(name: str, value: object) -> str | None:
+    """How another process imports a function or a class, if it can: not so what stands in the main script."""
+    module, called = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+    if not isinstance(module, str) or not isinstance(called, str) or module == "__main__" or module not in sys.modules:
+        return None
+    if "." in called or getattr(sys.modules[module], called, None) is not value:
+        return None
+    return f"from {module} import {called} as {name}"
+
+
+def _literal(value: object) -> str | None:
+    """Plain data as Python writes it; None for what is not."""
+    if value is None or type(value) in (bool, int, str, bytes):
+        return repr(value)
+    if type(value) is float:
+        return repr(value) if isfinite(value) else f"float('{value!r}')"
+    if isinstance(value, Path):
+        return f"__import__('pathlib').Path({str(value)!r})"
+    if type(value) is dict:
+        pairs = [(_literal(key), _literal(each)) for key, each in value.items()]
+        return None if any(None in pair for pair in pairs) else f"{{{', '.join(f'{k}: {v}' for k, v in pairs)}}}"
+    if type(value) in (list, tuple, set, frozenset):
+        inner = [_literal(each) for each in value]  # type: ignore[attr-defined]
+        return None if None in inner else f"{type(value).__name__}([{', '.join(map(str, inner))}])"
+    return None
+
+
+def _kind(value: object) -> str:
+    kind = type(value)
+    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"

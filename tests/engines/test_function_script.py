@@ -1,0 +1,163 @@
+"""A function as a script: what it uses goes with it, and what cannot is refused by name."""
+
+import linecache
+import runpy
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from weft.core.errors import ConfigError
+from weft.engines.function_script import source_of, write_script
+
+Cell = Callable[..., dict[str, Any]]
+SENT = "modules, functions, classes, numbers, texts, lists, dicts, arrays and tensors can be sent"
+
+
+@pytest.fixture
+def cell(tmp_path: Path) -> Cell:
+    """What a notebook knows after a cell with this text: its functions are found by lines that stand in no file."""
+
+    def run(text: str, *, is_known: bool = True, **names: Any) -> dict[str, Any]:
+        path = tmp_path / f"cell{len(list(tmp_path.iterdir()))}.py"
+        path.write_text(textwrap.dedent(text))
+        known = runpy.run_path(str(path), init_globals=names, run_name="__main__")
+        lines = path.read_text().splitlines(keepends=True)
+        path.write_text("")
+        if is_known:
+            linecache.cache[str(path)] = (1, None, lines, str(path))
+        return known
+
+    return run
+
+
+def called(function: Callable[..., Any], folder: Path, *arguments: object) -> dict[str, Any]:
+    """What the script of a function leaves behind when it is run, by its own means only."""
+    return runpy.run_path(str(write_script(function, arguments, folder)))
+
+
+def test_a_function_of_a_cell_brings_along_what_it_uses_and_nothing_else(tmp_path: Path, cell: Cell) -> None:
+    known = cell(
+        """
+        import math
+        from statistics import median as middle
+        RATES = {"lr": [0.1, float("inf")], "name": ("a", b"b", None, True)}
+        unused = object()
+
+        class Base:
+            pass
+
+        class Model:
+            SCALE = 2
+            def __init__(self, factor):
+                self.factor = factor * self.SCALE
+            def __call__(self, value):
+                return helper(value) * self.factor
+
+        def helper(value):
+            return math.sqrt(value) + len(RATES["lr"])
+
+        def train(factor, *, name="x"):
+            global result
+            math_of_own = [middle([1, 2, value]) for value in (3,)]
+            result = Model(factor)(16), math_of_own, RATES
+        """
+    )
+    left = called(known["train"], tmp_path, 10)
+    assert left["result"] == ((4 + 2) * 20, [2], {"lr": [0.1, float("inf")], "name": ("a", b"b", None, True)})
+    assert "unused" not in left
+    assert "Base" not in left
+
+
+def test_arrays_and_tensors_go_by_files_and_are_equal(tmp_path: Path, cell: Cell) -> None:
+    x, y = np.arange(6.0).reshape(2, 3), torch.arange(3)
+    known = cell("def train():\n    global result\n    result = x * 2, y + 1\n", x=x, y=y)
+    doubled, more = called(known["train"], tmp_path)["result"]
+    assert np.array_equal(doubled, 2 * x)
+    assert torch.equal(more, y + 1)
+
+
+def test_variables_of_the_function_around_it_go_along(tmp_path: Path, cell: Cell) -> None:
+    known = cell(
+        """
+        def around(rate):
+            def train():
+                global result
+                result = rate
+            return train
+        """
+    )
+    assert called(known["around"](0.5), tmp_path)["result"] == 0.5
+
+
+def test_what_can_be_imported_is_imported(tmp_path: Path) -> None:
+    text = write_script(textwrap.dedent, ("  a",), tmp_path).read_text()
+    assert "from textwrap import dedent as dedent" in text
+    assert "def dedent" not in text
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        (torch.nn.Linear(1, 1), "torch.nn.modules.linear.Linear"),
+        (object(), "object"),
+        ([object()], "list"),
+        (np.array([None]), "numpy.ndarray"),
+        (torch.ones(1, dtype=torch.bfloat16), "torch.Tensor"),
+        (len, None),
+    ],
+)
+def test_what_cannot_be_sent_is_refused_by_name(value: object, kind: str | None, tmp_path: Path, cell: Cell) -> None:
+    known = cell("def train():\n    print(loader)\n", loader=value)
+    if kind is None:
+        write_script(known["train"], (), tmp_path)
+        return
+    with pytest.raises(ConfigError) as refused:
+        write_script(known["train"], (), tmp_path)
+    assert str(refused.value) == (
+        f"weft.run cannot send 'loader' to its workers, which 'train' uses: it is a {kind}.\n"
+        f"  Make it inside of 'train', or in a function that it calls; {SENT}."
+    )
+
+
+def test_arguments_that_are_not_plain_are_refused(tmp_path: Path, cell: Cell) -> None:
+    known = cell("def train(model):\n    pass\n")
+    with pytest.raises(ConfigError) as refused:
+        write_script(known["train"], (object(),), tmp_path)
+    assert str(refused.value) == (
+        "weft.run was given arguments for 'train' that are not plain data.\n"
+        "  Give numbers, texts, lists and dicts, and make the rest inside of the function."
+    )
+
+
+def test_a_function_whose_source_nobody_knows_is_refused(cell: Cell) -> None:
+    known = cell("def train():\n    pass\n", is_known=False)
+    with pytest.raises(ConfigError) as refused:
+        source_of(known["train"])
+    assert str(refused.value) == (
+        "weft.run cannot send 'train' to its workers: its source is not known.\n"
+        "  Define it in a file or in a notebook's cell."
+    )
+
+
+def test_one_name_for_two_things_is_refused(tmp_path: Path, cell: Cell) -> None:
+    first = cell("def helper():\n    return rate\n", rate=1)
+    known = cell("def train():\n    return helper() + rate\n", helper=first["helper"], rate=2)
+    with pytest.raises(ConfigError, match="'rate' is one thing for 'train' and another for a function"):
+        write_script(known["train"], (), tmp_path)
+
+
+@pytest.mark.parametrize("text", ["def train():\n    yield 1\n", "async def train():\n    pass\n"])
+def test_what_runs_nothing_when_it_is_called_is_refused(text: str, tmp_path: Path, cell: Cell) -> None:
+    with pytest.raises(ConfigError, match=r"'train' is a generator or a coroutine, of which a call runs nothing\.\n"):
+        write_script(cell(text)["train"], (), tmp_path)
+
+
+@pytest.mark.parametrize("target", [lambda: None, 3, len, Path.exists.__get__(Path())])
+def test_what_is_neither_a_script_nor_a_function_is_refused(target: Any, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"which is neither the path of a script nor a function\.\n"):
+        write_script(target, (), tmp_path)
