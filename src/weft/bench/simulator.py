@@ -1,6 +1,7 @@
 """Measures the simulator: peers over ghost stores, events per second, in alternating blocks."""
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from weft.bench.statistics import interval
@@ -21,11 +22,12 @@ BARS = {"off": 200_000, "on": 100_000}
 WORLDS = {"gossip(topology=torus), 64": ("gossip(topology=torus)", 64, 40), "ssp, 64": ("ssp", 64, 120)}
 
 
-def measure_simulator(blocks: int) -> dict[str, Any]:
-    """The report of `weft bench simulator`."""
+def measure_simulator(blocks: int, tell: Callable[[str], object] = str) -> dict[str, Any]:
+    """The report of `weft bench simulator`; `tell` hears which block is being measured."""
     rates: dict[tuple[str, str], list[float]] = {(w, r): [] for w in WORLDS for r in BARS}
     events: dict[str, int] = {}
-    for _ in range(blocks):
+    for block in range(blocks):
+        tell(f"simulator: block {block + 1} of {blocks}")
         for world, recorder in rates:
             text, num_workers, num_steps = WORLDS[world]
             simulation = ghost_simulation(text, num_workers, num_steps, TraceHash() if recorder == "on" else None)

@@ -23,7 +23,8 @@ from weft.bench.straggler import Course as StragglerCourse
 from weft.bench.straggler import measure_straggler
 from weft.bench.throughput import THROUGHPUT
 from weft.cli.files import check_writable
-from weft.cli.screen import errors, screen
+from weft.cli.progress import progress
+from weft.cli.screen import screen
 from weft.config.extras import check_extra
 from weft.core.errors import ConfigError
 from weft.observe.quantities import human_seconds
@@ -47,7 +48,8 @@ def bench() -> None:
 def simulator(blocks: Blocks = 15, json_file: JsonFile = None) -> None:
     """Events per second of the simulator, with and without its recorder."""
     _check(blocks, 15, json_file)
-    report = measure_simulator(blocks)
+    with progress("simulator") as tell:
+        report = measure_simulator(blocks, tell)
     columns = ("world", "recorder", "events", "median", "95 % low", "95 % high", "bar")
     _show(report, "simulator: events per second (1 core)", columns, _simulator_cells, json_file)
 
@@ -88,8 +90,8 @@ def slownet(
     _check(blocks, BLOCKS_MIN, json_file)
     check_extra("torch", "weft bench slownet")
     course = Course(data)
-    with errors.status("") as status:
-        report = measure_slownet(course, blocks, strategy, None if compress == "none" else compress, status.update)
+    with progress("slownet") as tell:
+        report = measure_slownet(course, blocks, strategy, None if compress == "none" else compress, tell)
     _show(report, f"slownet: {report['unit']}", CONTENDER_COLUMNS, _contender_cells, json_file)
 
 
@@ -106,8 +108,8 @@ def straggler(
     check_extra("torch", "weft bench straggler")
     course = StragglerCourse(data)
     ways = [way for way in STRAGGLER_OTHERS if way != strategy]
-    with errors.status("") as status:
-        report = measure_straggler(course, blocks, strategy, ways, others, status.update)
+    with progress("straggler") as tell:
+        report = measure_straggler(course, blocks, strategy, ways, others, tell)
     _show(report, f"straggler: {report['unit']}", CONTENDER_COLUMNS, _contender_cells, json_file)
 
 
@@ -115,8 +117,8 @@ def _compete(benchmark: Benchmark, blocks: int, usual: int, only: list[str] | No
     _check(blocks, usual, json_file)
     check_extra("torch", f"weft bench {benchmark.name}")
     works = benchmark.only(only or ())
-    with errors.status("") as status:
-        report = measure(benchmark, works, blocks, tell=status.update)
+    with progress(benchmark.name) as tell:
+        report = measure(benchmark, works, blocks, tell=tell)
     _show(report, f"{benchmark.name}: {benchmark.unit}", CONTENDER_COLUMNS, _contender_cells, json_file)
 
 

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from weft.cli.files import check_writable
+from weft.cli.progress import progress
 from weft.cli.run_options import Transport
 from weft.cli.screen import errors, screen
 from weft.config.cluster import load_cluster
@@ -47,12 +48,15 @@ def calibrate(
     base = load_cluster(cluster or "rack")
     output = output or Path(f"{base.name}-calibrated.toml" if workers is None else "this-machine.toml")
     check_writable(output)
-    if workers is None:
-        place = base.with_seconds_per_sample(measure(script, tuple(arguments or ()), steps))
-    else:
-        job = LocalJob(script, tuple(arguments or ()), workers, transport=transport or SHM)
-        place = this_machine(job, steps, lambda text: errors.print(text, markup=False))
-    output.write_text(cluster_toml(place.with_codecs(codec_speeds())))
+    with progress(f"measuring {script}") as tell:
+        if workers is None:
+            place = base.with_seconds_per_sample(measure(script, tuple(arguments or ()), steps))
+        else:
+            job = LocalJob(script, tuple(arguments or ()), workers, transport=transport or SHM)
+            place = this_machine(job, steps, lambda text: errors.print(text, markup=False))
+        tell("measuring codecs; the first time, they are compiled, which takes a minute or more")
+        place = place.with_codecs(codec_speeds())
+    output.write_text(cluster_toml(place))
     besides = f", and {place.seconds_per_step:.3e} a step besides" if place.seconds_per_step else ""
     screen.print(
         f"{place.seconds_per_sample:.3e} seconds per sample here{besides}; with the speed of codecs in {output}"

@@ -19,6 +19,7 @@ from weft.cli.compare_options import (
 from weft.cli.comparison import show_comparison
 from weft.cli.files import check_folder, check_writable
 from weft.cli.live_run import run_shown, simulate_shown
+from weft.cli.progress import progress
 from weft.cli.run_options import (
     Arguments,
     Collective,
@@ -169,13 +170,15 @@ def _raced(race: Race, contest: Contest, ways: Sequence[Way]) -> None:
 def _real_race(race: Race, contest: RealContest, ways: Sequence[Way]) -> None:
     with contest.nursery(ways, _tell) as nursery:
         if race.target is not None and not race.has_runs:
-            check_target(race.target, reported_names(contest.common, nursery.bear))
+            with progress("a first look at what the script reports"):
+                check_target(race.target, reported_names(contest.common, nursery.bear))
         race.run(lambda heat: _real(contest, heat, nursery))
 
 
 def _simulated_race(race: Race, contest: SimulatedContest, ways: Sequence[Way]) -> None:
     if race.target is not None:
-        check_target(race.target, simulated_names(contest.common))
+        with progress("a first look at what the script reports"):
+            check_target(race.target, simulated_names(contest.common))
     for way in ways:
         compile_kernels(way.compress, _tell)
     race.run(lambda heat: _simulated(contest, heat))

@@ -1,6 +1,7 @@
 """weft doctor: whether real workers can run on this machine, or across the hosts of a cluster, and what to fix."""
 
 import os
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,7 @@ from weft.cli.checkup import show_checkup
 from weft.cli.doctor_words import show_findings
 from weft.cli.files import check_writable
 from weft.cli.grounds import is_on_ray
+from weft.cli.progress import progress
 from weft.cli.run_options import Address, On
 from weft.cli.screen import screen
 from weft.core.errors import ConfigError
@@ -34,7 +36,10 @@ def doctor(
     """Check this machine: cores, memory, shared memory, ports, limits, torch. Or the hosts of a cluster."""
     if cluster:
         check_writable(out)
-        checkup = examine_cluster(address, script) if is_on_ray(on, address) else take_part(os.environ, script)
+        with ExitStack() as stack:
+            if os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0")) == "0":  # one says it for all
+                stack.enter_context(progress("waiting for all hosts, and measuring between them"))
+            checkup = examine_cluster(address, script) if is_on_ray(on, address) else take_part(os.environ, script)
         if checkup is not None:
             show_checkup(checkup, out, workers_per_host)
         return

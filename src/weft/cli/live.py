@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from weft.cli.progress import PLAIN_S
 from weft.cli.screen import errors, screen
 from weft.observe.progress import Progress, TotalProgress, WorkerProgress
 from weft.observe.quantities import human_bytes, human_seconds
@@ -20,9 +21,6 @@ REFRESH_S = 0.25
 
 REFRESH_MIN_S = 0.1
 """Nobody may ask for more."""
-
-PLAIN_S = 5.0
-"""How often a status line is printed where there is no terminal."""
 
 COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "bright_red")
 """Of the workers, in turn."""
@@ -139,8 +137,10 @@ class LiveView:
             return
         if self._live is not None:
             self._draw()
-        elif (total := self._progress.total(self.elapsed_s)) is not None:
-            errors.print(status_line(total, self.elapsed_s), markup=False)
+        else:
+            total = self._progress.total(self.elapsed_s)
+            starting = f"{_seconds(self.elapsed_s)}  starting the workers"
+            errors.print(starting if total is None else status_line(total, self.elapsed_s), markup=False)
             self._shown_s = self.elapsed_s
 
     def _print(self, line: Text, console: Console) -> None:

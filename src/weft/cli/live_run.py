@@ -1,14 +1,17 @@
-"""One run on the screen while it goes on: a real one under the live view, a simulated one under a progress bar."""
+"""One run on the screen while it goes on: a real one under the live view, a simulated one under a progress bar.
+
+Where there is no terminal, both say in a plain line every few seconds how far they are.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from weft.cli.explanation import explanation_lines
 from weft.cli.grounds import Perform
 from weft.cli.live import LiveView
+from weft.cli.progress import plain_progress
 from weft.cli.screen import errors, screen
 from weft.engines import simulated
 from weft.engines.explanation import Explanation
@@ -47,6 +50,38 @@ def watched(num_workers: int, title: str, explain: bool = False) -> Iterator[Wat
         yield watcher
 
 
+class SimulatedProgress:
+    """How far a simulation is: `say` is told in words, and how many of how many steps that is, if it is known."""
+
+    def __init__(self, say: Callable[[str, int, int | None], None]) -> None:
+        self._say = say
+        self._total: int | None = None
+
+    def plan(self, total: int) -> None:
+        self._total = total
+
+    def step(self, facts: Facts, now_s: float) -> None:
+        done = facts.num_steps
+        if done % 16 == 0:
+            of = "" if self._total is None else f" of {self._total:,}"
+            self._say(f"{done:,}{of} steps, {human_seconds(now_s)} virtual", done, self._total)
+
+
+@contextmanager
+def simulated_progress(title: str) -> Iterator[SimulatedProgress]:
+    """A bar for as long as this lasts, or plain lines."""
+    if not errors.is_terminal:
+        with plain_progress(f"{title}: starting the script") as tell:
+            yield SimulatedProgress(lambda text, done, total: tell(f"{title}: {text}"))
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}"), TimeRemainingColumn())
+    with Progress(*columns, console=errors, transient=True) as progress:
+        task = progress.add_task(title, total=None, state="joining")
+        yield SimulatedProgress(
+            lambda text, done, total: progress.update(task, completed=done, total=total, state=text)
+        )
+
+
 def simulate_shown(
     job: Job,
     title: str,
@@ -55,18 +90,7 @@ def simulate_shown(
     watching: Callable[[simulated.Watcher], simulated.Watcher] = lambda watcher: watcher,
 ) -> Outcome:
     """Run a job on simulated workers under a progress bar; others may be `watching` besides."""
-    console = errors if errors.is_terminal else Console(quiet=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}"), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task(title, total=None, state="joining")
-
-        def on_plan(total: int) -> None:
-            progress.update(task, total=total)
-
-        def on_step(facts: Facts, now_s: float) -> None:
-            done = facts.num_steps
-            if done % 16 == 0:
-                progress.update(task, completed=done, state=f"{done} steps, {human_seconds(now_s)} virtual")
+    with simulated_progress(title) as bar:
 
         def show_line(line: str) -> None:
             errors.print(f"worker 0: {line}", markup=False)
@@ -78,7 +102,7 @@ def simulate_shown(
         def tell(text: str) -> None:
             errors.print(text, markup=False)
 
-        watcher = simulated.Watcher(show_line, on_step, on_plan, on_explain, tell)
+        watcher = simulated.Watcher(show_line, bar.step, bar.plan, on_explain, tell)
         outcome = (simulated.simulate_dry if dry else simulated.simulate)(job, watching(watcher))
     outcome.replicas.clear()  # the next run needs their memory
     return outcome

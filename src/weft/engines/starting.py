@@ -127,7 +127,7 @@ def simulate(
         )
         compile_kernels(settings.compress, say)
         with _told_whole():
-            outcome = (simulated.simulate_dry if dry else simulated.simulate)(job, simulated.Watcher(say))
+            outcome = (simulated.simulate_dry if dry else simulated.simulate)(job, simulated.Watcher(say, on_tell=say))
     return RunOutcome.of(outcome.to_json())
 
 
