@@ -1,11 +1,13 @@
-"""Processes of Weft's own that outlive whoever starts them."""
+"""Processes of Weft's own: how they are started, and ended if they are stopped."""
 
 import os
+import signal
+import sys
 
 import pytest
 
 from weft.engines import processes
-from weft.engines.processes import start_apart
+from weft.engines.processes import start, start_apart
 
 
 def test_orders_come_on_standard_input_and_descriptors_under_their_numbers() -> None:
@@ -46,3 +48,14 @@ def test_what_is_stopped_is_named_and_ended(monkeypatch: pytest.MonkeyPatch, cap
 def test_one_that_is_killed_before_it_has_its_orders_is_no_error_of_who_starts_it() -> None:
     started = start_apart("nobody", ["weft.there_is_no_such_module"], b"x" * (1 << 20))
     assert started.wait(20) == 1
+
+
+def test_one_that_is_stopped_before_it_runs_its_program_is_named_and_ended(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(processes, "STOPPED_S", 0.1)
+    monkeypatch.setattr(processes, "LOOK_S", 0.02)
+    started = start("the nursery", [sys.executable, "-c", ""], preexec_fn=lambda: os.kill(os.getpid(), signal.SIGSTOP))
+    assert started.wait(20) == -signal.SIGKILL
+    told = f"weft: the nursery (pid {started.pid}) is stopped before it has begun: it is ended.\n"
+    assert f"{told}  Find out who stopped it.\n" in capfd.readouterr().err

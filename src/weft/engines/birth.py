@@ -15,6 +15,7 @@ import msgspec
 from weft.core.errors import NodeLost
 from weft.engines.exits import how_it_ended
 from weft.engines.nursery import OWN_FDS, Born, Order, heavy_imports, send_fds
+from weft.engines.processes import start
 from weft.engines.stopped import STOPPED_S, Stops, children_of, process_state
 from weft.interpreter import python_module
 
@@ -57,7 +58,8 @@ class Nursery:
         self._end.settimeout(0.1)
         with theirs:
             try:
-                self._process = subprocess.Popen(
+                self._process = start(
+                    "the nursery that forks workers",
                     python_module("weft.engines.nursery", [str(theirs.fileno()), str(os.getpid()), *imports]),
                     stdin=subprocess.DEVNULL,
                     pass_fds=[theirs.fileno()],

@@ -49,7 +49,6 @@ from weft.engines.script_exit import ScriptExit
 from weft.engines.seats import seat_of
 from weft.engines.secret import VARIABLE as SECRET_VARIABLE
 from weft.engines.secret import WRITE_ONE, new_secret, read_secret, secret_of_run
-from weft.engines.siblings import watched_siblings
 from weft.engines.steward import Orders
 from weft.lifeline import die_with_parent
 from weft.runtime.channel import Channel, Descriptors, Job
@@ -106,16 +105,6 @@ def join_crew(placed: Placement, board: Board, environ: MutableMapping[str, str]
         strategy_of(settings.strategy[0], settings.collective)  # says what is wrong before anything is started
     if TORCHRUN in environ:  # one that is killed leaves its workers behind; srun does not
         die_with_parent()
-    with watched_siblings(placed):
-        seat = _find_seat(placed, board, script, settings, environ)
-    Ending(seat)
-    return seat  # type: ignore[return-value]
-
-
-def _find_seat(
-    placed: Placement, board: Board, script: Path, settings: Settings, environ: MutableMapping[str, str]
-) -> EngineSeat:
-    """Meet all others, start what this worker has to, and be let in by the steward of this host."""
     crew = _gather(placed, board, script, settings, environ)
     hosts = host_numbers(crew)
     if len(set(hosts)) > 1:
@@ -135,7 +124,9 @@ def _find_seat(
         head, is_encrypted = (lead.host, lead.port), len(set(hosts)) > 1
         orders = Orders(hosts[placed.rank], pids, lead.meeting, head, secret, is_encrypted, placed)
         steward = start_apart("the steward of this host", ["weft.engines.steward"], msgspec.json.encode(orders))
-    return take_seat(lead.meeting, hosts[placed.rank], placed.rank, started=steward, is_last=True)
+    seat = take_seat(lead.meeting, hosts[placed.rank], placed.rank, started=steward, is_last=True)
+    Ending(seat)
+    return seat  # type: ignore[return-value]
 
 
 def _gather(

@@ -1,14 +1,16 @@
-"""Processes of Weft's own that outlive whoever starts them: they are told what to do on standard input."""
+"""Processes of Weft's own: how they are started, and ended if they are stopped."""
 
 import os
+import signal
 import subprocess
 import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Any
 
 from weft.engines.secret import VARIABLE
-from weft.engines.stopped import Stops, process_state
+from weft.engines.stopped import Stops, children_of, process_state
 from weft.interpreter import python_module
 
 STOPPED_S = 1.0
@@ -21,15 +23,43 @@ _started: list["subprocess.Popen[bytes]"] = []
 """Kept, so that nobody complains of those that still run."""
 
 
+def start(name: str, command: Sequence[str], **options: Any) -> "subprocess.Popen[bytes]":
+    """Start a process as `subprocess.Popen` does, which waits until the new process runs its program.
+
+    One that is stopped before it does is named and killed, or this would wait for ever.
+    """
+    is_over = threading.Event()
+    about = name, set(children_of(os.getpid())), is_over
+    with suppress(RuntimeError):  # a system that gives no thread gives no process either, and says so
+        threading.Thread(target=_end_stopped_children, args=about, name=f"weft start of {name}", daemon=True).start()
+    try:
+        return subprocess.Popen(command, **options)
+    finally:
+        is_over.set()
+
+
+def _end_stopped_children(name: str, before: set[int], is_over: threading.Event) -> None:
+    stops = Stops[int]()
+    while not is_over.wait(LOOK_S):
+        states = {pid: process_state(pid) for pid in children_of(os.getpid()) if pid not in before}
+        for pid, stopped_s in stops.see(states, time.monotonic()).items():
+            if stopped_s > STOPPED_S:
+                say(
+                    f"weft: {name} (pid {pid}) is stopped before it has begun: it is ended.\n  Find out who stopped it."
+                )
+                os.kill(pid, signal.SIGKILL)
+
+
 def start_apart(
     name: str, module: Sequence[str], orders: bytes, descriptors: Sequence[int] = ()
 ) -> "subprocess.Popen[bytes]":
-    """Start a module of Weft's in a session of its own, with orders that nobody else can see.
+    """Start a module of Weft's that outlives this process, in a session of its own, with orders that nobody else sees.
 
     What is secret comes with the orders: the environment, which other processes of this user can read, is without it.
     While this process lives, a thread of it ends what it has started, which `name` says to people, if that is stopped.
     """
-    process = subprocess.Popen(
+    process = start(
+        name,
         python_module(module[0], module[1:]),
         stdin=subprocess.PIPE,
         pass_fds=descriptors,

@@ -11,6 +11,7 @@ from weft.config.extras import check_extra
 from weft.core.errors import WeftError
 from weft.core.seat import Seat
 from weft.engines.placement import placement
+from weft.engines.siblings import watched_siblings
 
 STORE_S_MAX = 60.0
 """How long the store where all meet may take to be there."""
@@ -22,12 +23,13 @@ def find_seat() -> Seat | None:
     if placed is None:
         return None
     check_extra("torch", "a run of processes that torchrun or srun has started")
-    from weft.adapters.torch.board import TorchBoard  # torch is only there for those who have come by it
-    from weft.engines.member import join_crew
+    with watched_siblings(placed):
+        from weft.adapters.torch.board import TorchBoard  # torch is only there for those who have come by it
+        from weft.engines.member import join_crew
 
-    sys.excepthook = partial(_show_briefly, placed.rank, sys.excepthook)
-    board = TorchBoard.at(placed.host, placed.port, placed.run, is_host=placed.hosts_store, timeout_s=STORE_S_MAX)
-    return join_crew(placed, board, os.environ)
+        sys.excepthook = partial(_show_briefly, placed.rank, sys.excepthook)
+        board = TorchBoard.at(placed.host, placed.port, placed.run, is_host=placed.hosts_store, timeout_s=STORE_S_MAX)
+        return join_crew(placed, board, os.environ)
 
 
 def _show_briefly(
