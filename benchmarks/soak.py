@@ -1,118 +1,299 @@
-"""Kills workers and launchers at random moments, and measures whether everything ends: `make soak`.
+"""Kills and stops processes of runs in all moments, by seed, and looks how the runs end: `make soak`.
 
-Bars: a run whose worker was killed ends with code 1 within 2 s and names that worker; of a run whose
-launcher was killed nothing is left after 2 s. Prints one line for each kill, then a summary; exit code 1
-if a bar was missed.
+Bars: a run ends within 10 s of the fault, with an error that names the victim; 2 s later nothing of it is left: no
+process, no shared memory, no socket. Prints a line for each fault that missed a bar, and a table; exit code 1 then.
+A fault is tried again by its seed, kind and number: `--seed 0 --only kill:17`.
 """
 
 import argparse
 import os
+import re
+import secrets
+import select
 import signal
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
-from math import inf
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from random import Random
-from statistics import median
 
-from launches import MORTAL_FOREVER, launched
+from faults import GROUNDS, HOSTS, KILL, LAUNCHER, MOMENTS, NURSERY, SHM, STOP, TCP, TORCHRUN, WORKER, Fault, fault
+from launches import lives
+from real import bear_by_fork
 
-from weft.config.registry import STRATEGIES
-from weft.runtime.wires import TRANSPORTS
+from weft.core.errors import WeftError
+from weft.engines.local import run_local
+from weft.engines.local_job import LocalJob, spread
+from weft.engines.stopped import children_of
+from weft.engines.watcher import Watcher
 
-BAR_S = 2.0
-NUM_WORKERS = 3
-AGE_S_MAX = 1.5
-"""The launcher is killed at an age up to this: workers are being born, join, or train."""
-
-
-@dataclass(frozen=True)
-class Kill:
-    """What came of one kill."""
-
-    what: str
-    took_s: float
-    faults: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return f"{self.what:64s} {self.took_s:6.3f} s  {', '.join(self.faults) or 'ok'}"
+MARK = "SOAK_MARK"
+HANG_S = 10.0
+LEFT_S = 2.0
+START_S_MAX = 90.0
+"""How long a run may take until its fault comes."""
+LOOK_S = 0.002
+SCRIPT = Path(__file__).with_name("faulty_script.py")
+SIGNALS = {KILL: signal.SIGKILL, STOP: signal.SIGSTOP}
+LISTEN = "0A"
+TOO_LATE = "the run ended well"
+TRIES_MAX = 5
 
 
-def kill_a_worker(folder: Path, rng: Random) -> Kill:
-    """Let one worker die; see how the run ends."""
-    strategy, transport, setting = _setting(rng)
-    rank, age_s = rng.randrange(NUM_WORKERS), rng.uniform(0, 0.4)
-    with launched(_script(folder), *setting, "--", rank, age_s) as run:
-        code = run.end()
-        took_s = run.took_s if "died at" in run.text else inf
-        left = run.leftovers(0.0)
-        faults = _faults(code=code == 1, name=f"NodeLost: worker {rank} " in run.text, gone=not left)
-    return Kill(f"worker {rank} after {age_s:.3f} s, {strategy} over {transport}", took_s, (*faults, *_late(took_s)))
+@dataclass
+class Ran:
+    """What came of one fault."""
+
+    fault: Fault
+    took_s: float = 0.0
+    missed: list[str] = field(default_factory=list)
+    text: str = ""
 
 
-def kill_the_launcher(folder: Path, rng: Random) -> Kill:
-    """Kill it; see how long its processes live on."""
-    strategy, transport, setting = _setting(rng)
-    age_s = rng.uniform(0, AGE_S_MAX)
-    with launched(_script(folder), *setting, "--", -1, 0) as run:
-        time.sleep(age_s)
-        killed = run.signal(signal.SIGKILL)
-        run.process.wait()
-        left = run.leftovers(BAR_S)
-        took_s = time.monotonic() - killed
-        faults = _faults(gone=not left)
-    return Kill(f"launcher after {age_s:.3f} s, {strategy} over {transport}", took_s, (*faults, *_late(took_s)))
+def launch(wanted: Fault) -> int:
+    """In a process of its own: run the script until it ends; the exit code."""
+    number = int(SIGNALS[wanted.kind])
+    arguments = [wanted.moment, str(number), str(wanted.rank), wanted.victim, str(wanted.late_s)]
+    if wanted.ground == TORCHRUN:
+        return _launch_torchrun(wanted, arguments)
+    job = LocalJob(
+        SCRIPT,
+        tuple(arguments),
+        wanted.num_workers,
+        wanted.strategy,
+        transport=TCP if wanted.ground == TCP else SHM,
+        hosts=spread(wanted.num_workers, 2 if wanted.ground == HOSTS else 1),
+    )
+    watcher = Watcher(on_line=lambda rank, text, is_error: print(f"worker {rank} | {text}", flush=True))
+    try:
+        run_local(job, watcher, None if wanted.moment == "birth" else bear_by_fork)
+    except WeftError as error:
+        print(f"{type(error).__name__}: {error}", flush=True)
+        return 1
+    return 0
 
 
-def _setting(rng: Random) -> tuple[str, str, tuple[object, ...]]:
-    strategy, transport = rng.choice(sorted(STRATEGIES)), rng.choice(TRANSPORTS)
-    return strategy, transport, ("-n", NUM_WORKERS, "--strategy", strategy, "--transport", transport)
+def _launch_torchrun(wanted: Fault, arguments: list[str]) -> int:
+    from torch.distributed.run import main as torchrun
+
+    os.environ |= {"OMP_NUM_THREADS": "1", "WEFT_STRATEGY": wanted.strategy}
+    sys.argv = ["torchrun"]
+    try:
+        torchrun(["--standalone", "--nproc-per-node", str(wanted.num_workers), str(SCRIPT), *arguments])
+    except Exception as error:
+        print(error, flush=True)
+        return 1
+    return 0
 
 
-def _script(folder: Path) -> Path:
-    path = folder / "train.py"
-    path.write_text(MORTAL_FOREVER)
-    return path
+def tried(wanted: Fault, folder: Path) -> Ran:
+    """The same, until it hits: who kills or stops in the moment of a birth may come when all is done there."""
+    for _ in range(TRIES_MAX):
+        ran = run(wanted, folder)
+        if wanted.moment != "birth" or ran.missed != [TOO_LATE]:
+            break
+    return ran
 
 
-def _faults(*, gone: bool, code: bool = True, name: bool = True) -> tuple[str, ...]:
-    wrong = {"wrong exit code": not code, "wrong name": not name, "something is left": not gone}
-    return tuple(text for text, is_so in wrong.items() if is_so)
+def run(wanted: Fault, folder: Path) -> Ran:
+    """Let one fault happen, and see how its run ends."""
+    ran, before = Ran(wanted), sockets() | shared_files()
+    written, struck = folder / "written", folder / "struck"
+    for path in (written, struck):
+        path.unlink(missing_ok=True)
+    launcher = os.fork()
+    if not launcher:
+        code = 1
+        try:
+            _become_launcher(folder, written)
+            code = launch(wanted)
+            sys.stdout.flush()
+        finally:
+            os._exit(code)
+    code, victim = _await_end(ran, launcher, struck)
+    time_left = time.monotonic() + LEFT_S
+    while (left := marked()) and time.monotonic() < time_left:
+        select.select([], [], [], LOOK_S)
+    if left:
+        ran.missed.append(f"{len(left)} processes are left")
+    for pid in left:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    if strays := sorted(name for name in (sockets() | shared_files()) - before if not is_others(name)):
+        ran.missed.append(f"left: {', '.join(strays)}")
+    ran.text = written.read_text(errors="replace")
+    if victim and wanted.victim != LAUNCHER:
+        ran.missed += [TOO_LATE] if code == 0 else faults_of(wanted, victim, ran.text)
+    return ran
 
 
-def _late(took_s: float) -> tuple[str, ...]:
-    return () if took_s <= BAR_S else (f"later than {BAR_S:g} s",)
+def _become_launcher(folder: Path, written: Path) -> None:
+    os.setsid()
+    descriptor = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(descriptor, 1)
+    os.dup2(descriptor, 2)
+    sys.stdout = os.fdopen(1, "w", buffering=1, closefd=False)
+    sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
+    os.chdir(folder)
 
 
-def shm_files() -> set[str]:
+def _await_end(ran: Ran, launcher: int, struck: Path) -> tuple[int, int]:
+    """Wait until the launcher has ended; its exit code, and the process that the fault was for."""
+    began_s, struck_s, victim = time.monotonic(), 0.0, 0
+    while True:
+        pid, status = os.waitpid(launcher, os.WNOHANG)
+        now_s = time.monotonic()
+        if not victim:
+            struck_s, victim = _strike(ran.fault, launcher) if ran.fault.moment == "birth" else _struck(struck)
+        if pid:
+            break
+        if now_s > (struck_s + HANG_S if victim else began_s + START_S_MAX):
+            ran.missed.append(f"hangs for {HANG_S:g} s" if victim else "its fault never came")
+            os.kill(launcher, signal.SIGKILL)
+            os.waitpid(launcher, 0)
+            break
+        if ran.fault.moment != "birth" or victim:
+            select.select([], [], [], LOOK_S)
+    if not victim and not ran.missed:
+        ran.missed.append("its fault never came")
+    ran.took_s = time.monotonic() - struck_s if victim else 0.0
+    return (os.waitstatus_to_exitcode(status) if pid else -1), victim
+
+
+def _struck(note: Path) -> tuple[float, int]:
+    """When the script let the fault happen, and to which process; nothing if it has not yet."""
+    if not note.exists():
+        return 0.0, 0
+    when_s, pid = note.read_text().split()
+    return float(when_s), int(pid)
+
+
+def _strike(wanted: Fault, launcher: int) -> tuple[float, int]:
+    """Let the fault happen to the first process that is being born, if there is one."""
+    parents = children_of(launcher)
+    if wanted.victim == NURSERY:
+        found = parents
+    elif wanted.ground == TORCHRUN:
+        found = [pid for pid in parents if str(SCRIPT).encode() in _read(pid, "cmdline")]
+    else:
+        nurseries = [pid for pid in parents if b"weft.engines.nursery" in _read(pid, "cmdline")][:1]
+        found = [*(pid for pid in parents if pid not in nurseries), *(c for n in nurseries for c in children_of(n))]
+    with suppress(ProcessLookupError):
+        for pid in found[:1]:
+            os.kill(pid, SIGNALS[wanted.kind])
+            return time.monotonic(), pid
+    return 0.0, 0
+
+
+def faults_of(wanted: Fault, victim: int, text: str) -> list[str]:
+    """What is wrong with what a run has said."""
+    is_named = re.search(rf"pid:? {victim}\b", text, re.IGNORECASE) is not None
+    if wanted.victim == WORKER and wanted.ground != TORCHRUN and wanted.moment != "birth":
+        is_named = is_named and f"worker {wanted.rank} " in text
+    how = r"SIGKILL|signal 9|exitcode\s*:\s*-9" if wanted.kind == KILL else r"is stopped"
+    if wanted.victim not in (WORKER, NURSERY) and wanted.kind == KILL:
+        is_named, how = True, r"is gone|has hung up|is silent"
+    return [] if is_named and re.search(how, text) else ["its victim is not named"]
+
+
+def _read(pid: int, what: str) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/{what}").read_bytes()
+    except OSError:
+        return b""
+
+
+def marked() -> set[int]:
+    """All processes of the run; this one has the mark, too."""
+    mark = os.environ[MARK].encode()
+    pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    return {pid for pid in pids if pid != os.getpid() and mark in _read(pid, "environ") and lives(pid)}
+
+
+def sockets() -> set[str]:
+    """Ports that are listened at, and places where stewards are met, by the kernel's numbers of their sockets."""
+    found = set()
+    for name in ("tcp", "tcp6"):
+        rows = [row.split() for row in Path(f"/proc/net/{name}").read_text().splitlines()[1:]]
+        found |= {f"socket:[{row[9]}]" for row in rows if row[3] == LISTEN}
+    rows = [row.split() for row in Path("/proc/net/unix").read_text().splitlines() if "@weft/" in row]
+    return found | {f"socket:[{row[6]}]" for row in rows}
+
+
+def shared_files() -> set[str]:
     """Named shared memory, of which Weft has none."""
-    return set(os.listdir("/dev/shm"))
+    return {f"/dev/shm/{name}" for name in os.listdir("/dev/shm")}
+
+
+def is_others(name: str) -> bool:
+    """Whether a process that is no part of the run has this socket or file, or whether it is gone meanwhile."""
+    mark = os.environ[MARK].encode()
+    for pid in (int(each) for each in os.listdir("/proc") if each.isdigit()):
+        if mark not in (environ := _read(pid, "environ")) and environ and _has(pid, name):
+            return True
+    return name not in sockets() | shared_files()
+
+
+def _has(pid: int, name: str) -> bool:
+    with suppress(OSError):
+        for each in os.listdir(f"/proc/{pid}/fd"):
+            with suppress(OSError):
+                if os.readlink(f"/proc/{pid}/fd/{each}") == name:
+                    return True
+    return name.encode() in _read(pid, "maps")
+
+
+def table(title: str, ran: list[Ran]) -> str:
+    """How many faults were survived in which moment of which ground, of how many, and the longest time."""
+    lines = [f"{title:12s}" + "".join(f"{ground:>18s}" for ground in GROUNDS)]
+    for moment in MOMENTS:
+        cells = [[one for one in ran if (one.fault.moment, one.fault.ground) == (moment, ground)] for ground in GROUNDS]
+        lines.append(f"{moment:12s}" + "".join(f"{_cell(cell):>18s}" for cell in cells))
+    return "\n".join(lines)
+
+
+def _cell(ran: list[Ran]) -> str:
+    if not ran:
+        return "-"
+    return f"{sum(not one.missed for one in ran)}/{len(ran)} {max(one.took_s for one in ran):.1f} s"
 
 
 def main() -> int:
-    """All kills; the exit code."""
+    """All faults; the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--workers", type=int, default=50, help="how many workers to kill")
-    parser.add_argument("--launchers", type=int, default=20, help="how many launchers to kill")
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--stops", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", help="one fault, such as kill:17, with all that its run wrote")
     asked = parser.parse_args()
-    rng, before, kills = Random(asked.seed), shm_files(), []
+    if MARK not in os.environ:  # once more, with a mark by which everything that this starts is found
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, MARK: secrets.token_hex(8)})
+    import torch.optim  # for all runs at once: they are forked from this process
+
+    torch.set_num_threads(1)
+    kinds: list[tuple[str, int]] = [(KILL, n) for n in range(asked.kills)] + [(STOP, n) for n in range(asked.stops)]
+    if asked.only:
+        kind, _, number = asked.only.partition(":")
+        kinds = [(kind, int(number))]
+    ran: list[Ran] = []
     with tempfile.TemporaryDirectory() as folder:
-        for kill, number in ((kill_a_worker, asked.workers), (kill_the_launcher, asked.launchers)):
-            for _ in range(number):
-                kills.append(kill(Path(folder), rng))
-                print(kills[-1], flush=True)
-    for what in ("worker", "launcher"):
-        times = [kill.took_s for kill in kills if kill.what.startswith(what)]
-        if times:
-            print(f"{len(times)} kills of a {what}: median {median(times):.3f} s, at most {max(times):.3f} s")
-    named = shm_files() - before
-    missed = [kill for kill in kills if kill.faults]
-    left = sum("something is left" in kill.faults for kill in kills) + len(named)
-    print(f"left behind: {left or 'nothing'}; bars missed: {len(missed) or 'none'}")
-    return 1 if missed or named else 0
+        for kind, number in kinds:
+            ran.append(tried(fault(asked.seed, kind, number), Path(folder)))
+            _show(ran[-1], len(ran), len(kinds), whole=bool(asked.only))
+    for kind in (KILL, STOP):
+        print(f"\n{table(f'{kind}s', [one for one in ran if one.fault.kind == kind])}")
+    missed = [one for one in ran if one.missed]
+    print(f"\n{len(ran)} faults, bars missed: {len(missed) or 'none'}")
+    for one in missed:
+        print(f"  --seed {asked.seed} --only {one.fault.kind}:{one.fault.number}  {one.fault}: {', '.join(one.missed)}")
+    return 1 if missed else 0
+
+
+def _show(ran: Ran, number: int, total: int, *, whole: bool) -> None:
+    print(f"{number}/{total}  {ran.fault}: {ran.took_s:.2f} s  {', '.join(ran.missed) or 'ok'}", flush=True)
+    if whole or ran.missed:
+        print(ran.text if whole else ran.text[-1500:], flush=True)
 
 
 if __name__ == "__main__":
