@@ -1,9 +1,12 @@
 """Model files: which are refused, what permissions they get, and that none is ever half written."""
 
 import errno
+import json
 import os
 import socket
 import stat
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,10 +15,26 @@ import pytest
 import torch
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
+from scripts import write
 
 import weft
 from weft.core.errors import CheckpointError
 from weft.model_files import regular_file, write_model
+
+SCRIPT = """
+import resource
+import numpy as np
+import weft
+
+w = np.zeros(10_000)
+worker = weft.join(arrays={"w": w}, optimizer=weft.SGD(lr=0.1))
+for epoch in worker.epochs(2):
+    for rows in worker.share(8, batch_size=2):
+        worker.step({"w": w}, samples=len(rows))
+    if epoch == 0:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
+        worker.save("model")
+"""
 
 
 @pytest.fixture
@@ -145,3 +164,21 @@ def test_what_a_killed_process_left_is_replaced(tmp_path: Path) -> None:
     (tmp_path / f".model.{os.getpid()}.part").write_bytes(b"half")
     write_model(str(tmp_path / "model"), _write())
     assert [entry.name for entry in tmp_path.iterdir()] == ["model"]
+
+
+def test_a_real_run_goes_on_when_a_model_does_not_fit_on_the_disk(tmp_path: Path) -> None:
+    write(tmp_path, SCRIPT)
+    (tmp_path / "model").write_bytes(b"old")
+    command = [Path(sys.executable).with_name("weft"), "run", "train.py", "-n", "2", "--json", "out.json"]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert run.returncode == 0, run.stderr
+    (row,) = json.loads((tmp_path / "out.json").read_text())
+    (told,) = row["not_saved"]
+    assert told.endswith(
+        ": 'model' is NOT saved: File too large. Training goes on; a file that was there before is as it was."
+    )
+    assert told in run.stderr
+    assert told in " ".join(run.stdout.split())
+    assert row["samples"] == 16
+    assert (tmp_path / "model").read_bytes() == b"old"
+    assert {entry.name for entry in tmp_path.iterdir()} == {"train.py", "out.json", "model"}

@@ -94,6 +94,12 @@ def write_model(path: str, write: Callable[[str], None]) -> None:
         raise _told(path, error) from error
 
 
+def not_saved(path: str, error: OSError) -> str:
+    """What to say of a file that the disk could not take."""
+    why = error.strerror or str(error)
+    return f"'{path}' is NOT saved: {why}. Training goes on; a file that was there before is as it was."
+
+
 def _told(path: str, error: OSError) -> OSError | CheckpointError:
     """The error if it is the disk's, and else a refusal."""
     return error if error.errno in DISK_TROUBLE else _refused(path, error.strerror or str(error))

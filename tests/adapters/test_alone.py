@@ -1,5 +1,7 @@
 """The seat of a script that nobody launched."""
 
+import errno
+
 import numpy as np
 import pytest
 
@@ -36,3 +38,19 @@ def test_nobody_deals_portions() -> None:
 
 def test_once_loads() -> None:
     assert Alone().once("key", lambda: 7) == 7
+
+
+def test_a_disk_that_is_full_ends_no_training(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: str, models: object, *, allow_nan: bool) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    seat, replica = Alone(), ArrayReplica({"w": np.zeros(2)}, weft.SGD(lr=0.5), None)
+    seat.join(replica, None)
+    monkeypatch.setattr(replica, "save", full)
+    seat.save("model", "result")
+    assert capsys.readouterr().err == (
+        "weft: 'model' is NOT saved: No space left on device. "
+        "Training goes on; a file that was there before is as it was.\n"
+    )

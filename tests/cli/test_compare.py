@@ -1,5 +1,6 @@
 """weft compare: from the command line to the report, real and simulated, and what it refuses before anything runs."""
 
+import errno
 import json
 import sys
 from pathlib import Path
@@ -120,6 +121,23 @@ def test_without_matplotlib_there_is_all_but_the_picture(script: Path, monkeypat
     assert "there is no picture, because matplotlib is not installed: pip install 'weft[plot]'" in ended.err
     assert "report: comparison.html (open it in a browser), comparison.json" in ended.out
     assert not Path("comparison.png").exists()
+
+
+def test_a_disk_that_is_full_leaves_the_comparison_on_the_screen(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*about: object, **options: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    for name in ("write_bytes", "write_text"):
+        monkeypatch.setattr(Path, name, full)
+    monkeypatch.setattr("weft.cli.compare.write_png", full)
+    ended = compared(script, "--strategy", "allreduce", "--strategy", "gossip", "--simulate")
+    assert ended.code == 0, ended.err
+    assert "allreduce" in ended.out
+    assert "report: " not in ended.out
+    why = "cannot be written: No space left on device;"
+    assert f"the runs of out.json {why} the same command will make them again\n" in ended.err
+    assert f"the report out.html {why} all else is as it should be\n" in ended.err
+    assert f"the picture out.png {why} all else is as it should be\n" in ended.err
 
 
 def test_all_leaves_out_what_cannot_be_and_says_so(script: Path) -> None:

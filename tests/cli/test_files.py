@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.cli.files import check_folder, check_writable
+from weft.cli.files import check_folder, check_writable, write_or_show, written
 from weft.core.errors import ConfigError
 
 
@@ -54,3 +54,19 @@ def test_a_folder_that_cannot_be_made_is_refused() -> None:
     with pytest.raises(ConfigError) as refused:
         check_folder(Path("/proc/weft"))
     assert str(refused.value).startswith("nothing can be written into the folder '/proc/weft': ")
+
+
+def test_what_a_disk_cannot_take_is_shown_instead(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert write_or_show("--json", tmp_path / "a.json", "[1]\n")
+    assert (tmp_path / "a.json").read_text() == "[1]\n"
+    assert not write_or_show("--json", Path("/dev/full"), "[1, '[bold]']\n")
+    shown = capsys.readouterr()
+    assert shown.err == "--json /dev/full cannot be written: No space left on device; what belongs there comes here\n"
+    assert shown.out == "[1, '[bold]']\n\n"
+
+
+def test_a_picture_that_a_disk_cannot_take_is_told_of(capsys: pytest.CaptureFixture[str]) -> None:
+    path = Path("/dev/full")
+    assert not written("--plot", path, lambda: path.write_bytes(b"x"))
+    told = "--plot /dev/full cannot be written: No space left on device; all else is as it should be\n"
+    assert capsys.readouterr().err == told

@@ -29,6 +29,7 @@ def run(strategy: str = "ssp(staleness=3)", **told: Any) -> dict[str, Any]:
         "coding": None,
         "not_finite": [0, 0],
         "final": {"loss": 0.31, "accuracy": 0.9472},
+        "not_saved": [],
         "blame": [],
         "blamed": [],
         "per_worker": [worker(0), worker(1, steps=440, samples_per_s=567.0)],
@@ -153,6 +154,14 @@ def test_who_was_slow_is_said_once_with_the_last_figures(capsys: pytest.CaptureF
     assert capsys.readouterr().out.splitlines()[-2:] == ["worker 0 is slow: 8 ms", "worker 1 is slow"]
     show_runs([run("ssp"), slow])
     assert capsys.readouterr().out.splitlines()[-2:] == ["ps: worker 0 is slow: 8 ms", "ps: worker 1 is slow"]
+
+
+def test_models_that_are_not_saved_are_said_last_and_once(capsys: pytest.CaptureFixture[str]) -> None:
+    lossy = run("ps", not_saved=["'model' is NOT saved.", "'other' is NOT saved.", "'model' is NOT saved."])
+    show_runs([lossy])
+    assert capsys.readouterr().out.splitlines()[-2:] == ["'model' is NOT saved. (2 times)", "'other' is NOT saved."]
+    show_runs([run("ssp"), lossy])
+    assert capsys.readouterr().out.splitlines()[-1] == "ps: 'other' is NOT saved."
 
 
 def test_where_sums_with_devices_were_made_is_said(capsys: pytest.CaptureFixture[str]) -> None:

@@ -213,3 +213,11 @@ def test_a_word_for_shares_that_is_not_known_is_refused(script: Path) -> None:
         2,
         "ConfigError: share 'propotional' is not known.\n  Did you mean 'proportional'?\n",
     )
+
+
+def test_figures_that_no_file_takes_are_shown(script: Path) -> None:
+    ended = weft_command("simulate", script, "-n", 2, "--json", "/dev/full")
+    assert ended.code == 0
+    told = "--json /dev/full cannot be written: No space left on device; what belongs there comes here\n"
+    assert told in ended.err
+    assert json.loads(ended.out[ended.out.index("[\n") :])[0]["workers"] == 2

@@ -1,5 +1,6 @@
 """A comparison under way: runs are kept, what is lacking is run, and who fails is left."""
 
+import errno
 import json
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,24 @@ def test_seeds_come_one_after_another_and_the_time_left_is_told(script: Path, tm
         (3, 4, 2 * 3.0),
         (4, 4, pytest.approx(7 / 3)),
     ]
+
+
+def test_a_disk_that_is_full_ends_no_comparison(script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    race = Race(setup(script), WAYS, tmp_path / "a.json")
+
+    def half(path: Path, text: bytes) -> None:
+        path.touch()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr(Path, "write_bytes", half)
+        race.run(lambda heat: row(heat.seed))
+    assert race.comparison.is_complete
+    assert isinstance(race.not_kept, OSError)
+    assert list(tmp_path.glob("*a.json*")) == []
+    race._keep()
+    assert race.not_kept is None
+    assert (tmp_path / "a.json").is_file()
 
 
 def test_an_interrupted_comparison_goes_on_where_it_was(script: Path, tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ OUTCOME = LocalOutcome(
     consensus=0.125,
     replay=[],
     ages={4: 1, 0: 3},
+    not_saved=["'model' is NOT saved."],
     blamed=[Blame(1, "compute", 12, 0.04, 0.01, 0.05, "Try it.")],
 )
 
@@ -73,6 +74,7 @@ def test_figures_are_those_of_all_workers_together() -> None:
         "waiting_fraction": 0.375,
         "final": {"loss": 0.375, "accuracy": 0.5, "error": 0.1},
         "curve": OUTCOME.curve,
+        "not_saved": ["'model' is NOT saved."],
         "reports": OUTCOME.reports,
         "timeline": None,
         "blame": ["worker 1 is slow: it computes 40.0 ms a step, the others 10.0 ms (4.0 times as long). Try it."],

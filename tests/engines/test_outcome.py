@@ -25,6 +25,7 @@ DOCUMENTED = [
     "final",
     "curve",
     "reports",
+    "not_saved",
     "per_worker",
     "timeline",
     "events",

@@ -13,7 +13,7 @@ from weft.engines.supervisor import Supervisor
 from weft.engines.watcher import Watcher
 from weft.observe.status import StackTold
 from weft.runtime.channel import Failed, Halt, Halted, Joined, Message, Welcome
-from weft.runtime.returning import FilePiece, PieceTaken
+from weft.runtime.returning import FilePiece, PieceTaken, Unsaved
 
 LAYOUT = ["w (2,) float64"]
 
@@ -114,6 +114,16 @@ def test_files_that_workers_saved_elsewhere_come_to_the_folder_of_the_user(scrip
     assert stage.told == [(0, PieceTaken(True)), (1, PieceTaken(False))]
     assert words[0] == "'model' has come from worker 0 on host mill-0"
     assert words[1].startswith("'/etc/model' stays with worker 1 on host mill-1: only files below the folder")
+
+
+def test_a_model_that_is_not_saved_is_told_of_at_once_and_when_the_run_is_over(script: Path) -> None:
+    words: list[str] = []
+    stage = Stage(script, [(1, Unsaved("'model' is NOT saved."))], Watcher(on_tell=words.append))
+    stage._start()
+    stage._turn(0)
+    stage.close()
+    assert words == ["worker 1 on host mill-1: 'model' is NOT saved."]
+    assert stage._not_saved == words
 
 
 def test_a_file_that_nobody_asked_for_is_not_taken(script: Path, tmp_path: Path) -> None:

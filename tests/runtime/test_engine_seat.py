@@ -1,5 +1,6 @@
 """What every seat behind an engine does alike: it listens, loads once, saves, ends in order, and halts when told."""
 
+import errno
 import os
 import socket
 from pathlib import Path
@@ -36,7 +37,7 @@ from weft.runtime.channel import (
 )
 from weft.runtime.engine_seat import HALT_EXIT_CODE, EngineSeat
 from weft.runtime.plain_seat import PlainSeat
-from weft.runtime.returning import FilePiece, PieceTaken
+from weft.runtime.returning import FilePiece, PieceTaken, Unsaved
 
 
 class Exited(BaseException):
@@ -226,6 +227,24 @@ def test_what_is_saved_is_given_to_an_engine_that_brings_it_to_the_user(engine: 
     seat.job = msgspec.structs.replace(seat.job, gives_back=True)
     seat.save(str(path), "result")
     assert engine.heard(FilePiece) == [FilePiece(str(path), 0, b"abc", True)]
+
+
+def test_a_model_that_the_disk_cannot_take_is_told_of_and_nothing_ends(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seat = engine.joined()
+    seat.job = msgspec.structs.replace(seat.job, gives_back=True)
+
+    def full(path: str, models: object, *, allow_nan: bool) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(engine.model, "save", full)
+    engine.answers(Decided(True))
+    seat.save("model", "result")
+    seat.save("mine", "mine")
+    told = "is NOT saved: No space left on device. Training goes on; a file that was there before is as it was."
+    assert engine.heard(Unsaved) == [Unsaved(f"'model' {told}"), Unsaved(f"'mine' {told}")]
+    assert engine.heard(FilePiece) == []
 
 
 def test_worker_zero_concludes_what_is_still_open(engine: Engine) -> None:

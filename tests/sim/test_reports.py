@@ -1,5 +1,6 @@
 """What scripts report in virtual time."""
 
+import errno
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -152,6 +153,18 @@ def test_what_only_worker_0_saves_is_saved_at_the_end(run: Run, tmp_path: Path) 
     alone.reports.save(1, SaveAsked(str(other), "result"))
     alone.reports.end(alone.facts)
     assert not other.exists()
+
+
+def test_a_model_that_the_disk_cannot_take_is_told_of_at_the_end(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: str, models: object, *, allow_nan: bool) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(run.replicas[0], "save", full)
+    run.reports.save(0, SaveAsked("mine", "mine"))
+    run.reports.save(0, SaveAsked("model", "result"))
+    run.reports.end(run.facts)
+    told = "is NOT saved: No space left on device. Training goes on; a file that was there before is as it was."
+    assert run.facts.not_saved == [f"'mine' {told}", f"'model' {told}"]
 
 
 def saved(run: Run, path: Path, model: str) -> dict[str, list[float]]:

@@ -7,6 +7,7 @@ from typing import Any
 from weft.core.pace import Pace
 from weft.core.seat import Replica, Reported, saved_alone, step_alone
 from weft.core.strategy import Strategy
+from weft.model_files import not_saved
 
 
 class Alone:
@@ -77,7 +78,10 @@ class Alone:
 
     def save(self, path: str, model: str, *, allow_nan: bool = False) -> None:
         assert self._replica is not None
-        self._replica.save(path, saved_alone(self._replica, model), allow_nan=allow_nan)
+        try:
+            self._replica.save(path, saved_alone(self._replica, model), allow_nan=allow_nan)
+        except OSError as error:  # no training ends because a disk is full
+            print(f"weft: {not_saved(path, error)}", file=sys.stderr, flush=True)
 
     def once(self, key: object, load: Callable[[], Any]) -> Any:
         return load()

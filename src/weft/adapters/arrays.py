@@ -325,11 +325,7 @@ class ArrayWorker(StreamWorker):
     def _samples_of(self, told: float | None) -> float:
         """The samples of a step: those that it was told, or that were counted since the last one."""
         if told is None:
-<<<<<<< HEAD
-            self._refuse_uncounted()
-=======
             self._check_counted()
->>>>>>> 29f21c7 (Runs under torchrun repeat where the script has seeded; workers on the same samples are named, and turns at different streams refused)
         if told is None and self._samples is None and not self._seat.is_plain:
             raise ConfigError(
                 "step() was called on samples that Weft does not know of, so it would weigh nothing.\n"

@@ -156,11 +156,7 @@ class Worker:
     def _weight(self) -> float:
         """By what this worker's gradient counts: the samples since the last step, or, if none were counted, those of
         the last step that had any: a penalty's step after that of the data, say, or a generator's."""
-<<<<<<< HEAD
-        self._refuse_uncounted()
-=======
         self._check_counted()
->>>>>>> 29f21c7 (Runs under torchrun repeat where the script has seeded; workers on the same samples are named, and turns at different streams refused)
         if self._samples is None and not self._last_samples and not self._seat.is_plain:
             raise ConfigError(
                 "a step was made on samples that Weft does not know of, so it would weigh nothing.\n"
@@ -168,15 +164,9 @@ class Worker:
             )
         return checked_samples(self._last_samples if self._samples is None else self._samples)
 
-<<<<<<< HEAD
-    def _refuse_uncounted(self) -> None:
-        """Refuse a step on a batch that has no size, and that worker.count has not told of."""
-        if self._uncounted is not None and not self._seat.is_plain:
-=======
     def _check_counted(self) -> None:
         """Refuse a step on a batch of which nobody has said how many samples it has."""
         if self._samples is None and self._uncounted is not None and not self._seat.is_plain:
->>>>>>> 29f21c7 (Runs under torchrun repeat where the script has seeded; workers on the same samples are named, and turns at different streams refused)
             raise ConfigError(
                 f"a batch of type '{self._uncounted}' does not tell how many samples it has, so its step would weigh "
                 "nothing.\n  Say worker.count(32), with their number, before each backward."

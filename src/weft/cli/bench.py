@@ -22,7 +22,7 @@ from weft.bench.straggler import OTHERS as STRAGGLER_OTHERS
 from weft.bench.straggler import Course as StragglerCourse
 from weft.bench.straggler import measure_straggler
 from weft.bench.throughput import THROUGHPUT
-from weft.cli.files import check_writable
+from weft.cli.files import check_writable, write_or_show
 from weft.cli.progress import progress
 from weft.cli.screen import screen
 from weft.config.extras import check_extra
@@ -158,4 +158,4 @@ def _show(
         table.add_row(*cells(row))
     screen.print(table)
     if json_file is not None:
-        json_file.write_text(json.dumps(report, indent=1) + "\n")
+        write_or_show("--json", json_file, json.dumps(report, indent=1) + "\n")

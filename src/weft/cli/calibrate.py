@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from weft.cli.files import check_writable
+from weft.cli.files import check_writable, write_or_show
 from weft.cli.progress import progress
 from weft.cli.run_options import Transport
 from weft.cli.screen import errors, screen
@@ -56,7 +56,8 @@ def calibrate(
             place = this_machine(job, steps, lambda text: errors.print(text, markup=False))
         tell("measuring codecs; the first time, they are compiled, which takes a minute or more")
         place = place.with_codecs(codec_speeds())
-    output.write_text(cluster_toml(place))
+    if not write_or_show("the cluster file", output, cluster_toml(place)):
+        return
     besides = f", and {place.seconds_per_step:.3e} a step besides" if place.seconds_per_step else ""
     screen.print(
         f"{place.seconds_per_sample:.3e} seconds per sample here{besides}; with the speed of codecs in {output}"

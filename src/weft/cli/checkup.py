@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from weft.cli.doctor_words import show_findings
+from weft.cli.files import write_or_show
 from weft.cli.screen import screen
 from weft.config.clusterfile import cluster_toml
 from weft.engines.checkup.clusters import measured_cluster
@@ -31,12 +32,12 @@ def show_checkup(checkup: Checkup, out: Path | None, workers_per_host: int | Non
         screen.print(f"These hosts can train together. ({checkup.seconds:.1f} s)")
     if out is not None and rates(checkup):
         cluster = measured_cluster(checkup, workers_per_host)
-        out.write_text(cluster_toml(cluster))
-        screen.print(
-            f"The cluster is in {out}. What steps cost is not: weft calibrate SCRIPT --cluster {out} -o {out}\n"
-            f"Next: weft simulate SCRIPT --cluster {out}",
-            soft_wrap=True,
-        )
+        if write_or_show("--out", out, cluster_toml(cluster)):
+            screen.print(
+                f"The cluster is in {out}. What steps cost is not: weft calibrate SCRIPT --cluster {out} -o {out}\n"
+                f"Next: weft simulate SCRIPT --cluster {out}",
+                soft_wrap=True,
+            )
     if is_bad:
         raise typer.Exit(1)
 

@@ -17,7 +17,7 @@ from weft.cli.compare_options import (
     Target,
 )
 from weft.cli.comparison import show_comparison
-from weft.cli.files import check_folder, check_writable
+from weft.cli.files import check_folder, check_writable, written
 from weft.cli.live_run import run_shown, simulate_shown
 from weft.cli.progress import progress
 from weft.cli.run_options import (
@@ -47,7 +47,6 @@ from weft.engines.contests import Contest, RealContest, SimulatedContest, refusa
 from weft.engines.kernels import compile_kernels
 from weft.engines.local import run_local
 from weft.engines.probing import check_target, read_target, reported_names, simulated_names
-from weft.observe.comparison import Comparison
 from weft.observe.quantities import human_seconds
 from weft.observe.report import write_html, write_png
 
@@ -112,10 +111,9 @@ def compare(
         _raced(race, contest, ways)
     except (Interrupted, KeyboardInterrupt):
         if race.has_runs:
-            write_html(race.comparison, files.html)
-            _tell(f"what has been run is in {files.json}: the same command goes on with it")
+            _keep_for_later(race, files)
         raise KeyboardInterrupt from None
-    _conclude(race.comparison, files)
+    _conclude(race, files)
 
 
 class Files:
@@ -208,17 +206,34 @@ def _simulated(contest: SimulatedContest, heat: Heat) -> Row:
     return simulate_shown(contest.job(heat.way, heat.seed), _titled(heat)).to_json()
 
 
-def _conclude(comparison: Comparison, files: Files) -> None:
+def _keep_for_later(race: Race, files: Files) -> None:
+    written("the report", files.html, lambda: write_html(race.comparison, files.html))
+    if not _tell_not_kept(race):
+        _tell(f"what has been run is in {files.json}: the same command goes on with it")
+
+
+def _tell_not_kept(race: Race) -> bool:
+    """Tell of runs that are in no file, if there are any."""
+    why = race.not_kept
+    if why is not None:
+        _tell(f"the runs of {race.file} cannot be written: {why.strerror}; the same command will make them again")
+    return why is not None
+
+
+def _conclude(race: Race, files: Files) -> None:
     """Show who won, and write it."""
+    comparison = race.comparison
     show_comparison(comparison)
-    write_html(comparison, files.html)
+    is_written = not _tell_not_kept(race)
+    is_written &= written("the report", files.html, lambda: write_html(comparison, files.html))
     picture = ""
     if has_extra("plot"):
-        write_png(comparison, files.png)
+        is_written &= written("the picture", files.png, lambda: write_png(comparison, files.png))
         picture = f"{files.png}, "
     else:
         _tell(f"there is no picture, because matplotlib is not installed: {install_line('plot')}")
-    screen.print(f"report: {files.html} (open it in a browser), {picture}{files.json}", markup=False)
+    if is_written:
+        screen.print(f"report: {files.html} (open it in a browser), {picture}{files.json}", markup=False)
     failed = [contender.label for contender in comparison.contenders if contender.error is not None]
     if len(failed) == len(comparison.contenders):
         raise NodeLost("every contender failed; the report says why.")

@@ -1,7 +1,13 @@
-"""Files that verbs write: what cannot be written is refused before anything runs."""
+"""Files that verbs write: those that cannot be written are refused before anything runs.
 
+What a disk cannot take afterwards is told of, and shown where it would be lost.
+"""
+
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+from weft.cli.screen import errors, screen
 from weft.core.errors import ConfigError
 
 
@@ -35,3 +41,22 @@ def check_folder(path: Path | None) -> None:
         raise ConfigError(
             f"nothing can be written into the folder '{path}': {error.strerror}.\n  Choose another place."
         ) from error
+
+
+def write_or_show(what: str, path: Path, text: str) -> bool:
+    """Write a text; if the disk cannot take it, it is shown instead, because the run that it tells of is over."""
+    is_written = written(what, path, lambda: path.write_text(text), "what belongs there comes here")
+    if not is_written:
+        screen.print(text, markup=False, soft_wrap=True)
+    return is_written
+
+
+def written(what: str, path: Path, write: Callable[[], Any], otherwise: str = "all else is as it should be") -> bool:
+    """Let `write` write a file; False if the disk cannot take it, which is told."""
+    try:
+        write()
+    except OSError as error:
+        why = error.strerror or str(error)
+        errors.print(f"{what} {path} cannot be written: {why}; {otherwise}", style="bold red", markup=False)
+        return False
+    return True

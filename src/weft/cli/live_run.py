@@ -13,6 +13,7 @@ from weft.cli.grounds import Perform
 from weft.cli.live import LiveView
 from weft.cli.progress import plain_progress
 from weft.cli.screen import errors, screen
+from weft.cli.streams import a_run_starts
 from weft.engines import simulated
 from weft.engines.explanation import Explanation
 from weft.engines.local_job import LocalJob
@@ -32,6 +33,7 @@ def run_shown(
     watching: Callable[[Watcher], Watcher] = lambda watcher: watcher,
 ) -> LocalOutcome:
     """Run a job on real workers under a live view; others may be `watching` besides."""
+    a_run_starts()
     with watched(job.num_workers, title, explain) as watcher:
         return perform(job, watching(watcher))
 
@@ -90,6 +92,7 @@ def simulate_shown(
     watching: Callable[[simulated.Watcher], simulated.Watcher] = lambda watcher: watcher,
 ) -> Outcome:
     """Run a job on simulated workers under a progress bar; others may be `watching` besides."""
+    a_run_starts()
     with simulated_progress(title) as bar:
 
         def show_line(line: str) -> None:

@@ -1,5 +1,6 @@
 """Outcomes of runs on the screen: one table for all strategies, and what it says in words."""
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -66,9 +67,20 @@ def show_outcomes(outcomes: list[Outcome]) -> None:
             screen.print(name + coding_in_words(row["coding"]), markup=False)
         if any(row["not_finite"]):
             screen.print(name + left_out_in_words(row["not_finite"]), markup=False)
+    show_not_saved(rows)
     screen.print("Traces, the same for the same seed:", markup=False)
     for row in rows:
         screen.print(f"  {row['trace']}  {row['strategy']}", markup=False)
+
+
+def show_not_saved(rows: list[Row]) -> None:
+    """Say once more, and loudly, which models are not where the script saved them."""
+    for row in rows:
+        name = f"{row['strategy']}: " if len(rows) > 1 else ""
+        told: Counter[str] = Counter(row["not_saved"])
+        for text, times in told.items():
+            often = f" ({times} times)" if times > 1 else ""
+            screen.print(f"{name}{text}{often}", style="bold red", markup=False)
 
 
 def duration(heading: str, time_key: str) -> Column:

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from weft.cli.files import check_writable
+from weft.cli.files import check_writable, write_or_show
 from weft.cli.grounds import Perform, ground, read_ground
 from weft.cli.live_run import run_shown
 from weft.cli.logs import Logs, RunLogs
@@ -144,7 +144,7 @@ def _show(outcomes: list[LocalOutcome], json_file: Path | None, *, checks_replay
     if outcomes[-1].was_stopped:
         errors.print(f"stopped early, as asked, after {rows[-1]['steps']} steps", markup=False)
     if json_file is not None:
-        json_file.write_text(json.dumps(rows, indent=1) + "\n")
+        write_or_show("--json", json_file, json.dumps(rows, indent=1) + "\n")
     if checks_replay:
         _show_replays(outcomes)
 

@@ -12,6 +12,7 @@ from weft.cli.outcomes import (
     in_words,
     known,
     reported,
+    show_not_saved,
     table,
 )
 from weft.cli.screen import screen
@@ -37,6 +38,7 @@ def show_runs(rows: list[Row]) -> None:
         show_run(rows[0])
     else:
         compare_runs(rows)
+    show_not_saved(rows)
 
 
 def show_run(row: Row) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from weft.cli.files import check_writable
+from weft.cli.files import check_writable, write_or_show, written
 from weft.cli.live_run import simulate_shown
 from weft.cli.logs import Logs
 from weft.cli.outcomes import show_outcomes
@@ -102,9 +102,9 @@ def simulate(
 def _show(outcomes: list[Outcome], json_file: Path | None, plot: Path | None) -> None:
     show_outcomes(outcomes)
     if json_file is not None:
-        json_file.write_text(json.dumps([outcome.to_json() for outcome in outcomes], indent=1) + "\n")
-    if plot is not None:
-        plot_curves(outcomes, plot)
+        rows = [outcome.to_json() for outcome in outcomes]
+        write_or_show("--json", json_file, json.dumps(rows, indent=1) + "\n")
+    if plot is not None and written("--plot", plot, lambda: plot_curves(outcomes, plot)):
         screen.print(f"picture: {plot}")
 
 

@@ -162,6 +162,7 @@ class Replica(Protocol):
 
         Raises CheckpointError, and writes nothing, if a parameter is not finite or a buffer is NaN, unless that is
         allowed. Infinite numbers in buffers are masks, as a rule.
+        Raises OSError if the disk cannot take it; what was there before is then as it was.
         """
         ...
 

@@ -55,6 +55,8 @@ class Race:
         )
         self.moved_to: Path | None = None
         """Where the file of another comparison was put that stood in the way."""
+        self.not_kept: OSError | None = None
+        """Why the last run is not in the file: the disk could not take it."""
         self._take_up()
 
     @property
@@ -114,8 +116,14 @@ class Race:
     def _keep(self) -> None:
         """Write the file anew, whole: whoever reads it meanwhile, or after a crash, finds the old or the new one."""
         fresh = self.file.with_name(f".{self.file.name}.{os.getpid()}")
-        fresh.write_bytes(msgspec.json.format(msgspec.json.encode(self.comparison), indent=1))
-        fresh.replace(self.file)
+        try:
+            fresh.write_bytes(msgspec.json.format(msgspec.json.encode(self.comparison), indent=1))
+            fresh.replace(self.file)
+        except OSError as error:  # the runs are in memory still, and may fit the next time
+            fresh.unlink(missing_ok=True)
+            self.not_kept = error
+        else:
+            self.not_kept = None
 
 
 def _read(file: Path) -> Comparison:

@@ -49,6 +49,8 @@ class LocalOutcome:
     """The number of each worker's host; none: all were on one."""
     saved: list[str] = field(default_factory=list)
     """The paths to which the script saved models of all workers, as it named them."""
+    not_saved: list[str] = field(default_factory=list)
+    """Models that are not where the script saved them, and why."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, with the names that `weft simulate` uses; None for what is not finite."""
@@ -80,6 +82,7 @@ class LocalOutcome:
             "final": self._final(),
             "curve": self._thinned(),
             "reports": self.reports,
+            "not_saved": self.not_saved,
             "blame": [str(blame) for blame in self.blamed],
             "blamed": [to_builtins(blame) for blame in self.blamed],
             "per_worker": [self._row(*each) for each in zip(self.workers, self.pids, strict=True)],

@@ -53,6 +53,7 @@ class Outcome:
             "final": {**({"loss": facts.final_loss} if facts.final_loss is not None else {}), **facts.final},
             "curve": facts.curve(),
             "reports": facts.reports,
+            "not_saved": facts.not_saved,
             "per_worker": [self._row(rank) for rank in range(self.workers)],
             "timeline": timeline_json(facts.tracks),
             "events": facts.num_events,

@@ -39,7 +39,7 @@ from weft.runtime.channel import (
     StepAsked,
     StepTold,
 )
-from weft.runtime.returning import FilePiece, PieceTaken
+from weft.runtime.returning import FilePiece, PieceTaken, Unsaved
 
 HALT_GRACE_S = 1.0
 """How long workers may take to say what they waited for, once a run has failed."""
@@ -66,6 +66,7 @@ class Supervisor:
         self._left_out = Lines(watcher.on_tell)
         self._same_samples = SameSamples(job.num_workers)
         self._same_stream = SameStream()
+        self._not_saved: list[str] = []
         self._homecoming = None if job.brings_back_to is None else Homecoming(job.brings_back_to)
         self._error: WeftError | None = None
         """Why the run cannot go on, if that is known already."""
@@ -178,6 +179,8 @@ class Supervisor:
             worker.step_told = message.step
         elif isinstance(message, FilePiece):
             self._take_piece(worker, message)
+        elif isinstance(message, Unsaved):
+            self._take_loss(f"worker {worker.rank} on host {worker.host}: {message.text}")
         else:
             worker.has_joined = isinstance(message, Joined) or worker.has_joined
             worker.has_ended = isinstance(message, Ended) or worker.has_ended
@@ -199,10 +202,15 @@ class Supervisor:
         home = self._homecoming
         objection = "nobody asked for it" if home is None else home.take(worker.rank, piece)
         if objection is not None:
-            self._watcher.on_tell(f"'{piece.path}' stays with worker {worker.rank} on host {worker.host}: {objection}")
+            self._take_loss(f"'{piece.path}' stays with worker {worker.rank} on host {worker.host}: {objection}")
         elif piece.is_last:
             self._watcher.on_tell(f"'{piece.path}' has come from worker {worker.rank} on host {worker.host}")
         self._send(worker.rank, PieceTaken(objection is None))
+
+    def _take_loss(self, text: str) -> None:
+        """A model is not where the script saved it: told at once, and again when the run is over."""
+        self._not_saved.append(text)
+        self._watcher.on_tell(text)
 
     def _take_status(self, worker: Worker, status: Status) -> None:
         total = self._conversation.steps_total
@@ -322,6 +330,7 @@ class Supervisor:
             self._stragglers.told,
             self._job.hosts,
             self._conversation.saved,
+            self._not_saved,
         )
 
     def close(self) -> None:

@@ -17,7 +17,7 @@ from weft.data.proportional import EVERY
 from weft.data.shares import STATIC
 from weft.observe.status import Status, Told
 from weft.observe.tracks import Traced
-from weft.runtime.returning import FilePiece, PieceTaken
+from weft.runtime.returning import FilePiece, PieceTaken, Unsaved
 
 LENGTH = struct.Struct("<I")
 CREDENTIALS = struct.Struct("3i")
@@ -312,7 +312,7 @@ class Failed(Struct, frozen=True, tag=True):
 
 
 Message = (
-    Job | Joined | Welcome | Order | Planned | Reported | Decided | Evaluated | Saves | FilePiece | PieceTaken
+    Job | Joined | Welcome | Order | Planned | Reported | Decided | Evaluated | Saves | FilePiece | Unsaved | PieceTaken
     | OnceAsked | OnceAnswer | OnceLoaded | Measured | FractionsAsked | FractionsTold | PortionWanted | PortionTold
     | Traced | StepAsked | StepTold | LeaveAt | Halt | Halted | Ended | Finish | Concluded | Leaving | Failed | Told
 )  # fmt: skip

@@ -12,6 +12,7 @@ from weft.core.activity import WAITS
 from weft.core.errors import ConfigError, TransportError
 from weft.core.score import Score
 from weft.core.seat import MINE, TWICE, Replica, Reported, saved_alone
+from weft.model_files import not_saved
 from weft.observe.left_out import LeftOut
 from weft.runtime.channel import (
     Channel,
@@ -40,7 +41,7 @@ from weft.runtime.diary import Diary
 from weft.runtime.failure import failure
 from weft.runtime.metrics import Metrics
 from weft.runtime.pauses import TICK_S, Pauses
-from weft.runtime.returning import give_back
+from weft.runtime.returning import Unsaved, give_back
 from weft.runtime.shares import EngineShares
 from weft.runtime.stretching import Stretching
 from weft.runtime.tracer import Tracer
@@ -292,7 +293,11 @@ class EngineSeat:
 
     def _bring(self, path: str, models: Mapping[str, Sequence[Any]], *, allow_nan: bool) -> None:
         """Write models to a file, and give it to the engine if the user is elsewhere."""
-        self._write(path, models, allow_nan=allow_nan)
+        try:
+            self._write(path, models, allow_nan=allow_nan)
+        except OSError as error:  # no training ends because a disk is full
+            self._channel.send(Unsaved(not_saved(path, error)))
+            return
         if self.job.gives_back:
             give_back(path, self._channel.send, self._expect)
 

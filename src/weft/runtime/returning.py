@@ -19,6 +19,12 @@ class FilePiece(Struct, frozen=True, tag=True):
     is_last: bool
 
 
+class Unsaved(Struct, frozen=True, tag=True):
+    """To the engine: the disk could not take a model; in words."""
+
+    text: str
+
+
 class PieceTaken(Struct, frozen=True, tag=True):
     """To a worker: this piece is there; whether the rest is wanted."""
 

@@ -39,7 +39,8 @@ class Facts:
     losses: list[tuple[float, float, float]] = field(default_factory=list)
     """(virtual seconds, samples so far, loss) of every step that told its loss."""
     reports: list[dict[str, float | None]] = field(default_factory=list)
-
+    not_saved: list[str] = field(default_factory=list)
+    """Models that are not where the script saved them, and why."""
     tracks: Tracks | None = None
     """What the workers did and sent, if that is kept."""
 

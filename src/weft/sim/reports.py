@@ -1,6 +1,6 @@
 """What scripts report and save in virtual time: numbers of each worker, callables on the run's result model."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from weft.core.names import PARAMS, Buffer, NodeId
@@ -8,6 +8,7 @@ from weft.core.score import Score, best
 from weft.core.seat import MINE, Replica, saved_alone
 from weft.core.strategy import Strategy
 from weft.core.world import World
+from weft.model_files import not_saved
 from weft.sim.facts import Facts
 from weft.sim.program import ReportDone, SaveAsked
 from weft.store.result import ResultModel
@@ -85,6 +86,8 @@ class ModelReports:
         self._open: dict[int, dict[NodeId, dict[str, Any]]] = {}
         self._saves: list[list[SaveAsked]] = [[] for _ in programs]
         """What each worker asked to save, as far as it is not saved."""
+        self._not_saved: list[str] = []
+        """Of what could not be, why."""
 
     def _best(self) -> NodeId:
         return best({worker: score.badness for worker, score in enumerate(self._scores)})
@@ -136,19 +139,26 @@ class ModelReports:
     def save(self, worker: NodeId, request: SaveAsked) -> None:
         if request.model == MINE:
             replica = self._replicas[worker]
-            replica.save(request.path, saved_alone(replica, MINE), allow_nan=request.allow_nan)
+            self._write(replica, request, saved_alone(replica, MINE))
             return
         self._saves[worker].append(request)
         if all(self._saves):
             first, *_ = [asked.pop(0) for asked in self._saves]
-            self._write(first)
+            self._write_result(first)
 
-    def _write(self, request: SaveAsked) -> None:
-        self._replicas[0].save(request.path, self.result.models(request.model), allow_nan=request.allow_nan)
+    def _write_result(self, request: SaveAsked) -> None:
+        self._write(self._replicas[0], request, self.result.models(request.model))
+
+    def _write(self, replica: Replica, request: SaveAsked, models: Mapping[str, Any]) -> None:
+        try:
+            replica.save(request.path, models, allow_nan=request.allow_nan)
+        except OSError as error:  # no training ends because a disk is full
+            self._not_saved.append(not_saved(request.path, error))
 
     def end(self, facts: Facts) -> None:
         for epoch in sorted(self._open):
             if 0 in self._open[epoch]:
                 self._complete(epoch, facts.virtual_s, facts)
         for request in self._saves[0]:
-            self._write(request)
+            self._write_result(request)
+        facts.not_saved = self._not_saved
