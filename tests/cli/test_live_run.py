@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from scripts import ARRAYS, ARRAYS_TRAIN, write
 
-from weft.cli.live_run import simulate_shown
+from weft.cli import streams
+from weft.cli.live_run import simulate_shown, watched
 from weft.config.cluster import load_cluster
 from weft.engines.simulated_job import Job
 
@@ -21,3 +22,9 @@ def test_a_simulated_run_explains_itself_when_asked(
     assert "cluster 'edge'" in capsys.readouterr().out
     assert told.trace == quiet.trace
     assert told.replicas == []
+
+
+def test_whoever_watches_a_run_has_figures_that_must_not_be_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "_run_started", False)
+    with watched(2, "ssp"):
+        assert streams._run_started

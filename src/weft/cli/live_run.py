@@ -33,7 +33,6 @@ def run_shown(
     watching: Callable[[Watcher], Watcher] = lambda watcher: watcher,
 ) -> LocalOutcome:
     """Run a job on real workers under a live view; others may be `watching` besides."""
-    a_run_starts()
     with watched(job.num_workers, title, explain) as watcher:
         return perform(job, watching(watcher))
 
@@ -41,6 +40,7 @@ def run_shown(
 @contextmanager
 def watched(num_workers: int, title: str, explain: bool = False) -> Iterator[Watcher]:
     """A live view for as long as this lasts, as a run's watcher."""
+    a_run_starts()
     with LiveView(num_workers, title) as view:
 
         def on_explain(explanation: Explanation) -> None:
