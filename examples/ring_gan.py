@@ -1,6 +1,5 @@
-"""A generative adversarial network: two models, two optimizers, one join for each.
+"""A generative adversarial network that puts points on a ring: two models, two optimizers, a join for each, in torch.
 
-The generator learns to put points on a ring; the discriminator learns to tell them from real ones.
 python examples/ring_gan.py
 weft run examples/ring_gan.py -n 4
 weft run examples/ring_gan.py -n 4 --strategy gossip

@@ -129,8 +129,8 @@ class Worker:
         """The optimizer's hyper-parameters, by name, for each of its groups."""
         raise NotImplementedError
 
-    def save(self, path: str, model: str = RESULT, *, allow_nan: bool = False) -> None:
-        """Write a model as safetensors, once for all workers.
+    def save(self, path: str, model: str = RESULT, *, of: Any = None, allow_nan: bool = False) -> None:
+        """Write a model as safetensors, once for all workers; where several joined, all of them, or the one given.
 
         'result' is what the strategy says; 'mean' the mean of all workers' replicas; 'best' the replica of the worker
         with the best score; 'ensemble' all of them in one file, the names of their tensors beginning with member0.,
@@ -151,7 +151,15 @@ class Worker:
         regular_file(path)
         if not self._seat.saves:
             return
+        if of is not None:
+            self._save_only(of, path)
         self._seat.save(path, model, allow_nan=allow_nan)
+
+    def _save_only(self, of: Any, path: str) -> None:
+        """Let the file at this path have one of several models."""
+        raise ConfigError(
+            "save(of=...) chooses one of several models, but the script joined with arrays.\n  Leave it out."
+        )
 
     def _weight(self) -> float:
         """By what this worker's gradient counts: the samples since the last step, or, if none were counted, those of

@@ -7,7 +7,7 @@ hand) stays its own until its next step, which takes each worker's stretch from 
 any script has written, all wait until every stretch is taken and compare: what only some have written is refused.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from weft.transports.bells import Bells, fence
 STEPPING, COMMITTED = 0, 1
 """Words of a worker's own line: the number of the reduction whose step it makes, and has made."""
 HAS_WRITTEN, TAKEN, COMPARED = 3, 4, 5
-"""More of them: its script writes to parameters; the step for which its stretch is taken, and compared."""
+"""More of them: its script has written to parameters; the step for which its stretch is taken, and compared."""
 PARAMS = "params"
 
 
@@ -57,7 +57,7 @@ class SharedParams:
     def update(self, apply: Callable[[], None]) -> None:
         """Run this worker's part of the update when all are ready for it; returns when all have done theirs."""
         arena, version = self._arena, self.version
-        written = {bucket: view for bucket, view in self._views.items() if arena.was_written(PARAMS, bucket)}
+        written = [bucket for bucket, view in self._views.items() if self._differs(bucket, view)]
         arena.words[arena.worker_line(arena.place) + HAS_WRITTEN] = bool(written)
         self._tell(STEPPING, version)
         if any(arena.words[arena.worker_line(worker) + HAS_WRITTEN] for worker in self._workers):
@@ -67,23 +67,32 @@ class SharedParams:
         for bucket, view in self._views.items():
             self.num_copies += arena.refresh(PARAMS, bucket, view)
 
-    def _take(self, written: Mapping[int, Any], version: int) -> None:
+    def _differs(self, bucket: int, view: Any) -> bool:
+        """The script has written to its view what is not shared."""
+        return self._arena.was_written(PARAMS, bucket) and not same_bytes(view, self._arena.array(PARAMS, bucket))
+
+    def _take(self, written: Sequence[int], version: int) -> None:
         """Let what all scripts have written alike be the parameters; refuse anything else."""
         arena = self._arena
-        for bucket, view in written.items():
+        if written and not all(arena.words[arena.worker_line(worker) + HAS_WRITTEN] for worker in self._workers):
+            raise self._refusal(written[0])
+        for bucket in written:
             start, stop = arena.span(bucket, arena.place)
-            arena.array(PARAMS, bucket)[start:stop] = view[start:stop]
+            arena.array(PARAMS, bucket)[start:stop] = self._views[bucket][start:stop]
         self._tell(TAKEN, version)
-        for bucket, view in written.items():
-            shared = arena.array(PARAMS, bucket)
-            if not same_bytes(view, shared):
-                place = int(np.flatnonzero(view.view(f"i{view.itemsize}") != shared.view(f"i{view.itemsize}"))[0])
-                raise ConfigError(
-                    f"worker {arena.ranks[arena.place]} has written to '{self._name_of(bucket, place)}' between two "
-                    "steps what other workers have not, so their parameters would differ.\n"
-                    "  Write the same on every worker, or under a strategy where each has a replica of its own: gossip."
-                )
+        for bucket in written:
+            if self._differs(bucket, self._views[bucket]):
+                raise self._refusal(bucket)
         self._tell(COMPARED, version)  # nobody may update before the last has compared
+
+    def _refusal(self, bucket: int) -> ConfigError:
+        view, shared = self._views[bucket], self._arena.array(PARAMS, bucket)
+        place = int(np.flatnonzero(view.view(f"i{view.itemsize}") != shared.view(f"i{view.itemsize}"))[0])
+        return ConfigError(
+            f"worker {self._arena.ranks[self._arena.place]} has written to '{self._name_of(bucket, place)}' between two "
+            "steps what other workers have not, so their parameters would differ.\n"
+            "  Write the same on every worker, or under a strategy where each has a replica of its own: gossip."
+        )
 
     def _tell(self, word: int, version: int) -> None:
         fence()

@@ -283,6 +283,16 @@ class TorchWorker(LoaderWorker):
         finally:
             self._accumulates = False
 
+    def _save_only(self, of: Any, path: str) -> None:
+        joined = self._plain or self._replica
+        assert joined is not None
+        if not any(of is model for model in joined.models):
+            raise ConfigError(
+                f"save(of=...) was given a {type(of).__name__} that has not joined.\n"
+                "  Give it one of the models that weft.join was given."
+            )
+        joined.saved_alone[path] = of
+
     def check_optimizer(self, optimizer: Optimizer) -> None:
         """Refuse the step of an optimizer that has not joined, on parameters that have."""
         if self._replica is None or any(optimizer is each for each in self._optimizers):

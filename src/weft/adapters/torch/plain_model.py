@@ -16,6 +16,8 @@ class PlainModel:
 
     def __init__(self, model: nn.Module) -> None:
         self.models = [model]
+        self.saved_alone: dict[str, nn.Module] = {}
+        """By path: files that have one of the models only."""
 
     @property
     def model(self) -> nn.Module:
@@ -27,7 +29,8 @@ class PlainModel:
 
     def save(self, path: str, models: Mapping[str, Any], *, allow_nan: bool = False) -> None:
         """Members of an ensemble are alike where a plain loop runs."""
-        tensors = {name: value for prefix in models for name, value in cloned(self.model, prefix).items()}
+        model = self.saved_alone.get(path, self.model)
+        tensors = {name: value for prefix in models for name, value in cloned(model, prefix).items()}
         if not allow_nan:
-            check_finite(path, tensors, self.model, models)
+            check_finite(path, tensors, model, models)
         save_tensors(path, tensors)

@@ -51,6 +51,8 @@ class TorchReplica:
         self.buckets: tuple[Bucket, ...] = ()
         self.is_settled = False
         self.unchanged = Unchanged()
+        self.saved_alone: dict[str, nn.Module] = {}
+        """By path: files that have one of the models only."""
         self._frozen: list[Tensor] = []
         self._buffers: list[Tensor] = []
         self._flats: list[Flat] = []
@@ -249,11 +251,6 @@ class TorchReplica:
 
     def give_up_momentum(self) -> float:
         self._has_given_up_momentum = True
-        if self.num_optimizers > 1:
-            raise ConfigError(
-                f"'dgc' takes over the momentum of one optimizer, but {self.num_optimizers} joined.\n"
-                "  Use 'fp16' or 'qsgd', which leave all to the optimizers."
-            )
         return taken_momentum(self.optimizers.all[0])
 
     def capture_factors(self) -> None:
@@ -333,13 +330,14 @@ class TorchReplica:
         others = [array for b, array in enumerate(mine) if any(values[b] is not array for values in models.values())]
         before = [array.copy() for array in others]
         tensors: dict[str, Tensor] = {}
+        model = self.saved_alone.get(path, self.model)
         for prefix, values in models.items():
             self._put(values)
-            tensors.update(cloned(self.model, prefix))
+            tensors.update(cloned(model, prefix))
         for array, value in zip(others, before, strict=True):
             array[:] = value
         if not allow_nan:
-            check_finite(path, tensors, self.model, models)
+            check_finite(path, tensors, model, models)
         save_tensors(path, tensors)
 
 
