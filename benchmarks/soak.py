@@ -6,14 +6,18 @@ A fault is tried again by its seed, kind and number: `--seed 0 --only kill:17`.
 """
 
 import argparse
+import json
 import os
 import re
 import secrets
 import select
 import signal
+import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,8 +41,12 @@ LOOK_S = 0.002
 SCRIPT = Path(__file__).with_name("faulty_script.py")
 SIGNALS = {KILL: signal.SIGKILL, STOP: signal.SIGSTOP}
 LISTEN = "0A"
+UNACCEPTED = "socket:[0]"
+"""The other end of a connection that nobody has accepted yet is no process's own."""
 TOO_LATE = "the run ended well"
 TRIES_MAX = 5
+TEXT_MAX = 1500
+"""Characters of what a run wrote that are shown if it missed a bar."""
 
 
 @dataclass
@@ -120,8 +128,11 @@ def run(wanted: Fault, folder: Path) -> Ran:
     for pid in left:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    if strays := sorted(name for name in (sockets() | shared_files()) - before if not is_others(name)):
-        ran.missed.append(f"left: {', '.join(strays)}")
+    strays = sockets() | shared_files()
+    while (strays := {name for name in strays - before if not is_others(name)}) and time.monotonic() < time_left:
+        select.select([], [], [], LOOK_S)
+    if strays:
+        ran.missed.append(f"left: {', '.join(sorted(strays))}")
     ran.text = written.read_text(errors="replace")
     if victim and wanted.victim != LAUNCHER:
         ran.missed += [TOO_LATE] if code == 0 else faults_of(wanted, victim, ran.text)
@@ -218,7 +229,7 @@ def sockets() -> set[str]:
         rows = [row.split() for row in Path(f"/proc/net/{name}").read_text().splitlines()[1:]]
         found |= {f"socket:[{row[9]}]" for row in rows if row[3] == LISTEN}
     rows = [row.split() for row in Path("/proc/net/unix").read_text().splitlines() if "@weft/" in row]
-    return found | {f"socket:[{row[6]}]" for row in rows}
+    return found | {f"socket:[{row[6]}]" for row in rows} - {UNACCEPTED}
 
 
 def shared_files() -> set[str]:
@@ -265,35 +276,57 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--stops", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--lanes", type=int, default=2, help="how many runs go on at the same time")
     parser.add_argument("--only", help="one fault, such as kill:17, with all that its run wrote")
     asked = parser.parse_args()
-    if MARK not in os.environ:  # once more, with a mark by which everything that this starts is found
-        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, MARK: secrets.token_hex(8)})
-    import torch.optim  # for all runs at once: they are forked from this process
-
-    torch.set_num_threads(1)
-    kinds: list[tuple[str, int]] = [(KILL, n) for n in range(asked.kills)] + [(STOP, n) for n in range(asked.stops)]
-    if asked.only:
-        kind, _, number = asked.only.partition(":")
-        kinds = [(kind, int(number))]
-    ran: list[Ran] = []
-    with tempfile.TemporaryDirectory() as folder:
-        for kind, number in kinds:
-            ran.append(tried(fault(asked.seed, kind, number), Path(folder)))
-            _show(ran[-1], len(ran), len(kinds), whole=bool(asked.only))
+    if MARK in os.environ:
+        return soak(asked.seed, asked.only.split(","))
+    wanted = asked.only.split(",") if asked.only else []
+    wanted = wanted or [f"{KILL}:{n}" for n in range(asked.kills)] + [f"{STOP}:{n}" for n in range(asked.stops)]
+    lanes = [wanted[lane :: asked.lanes] for lane in range(asked.lanes)]
+    started = [_start_lane(asked.seed, lane) for lane in lanes if lane]
+    with ThreadPoolExecutor(asked.lanes) as threads:
+        heard = threads.map(lambda lane: list(_heard(lane, asked.seed, whole=bool(asked.only))), started)
+    ran = [one for lane in heard for one in lane]
     for kind in (KILL, STOP):
         print(f"\n{table(f'{kind}s', [one for one in ran if one.fault.kind == kind])}")
     missed = [one for one in ran if one.missed]
-    print(f"\n{len(ran)} faults, bars missed: {len(missed) or 'none'}")
+    print(f"\n{len(ran)} of {len(wanted)} faults, bars missed: {len(missed) or 'none'}")
     for one in missed:
         print(f"  --seed {asked.seed} --only {one.fault.kind}:{one.fault.number}  {one.fault}: {', '.join(one.missed)}")
-    return 1 if missed else 0
+    return 1 if missed or len(ran) < len(wanted) else 0
 
 
-def _show(ran: Ran, number: int, total: int, *, whole: bool) -> None:
-    print(f"{number}/{total}  {ran.fault}: {ran.took_s:.2f} s  {', '.join(ran.missed) or 'ok'}", flush=True)
-    if whole or ran.missed:
-        print(ran.text if whole else ran.text[-1500:], flush=True)
+def _start_lane(seed: int, wanted: list[str]) -> "subprocess.Popen[str]":
+    """This program once more, for some of the faults, with a mark by which everything that it starts is found."""
+    command = [sys.executable, __file__, "--seed", str(seed), "--only", ",".join(wanted)]
+    marked = {**os.environ, MARK: secrets.token_hex(8)}
+    return subprocess.Popen(command, env=marked, stdout=subprocess.PIPE, text=True)
+
+
+def _heard(lane: "subprocess.Popen[str]", seed: int, *, whole: bool) -> Iterator[Ran]:
+    """What a lane tells of its faults, one by one; shown as it comes."""
+    assert lane.stdout is not None
+    with lane:
+        for line in lane.stdout:
+            kind, number, took_s, missed, text = json.loads(line)
+            ran = Ran(fault(seed, kind, number), took_s, missed, text)
+            print(f"{ran.fault}: {took_s:.2f} s  {', '.join(missed) or 'ok'}", flush=True)
+            if whole or missed:
+                print(text if whole else text[-TEXT_MAX:], flush=True)
+            yield ran
+
+
+def soak(seed: int, wanted: list[str]) -> int:
+    """One lane: these faults, one after the other, each told in a line."""
+    import torch.optim  # for all runs at once: they are forked from this process
+
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as folder:
+        for kind, _, number in (each.partition(":") for each in wanted):
+            ran = tried(fault(seed, kind, int(number)), Path(folder))
+            print(json.dumps([kind, int(number), ran.took_s, ran.missed, ran.text]), flush=True)
+    return 0
 
 
 if __name__ == "__main__":
