@@ -53,10 +53,10 @@ def error_of(folder: Path, script: str, bear: Callable[..., list[Process]] = bea
     ("script", "number", "moment", "said"),
     [
         (AT_IMPORT + TRAIN, signal.SIGKILL, "before it had joined", KILLED),
-        (HEAD + AT_JOIN + "w = np" + JOIN, signal.SIGKILL, "at step 0", KILLED),
+        (HEAD + AT_JOIN + "w = np" + JOIN, signal.SIGKILL, "after it had joined", KILLED),
         (TRAIN + AT_END, signal.SIGKILL, "after its script had ended", KILLED),
-        (AT_IMPORT + TRAIN, signal.SIGSTOP, "answering before the training began", STOPPED),
-        (HEAD + AT_JOIN + "w = np" + JOIN, signal.SIGSTOP, "answering before the training began", STOPPED),
+        (AT_IMPORT + TRAIN, signal.SIGSTOP, "answering before it had joined", STOPPED),
+        (HEAD + AT_JOIN + "w = np" + JOIN, signal.SIGSTOP, "answering after it had joined", STOPPED),
         (TRAIN + AT_END, signal.SIGSTOP, "answering after its script had ended", STOPPED),
     ],
     ids=[f"{what} {when}" for what in ("killed", "stopped") for when in ("at import", "at join", "at its end")],

@@ -87,7 +87,7 @@ def test_a_killed_worker_is_named_on_every_host_and_all_others_end_within_two_se
     assert all(code for code in run.end(PATIENCE_S))
     assert not run.leftovers()
     for host in range(2):
-        assert f"weft: worker 3 (host host1, pid {pids[3]}) stopped at step" in run.text(host)
+        assert f"weft: worker 3 (host host1, pid {pids[3]}) stopped " in run.text(host)
 
 
 def pid_of(run: Running, rank: int) -> int:

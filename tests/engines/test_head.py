@@ -53,7 +53,9 @@ def test_workers_are_told_their_part_and_all_hosts_have_the_first_values(
         barn.trunk.send(Gone(1))
         mill.until(Because)
         mill.trunk.send(Gone(0))
-        with pytest.raises(NodeLost, match=r"worker 1 \(host barn, pid 101\) stopped at step 0: its process has ended"):
+        with pytest.raises(
+            NodeLost, match=r"worker 1 \(host barn, pid 101\) stopped after it had joined: its process has ended"
+        ):
             run.result(20)
         assert lines == [(1, "hello", True)]
         mill.close()

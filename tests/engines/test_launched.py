@@ -26,7 +26,7 @@ def test_where_a_script_was_is_told_by_what_was_heard_of_it() -> None:
     worker = Worker(1, "mill", 4711)
     assert worker.moment == "before it had joined"
     worker.has_joined = True
-    assert worker.moment == "at step 0"
+    assert worker.moment == "after it had joined"
     worker.status = Status(1, 1.0, 5, 10.0, None, 0.0, 0.0, 0.0, 0, 0, 0, None, "computes")
     assert worker.moment == "at step 5"
     worker.has_ended = True

@@ -16,19 +16,14 @@ def status(rank: int, step: int, *, is_waiting: bool = False, bytes_sent: int = 
 
 
 @pytest.mark.parametrize(
-    ("heard", "ended", "moment"),
-    [
-        ([0, 1], {}, "at step 3"),
-        ([], {}, "before the training began"),
-        ([1], {}, "before the training began"),
-        ([0, 1], {0: object()}, "after its script had ended"),
-        ([0, 1], {0: object(), 1: object()}, "after its script had ended"),
-    ],
+    ("heard", "ended"),
+    [([0, 1], {}), ([], {}), ([1], {}), ([0, 1], {0: object()}), ([0, 1], {0: object(), 1: object()})],
+    ids=["while it trains", "before anybody was heard of", "before it was heard of", "at its end", "at the end of all"],
 )
 def test_a_process_that_the_system_has_stopped_is_given_up_soon_wherever_its_script_is(
-    heard: list[int], ended: dict[int, object], moment: str
+    heard: list[int], ended: dict[int, object]
 ) -> None:
-    vigil = Vigil(2)
+    vigil = Vigil(2, moment=lambda rank: "after it had joined")
     for rank in heard:
         vigil.hear(status(rank, 3), 0.0)
     assert vigil.check(0.0, ended, {0: "S", 1: "S"}) is None
@@ -37,7 +32,7 @@ def test_a_process_that_the_system_has_stopped_is_given_up_soon_wherever_its_scr
     error = vigil.check(1.1 + STOPPED_S, ended, {0: "T", 1: "S"})
     assert isinstance(error, NodeLost)
     assert str(error) == (
-        f"worker 0 stopped answering {moment}: its process is stopped.\n"
+        "worker 0 stopped answering after it had joined: its process is stopped.\n"
         "  Let it go on with kill -CONT, or find out who stopped it."
     )
 
@@ -131,7 +126,9 @@ def test_who_waits_is_given_time_from_when_the_last_of_the_others_ended() -> Non
 
 
 def test_processes_are_named_so_that_people_find_them() -> None:
-    vigil = Vigil(2, name=lambda rank: f"worker {rank} (host {'ab'[rank]}, pid {4711 + rank})")
+    vigil = Vigil(
+        2, 0.0, lambda rank: f"worker {rank} (host {'ab'[rank]}, pid {4711 + rank})", lambda rank: "at step 4"
+    )
     for rank in range(2):
         vigil.hear(status(rank, 4), 0.0)
     assert vigil.check(0.0, {}, {1: "T"}) is None

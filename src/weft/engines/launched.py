@@ -39,7 +39,7 @@ class Worker:
             return "after its script had ended"
         if not self.has_joined:
             return "before it had joined"
-        return f"at step {0 if self.status is None else self.status.step}"
+        return "after it had joined" if self.status is None else f"at step {self.status.step}"
 
 
 class LocalWorker(Worker):

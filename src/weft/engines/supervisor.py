@@ -60,7 +60,12 @@ class Supervisor:
         self._curve: list[dict[str, float | None]] = []
         self._reports: list[dict[str, float | None]] = []
         self._tracks = Tracks(job.num_workers) if job.traces else None
-        self._vigil = Vigil(job.num_workers, patience_s(job.network), lambda rank: name(self._workers[rank]))
+        self._vigil = Vigil(
+            job.num_workers,
+            patience_s(job.network),
+            lambda rank: name(self._workers[rank]),
+            lambda rank: self._workers[rank].moment,
+        )
         self._delays = Delays()
         self._stragglers = Stragglers(job.num_workers, self._advise)
         self._left_out = Lines(watcher.on_tell)

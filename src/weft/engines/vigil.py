@@ -33,11 +33,15 @@ class Vigil:
     """Told of every status; asked now and then whether the run can still go on."""
 
     def __init__(
-        self, num_workers: int, patience_s: float = 0.0, name: Callable[[int], str] = "worker {}".format
+        self,
+        num_workers: int,
+        patience_s: float = 0.0,
+        name: Callable[[int], str] = "worker {}".format,
+        moment: Callable[[int], str] = lambda rank: "in its script",
     ) -> None:
         """`patience_s` is how much longer than usual nothing at all may happen, because the network is slow.
 
-        `name` says of which worker, host and process people shall read.
+        `name` says of which worker, host and process people shall read, and `moment` where its script is.
         """
         self._num_workers = num_workers
         self._patience_s = patience_s
@@ -46,6 +50,7 @@ class Vigil:
         self._seen: dict[int, Seen] = {}
         self._stops = Stops[int]()
         self._name = name
+        self._moment = moment
         self._num_ended = 0
         self._ended_s = -inf
         """When the last script ended: only then it was known that nothing more would come of it."""
@@ -76,7 +81,7 @@ class Vigil:
         for rank, stopped_s in self._stops.see(states, now_s).items():
             if stopped_s > max(STOPPED_S, STOPPED_STEPS * step_s):
                 return NodeLost(
-                    f"{self._name(rank)} stopped answering {self._moment(rank, ended)}: its process is stopped.\n"
+                    f"{self._name(rank)} stopped answering {self._moment(rank)}: its process is stopped.\n"
                     "  Let it go on with kill -CONT, or find out who stopped it."
                 )
         for rank, seen in running.items():
@@ -95,12 +100,6 @@ class Vigil:
         if all(seen.status.is_waiting and seen.changed_s < moved_s <= seen.heard_s for seen in running.values()):
             return Deadlock(self._stuck(running, ended))
         return None
-
-    def _moment(self, rank: int, ended: Mapping[int, object]) -> str:
-        """Where a worker's script is, as far as it was heard of."""
-        if rank in ended:
-            return "after its script had ended"
-        return f"at step {self._seen[rank].status.step}" if rank in self._seen else "before the training began"
 
     def _stuck(self, running: Mapping[int, Seen], ended: Mapping[int, object]) -> str:
         lines = ["nothing can happen any more: every worker that has not ended waits."]
