@@ -21,6 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from random import Random
 
 from faults import GROUNDS, HOSTS, KILL, LAUNCHER, MOMENTS, NURSERY, SHM, STOP, TCP, TORCHRUN, WORKER, Fault, fault
 from launches import lives
@@ -283,6 +284,7 @@ def main() -> int:
         return soak(asked.seed, asked.only.split(","))
     wanted = asked.only.split(",") if asked.only else []
     wanted = wanted or [f"{KILL}:{n}" for n in range(asked.kills)] + [f"{STOP}:{n}" for n in range(asked.stops)]
+    Random(asked.seed).shuffle(wanted)  # or one lane would have all runs of a kind
     lanes = [wanted[lane :: asked.lanes] for lane in range(asked.lanes)]
     started = [_start_lane(asked.seed, lane) for lane in lanes if lane]
     with ThreadPoolExecutor(asked.lanes) as threads:
