@@ -37,7 +37,7 @@ class Nodes:
 
     def _running(self, module: str) -> list[int]:
         numbers = map(int, filter(str.isdigit, os.listdir("/proc")))
-        return [pid for pid in numbers if self._is_ours(pid) and _words(pid)[1:3] == ["-m", module]]
+        return [pid for pid in numbers if self._is_ours(pid) and module in _words(pid)]
 
     def _is_ours(self, pid: int) -> bool:
         try:
