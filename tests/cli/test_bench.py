@@ -126,3 +126,13 @@ def test_slow_networks_need_mnist(tmp_path: Path) -> None:
 def test_half_a_hundred_pairs_are_proposed_for_the_overhead() -> None:
     because = "--blocks is -1, but at least 1 must be measured.\n  Use --blocks 50."
     assert_refused("bench", "overhead", "--blocks", -1, because=because)
+
+
+def test_a_narrow_screen_shows_every_word_and_figure_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench.screen, "width", 80)
+    monkeypatch.setattr(bench, "ALLREDUCE", contest(1e3))
+    ended = weft_command("bench", "allreduce", "--blocks", 2)
+    assert max(map(len, ended.out.splitlines())) <= 80
+    for whole in ("contender", "2x64KiB", "rival", "95 % low", "95 % high", "MISSED"):
+        assert whole in ended.out
+    assert "…" not in ended.out

@@ -38,3 +38,14 @@ def test_how_many_times_fewer_bytes_is_by_the_declared_sizes() -> None:
     assert float(times_fewer(DGC(0.001)).replace(",", "")) > 600
     assert times_fewer(PowerSGD(2)) == "256.0"
     assert times_fewer(Threshold(0.1)) == "varies"
+
+
+def test_on_a_narrow_screen_they_are_a_list_that_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("weft.cli.screen.screen.width", 80)
+    lines = weft_command("codecs").out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert len(lines) < 6 * len(CODECS)
+    for name, cls in CODECS.items():
+        assert any(line.startswith(f"{name} ") for line in lines)
+        for parameter in parameters(cls):
+            assert f"{parameter}={default_text(cls, parameter)}" in "".join(line.strip() + " " for line in lines)

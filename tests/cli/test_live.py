@@ -3,6 +3,7 @@
 import re
 from io import StringIO
 
+import msgspec
 import pytest
 from rich.console import Console
 from rich.control import strip_control_codes
@@ -58,14 +59,30 @@ def drawn(book: Progress, width: int = 80, rows_max: int = 20) -> list[str]:
     return live_table(book, 5.0, "ssp, 2 workers", width, rows_max).plain.splitlines()
 
 
+def test_a_wide_screen_has_room_for_whole_words() -> None:
+    header, _, first = drawn(progress(doing="waits for worker 1 to push step 51 of bucket 3"), width=120)[1:4]
+    assert header == "worker     step     loss  samples/s  waiting  staleness  "
+    assert first.endswith("25 %        1.0  waits for worker 1 to push step 51 of bucket 3")
+
+
+@pytest.mark.parametrize(
+    ("loss", "told"),
+    [(0.5, " 0.5000"), (98.76543, "98.7654"), (511.3719, "  511.4"), (176593.26, "1.8e+05"), (-0.25, "-0.2500")],
+)
+def test_a_large_loss_keeps_the_columns_in_line(loss: float, told: str) -> None:
+    book = Progress(1)
+    book.update(msgspec.structs.replace(status(0, 5.0, 50), loss=loss), 5.0)
+    assert drawn(book)[3].startswith(f"0            50  {told}  ")
+
+
 def test_the_table_has_a_row_for_each_worker_a_row_for_all_and_a_bar() -> None:
     assert drawn(progress(doing="waits for worker 1 to push step 51 of bucket 3")) == [
         "",
-        "worker     step     loss  samples/s  waiting  staleness  ",
+        "worker     step     loss  samp./s  waits  stale  ",
         "─" * 80,
-        "0            50   0.5000         80     25 %        1.0  waits for worker 1 to …",
-        "1            50   0.5000         80     25 %        1.0  waits for worker 1 to …",
-        "all          50   0.5000        160     25 %        1.0  20.0 kB/s sent",
+        "0            50   0.5000       80   25 %    1.0  for worker 1 to push step 51 o…",
+        "1            50   0.5000       80   25 %    1.0  for worker 1 to push step 51 o…",
+        "all          50   0.5000      160   25 %    1.0  20.0 kB/s sent",
         f"ssp, 2 workers  {'━' * 20}{'─' * 20}   50 %  5.0 s  5 s left",
     ]
 

@@ -187,3 +187,26 @@ def test_hosts_what_went_between_them_and_who_was_refused_is_said(
     assert "allreduce, 2 workers on 2 hosts over shm" in out
     assert "3.1 MB sent (1.2 MB between hosts), waiting" in out
     assert out.rstrip().endswith("7 copies, 1,234 refused.")
+
+
+def test_large_numbers_are_shown_whole_on_80_columns_in_as_many_tables_as_it_takes(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large = {"steps": 1_234_567, "samples": 987_654_321.0, "samples_per_s": 1_234_567.0, "pid": 4_194_303}
+    out = shown([run(per_worker=[worker(0, **large), worker(1, **large)])], capsys, monkeypatch)
+    for whole in ("1,234,567", "987,654,321", "4194303", "1.6 MB", "7 %"):
+        assert whole in out
+    assert "…" not in out
+    assert "(more)" in out
+
+
+def test_many_reported_numbers_are_shown_whole_on_80_columns(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    final = {f"validation_{name}": 0.123456 for name in ("accuracy", "loss", "recall", "precision", "f1")}
+    out = shown(
+        [run(final=final), run("gossip(topology=exponential(one_peer=true))", final=final)], capsys, monkeypatch
+    )
+    for name in final:
+        assert name in out
+    assert "…" not in out

@@ -29,3 +29,14 @@ def test_every_strategy_is_listed_with_its_parameters_and_its_method(listing: st
 
 def test_it_says_how_to_use_one(listing: str) -> None:
     assert listing.rstrip().endswith("with parameters: --strategy 'gossip(topology=torus)'.")
+
+
+def test_on_a_narrow_screen_they_are_a_list_that_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("weft.cli.screen.screen.width", 80)
+    lines = weft_command("strategies").out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert len(lines) < 6 * len(STRATEGIES)
+    for name, cls in STRATEGIES.items():
+        assert any(line.startswith(f"{name} ") for line in lines)
+        for parameter in parameters(cls):
+            assert f"{parameter}={default_text(cls, parameter)}" in "".join(line.strip() + " " for line in lines)

@@ -23,6 +23,7 @@ from weft.bench.straggler import Course as StragglerCourse
 from weft.bench.straggler import measure_straggler
 from weft.bench.throughput import THROUGHPUT
 from weft.cli.files import check_writable, write_or_show
+from weft.cli.listing import NARROW
 from weft.cli.progress import progress
 from weft.cli.screen import screen
 from weft.config.extras import check_extra
@@ -36,7 +37,8 @@ Only = Annotated[list[str] | None, typer.Option(help="Only the work of this name
 JsonFile = Annotated[Path | None, typer.Option("--json", help="Write all figures to this file.")]
 Row = dict[str, Any]
 
-CONTENDER_COLUMNS = ("work", "contender", "median", "95 % low", "95 % high", "its time / Weft's", "95 % low", "bar")
+LOW, HIGH = "95 % low", "95 % high"
+CONTENDER_COLUMNS = ("work", "contender", "median", LOW, HIGH, "its time\n/ Weft's", "its\n95 % low", "bar")
 
 
 @app.callback()
@@ -50,7 +52,7 @@ def simulator(blocks: Blocks = 15, json_file: JsonFile = None) -> None:
     _check(blocks, 15, json_file)
     with progress("simulator") as tell:
         report = measure_simulator(blocks, tell)
-    columns = ("world", "recorder", "events", "median", "95 % low", "95 % high", "bar")
+    columns = ("world", "recorder", "events", "median", LOW, HIGH, "bar")
     _show(report, "simulator: events per second (1 core)", columns, _simulator_cells, json_file)
 
 
@@ -142,6 +144,13 @@ def _contender_cells(row: Row) -> list[str]:
     return cells
 
 
+def _joined(cells: Sequence[str], low: int | None) -> list[str]:
+    """The same with the cells of the lower and the upper bound, which is beside it, in one."""
+    if low is None or len(cells) <= low + 1:
+        return list(cells)
+    return [*cells[:low], "\n".join(dict.fromkeys(cells[low : low + 2])), *cells[low + 2 :]]
+
+
 def _verdict(low: float, bar: float | None, form: str) -> str:
     """A bar is met when the lower bound reaches it."""
     return "" if bar is None else f"{bar:{form}} {'met' if low >= bar else 'MISSED'}"
@@ -150,12 +159,18 @@ def _verdict(low: float, bar: float | None, form: str) -> str:
 def _show(
     report: Row, title: str, columns: Sequence[str], cells: Callable[[Row], list[str]], json_file: Path | None
 ) -> None:
-    """The one table of all benchmarks: two columns of words, then figures."""
+    """The one table of all benchmarks: two columns of words, then figures; on a narrow screen, bounds share one."""
+    low = columns.index(LOW) if screen.width < NARROW else None
     table = Table(title=title)
-    for place, name in enumerate(columns):
-        table.add_column(name, justify="left" if place < 2 else "right")
+    for place, name in enumerate(_joined(columns, low)):
+        table.add_column(
+            name,
+            justify="left" if place < 2 else "right",
+            overflow="fold",
+            min_width=max(map(len, name.split("\n"))) if place == 1 else None,
+        )
     for row in report["rows"]:
-        table.add_row(*cells(row))
+        table.add_row(*_joined(cells(row), low))
     screen.print(table)
     if json_file is not None:
         write_or_show("--json", json_file, json.dumps(report, indent=1) + "\n")

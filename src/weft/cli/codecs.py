@@ -1,9 +1,11 @@
 """weft codecs: all codecs, what they may carry, and how small they make a million numbers."""
 
 import inspect
+from collections.abc import Sequence
 
 from rich.table import Table
 
+from weft.cli.listing import NARROW, show_listing
 from weft.cli.screen import screen
 from weft.codecs.codec import Codec, Form
 from weft.config.registry import CODECS, default_text, parameters
@@ -18,6 +20,31 @@ WORDS = {Carries.GRADIENT: "gradients", Carries.DELTA: "deltas", Carries.COPY: "
 
 def codecs() -> None:
     """List all codecs with their parameters."""
+    rows = [_cells(name, cls) for name, cls in CODECS.items()]
+    if screen.width < NARROW:
+        show_listing("codecs", [(row[0], _lines(*row[1:])) for row in rows])
+    else:
+        screen.print(_table(rows))
+    screen.print("What they mean, and which strategies they go with: docs/codecs.md.")
+    screen.print("Use one with --compress 'topk(0.01)', or two in a row: --compress 'topk(0.01) | qsgd(levels=7)'.")
+
+
+def _cells(name: str, cls: type[Codec]) -> tuple[str, ...]:
+    """Its name, parameters, what it carries, whether it feeds back, how much smaller it makes, and its method."""
+    codec = cls()
+    told = [f"{parameter}={default_text(cls, parameter)}" for parameter in parameters(cls)]
+    carried = [word for carries, word in WORDS.items() if carries in cls.carries]
+    feedback = "yes" if codec.wants_feedback else "no"
+    method = (inspect.getdoc(cls) or "").splitlines()[0]
+    return name, ", ".join(told), ", ".join(carried), feedback, times_fewer(codec), method
+
+
+def _lines(told: str, carried: str, feedback: str, times: str, method: str) -> list[str]:
+    fewer = f"{times} times fewer bytes" if times[0].isdigit() else "fewer bytes by what is coded"
+    return [method, told, f"{fewer}; carries {carried}; {'with' if feedback == 'yes' else 'no'} feedback"]
+
+
+def _table(rows: Sequence[tuple[str, ...]]) -> Table:
     table = Table(title="codecs", show_lines=False)
     table.add_column("name", style="bold", no_wrap=True)
     table.add_column("parameters", overflow="fold")
@@ -25,16 +52,9 @@ def codecs() -> None:
     table.add_column("feedback", no_wrap=True)
     table.add_column("times\nfewer bytes", justify="right", no_wrap=True)
     table.add_column("method", overflow="fold")
-    for name, cls in CODECS.items():
-        codec = cls()
-        told = [f"{parameter}={default_text(cls, parameter)}" for parameter in parameters(cls)]
-        carried = [word for carries, word in WORDS.items() if carries in cls.carries]
-        feedback = "yes" if codec.wants_feedback else "no"
-        method = (inspect.getdoc(cls) or "").splitlines()[0]
-        table.add_row(name, ", ".join(told), ", ".join(carried), feedback, times_fewer(codec), method)
-    screen.print(table)
-    screen.print("What they mean, and which strategies they go with: docs/codecs.md.")
-    screen.print("Use one with --compress 'topk(0.01)', or two in a row: --compress 'topk(0.01) | qsgd(levels=7)'.")
+    for row in rows:
+        table.add_row(*row)
+    return table
 
 
 def times_fewer(codec: Codec) -> str:

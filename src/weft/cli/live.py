@@ -31,9 +31,12 @@ LINES_AROUND = 12
 SLOW_LINES_MAX = 4
 """So many lines say who is slow."""
 
-COLUMNS = ("step", "loss", "samples/s", "waiting", "staleness")
+WIDE_COLUMNS = {"step": 7, "loss": 7, "samples/s": 9, "waiting": 7, "staleness": 9}
+NARROW_COLUMNS = {"step": 7, "loss": 7, "samp./s": 7, "waits": 5, "stale": 5}
+"""The names and widths of columns; on a narrow screen what a worker does needs the room."""
+NARROW = 100
 WORKER_WIDTH = 6
-CELL_WIDTH = 7
+LOSS_WIDTH = 7
 BAR_WIDTH_MIN = 10
 
 
@@ -181,33 +184,42 @@ def live_table(progress: Progress, now_s: float, title: str, width: int, rows_ma
     if total is None:
         return Text(f"{title}  {_seconds(now_s)}  starting the workers".lstrip(), style="dim")
     workers = progress.workers(now_s)
-    lines = [Text(), Text(_row("worker", *COLUMNS, ""), style="bold"), Text("─" * width, style="dim")]
+    columns = NARROW_COLUMNS if width < NARROW else WIDE_COLUMNS
+    lines = [Text(), Text(_row(columns, "worker", *columns, ""), style="bold"), Text("─" * width, style="dim")]
     for worker in workers[:rows_max]:
-        line = Text(_row(worker.rank, *_cells(worker), worker.doing))
+        doing = worker.doing.removeprefix("waits ") if width < NARROW else worker.doing
+        line = Text(_row(columns, worker.rank, *_cells(worker), doing))
         line.stylize(COLOURS[worker.rank % len(COLOURS)], 0, WORKER_WIDTH)
         lines.append(line)
     if len(workers) > rows_max:
         lines.append(Text(f"... and {len(workers) - rows_max} more", style="dim"))
-    lines.append(Text(_row("all", *_cells(total), f"{human_bytes(total.bytes_per_s)}/s sent"), style="bold"))
+    sent = f"{human_bytes(total.bytes_per_s)}/s sent"
+    lines.append(Text(_row(columns, "all", *_cells(total), sent), style="bold"))
     for line in lines:
         line.truncate(width, overflow="ellipsis")
     return Text("\n", no_wrap=True, overflow="crop").join([*lines, _bar(total, now_s, title, width)])
 
 
-def _row(worker: object, *cells: str) -> str:
+def _row(columns: Mapping[str, int], worker: object, *cells: str) -> str:
     """'0          150   1.5466 ...': cells are right-aligned under their names; the last is free text."""
-    numbers = (f"{cell:>{max(len(name), CELL_WIDTH)}}" for name, cell in zip(COLUMNS, cells[:-1], strict=True))
+    numbers = (f"{cell:>{width}}" for width, cell in zip(columns.values(), cells[:-1], strict=True))
     return "  ".join([f"{worker!s:{WORKER_WIDTH}}", *numbers, cells[-1]])
 
 
 def _cells(row: WorkerProgress | TotalProgress) -> tuple[str, ...]:
     return (
         f"{row.step:,}",
-        "" if row.loss is None else f"{row.loss:.4f}",
+        "" if row.loss is None else _loss(row.loss),
         f"{row.samples_per_s:,.0f}",
         f"{100 * row.waiting:.0f} %",
         f"{row.staleness_mean:.1f}",
     )
+
+
+def _loss(value: float) -> str:
+    """With four decimals while there is room for them."""
+    forms = [format(value, form) for form in (".4f", ".4g", ".1e")]
+    return next((text for text in forms if len(text) <= LOSS_WIDTH), forms[-1])
 
 
 def _bar(total: TotalProgress, now_s: float, title: str, width: int) -> Text:

@@ -15,6 +15,11 @@ from weft.observe.quantities import human_bytes, human_seconds
 WIDE = 112
 """A terminal of this width shows everything in one table; a narrower one gets two."""
 
+NAME_WIDTH_MIN = 14
+"""A longer name is folded to this width before a column of numbers goes into a table of its own."""
+FRAME = 3
+"""What the line and the padding of a column take; a table has one line more."""
+
 CLOSE = 1.05
 """Times that differ by less are about the same."""
 
@@ -55,10 +60,10 @@ def show_outcomes(outcomes: list[Outcome]) -> None:
     first = rows[0]
     title = f"{first['workers']} simulated workers, {first['samples']:,.0f} samples, seed {first['seed']}"
     if screen.width >= WIDE or is_dry:
-        screen.print(table(title, rows, times + learned + TRAFFIC + rest))
+        show_tables(title, rows, times + learned + TRAFFIC + rest)
     else:
-        screen.print(table(title, rows, times + TRAFFIC))
-        screen.print(table("what was learned", rows, learned + rest))
+        show_tables(title, rows, times + TRAFFIC)
+        show_tables("what was learned", rows, learned + rest)
     if len(rows) > 1:
         screen.print(in_words(rows, "virtual_s"), markup=False)
     for row in rows:
@@ -121,6 +126,24 @@ def table(title: str, rows: list[Row], columns: list[Column], name: str = "strat
     for row in rows:
         drawn.add_row(escape(str(row[name])), *(cell(row) for _, cell in columns))
     return drawn
+
+
+def show_tables(title: str, rows: list[Row], columns: list[Column], name: str = "strategy") -> None:
+    """The table of all columns, or as many tables as it takes for the screen to show every number whole."""
+    names = max(len(str(row[name])) for row in rows)
+    room = screen.width - 1 - FRAME - min(max(names, len(name)), NAME_WIDTH_MIN)
+    groups: list[list[Column]] = [[]]
+    left = room
+    for column in columns:
+        heading, cell = column
+        width = FRAME + max(len(text) for text in (*heading.split("\n"), *(cell(row) for row in rows)))
+        if width > left and groups[-1]:
+            groups.append([])
+            left = room
+        groups[-1].append(column)
+        left -= width
+    for number, group in enumerate(groups):
+        screen.print(table(title if not number else f"{title} (more)", rows, group, name))
 
 
 def in_words(rows: list[Row], time_key: str) -> str:

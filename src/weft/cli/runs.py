@@ -13,7 +13,7 @@ from weft.cli.outcomes import (
     known,
     reported,
     show_not_saved,
-    table,
+    show_tables,
 )
 from weft.cli.screen import screen
 from weft.config.network import Network
@@ -45,7 +45,7 @@ def show_run(row: Row) -> None:
     """A row for each worker, then the whole run in a few words."""
     title = f"{row['strategy']}, {_workers(row)} over {row['transport']}{_network(row)}"
     workers = [{**worker, "worker": worker["rank"]} for worker in row["per_worker"]]
-    screen.print(table(title, workers, [*STEPS, PACE, *TRAFFIC, STALENESS, PID], name="worker"))
+    show_tables(title, workers, [*STEPS, PACE, *TRAFFIC, STALENESS, PID], name="worker")
     learned = [f"{name} {cell(row)}" for name, cell in reported([row])]
     if learned:
         screen.print(", ".join(learned), markup=False)
@@ -63,10 +63,10 @@ def compare_runs(rows: list[Row]) -> None:
     title = f"{_workers(first)}{_network(first)}, {first['samples']:,.0f} samples"
     times, learned, rest = [duration("time", "wall_s"), PACE], reported(rows), [*AGES, COPIES]
     if screen.width >= WIDE:
-        screen.print(table(title, rows, times + learned + TRAFFIC + rest))
+        show_tables(title, rows, times + learned + TRAFFIC + rest)
     else:
-        screen.print(table(title, rows, times + TRAFFIC))
-        screen.print(table("what was learned", rows, learned + rest))
+        show_tables(title, rows, times + TRAFFIC)
+        show_tables("what was learned", rows, learned + rest)
     screen.print(f"{in_words(rows, 'wall_s')} {waiting_in_words(rows)}".rstrip(), markup=False)
     for row in rows:
         _show_devices(row, f"{row['strategy']}: ")
