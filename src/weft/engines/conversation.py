@@ -12,7 +12,6 @@ from weft.config.devices import check_on_devices
 from weft.config.network import Network
 from weft.config.registry import AUTO
 from weft.config.registry import strategy as strategy_of
-from weft.core.errors import ConfigError
 from weft.core.score import WORST, best
 from weft.core.strategy import Strategy
 from weft.cost.choice import Ground, taken
@@ -23,6 +22,7 @@ from weft.data.proportional import EVERY, Done
 from weft.data.shares import STATIC, Shares, check_sharing, with_share
 from weft.data.static import global_batches
 from weft.engines.explanation import Explanation, coded, cut, explained, native, native_with_devices
+from weft.engines.layouts import check_layouts
 from weft.engines.loading import Loadings
 from weft.engines.memory import Room, available_bytes, check_fits
 from weft.engines.seats import OWN
@@ -111,11 +111,9 @@ class Conversation:
         self._transport, self._compress = transport, compress
         self._network = network
         self._bucket_bytes_max = bucket_bytes_max
-        self._on_devices = on_devices
-        self._reduce_place = reduce_place
+        self._on_devices, self._reduce_place = on_devices, reduce_place
         self._send = send
-        self._steps_max = steps_max
-        self._global_batch = global_batch
+        self._steps_max, self._global_batch = steps_max, global_batch
         self._baseline = baseline
         self._share = share
         self._shares = Shares(num_workers, share, block_steps)
@@ -392,17 +390,3 @@ class Conversation:
 def _left_to_worker_0(meetings: dict[int, Meeting]) -> list[int]:
     """What nobody has done because not everybody came; worker 0 does it in the end if it came."""
     return [number for number, meeting in sorted(meetings.items()) if not meeting.is_decided and 0 in meeting.came]
-
-
-def check_layouts(rank: int, first: list[str], mine: list[str]) -> None:
-    """Refuse workers whose models differ; names the first parameter that does."""
-    for a, b in zip(first, mine, strict=False):
-        if a != b:
-            raise ConfigError(
-                f"worker {rank} joined with '{b}' where worker 0 has '{a}'.\n  Build the same model on every worker."
-            )
-    if len(first) != len(mine):
-        raise ConfigError(
-            f"worker {rank} joined with {len(mine)} tensors, worker 0 with {len(first)}.\n"
-            "  Build the same model on every worker."
-        )

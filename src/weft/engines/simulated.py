@@ -20,9 +20,9 @@ from weft.core.shortening import shortened
 from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.cost.coding import CodingSpeed
-from weft.engines.conversation import check_layouts
 from weft.engines.explanation import Explanation
 from weft.engines.ghosts import ghosts, num_steps
+from weft.engines.layouts import check_layouts
 from weft.engines.memory import available_bytes, check_fits, resident_bytes
 from weft.engines.outcome import Outcome
 from weft.engines.short_runs import ShortRun
