@@ -101,5 +101,5 @@ def test_real_workers_refuse_it_where_parameters_come_from_servers(how: str, tmp
 
 def test_real_workers_refuse_what_only_one_of_them_writes_to_parameters_that_all_share(tmp_path: Path) -> None:
     path = script(tmp_path, TORCH.replace("if worker.steps == 2", "if worker.steps == 2 and worker.rank"))
-    with pytest.raises(ConfigError, match="worker 1 has written to '(weight|bias)' between two steps what other"):
+    with pytest.raises(ConfigError, match=r"worker 1 has written to '(weight|bias)' between two steps what other"):
         real(path, 2, "allreduce", tmp_path / "model.safetensors")

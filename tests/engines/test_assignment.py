@@ -13,7 +13,8 @@ from weft.config.options import Network as NetworkOptions
 from weft.config.options import Options, Reduce, Shares
 from weft.engines.assignment import assigned
 from weft.engines.local_job import LocalJob
-from weft.runtime.channel import Descriptors, Job
+from weft.runtime.channel import Job
+from weft.runtime.descriptors import Descriptors
 
 SECRET = bytes(range(32))
 DESCRIPTORS = Descriptors(3, 4, 5, 6, [[7, 8], [9, 10]])

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from weft.engines.memories import keep_own, make_memories, share_out, spread_values
-from weft.runtime.channel import Descriptors, Job
+from weft.runtime.channel import Job
+from weft.runtime.descriptors import Descriptors
 
 HOSTS = [0, 0, 1]
 

@@ -12,7 +12,8 @@ from weft.config.compression import Compression, compressed
 from weft.config.registry import lowered
 from weft.core.errors import ConfigError
 from weft.engines.seats import OWN, BaselineSeat, hook_of, resolve, seat_of
-from weft.runtime.channel import Channel, Descriptors, Job, Welcome
+from weft.runtime.channel import Channel, Job, Welcome
+from weft.runtime.descriptors import Descriptors
 from weft.runtime.live_seat import LiveSeat
 from weft.runtime.plain_seat import PlainSeat
 

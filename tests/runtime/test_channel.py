@@ -7,7 +7,8 @@ import pytest
 
 from weft.core.errors import TransportError
 from weft.observe.status import Status
-from weft.runtime.channel import LENGTH, MESSAGE_BYTES_MAX, Channel, Decided, Descriptors, Halt, Order
+from weft.runtime.channel import LENGTH, MESSAGE_BYTES_MAX, Channel, Decided, Halt, Order
+from weft.runtime.descriptors import Descriptors
 
 
 @pytest.fixture(name="ends")

@@ -9,12 +9,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from weft.core.consensus import END
 from weft.core.errors import ConfigError
 from weft.core.seat import TWICE
 from weft.runtime.channel import (
     Channel,
+    Concluded,
     Decided,
-    Descriptors,
     Ended,
     Failed,
     Finish,
@@ -30,11 +31,14 @@ from weft.runtime.channel import (
     OnceAsked,
     OnceLoaded,
     Planned,
+    ReplicaTold,
+    Reported,
     Saves,
     StepAsked,
     StepTold,
     Welcome,
 )
+from weft.runtime.descriptors import Descriptors
 from weft.runtime.engine_seat import HALT_EXIT_CODE, EngineSeat
 from weft.runtime.plain_seat import PlainSeat
 from weft.runtime.returning import FilePiece, PieceTaken, Unsaved
@@ -54,6 +58,9 @@ class Model:
 
     def layout(self) -> list[str]:
         return []
+
+    def parameter_digests(self) -> dict[str, int]:
+        return {"w": 7}
 
     def save(self, path: str, models: dict[str, object], *, allow_nan: bool) -> None:
         self.saved.append((path, list(models)))
@@ -255,6 +262,18 @@ def test_worker_zero_concludes_what_is_still_open(engine: Engine) -> None:
     seat.end()
     assert engine.model.saved == [("late", ["member0.", "member1."])]
     assert len(engine.heard(Ended)) == 1
+
+
+def test_the_engine_is_told_of_the_replica_before_a_report_and_at_the_end(engine: Engine) -> None:
+    seat = engine.joined()
+    seat.step_finished(1.0, None)  # type: ignore[attr-defined]
+    engine.answers(Finish([], []), Finish([], []))
+    seat.report(0, {"loss": 1.0})
+    seat.end()
+    told = engine.heard(ReplicaTold, Reported, Ended, Concluded)
+    assert [type(message) for message in told] == [ReplicaTold, Reported, ReplicaTold, Ended, Concluded]
+    assert (told[0], told[2]) == (ReplicaTold(0, 1, {"w": 7}), ReplicaTold(END, 1, {"w": 7}))
+    assert told[4].consensus is None
 
 
 def test_only_worker_zero_tells_the_plan(monkeypatch: pytest.MonkeyPatch, engine: Engine) -> None:

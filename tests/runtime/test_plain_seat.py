@@ -9,7 +9,6 @@ from weft.runtime.channel import (
     Channel,
     Concluded,
     Decided,
-    Descriptors,
     Ended,
     Evaluated,
     Finish,
@@ -22,6 +21,7 @@ from weft.runtime.channel import (
     StepTold,
     Welcome,
 )
+from weft.runtime.descriptors import Descriptors
 from weft.runtime.plain_seat import PlainSeat
 
 

@@ -12,7 +12,8 @@ from weft.core.errors import ConfigError, Deadlock
 from weft.core.events import GradientReady, StepFinished
 from weft.core.rules import SGD
 from weft.engines.hops import hops_between
-from weft.runtime.channel import Descriptors, Job
+from weft.runtime.channel import Job
+from weft.runtime.descriptors import Descriptors
 from weft.runtime.plant import Plant, _torch, build
 from weft.runtime.post import VALUES
 from weft.runtime.wires import SHM, TORCH, Wires
@@ -76,9 +77,17 @@ def test_both_workers_step_by_the_mean_and_the_run_can_be_replayed(strategy: str
     pair.step(0.0, 1.0)
     assert pair.params() == [[-2.5] * 3] * 2
     for rank, plant in enumerate(pair.plants):
-        concluded = plant.conclude(pair.until, with_consensus=rank == 0)
-        assert concluded.consensus == (0.0 if rank == 0 else None)
+        concluded = plant.conclude(pair.until, None, with_consensus=rank == 0)
+        assert concluded.consensus == (0.0 if rank == 0 and strategy == "ps" else None)
         assert concluded.replay == []
+
+
+def test_how_far_replicas_are_apart_that_are_to_be_equal_is_not_for_a_worker_to_say() -> None:
+    pair = Pair("allreduce")
+    pair.step(1.0, 3.0)
+    for plant in pair.plants:
+        assert plant.conclude(pair.until, None, with_consensus=True).consensus is None
+        assert plant.conclude(pair.until, 0.0, with_consensus=True).consensus == 0.0
 
 
 def test_the_result_of_averaging_methods_is_fetched_from_the_other_processes() -> None:

@@ -6,7 +6,8 @@ import pytest
 
 from weft.core.activity import READS, WAITS
 from weft.runtime import diary as clock
-from weft.runtime.channel import Descriptors, FractionsAsked, FractionsTold, Job, Measured, PortionTold, PortionWanted
+from weft.runtime.channel import FractionsAsked, FractionsTold, Job, Measured, PortionTold, PortionWanted
+from weft.runtime.descriptors import Descriptors
 from weft.runtime.diary import Diary
 from weft.runtime.shares import EngineShares
 

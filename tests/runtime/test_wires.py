@@ -11,7 +11,8 @@ from hosts import Host
 
 from weft.core.names import Bucket, Roles
 from weft.core.world import World
-from weft.runtime.channel import Descriptors, Job
+from weft.runtime.channel import Job
+from weft.runtime.descriptors import Descriptors
 from weft.runtime.wires import LINKS, LOOPBACK, SHM, TCP, TLS, TORCH, TRANSPORTS, Wires
 from weft.transports.frames import Header, Layout
 from weft.transports.mixed import MixedTransport

@@ -109,6 +109,9 @@ class ArrayReplica:
     def layout(self) -> Sequence[str]:
         return [f"{name} {array.shape} {array.dtype}" for name, array in self._arrays.items()]
 
+    def show(self) -> None:
+        """The buckets are what the script is given after every step."""
+
     def names(self, bucket: int) -> Sequence[str]:
         return self._names[bucket]
 

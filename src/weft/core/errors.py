@@ -9,6 +9,7 @@ WeftError
 ├── TransportError         bytes could not be moved
 ├── NodeLost               a node stopped, crashed or went silent
 ├── NotFinite              a worker's parameters are NaN or infinite where others would mix them with theirs
+├── ReplicasDiffer         replicas that a strategy keeps equal are not
 ├── CodecError             a payload could not be decoded
 └── CheckpointError        a checkpoint could not be written or read
 
@@ -73,6 +74,10 @@ class NodeLost(WeftError):
 
 class NotFinite(WeftError):
     """A worker's parameters are NaN or infinite where others would mix them with theirs."""
+
+
+class ReplicasDiffer(WeftError):
+    """Replicas that a strategy keeps equal are not."""
 
 
 class CodecError(WeftError):

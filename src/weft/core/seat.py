@@ -105,8 +105,12 @@ class Replica(Protocol):
         """A line for each parameter (name, shape, type), to compare between workers."""
         ...
 
+    def show(self) -> None:
+        """Let the buckets of `params` have what the script's model has, if that is elsewhere."""
+        ...
+
     def names(self, bucket: int) -> Sequence[str]:
-        """The names of a bucket's tensors, in the order in which they lie there."""
+        """The names of a bucket's tensors, in the order in which they lie there; '' for what is not of the model."""
         ...
 
     def array(self, slot: str, bucket: int) -> Any:

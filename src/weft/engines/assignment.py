@@ -6,7 +6,8 @@ from dataclasses import astuple
 
 from weft.engines.local_job import LocalJob
 from weft.engines.net.network import connect_timeout_s
-from weft.runtime.channel import Descriptors, Job
+from weft.runtime.channel import Job
+from weft.runtime.descriptors import Descriptors
 
 
 def assigned(

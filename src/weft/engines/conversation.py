@@ -12,6 +12,7 @@ from weft.config.devices import check_on_devices
 from weft.config.network import Network
 from weft.config.registry import AUTO
 from weft.config.registry import strategy as strategy_of
+from weft.core.consensus import END, Consensus
 from weft.core.score import WORST, best
 from weft.core.strategy import Strategy
 from weft.cost.choice import Ground, taken
@@ -44,6 +45,7 @@ from weft.runtime.channel import (
     Planned,
     PortionTold,
     PortionWanted,
+    ReplicaTold,
     Reported,
     Saves,
     Welcome,
@@ -127,7 +129,7 @@ class Conversation:
         self._is_alike = num_workers == 1 or baseline is not None
         """All workers' models are equal at all times."""
         self._deals_portions = self._shares.steals
-        self._loadings = Loadings(self._hosts, send)
+        self._loadings, self._consensus = Loadings(self._hosts, send), Consensus(num_workers)
         self.ended: dict[int, Ended] = {}
         self.concluded: dict[int, Concluded] = {}
         self.steps_total: int | None = steps_max
@@ -165,6 +167,12 @@ class Conversation:
         return list(dict.fromkeys(message.path for message in came if isinstance(message, Saves)))
 
     @property
+    def consensus(self) -> float | None:
+        """How far the replicas were apart at the end; None if that is not known."""
+        told = self.concluded[0].consensus
+        return self._consensus.distance(END) if told is None else told
+
+    @property
     def is_over(self) -> bool:
         """All have said their last word."""
         return len(self.concluded) == self._num_workers
@@ -179,6 +187,8 @@ class Conversation:
             self._plan(message)
         elif isinstance(message, Reported):
             self._report(rank, message)
+        elif isinstance(message, ReplicaTold):
+            self._consensus.take(rank, message.number, message.step, message.digests)
         elif isinstance(message, Evaluated):
             self._evaluate(message)
         elif isinstance(message, Saves):
@@ -349,7 +359,10 @@ class Conversation:
         if meeting.evaluated is None:
             self.on_report(meeting.epoch, means, None)
         else:
-            self.on_report(meeting.epoch, {**means, **meeting.evaluated.numbers}, meeting.evaluated.consensus)
+            consensus = meeting.evaluated.consensus
+            if consensus is None:
+                consensus = self._consensus.distance(number)
+            self.on_report(meeting.epoch, {**means, **meeting.evaluated.numbers}, consensus)
 
     def _evaluate(self, message: Evaluated) -> None:
         self._reports[message.number].evaluated = message

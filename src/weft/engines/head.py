@@ -33,7 +33,8 @@ from weft.engines.trunk import (
     Wrote,
 )
 from weft.engines.watcher import Watcher
-from weft.runtime.channel import Descriptors, Job, Message, packed
+from weft.runtime.channel import Job, Message, packed
+from weft.runtime.descriptors import Descriptors
 from weft.transports.door import Door
 from weft.transports.handshake import NONCE_BYTES, Candidate, Steps, answer
 from weft.transports.transport import Rank

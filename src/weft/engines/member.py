@@ -51,7 +51,8 @@ from weft.engines.secret import VARIABLE as SECRET_VARIABLE
 from weft.engines.secret import WRITE_ONE, new_secret, read_secret, secret_of_run
 from weft.engines.steward import Orders
 from weft.lifeline import die_with_parent
-from weft.runtime.channel import Channel, Descriptors, Job
+from weft.runtime.channel import Channel, Job
+from weft.runtime.descriptors import Descriptors
 from weft.runtime.engine_seat import EngineSeat
 from weft.runtime.script_watch import watch_script
 from weft.transports.tcp import listen

@@ -4,7 +4,8 @@ import os
 from collections.abc import Sequence
 from itertools import islice
 
-from weft.runtime.channel import Descriptors, Job
+from weft.runtime.channel import Job
+from weft.runtime.descriptors import Descriptors
 from weft.runtime.initial import add_piece, pieces
 from weft.transports.bells import NUM_BELLS
 

@@ -1,7 +1,7 @@
 """Simulated workers: runs a script under a strategy on a cluster, in virtual time and one process."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -154,7 +154,7 @@ def simulate(job: Job, watcher: Watcher | None = None, recorder: TraceHash | Non
             )
             for node, replica in enumerate(replicas)
         ]
-        reports = ModelReports(scripts.programs, replicas, strategy, world, stores[0].lend)
+        reports = ModelReports(scripts.programs, replicas, strategy, world, stores[0].lend, _digests(stores))
         short_run = ShortRun(strategy, job.num_workers, watcher.on_tell)
         watcher = _with_total(job, strategy, scripts.seats[0], watcher, short_run)
         facts = _run(
@@ -172,6 +172,11 @@ def simulate(job: Job, watcher: Watcher | None = None, recorder: TraceHash | Non
         return Outcome(label, job.num_workers, job.seed, trace, facts, consensus, arrays, replicas, coding)
     finally:
         scripts.close()
+
+
+def _digests(stores: Sequence[NumpyStore]) -> Callable[[int], Mapping[str, int]]:
+    """Those of a worker's replica now."""
+    return lambda worker: stores[worker].digests()
 
 
 def _coding(strategy: Strategy, stores: Sequence[NumpyStore]) -> CodingStatus | None:

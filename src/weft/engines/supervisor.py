@@ -325,7 +325,7 @@ class Supervisor:
             [worker.pid for worker in self._workers],
             self._reports,
             self._curve,
-            self._conversation.concluded[0].consensus,
+            self._conversation.consensus,
             [line for _, c in sorted(self._conversation.concluded.items()) for line in c.replay or ()],
             self._job.baseline is None,
             self._asked_to_leave,

@@ -2,7 +2,7 @@
 
 import socket
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from threading import Lock
 from typing import Any
 
@@ -17,35 +17,12 @@ from weft.data.proportional import EVERY
 from weft.data.shares import STATIC
 from weft.observe.status import Status, Told
 from weft.observe.tracks import Traced
+from weft.runtime.descriptors import Descriptors
 from weft.runtime.returning import FilePiece, PieceTaken, Unsaved
 
 LENGTH = struct.Struct("<I")
 CREDENTIALS = struct.Struct("3i")
 MESSAGE_BYTES_MAX = 64 << 20
-
-
-class Descriptors(Struct, frozen=True):
-    """Nameless files that all workers of a host inherit, and the bells of each of them, in order of rank."""
-
-    arena: int
-    rings: int
-    initial: int
-    once: int
-    bells: list[list[int]]
-    namespaces: list[int] = []
-    """Of each host, if the launcher made a network for them; of each worker where all are on one."""
-
-    @staticmethod
-    def of(fds: Sequence[int], num_namespaces: int = 0) -> "Descriptors":
-        """From a plain list, as it is handed from process to process."""
-        arena, rings, initial, once, *flat = fds
-        bells, namespaces = flat[: len(flat) - num_namespaces], flat[len(flat) - num_namespaces :]
-        pairs = [list(pair) for pair in zip(bells[::2], bells[1::2], strict=True)]
-        return Descriptors(arena, rings, initial, once, pairs, namespaces)
-
-    def flat(self) -> list[int]:
-        """The plain list again, without namespaces."""
-        return [self.arena, self.rings, self.initial, self.once, *(bell for pair in self.bells for bell in pair)]
 
 
 class Job(Struct, frozen=True, tag=True):
@@ -167,6 +144,15 @@ class Reported(Struct, frozen=True, tag=True):
     callables: list[str]
     badness: float = WORST
     """How bad the worker is, by its score."""
+
+
+class ReplicaTold(Struct, frozen=True, tag=True):
+    """To the engine, before a report or the end: what this worker's script sees in its model, by tensor."""
+
+    number: int
+    """That of the report; that of core/consensus.py for the end."""
+    step: int
+    digests: dict[str, int]
 
 
 class Decided(Struct, frozen=True, tag=True):
@@ -312,9 +298,10 @@ class Failed(Struct, frozen=True, tag=True):
 
 
 Message = (
-    Job | Joined | Welcome | Order | Planned | Reported | Decided | Evaluated | Saves | FilePiece | Unsaved | PieceTaken
-    | OnceAsked | OnceAnswer | OnceLoaded | Measured | FractionsAsked | FractionsTold | PortionWanted | PortionTold
-    | Traced | StepAsked | StepTold | LeaveAt | Halt | Halted | Ended | Finish | Concluded | Leaving | Failed | Told
+    Job | Joined | Welcome | Order | Planned | Reported | ReplicaTold | Decided | Evaluated | Saves | FilePiece
+    | Unsaved | PieceTaken | OnceAsked | OnceAnswer | OnceLoaded | Measured | FractionsAsked | FractionsTold
+    | PortionWanted | PortionTold | Traced | StepAsked | StepTold | LeaveAt | Halt | Halted | Ended | Finish | Concluded
+    | Leaving | Failed | Told
 )  # fmt: skip
 _decoder: Any = msgspec.msgpack.Decoder(Message)
 

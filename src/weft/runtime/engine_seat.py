@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from random import Random
-from typing import Any, Protocol
+from typing import Any
 
 from weft.core.activity import WAITS
+from weft.core.consensus import END
 from weft.core.errors import ConfigError, TransportError
 from weft.core.score import Score
 from weft.core.seat import MINE, TWICE, Replica, Reported, saved_alone
@@ -27,10 +28,8 @@ from weft.runtime.channel import (
     LeaveAt,
     Leaving,
     Message,
-    OnceAnswer,
-    OnceAsked,
-    OnceLoaded,
     Planned,
+    ReplicaTold,
     Saves,
     StepAsked,
     StepTold,
@@ -40,6 +39,7 @@ from weft.runtime.channel import Reported as ReportedMessage
 from weft.runtime.diary import Diary
 from weft.runtime.failure import failure
 from weft.runtime.metrics import Metrics
+from weft.runtime.once import Once, Sharing
 from weft.runtime.pauses import TICK_S, Pauses
 from weft.runtime.returning import Unsaved, give_back
 from weft.runtime.shares import EngineShares
@@ -52,14 +52,6 @@ HEARTBEAT_TICKS = 10
 HALT_EXIT_CODE = 3
 """A worker that ended because another one failed."""
 STDERR = 2
-
-
-class Sharing(Protocol):
-    """How values of `weft.once` get into memory that processes share, and out of it."""
-
-    def store(self, fd: int, start: int, value: Any) -> tuple[bytes | None, int]: ...
-
-    def load(self, fd: int, form: bytes) -> Any: ...
 
 
 class EngineSeat:
@@ -86,7 +78,7 @@ class EngineSeat:
         self.block_steps = self.shares.block_steps
         self.steals = self.shares.steals
         self._channel = channel
-        self._sharing = sharing
+        self._once = Once(job.descriptors.once, sharing, channel.send, self._expect)
         self._inbox: list[Message] = []
         """Answers of the engine that a call waits for."""
         self._replica: Replica
@@ -96,7 +88,6 @@ class EngineSeat:
         """Those whose portions were handed out: this worker may have had none."""
         self._num_reports = 0
         self._num_saves = 0
-        self._num_once = 0
         self._open_reports: dict[int, tuple[int, Reported]] = {}
         self._open_saves: dict[int, tuple[str, str, bool]] = {}
         """By number: the path, the word for the model, and whether it may be not finite."""
@@ -258,11 +249,27 @@ class EngineSeat:
         callables = [name for name, value in numbers.items() if callable(value)]
         plain = {name: value for name, value in own.items() if name not in callables}
         self._open_reports[number] = (epoch, numbers)
+        self._tell_replica(number)
         self._channel.send(ReportedMessage(number, epoch, plain, callables, self._score.badness))
         if callables and self._is_mine_to_do():
             self._evaluate(number)
         elif self.rank:  # worker 0 may be asked for it at the end
             del self._open_reports[number]
+
+    def _tell_replica(self, number: int) -> None:
+        """Let the engine compare the replicas, before a reported callable may change this one for a while."""
+        digests = self._digests()
+        if digests:
+            self._channel.send(ReplicaTold(number, self._step, digests))
+
+    def _digests(self) -> dict[str, int]:
+        """Of this worker's tensors, where all workers' are to be equal."""
+        return {}
+
+    @property
+    def _distance(self) -> float | None:
+        """How far the replicas are apart, where that needs no looking."""
+        return 0.0 if self.num_workers == 1 else None
 
     def _evaluate(self, number: int) -> None:
         """Run a report's callables on the result model."""
@@ -271,9 +278,10 @@ class EngineSeat:
             told, consensus = self._on_result({name: value for name, value in numbers.items() if callable(value)})
         self._channel.send(Evaluated(number, epoch, told, consensus))
 
-    def _on_result(self, functions: Mapping[str, Callable[[], float]]) -> tuple[dict[str, float], float]:
-        """What functions of the script give while its model is the result, and how far the replicas are apart."""
-        return {name: float(function()) for name, function in functions.items()}, 0.0
+    def _on_result(self, functions: Mapping[str, Callable[[], float]]) -> tuple[dict[str, float], float | None]:
+        """What functions of the script give while its model is the result, and how far the replicas are apart: None
+        if the engine is to find out."""
+        return {name: float(function()) for name, function in functions.items()}, self._distance
 
     def _is_mine_to_do(self) -> bool:
         """Wait for the engine's decision on a report or a save."""
@@ -310,20 +318,7 @@ class EngineSeat:
             self._replica.save(path, models, allow_nan=allow_nan)
 
     def once(self, key: object, load: Callable[[], Any]) -> Any:
-        name = f"{self._num_once}: {key}"
-        self._num_once += 1
-        self._channel.send(OnceAsked(name))
-        answer = self._expect(OnceAnswer)
-        if answer.form is not None:
-            return self._sharing.load(self.job.descriptors.once, answer.form) if answer.form else load()
-        try:
-            value = load()
-        except BaseException:  # the others shall see for themselves, rather than wait
-            self._channel.send(OnceLoaded(name, b"", answer.start))
-            raise
-        form, stop = self._sharing.store(self.job.descriptors.once, answer.start, value)
-        self._channel.send(OnceLoaded(name, form, stop))
-        return value
+        return self._once.get(key, load)
 
     def plan(self, num_epochs: int | None, num_samples: int, batch_size: int, drop_last: bool) -> None:
         if self.rank == 0:
@@ -344,6 +339,7 @@ class EngineSeat:
         self._doing = "has ended"
         self._say_ended()
         self._observe()
+        self._tell_replica(END)
         self._channel.send(Ended(self.metrics.status("has ended"), self._score.badness))
         finish = self._expect(Finish)
         self._best = finish.best
@@ -363,7 +359,7 @@ class EngineSeat:
         """Let the other workers know."""
 
     def _conclude(self) -> Concluded:
-        return Concluded(0.0 if self.rank == 0 else None, None)
+        return Concluded(self._distance, None)
 
     def _say_goodbye(self) -> None:
         """Let the others know that this process is about to end, and that nothing is wrong."""

@@ -17,8 +17,9 @@ from weft.data.shares import check_sharing
 from weft.runtime.attendant import Attendant
 from weft.runtime.between_hosts import Plan
 from weft.runtime.channel import Channel, Concluded, Job, Joined, Order, Welcome
-from weft.runtime.engine_seat import COMPUTES, EngineSeat, Sharing
+from weft.runtime.engine_seat import COMPUTES, EngineSeat
 from weft.runtime.initial import read_values, write_values
+from weft.runtime.once import Sharing
 from weft.runtime.plant import Plant, build
 from weft.runtime.waiting import Waiting
 from weft.runtime.wires import Wires
@@ -307,7 +308,17 @@ class LiveSeat(EngineSeat):
             plant.worker.store.let_user_run()
         self._report(epoch, own, numbers)
 
-    def _on_result(self, functions: Mapping[str, Callable[[], float]]) -> tuple[dict[str, float], float]:
+    def _digests(self) -> dict[str, int]:
+        if self.num_workers == 1 or not self._built.strategy.keeps_replicas_equal:
+            return {}
+        with self._lock:
+            return self._built.worker.store.digests()
+
+    @property
+    def _distance(self) -> float | None:
+        return 0.0 if self._built.strategy.shares_replica else super()._distance
+
+    def _on_result(self, functions: Mapping[str, Callable[[], float]]) -> tuple[dict[str, float], float | None]:
         store = self._built.worker.store
         if self._built.strategy.result is Result.REPLICA:
             return super()._on_result(functions)
@@ -345,7 +356,7 @@ class LiveSeat(EngineSeat):
             self._built.say_ended()
 
     def _conclude(self) -> Concluded:
-        return self._built.conclude(self._wait, with_consensus=self.rank == 0)
+        return self._built.conclude(self._wait, self._distance, with_consensus=self.rank == 0)
 
     def _say_goodbye(self) -> None:
         self._lock.acquire()  # for good: the attendant must not drive what is closed

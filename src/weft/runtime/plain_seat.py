@@ -8,9 +8,10 @@ from weft.core.seat import Replica, Reported, step_alone
 from weft.core.strategy import Strategy
 from weft.observe.left_out import LeftOut
 from weft.runtime.channel import Channel, Job, Joined, Welcome
-from weft.runtime.engine_seat import EngineSeat, Sharing
+from weft.runtime.engine_seat import EngineSeat
 from weft.runtime.foreign_links import foreign_links
 from weft.runtime.off_core import OffCore
+from weft.runtime.once import Sharing
 from weft.store.finite import bad_tensor
 
 
@@ -71,6 +72,10 @@ class PlainSeat(EngineSeat):
         if self._pauses_at_step:
             self._wait(lambda: not self._pauses_at_step)
         self._off_core.restart()
+
+    def _digests(self) -> dict[str, int]:
+        """A baseline keeps parameters equal; buffers follow worker 0's only when its forward begins."""
+        return self._replica.parameter_digests() if self.num_workers > 1 else {}  # type: ignore[attr-defined]
 
     def leave_out(self, tensor: str) -> bool:
         """A gradient is not finite; whether its step is left out: a baseline does as it does without Weft."""

@@ -155,9 +155,11 @@ class Plant:
             return ResultModel(which, self.world, fetched, lambda: best, lend, lambda: is_alone)
         return ResultModel(Result.REPLICA, self.world, [self.worker.store.replica] * self.world.num_workers)
 
-    def conclude(self, wait: Wait, *, with_consensus: bool) -> Concluded:
-        """How far the replicas are apart, and whether the run can be replayed."""
-        consensus = self.result(wait).consensus() if with_consensus else None
+    def conclude(self, wait: Wait, distance: float | None, *, with_consensus: bool) -> Concluded:
+        """How far the replicas are apart, which is looked at unless all are to be equal, and whether the run can be
+        replayed."""
+        is_looked_at = with_consensus and self.strategy.result is not Result.REPLICA
+        consensus = self.result(wait).consensus() if is_looked_at else distance
         differences = None
         if self.recording is not None:
             differences = replay(self.recording, self.strategy, self.world, self._job.seed)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from weft.core.consensus import END, Consensus, Digests
 from weft.core.names import PARAMS, Buffer, NodeId
 from weft.core.score import Score, best
 from weft.core.seat import MINE, Replica, saved_alone
@@ -75,7 +76,12 @@ class ModelReports:
         strategy: Strategy,
         world: World,
         centre: Callable[[Buffer], Any] | None = None,
+        digests: Callable[[NodeId], Digests] | None = None,
     ) -> None:
+        """`digests` gives those of a worker's replica now: where replicas are kept equal, they are compared."""
+        self._digests = digests if strategy.keeps_replicas_equal and len(programs) > 1 else None
+        self._consensus = Consensus(len(programs))
+        self._num_reports = [0] * len(programs)
         self._programs = programs
         self._replicas = replicas
         self._scored = strategy.scored
@@ -110,6 +116,9 @@ class ModelReports:
         return numbers
 
     def add(self, worker: NodeId, request: ReportDone, now_s: float, facts: Facts) -> None:
+        if self._digests is not None:
+            self._consensus.take(worker, self._num_reports[worker], facts.steps[worker], self._digests(worker))
+            self._num_reports[worker] += 1
         self._open.setdefault(request.epoch, {}).setdefault(worker, {}).update(request.numbers)
         if len(self._open[request.epoch]) == len(self._programs):
             self._complete(request.epoch, now_s, facts)
@@ -156,6 +165,9 @@ class ModelReports:
             self._not_saved.append(not_saved(request.path, error))
 
     def end(self, facts: Facts) -> None:
+        for worker in range(len(self._programs) if self._digests is not None else 0):
+            assert self._digests is not None
+            self._consensus.take(worker, END, facts.steps[worker], self._digests(worker))
         for epoch in sorted(self._open):
             if 0 in self._open[epoch]:
                 self._complete(epoch, facts.virtual_s, facts)

@@ -40,7 +40,7 @@ def bad_tensor(replica: Replica, slot: str, buckets: Sequence[int]) -> str | Non
         if not is_finite(array):
             values = array if isinstance(array, np.ndarray) else array.cpu().numpy()
             place = int(np.flatnonzero(~np.isfinite(values))[0])
-            return tensor_at(replica.buckets[bucket], replica.names(bucket), place)
+            return tensor_at(replica.buckets[bucket], replica.names(bucket), place) or "what Weft adds"
     return None
 
 

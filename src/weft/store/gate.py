@@ -36,8 +36,8 @@ class Gate:
         self._is_mixed = strategy.result in MIXED and num_workers > 1
         kinds = list(enumerate(replica.buckets))
         self._trained = [bucket for bucket, kind in kinds if kind.trainable]
-        self._kept = {b: replica.array(PARAMS, b).copy() for b, kind in kinds if not (kind.trainable or kind.tuned)}
-        """What is not trained (BatchNorm's means), as it was after the last step that counted."""
+        self.kept = {b: replica.array(PARAMS, b).copy() for b, kind in kinds if not (kind.trainable or kind.tuned)}
+        """What is not trained (BatchNorm's means), as it was at the end of the last step."""
         self._last: int | None = None
         """The step that was left out last."""
         self.num_steps = 0
@@ -82,13 +82,12 @@ class Gate:
 
     def end(self) -> None:
         """The step is over."""
-        if not self.is_closed:
-            for bucket, kept in self._kept.items():
-                np.copyto(kept, self._replica.array(PARAMS, bucket))
+        for bucket, kept in self.kept.items():
+            np.copyto(kept, self._replica.array(PARAMS, bucket))
 
     def _leave_out(self, step: int, slot: str, buckets: Sequence[int]) -> None:
         self.is_closed = True
-        for bucket, kept in self._kept.items():
+        for bucket, kept in self.kept.items():
             array = self._replica.array(PARAMS, bucket)
             if np.isnan(array).any():  # the forward that gave such a gradient has spoilt its means, too
                 np.copyto(array, kept)

@@ -18,6 +18,7 @@ from weft.core.strategy import Strategy
 from weft.observe.left_out import LeftOut
 from weft.store.coded import Coded, Meter, encode, shape_of
 from weft.store.coded_slots import CodedSlots
+from weft.store.digest import digests
 from weft.store.gate import Gate
 from weft.store.lbfgs import Curvature
 from weft.store.own_writes import OwnWrites
@@ -252,6 +253,10 @@ class NumpyStore:
         for action in actions:
             state = self._rule_state.setdefault((first.rule, action.into.bucket), {})
             update(rule, self._array(action.into), gradients[action.into.bucket], first.scale, state)
+
+    def digests(self) -> dict[str, int]:
+        """Of the replica's tensors, as its script sees them and as the last step left what is not trained."""
+        return digests(self.replica, {} if self._gate is None else self._gate.kept)
 
     def guard(self, rank: int, num_workers: int, strategy: Strategy, tell: Callable[[LeftOut], None]) -> Gate:
         self._gate = Gate(rank, num_workers, strategy, self.replica, tell)

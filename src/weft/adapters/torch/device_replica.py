@@ -56,6 +56,10 @@ class DeviceReplica(TorchReplica):
                 for tensor, view in zip(flat.tensors, flat.views(torch.from_numpy(array)), strict=True):
                     tensor.copy_(view)
 
+    def show(self) -> None:
+        for flat, array in zip(self._flats, self._arrays[PARAMS], strict=True):
+            flat.write(torch.from_numpy(array))
+
     def _kept(self) -> list[tuple[Flat, Any]]:
         """What is not trained but averaged, and its mirror."""
         pairs = zip(self.buckets, self._flats, self._arrays[PARAMS], strict=True)

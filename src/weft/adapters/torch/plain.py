@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -60,3 +61,9 @@ def bad_gradient(model: nn.Module) -> str | None:
         if not is_finite(values.numpy().reshape(-1) if is_plain else values):
             return name
     return None
+
+
+def plain_array(tensor: Tensor) -> Any:
+    """A tensor's numbers, or the bits of those that numpy does not have, in host memory."""
+    values = tensor.detach().cpu()
+    return (values.view(torch.int16) if values.dtype == torch.bfloat16 else values).numpy()

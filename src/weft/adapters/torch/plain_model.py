@@ -5,8 +5,10 @@ from typing import Any
 
 from torch import nn
 
+from weft.adapters.torch.plain import plain_array
 from weft.adapters.torch.replica import cloned, layout, save_tensors
 from weft.adapters.torch.saving import check_finite
+from weft.store.digest import digest
 
 
 class PlainModel:
@@ -26,6 +28,10 @@ class PlainModel:
 
     def layout(self) -> list[str]:
         return layout(self.model)
+
+    def parameter_digests(self) -> dict[str, int]:
+        """Of the parameters, by name, to compare between workers."""
+        return {name: digest(plain_array(parameter)) for name, parameter in self.model.named_parameters()}
 
     def save(self, path: str, models: Mapping[str, Any], *, allow_nan: bool = False) -> None:
         """Members of an ensemble are alike where a plain loop runs."""

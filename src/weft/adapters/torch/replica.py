@@ -177,9 +177,12 @@ class TorchReplica:
     def layout(self) -> Sequence[str]:
         return layout(self.model)
 
+    def show(self) -> None:
+        """The model lives in the buckets."""
+
     def names(self, bucket: int) -> Sequence[str]:
         named = {id(t): name for name, t in (*self.model.named_parameters(), *self.model.named_buffers())}
-        return [named.get(id(tensor), "the loss") for tensor in self._flats[bucket].tensors]
+        return [named.get(id(tensor), "") for tensor in self._flats[bucket].tensors]
 
     def array(self, slot: str, bucket: int) -> Any:
         return self._arrays[slot][bucket]

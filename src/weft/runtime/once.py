@@ -1,0 +1,44 @@
+"""`weft.once` on a real worker: asks the engine who loads, and finds in shared memory what another has loaded."""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from weft.runtime.channel import Message, OnceAnswer, OnceAsked, OnceLoaded
+
+
+class Sharing(Protocol):
+    """How values of `weft.once` get into memory that processes share, and out of it."""
+
+    def store(self, fd: int, start: int, value: Any) -> tuple[bytes | None, int]: ...
+
+    def load(self, fd: int, form: bytes) -> Any: ...
+
+
+class Once:
+    """One worker's calls of `weft.once`. `expect` waits for the engine's answer of a kind."""
+
+    def __init__(
+        self, fd: int, sharing: Sharing, send: Callable[[Message], Any], expect: Callable[[type[Any]], Any]
+    ) -> None:
+        self._fd = fd
+        self._sharing = sharing
+        self._send = send
+        self._expect = expect
+        self._number = 0
+
+    def get(self, key: object, load: Callable[[], Any]) -> Any:
+        """The value of `load()`, loaded by one worker of this host for all."""
+        name = f"{self._number}: {key}"
+        self._number += 1
+        self._send(OnceAsked(name))
+        answer = self._expect(OnceAnswer)
+        if answer.form is not None:
+            return self._sharing.load(self._fd, answer.form) if answer.form else load()
+        try:
+            value = load()
+        except BaseException:  # the others shall see for themselves, rather than wait
+            self._send(OnceLoaded(name, b"", answer.start))
+            raise
+        form, stop = self._sharing.store(self._fd, answer.start, value)
+        self._send(OnceLoaded(name, form, stop))
+        return value
