@@ -3,7 +3,6 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 from weft.config.compression import cheapest as cheapest_scheme
 from weft.config.compression import check_pair, said, with_codec
@@ -25,6 +24,7 @@ from weft.data.static import global_batches
 from weft.engines.explanation import Explanation, coded, cut, explained, native, native_with_devices
 from weft.engines.layouts import check_layouts
 from weft.engines.loading import Loadings
+from weft.engines.meetings import Meeting, left_to_worker_0
 from weft.engines.memory import Room, available_bytes, check_fits
 from weft.engines.seats import OWN
 from weft.engines.short_runs import ShortRun
@@ -66,17 +66,6 @@ ONE_STREAM = "so that a bucket crosses between hosts once each way, however many
 Send = Callable[[int, Message], None]
 
 
-@dataclass
-class Meeting:
-    """The n-th report, or the n-th save, of all workers: who has come, and who is to do it."""
-
-    epoch: int
-    has_callables: bool
-    came: dict[int, Message] = field(default_factory=dict)
-    is_decided: bool = False
-    evaluated: Evaluated | None = None
-
-
 class Conversation:
     """Everything the workers of a run ask and tell, apart from how they do."""
 
@@ -111,8 +100,7 @@ class Conversation:
         self._strategy = strategy
         self._collective = None if collective == AUTO else collective
         self._transport, self._compress = transport, compress
-        self._network = network
-        self._bucket_bytes_max = bucket_bytes_max
+        self._network, self._bucket_bytes_max = network, bucket_bytes_max
         self._on_devices, self._reduce_place = on_devices, reduce_place
         self._send = send
         self._steps_max, self._global_batch = steps_max, global_batch
@@ -333,17 +321,11 @@ class Conversation:
         meeting = self._reports.setdefault(message.number, Meeting(message.epoch, bool(message.callables)))
         meeting.came[rank] = message
         if message.callables:
-            self._send(rank, Decided(self._decides(meeting), best(self._badness)))
+            self._send(rank, Decided(meeting.chooses(self._num_workers, is_alike=self._is_alike), best(self._badness)))
         for number in sorted(self._reports):
             # a worker that reports again has not waited for those that never did
             is_passed = number < message.number and rank in self._reports[number].came
             self._tell_report(number, even_if_some_lack=is_passed and self._is_alike)
-
-    def _decides(self, meeting: "Meeting") -> bool:
-        """The first to come if all models are alike, else the last, who finds everybody's work done."""
-        chosen = not meeting.is_decided and (self._is_alike or len(meeting.came) == self._num_workers)
-        meeting.is_decided = meeting.is_decided or chosen
-        return chosen
 
     def _tell_report(self, number: int, *, even_if_some_lack: bool = False) -> None:
         meeting = self._reports[number]
@@ -352,10 +334,7 @@ class Conversation:
         if meeting.has_callables and meeting.evaluated is None:
             return
         del self._reports[number]
-        reports = [message for message in meeting.came.values() if isinstance(message, Reported)]
-        names = dict.fromkeys(name for report in reports for name in report.numbers)
-        told = {n: [report.numbers[n] for report in reports if n in report.numbers] for n in names}
-        means = {name: sum(values) / len(values) for name, values in told.items()}
+        means = meeting.means()
         if meeting.evaluated is None:
             self.on_report(meeting.epoch, means, None)
         else:
@@ -372,7 +351,7 @@ class Conversation:
         self._badness[rank] = message.badness
         meeting = self._saves.setdefault(message.number, Meeting(0, True))
         meeting.came[rank] = message
-        self._send(rank, Decided(self._decides(meeting), best(self._badness)))
+        self._send(rank, Decided(meeting.chooses(self._num_workers, is_alike=self._is_alike), best(self._badness)))
 
     def _share_data(self, rank: int, message: Measured | FractionsAsked | PortionWanted) -> None:
         """The first to ask for a block decides it for all, with what everybody has told until then."""
@@ -397,9 +376,4 @@ class Conversation:
             self._short_run.end(max(ended.final.step for ended in self.ended.values()))
         for number in sorted(self._reports):
             self._tell_report(number, even_if_some_lack=True)
-        self._to_all(Finish(_left_to_worker_0(self._reports), _left_to_worker_0(self._saves), best(self._badness)))
-
-
-def _left_to_worker_0(meetings: dict[int, Meeting]) -> list[int]:
-    """What nobody has done because not everybody came; worker 0 does it in the end if it came."""
-    return [number for number, meeting in sorted(meetings.items()) if not meeting.is_decided and 0 in meeting.came]
+        self._to_all(Finish(left_to_worker_0(self._reports), left_to_worker_0(self._saves), best(self._badness)))

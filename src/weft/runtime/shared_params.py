@@ -90,7 +90,8 @@ class SharedParams:
         place = int(np.flatnonzero(view.view(f"i{view.itemsize}") != shared.view(f"i{view.itemsize}"))[0])
         rank = self._arena.ranks[self._arena.place]
         return ConfigError(
-            f"worker {rank} has written to '{self._name_of(bucket, place)}' between two steps what other workers have not, so their parameters would differ.\n"
+            f"worker {rank} has written to '{self._name_of(bucket, place)}' between two steps what other workers have "
+            "not, so their parameters would differ.\n"
             "  Write the same on every worker, or under a strategy where each has a replica of its own: gossip."
         )
 

@@ -57,3 +57,9 @@ class Node:
         self.timers: dict[str, int] = {}
         self.busy_ns = 0
         """Until when it encodes and decodes: what it sends leaves then, and its script goes on then."""
+
+    def needs(self, name: str) -> str:
+        """One line: what the node of this name needs to go on."""
+        if self.user is ENDED:
+            return f"{name} has ended after {self.step} steps"
+        return f"{name} (step {self.step}, {self.user}) waits for {self.peer.waiting_for()}"

@@ -129,15 +129,8 @@ class Simulation:
 
     def who_waits(self) -> str:
         """A line for each node: what it needs to go on."""
-        lines = []
-        for node in self.nodes:
-            name = self.world.name(node.id)
-            if node.user is ENDED:
-                lines.append(f"  {name} has ended after {node.step} steps")
-            else:
-                lines.append(f"  {name} (step {node.step}, {node.user}) waits for {node.peer.waiting_for()}")
-        lines += [f"  {line}" for line in self._native.missing()]
-        return "\n".join(lines)
+        lines = [node.needs(self.world.name(node.id)) for node in self.nodes] + list(self._native.missing())
+        return "\n".join(f"  {line}" for line in lines)
 
     def _deliver_to(self, node: NodeId, event: Event) -> None:
         self._deliver(self.nodes[node], event)
