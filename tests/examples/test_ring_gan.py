@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-import torch._dynamo  # here, once: every forked worker would take seconds for it
+import torch._dynamo  # noqa: F401 - here, once: every forked worker would take seconds for it
 from examples_here import EXAMPLES, run_example
 from real import Heard, real
 from safetensors.torch import load_file
