@@ -27,7 +27,8 @@ STEP_FIRST = "step_first"
 class Gossip(Strategy):
     """D-PSGD (Lian et al., NIPS 2017, algorithm 1).
 
-    order='overlap': w_i = Σ_j W_ij w_j - η g_i; parameters travel while the gradient is computed.
+    order='overlap': w_i = Σ_j W_ij w_j - η g_i; parameters travel while the gradient is computed. What comes of mixing
+    is added to w_i as a change, so that what a script writes to it meanwhile stays.
     order='step_first': w_i = Σ_j W_ij (w_j - η g_j). W is doubly stochastic, so the mean of all
     replicas moves only by the mean gradient. On the complete graph step_first weighs by samples,
     which makes it equal `allreduce` (for momentum while each worker's share of the samples stays the
