@@ -25,7 +25,7 @@ from weft.data.batch_sizes import num_samples_in
         (7, None),
         (object(), None),
     ],
-    ids=str,
+    ids=lambda value: type(value).__name__,
 )
 def test_the_first_dimension_of_the_first_array_or_the_length_of_a_list(batch: Any, num_samples: int | None) -> None:
     assert num_samples_in(batch) == num_samples
