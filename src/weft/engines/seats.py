@@ -1,6 +1,6 @@
 """Which seat a worker process takes: among others, alone, or under the baseline that Weft is compared with."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -75,6 +75,12 @@ class BaselineSeat(PlainSeat):
             for model in self._wrapped:
                 stack.enter_context(model.ddp.no_sync())
             yield
+
+    def _on_result(self, functions: Mapping[str, Callable[[], float]]) -> tuple[dict[str, float], float | None]:
+        with ExitStack() as stack:
+            for model in self._wrapped:
+                stack.enter_context(model.around())
+            return super()._on_result(functions)
 
     def step_finished(self, samples: float, loss: float | None, *, is_repeat: bool = False) -> None:
         for model in self._wrapped:

@@ -107,6 +107,18 @@ def test_hooks_compress_gradients_on_their_way(hook: str) -> None:
         assert torch.linalg.matrix_rank(sent, atol=1e-3) <= ddp.POWERSGD_RANK
 
 
+def test_a_worker_that_evaluates_alone_goes_around_ddp_also_with_gradients_on(
+    of_two: tuple[Model, ddp.Synchronised], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, synchronised = of_two
+    told = watch(synchronised.ddp, monkeypatch)
+    with synchronised.around():
+        model(torch.zeros(1, 2))
+    assert told == []
+    model(torch.zeros(1, 2))
+    assert told == ["ddp"]
+
+
 def test_after_an_error_in_the_model_calls_go_through_ddp_again(
     wrapped: tuple[Model, DistributedDataParallel], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,7 @@
 """The baseline: the same script under torch's own DistributedDataParallel, on Gloo."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from hashlib import blake2b
 from typing import Any
@@ -67,6 +68,7 @@ class Synchronised:
         """Those that it has filled."""
         self._local: set[str] = set()
         """Those with something in their gradients that no average has covered."""
+        self._is_around = False
         self._compared: str | None = None
         """The key of the last digest in the store."""
         self._call_through(model)
@@ -74,22 +76,27 @@ class Synchronised:
 
     def _call_through(self, model: nn.Module) -> None:
         forward: Callable[..., Any] = model.forward
-        is_inside = False
 
         def through_ddp(*args: Any, **kwargs: Any) -> Any:
-            nonlocal is_inside
-            if is_inside or not is_grad_enabled():
+            if self._is_around or not is_grad_enabled():
                 return forward(*args, **kwargs)
-            is_inside = True
-            try:
+            with self.around():
                 outputs = self.ddp(*args, **kwargs)
-            finally:
-                is_inside = False
             if self.ddp.require_backward_grad_sync:
                 self._expected, self._filled = set(self._parameters), set()
             return outputs
 
         model.forward = through_ddp
+
+    @contextmanager
+    def around(self) -> Iterator[None]:
+        """Calls of the model are its own meanwhile: DistributedDataParallel is under way, or only one worker calls, and
+        would wait for ever in a collective for the others."""
+        self._is_around, before = True, self._is_around
+        try:
+            yield
+        finally:
+            self._is_around = before
 
     def _watch(self) -> None:
         myself = ref(self)  # weakly: the collector of cycles cannot see through a tensor's hooks
