@@ -10,9 +10,11 @@ import torch
 import torch._dynamo  # here, once: every forked worker would take seconds for it
 from real import real
 from scripts import simulated, write
+from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from weft.adapters.torch.face import TorchWorker
+from weft.adapters.torch.plain_model import PlainModel
 from weft.sim.script import ScriptSeat
 from weft.sim.shares import VirtualShares
 
@@ -23,6 +25,7 @@ import sys, time
 import torch
 import torch._dynamo  # here, once: every forked worker would take seconds for it
 import weft
+from torch import nn
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -63,7 +66,7 @@ def assert_each_sample_once(folder: Path, share: str) -> None:
         assert [each["steps"] for each in told] == [[11, 11]] * NUM_WORKERS
     else:
         assert [sum(each["steps"][epoch] for each in told) for epoch in range(NUM_EPOCHS)] == [33, 33]
-    assert [each["samples"] for each in told] == [0.0] * NUM_WORKERS
+    assert [each["samples"] for each in told] == [None] * NUM_WORKERS, "all were counted in a step"
 
 
 @pytest.mark.parametrize("way", ["loader", "processes", "dataset"])
@@ -91,8 +94,8 @@ def test_a_loader_that_reads_ahead_reads_each_sample_once_though_parts_change(sh
     shares = VirtualShares(NUM_WORKERS, share, every=2)
     data = TensorDataset(torch.arange(NUM_SAMPLES))
     loader = DataLoader(data, batch_size=4, shuffle=True, num_workers=num_processes)
-    optimizer = torch.optim.SGD([torch.zeros(1)])
-    joined = [TorchWorker(Told(r, NUM_WORKERS, 0, None, {}, shares), None, optimizer) for r in range(NUM_WORKERS)]
+    seats = [Told(rank, NUM_WORKERS, 0, None, {}, shares) for rank in range(NUM_WORKERS)]
+    joined = [TorchWorker(seat, PlainModel(nn.Linear(1, 1))) for seat in seats]
     seen, sizes = [], []
     for batches in zip_longest(*(worker.share(loader) for worker in joined)):
         taken = [batch[0].tolist() for batch in batches if batch is not None]
