@@ -26,7 +26,6 @@ import torch
 import torch._dynamo  # here, once: every forked worker would take seconds for it
 import weft
 from torch import nn
-from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 folder, way = sys.argv[1:]
