@@ -85,6 +85,18 @@ def test_each_write_to_a_replica_that_all_share_counts(tmp_path: Path) -> None:
     assert load_file(saved)["w"] == pytest.approx(2.0, abs=1e-6)
 
 
+@pytest.mark.parametrize("write_so", [REPLACED, IN_PLACE])
+@pytest.mark.parametrize("text", [TORCH, ARRAYS], ids=["torch", "arrays"])
+def test_a_write_after_the_last_step_is_saved(text: str, write_so: str, tmp_path: Path) -> None:
+    last = f"{write_so}\nworker.save" if text is TORCH else "w += 1.0\nworker.save"
+    saved = tmp_path / "model.safetensors"
+    path = write(
+        tmp_path, text.replace("worker.steps == 2", "False").replace("WRITE", "pass").replace("worker.save", last)
+    )
+    simulated(path, 2, "gossip", str(saved))
+    assert all(values == pytest.approx(1.0, abs=1e-6) for values in load_file(saved).values())
+
+
 @pytest.mark.parametrize("how", WRITES)
 @pytest.mark.parametrize("strategy", ["allreduce", "gossip", "async_gossip", "push_sum"])
 def test_real_workers_keep_it_however_it_is_made(strategy: str, how: str, tmp_path: Path) -> None:

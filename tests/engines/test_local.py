@@ -283,7 +283,7 @@ JOIN_ONLY = "worker = weft.join(arrays={'w': w}, optimizer=weft.SGD(lr=0.1))\n"
     [
         (("print('hello')\n",), "' ended without calling weft.join.\n  Add worker = weft.join(model, optimizer) "),
         ((TRAIN,), "' joined but never stepped.\n  Call optimizer.step() "),
-        ((TRAIN, JOIN_ONLY), "weft.join was called twice in one script.\n  Join once, "),
+        ((TRAIN, JOIN_ONLY), "weft.join was called twice with arrays.\n  Join once, "),
         ((TRAIN, "next(worker.share(2, batch_size=1))\n"), "there are 2 samples for 3 workers, and each needs "),
     ],
 )

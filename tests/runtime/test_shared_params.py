@@ -135,14 +135,17 @@ def test_what_a_script_wrote_to_its_parameters_counts_once_each_worker_for_its_s
     host.close()
 
 
-def test_what_only_one_script_wrote_to_its_parameters_is_refused_with_worker_and_tensor() -> None:
+@pytest.mark.parametrize("others", [(), (99,), (7,)])
+def test_what_scripts_did_not_write_alike_is_refused_with_worker_and_tensor(others: tuple[int, ...]) -> None:
     host = Host(2, BUCKETS)
     params = [shared(host, rank, spinning) for rank in range(2)]
     for rank in range(2):
         begun(host, rank, 1)
     params[1]._views[0][7] = 3.0
+    for place in others:
+        params[0]._views[0][place] = 8.0
     with pytest.raises(ConfigError) as refused:
-        together(params)
+        together(params[::-1])
     assert str(refused.value) == (
         "worker 1 has written to 'tensor of 7' between two steps what other workers have not, so their parameters "
         "would differ.\n  Write the same on every worker, or under a strategy where each has a replica of its own: "

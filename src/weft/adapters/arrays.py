@@ -83,6 +83,9 @@ class ArrayReplica:
     def num_optimizers(self) -> int:
         return 1
 
+    def steps(self, bucket: int) -> bool:
+        return True
+
     def expect_equal_steps(self) -> None:
         """Arrays are given together with their samples, so that no step is without."""
 
@@ -274,7 +277,7 @@ class ArrayWorker(StreamWorker):
             self._given[name][...] = array
 
     def _take_written(self) -> None:
-        """Let what the script has written to its arrays be the parameters, besides what others have changed of them."""
+        """Besides what others have changed of the parameters."""
         for name, array in self._replica.views().items():
             theirs, given = self._theirs[name], self._given[name]
             if not np.array_equal(theirs, given, equal_nan=True):

@@ -151,15 +151,19 @@ class Worker:
         regular_file(path)
         if not self._seat.saves:
             return
-        if of is not None:
-            self._save_only(of, path)
+        self._take_written()
+        self._choose_saved(of, path)
         self._seat.save(path, model, allow_nan=allow_nan)
 
-    def _save_only(self, of: Any, path: str) -> None:
-        """Let the file at this path have one of several models."""
-        raise ConfigError(
-            "save(of=...) chooses one of several models, but the script joined with arrays.\n  Leave it out."
-        )
+    def _take_written(self) -> None:
+        """Let what the script has written besides its steps be what workers share."""
+
+    def _choose_saved(self, of: Any, path: str) -> None:
+        """Let the file at this path have one of several models; all of them if none is chosen."""
+        if of is not None:
+            raise ConfigError(
+                "save(of=...) chooses one of several models, but the script joined with arrays.\n  Leave it out."
+            )
 
     def _weight(self) -> float:
         """By what this worker's gradient counts: the samples since the last step, or, if none were counted, those of

@@ -200,6 +200,10 @@ class LoweredPeer(SpeakingPeer):
             _, weight = waiting.pop(found)
             body = Buffer(f"{self._name}.early.{step.early}", bucket, step.part)
             actions.append(self._take(run, step, body, weight))
+        wire = self._wires.get(kind)
+        if wire is not None and not wire.is_exact and len(group) & (len(group) - 1):
+            # who sends the result to one that is left over of a power of two has cast it once more than the others
+            actions += self._encode(wire, clock, self.recovery.sum(bucket))
         del self.runs[key]
         self.early.pop(key, None)
         self.recovery.end(bucket, kind, clock, run.weight)

@@ -70,6 +70,10 @@ class Replica(Protocol):
         """How many joined, each for parameters of its own."""
         ...
 
+    def steps(self, bucket: int) -> bool:
+        """The optimizer whose step the script makes has this bucket's parameters."""
+        ...
+
     def expect_equal_steps(self) -> None:
         """From now on, what is applied is the mean of gradients of one and the same step: refuse a mean of a step
         for which samples were counted on some workers only."""

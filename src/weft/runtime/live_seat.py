@@ -121,14 +121,12 @@ class LiveSeat(EngineSeat):
     def _next_portion(self, share: int, num_portions: int) -> int | None:
         with self._driving() as plant:
             node = plant.worker
-            node.store.refuse_writes()
-            node.store.stop_user()
+            node.store.stop_user(refuses_writes=True)
             plant.driver.catch_up()
             node.wants_portion = True
             plant.driver.deliver(node, PortionAsked(share, num_portions))
             self._wait(lambda: not node.wants_portion or self._is_over)
             node.store.let_user_run()
-            node.store.give_params()
             return None if self._is_over else node.portion
 
     def settle(self) -> None:
@@ -162,7 +160,6 @@ class LiveSeat(EngineSeat):
         plant.driver.start()
         self._wait(lambda: plant.worker.computes == 0)
         plant.worker.store.let_user_run()
-        plant.worker.store.give_params()
         if plant.needs_attendant:
             self._attendant = Attendant(
                 plant.bells,
@@ -205,6 +202,7 @@ class LiveSeat(EngineSeat):
             self._wait(lambda: not plant.worker.peer.holds_user)
             if plant.strategy.keeps_replicas_equal:  # what was reduced besides (buffers, a loss) is the script's now
                 plant.worker.store.settle_shadows()
+            self._gate.reduced()
 
     def step_finished(self, samples: float, loss: float | None, *, is_repeat: bool = False) -> None:
         num_new = 0.0 if is_repeat else samples
@@ -212,8 +210,7 @@ class LiveSeat(EngineSeat):
         with self._driving() as plant:
             step, self._step = self._step, self._step + 1
             node = plant.worker
-            node.store.refuse_writes()
-            node.store.stop_user()
+            node.store.stop_user(refuses_writes=True)
             node.has_stepped = True
             plant.driver.catch_up()
             counted, loss = self._gate.finish(step, samples, loss)
@@ -228,7 +225,6 @@ class LiveSeat(EngineSeat):
             if self._pauses_at_step:
                 self._wait(lambda: not self._pauses_at_step)
             node.store.let_user_run()
-            node.store.give_params()
 
     def _observe(self) -> None:
         if self._plant is not None:

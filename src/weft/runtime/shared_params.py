@@ -3,12 +3,13 @@
 A step is committed by one word of each worker. The update begins when everybody's script has left the
 iteration that reads the parameters, and the next iteration when everybody has committed. A script sees
 them through a view of its own; what it writes there (an average put in for an evaluation, a decay by
-hand) stays its own until its next step, which takes each worker's stretch from that worker's view. If
-any script has written, all wait until every stretch is taken and compare: what only some have written is refused.
+hand) stays its own until its next step, which takes each worker's stretch from that worker's view if all scripts have
+written the same, by their digests; what only some have written is refused.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
@@ -20,8 +21,8 @@ from weft.transports.bells import Bells, fence
 
 STEPPING, COMMITTED = 0, 1
 """Words of a worker's own line: the number of the reduction whose step it makes, and has made."""
-HAS_WRITTEN, TAKEN, COMPARED = 3, 4, 5
-"""More of them: its script has written to parameters; the step for which its stretch is taken, and compared."""
+WRITTEN = 3
+"""Another: a digest of what its script has written to parameters since the last step; 0 if nothing."""
 PARAMS = "params"
 
 
@@ -58,10 +59,9 @@ class SharedParams:
         """Run this worker's part of the update when all are ready for it; returns when all have done theirs."""
         arena, version = self._arena, self.version
         written = [bucket for bucket, view in self._views.items() if self._differs(bucket, view)]
-        arena.words[arena.worker_line(arena.place) + HAS_WRITTEN] = bool(written)
+        arena.words[arena.worker_line(arena.place) + WRITTEN] = self._digest(written)
         self._tell(STEPPING, version)
-        if any(arena.words[arena.worker_line(worker) + HAS_WRITTEN] for worker in self._workers):
-            self._take(written, version)
+        self._take(written)
         apply()
         self._tell(COMMITTED, version)
         for bucket, view in self._views.items():
@@ -71,19 +71,23 @@ class SharedParams:
         """The script has written to its view what is not shared."""
         return self._arena.was_written(PARAMS, bucket) and not same_bytes(view, self._arena.array(PARAMS, bucket))
 
-    def _take(self, written: Sequence[int], version: int) -> None:
-        """Let what all scripts have written alike be the parameters; refuse anything else."""
+    def _digest(self, written: Sequence[int]) -> int:
+        """Of all that the script has written; 0 if it has written nothing."""
+        digest = 0
+        for bucket in written:
+            digest = crc32(self._views[bucket], crc32(str(bucket).encode(), digest))
+        return digest + 1 if written else 0
+
+    def _take(self, written: Sequence[int]) -> None:
+        """Let this worker's stretch of what all scripts have written alike be that of the parameters; refuse anything
+        else. No other worker looks at the stretch before all have committed."""
         arena = self._arena
-        if written and not all(arena.words[arena.worker_line(worker) + HAS_WRITTEN] for worker in self._workers):
+        told = {arena.words[arena.worker_line(worker) + WRITTEN] for worker in self._workers}
+        if written and len(told) > 1:
             raise self._refusal(written[0])
         for bucket in written:
             start, stop = arena.span(bucket, arena.place)
             arena.array(PARAMS, bucket)[start:stop] = self._views[bucket][start:stop]
-        self._tell(TAKEN, version)
-        for bucket in written:
-            if self._differs(bucket, self._views[bucket]):
-                raise self._refusal(bucket)
-        self._tell(COMPARED, version)  # nobody may update before the last has compared
 
     def _refusal(self, bucket: int) -> ConfigError:
         view, shared = self._views[bucket], self._arena.array(PARAMS, bucket)

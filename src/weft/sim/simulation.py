@@ -152,6 +152,8 @@ class Simulation:
             node.held = False
             if node.report is not None:
                 self._keep_report(node)
+            elif node.gate is not None:
+                node.gate.reduced()
             self._resume(node, is_free=True)
 
     def _receive(self, node: Node, event: Received, payload: Any, hyper: Any) -> None:

@@ -37,7 +37,7 @@ class Gate:
         kinds = list(enumerate(replica.buckets))
         self._trained = [bucket for bucket, kind in kinds if kind.trainable]
         self.kept = {b: replica.array(PARAMS, b).copy() for b, kind in kinds if not (kind.trainable or kind.tuned)}
-        """What is not trained (BatchNorm's means), as it was at the end of the last step."""
+        """What is not trained (BatchNorm's means), as the last reduction left it, or else the last step."""
         self._last: int | None = None
         """The step that was left out last."""
         self.num_steps = 0
@@ -78,10 +78,20 @@ class Gate:
 
     def lets_apply(self, gradients: Mapping[int, Any]) -> bool:
         """After a bucket was left out, clipping may have spread what nobody's samples counted for to others."""
-        return not (self._is_alike and self.is_closed) or all(is_finite(one) for one in gradients.values())
+        applied = [array for bucket, array in gradients.items() if self._replica.steps(bucket)]
+        return not (self._is_alike and self.is_closed) or all(is_finite(array) for array in applied)
+
+    def reduced(self) -> None:
+        """Backward may return. Where replicas are equal, so is what is not trained, until the script writes to it."""
+        if self._is_alike:
+            self._keep()
 
     def end(self) -> None:
         """The step is over."""
+        if not self._is_alike:
+            self._keep()
+
+    def _keep(self) -> None:
         for bucket, kept in self.kept.items():
             np.copyto(kept, self._replica.array(PARAMS, bucket))
 

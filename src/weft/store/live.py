@@ -66,7 +66,7 @@ class LiveStore(NumpyStore):
         self._shadows[bucket] = shadow
         base = self._spare_bases.pop(bucket, None)
         self._bases[bucket] = np.empty_like(array) if base is None else base
-        np.copyto(self._bases[bucket], array)
+        np.copyto(self._bases[bucket], shadow)  # not the array: the script may write to it between two copies
         self.num_copies += 1
 
     def apply(self, actions: Sequence[Apply]) -> None:
@@ -87,9 +87,21 @@ class LiveStore(NumpyStore):
         """The script is about to run: it shall see all that was written so far, and nothing that is written later."""
         self.settle_shadows()
         self.user_runs = True
+        self.give_params()
 
-    def stop_user(self) -> None:
-        """The script waits: what is written now it will see when it goes on."""
+    def stop_user(self, *, refuses_writes: bool = False) -> None:
+        """The script waits: what is written now it will see when it goes on.
+
+        What it has written itself, and a strategy would overwrite, is refused at its step; until then it may take it
+        back.
+        """
+        if refuses_writes:
+            self.refuse_writes()
+        else:
+            self.look_for_writes()
+        self._take_over()
+
+    def _take_over(self) -> None:
         self.user_runs = False
         self.settle_shadows()
         self.forget_captured()
@@ -115,4 +127,4 @@ class LiveStore(NumpyStore):
 
     def take_model_back(self) -> None:
         """The script's model has the worker's own values again."""
-        self.stop_user()
+        self._take_over()

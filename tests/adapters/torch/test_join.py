@@ -236,3 +236,29 @@ def test_one_of_several_models_is_saved_alone_by_its_own_names(tmp_path: Path) -
     assert str(refused.value) == (
         "save(of=...) was given a Linear that has not joined.\n  Give it one of the models that weft.join was given."
     )
+
+
+def test_the_choice_of_one_model_is_for_one_save(tmp_path: Path) -> None:
+    save = "worker.save(f'{folder}/x.safetensors', of=second)\nworker.save(f'{folder}/x.safetensors')\n"
+    simulated(written(tmp_path, HEAD, JOIN_EACH, GAN, save), 2, "gossip", str(tmp_path), str(BATCH))
+    assert {name[0] for name in load_file(tmp_path / "x.safetensors")} == {"0", "1"}
+
+
+@pytest.mark.parametrize("start", [simulated, real])
+def test_workers_that_step_different_optimizers_are_refused(start: Any, tmp_path: Path) -> None:
+    loop = ONE_BACKWARD.replace(
+        "        opt_a.step()\n        opt_b.step()\n",
+        "        for each in [opt_a, opt_b] if worker.rank else [opt_b, opt_a]:\n            each.step()\n",
+    )
+    path = written(tmp_path, HEAD, JOIN_BOTH, loop)
+    with pytest.raises(WeftError, match="workers have made their last step with different optimizers"):
+        start(path, 2, "allreduce", "-", str(BATCH))
+
+
+def test_a_bad_gradient_of_one_optimizer_does_not_keep_another_from_stepping(tmp_path: Path) -> None:
+    spoilt = "(first(real).square().mean() * (float('nan') if worker.steps == 2 else 1.0) +"
+    tell = "        before = second.weight.detach().clone()\n        opt_b.step()\n"
+    tell += "        assert not torch.equal(before, second.weight)\n"
+    loop = GAN.replace("(first(real).square().mean() +", spoilt).replace("        opt_b.step()\n", tell)
+    outcome = simulated(written(tmp_path, HEAD, JOIN_EACH, loop), 2, "allreduce", "-", str(BATCH))
+    assert outcome.not_finite == [1, 1]

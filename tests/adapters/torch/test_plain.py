@@ -29,7 +29,7 @@ def train(made: nn.Module, leaves_out: bool | None, num_steps: int = 3) -> list[
         with steps.step():
             optimizer.step()
         if step == 1 and leaves_out:
-            assert bad_gradient(made) == "0.weight", "the script finds its gradients as they were"
+            assert bad_gradient(made.named_parameters()) == "0.weight", "the script finds its gradients as they were"
     return told
 
 
@@ -58,12 +58,12 @@ def test_a_seat_that_does_not_leave_out_changes_nothing_about_a_loop(leaves_out:
 
 def test_gradients_of_every_kind_are_looked_at() -> None:
     layers = nn.ModuleDict({"layer": nn.Linear(2, 2).bfloat16(), "words": nn.Embedding(4, 2, sparse=True)})
-    assert bad_gradient(layers) is None
+    assert bad_gradient(layers.named_parameters()) is None
     layers["layer"].weight.grad = torch.ones(2, 2, dtype=torch.bfloat16)
     layers["layer"].bias.grad = torch.ones(4)[::2].bfloat16()
     layers["words"](torch.tensor([1, 1])).sum().backward()
-    assert bad_gradient(layers) is None
+    assert bad_gradient(layers.named_parameters()) is None
     layers["words"](torch.tensor([2])).mul(torch.inf).sum().backward()
-    assert bad_gradient(layers) == "words.weight"
+    assert bad_gradient(layers.named_parameters()) == "words.weight"
     layers["layer"].weight.grad[0, 0] = torch.nan
-    assert bad_gradient(layers) == "layer.weight"
+    assert bad_gradient(layers.named_parameters()) == "layer.weight"

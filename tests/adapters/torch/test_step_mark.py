@@ -37,6 +37,21 @@ def test_equal_marks_pass_whatever_their_mean_was_rounded_to(value: float) -> No
 
 
 @pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+def test_steps_of_different_optimizers_are_refused_when_the_next_gradient_comes(kind: type) -> None:
+    gradient = np.zeros(1, kind)
+    mark = mark_of(gradient)
+    for number in (1, 2):
+        mark.give(has_new_samples=True, after=number)
+        assert not is_refused(mark, {0: gradient})
+    with pytest.raises(ConfigError) as refused:
+        mark.check({0: np.array([0.5 * (NEW + 4) + 0.5 * (NEW + 8)], kind)})
+    assert str(refused.value) == (
+        "workers have made their last step with different optimizers, so their parameters differ.\n"
+        "  Let every worker step the same optimizers in the same order: decide by what all see alike."
+    )
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
 def test_a_mean_of_both_is_refused_and_worker_count_is_named(kind: type) -> None:
     with pytest.raises(ConfigError) as refused:
         mark_of(np.zeros(1, kind)).check({0: np.array([1.25], kind)})

@@ -51,7 +51,7 @@ def test_another_type_or_shape_is_refused_by_name() -> None:
     with pytest.raises(ConfigError) as refused:
         replica.unchanged.check()
     assert str(refused.value) == (
-        "'1.bias' became a (2,) of torch.float64 on 'cpu' after weft.join, but workers share a (2,) of "
+        "'1.running_mean' became a (2,) of torch.float64 on 'cpu' after weft.join, but workers share a (2,) of "
         "torch.float32.\n  Convert the model before it joins."
     )
 
@@ -71,6 +71,24 @@ def test_other_modules_and_parameters_are_refused_by_name() -> None:
     with pytest.raises(ConfigError) as refused:
         replica.unchanged.check()
     assert str(refused.value) == expected.format("0")
+
+
+def test_buffers_that_are_replaced_in_every_step_are_refused_and_written_ones_are_not() -> None:
+    replica, model, _ = settled()
+    home = model[1].running_mean
+    home.add_(1.0)
+    replica.unchanged.check()
+    model[1].running_mean = home + 1.0
+    replica.unchanged.check()
+    assert model[1].running_mean is home
+    assert home.tolist() == [2.0, 2.0]
+    model[1].running_mean = home + 1.0
+    with pytest.raises(ConfigError) as refused:
+        replica.unchanged.check()
+    assert str(refused.value) == (
+        "the buffer '1.running_mean' is replaced again and again, so workers would not share it.\n"
+        "  Write to it in place: buffer.copy_(...), buffer.mul_(...) or buffer.add_(...)."
+    )
 
 
 def test_groups_that_are_added_later_are_refused() -> None:

@@ -64,6 +64,8 @@ class TorchWorker(LoaderWorker):
         self._has_gradient = False
         """A watched backward has run since the last step."""
         self._shown = ShownLoss()
+        self._stepped = 0
+        """Which optimizer has made the last step, from 1; 0: none has."""
         self._is_repeat = False
         """No samples were counted for the gradient that was shared last: it weighed as the one before."""
         self._filled: set[int] = set()
@@ -135,7 +137,7 @@ class TorchWorker(LoaderWorker):
         if not self._unfilled:
             self._unfilled = list(self._per_bucket)
             replica.pull()
-            replica.mark.give(has_new_samples=self._samples is not None)
+            self._mark()
         self._filled.add(place.index)
         place.give()
         if place.parameter.grad is not place.seen:
@@ -143,6 +145,11 @@ class TorchWorker(LoaderWorker):
         self._unfilled[place.bucket] -= 1
         if not self._unfilled[place.bucket]:
             self._seat.gradient_filled(place.bucket, self._weight())
+
+    def _mark(self) -> None:
+        """Say in the gradient what all workers must be alike in."""
+        assert self._replica is not None
+        self._replica.mark.give(has_new_samples=self._samples is not None, after=self._stepped)
 
     @cached_property
     def _per_bucket(self) -> list[int]:
@@ -173,7 +180,7 @@ class TorchWorker(LoaderWorker):
         self._seat.settle()
         if len(self._unfilled) == 0:
             replica.pull()
-            replica.mark.give(has_new_samples=self._samples is not None)
+            self._mark()
             replica.give(only)
         elif any(self._unfilled):
             with torch.no_grad():
@@ -247,6 +254,7 @@ class TorchWorker(LoaderWorker):
         replica.keep()
         with self._tuned():
             self._seat.step_finished(self._weight(), self._shown.on_step(), is_repeat=self._is_repeat)
+        self._stepped = number + 1
         self._count_step()
 
     def _tune(self, ranges: Mapping[str, tuple[float, float]]) -> Tuning:
@@ -283,9 +291,16 @@ class TorchWorker(LoaderWorker):
         finally:
             self._accumulates = False
 
-    def _save_only(self, of: Any, path: str) -> None:
+    def _take_written(self) -> None:
+        if self._replica is not None and self._replica.is_settled:
+            self._replica.unchanged.check()
+
+    def _choose_saved(self, of: Any, path: str) -> None:
         joined = self._plain or self._replica
         assert joined is not None
+        if of is None:
+            joined.saved_alone.pop(path, None)
+            return
         if not any(of is model for model in joined.models):
             raise ConfigError(
                 f"save(of=...) was given a {type(of).__name__} that has not joined.\n"
@@ -304,7 +319,6 @@ class TorchWorker(LoaderWorker):
             )
 
     def report(self, **numbers: Any) -> None:
-        if self._replica is not None and self._replica.is_settled:
-            self._replica.unchanged.check()
+        self._take_written()
         told: dict[str, Any] = {n: v.detach() if isinstance(v, torch.Tensor) else v for n, v in numbers.items()}
         super().report(**told)

@@ -1,6 +1,6 @@
 """A plain loop's step on a gradient that is not finite: left out, where the seat says so."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -31,7 +31,9 @@ class FiniteSteps:
     @contextmanager
     def step(self) -> Iterator[None]:
         """While the optimizer makes its step."""
-        bad = None if self._leave_out is None else bad_gradient(self._model)
+        held = {id(p) for group in self._optimizer.param_groups for p in group["params"]}
+        named = [(name, p) for name, p in self._model.named_parameters() if id(p) in held]
+        bad = None if self._leave_out is None else bad_gradient(named)
         is_left_out = bad is not None and self._leave_out is not None and self._leave_out(bad)
         with torch.no_grad():
             for buffer, kept in zip(self._buffers(), self._kept, strict=False):
@@ -49,9 +51,9 @@ class FiniteSteps:
                 parameter.grad = grad
 
 
-def bad_gradient(model: nn.Module) -> str | None:
-    """The first parameter whose gradient is not finite, by name."""
-    for name, parameter in model.named_parameters():
+def bad_gradient(named: Iterable[tuple[str, Tensor]]) -> str | None:
+    """The first of these parameters whose gradient is not finite, by name."""
+    for name, parameter in named:
         if parameter.grad is None:
             continue
         values = parameter.grad.detach()

@@ -99,6 +99,9 @@ class TorchReplica:
     def num_optimizers(self) -> int:
         return len(self.optimizers.all)
 
+    def steps(self, bucket: int) -> bool:
+        return self.optimizers.owner(self._flats[bucket].tensors[0]) == self.optimizers.stepping
+
     def expect_equal_steps(self) -> None:
         self.mark.is_checked = True
 

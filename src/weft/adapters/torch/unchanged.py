@@ -19,6 +19,9 @@ class Unchanged:
 
     def __init__(self) -> None:
         self._modules: list[tuple[nn.Module, str, list[int], list[int]]] = []
+        self._buffers: list[tuple[nn.Module, str, str, Tensor]] = []
+        self._converted: set[str] = set()
+        """Buffers that were replaced once, as a conversion of the whole model does."""
         self._groups: list[tuple[Optimizer, list[int]]] = []
         self._homes: list[tuple[str, Tensor, Tensor, int]] = []
 
@@ -26,6 +29,9 @@ class Unchanged:
         """Remember what joins."""
         for name, module in model.named_modules():
             self._modules.append((module, name, _ids(module._parameters), _ids(module._modules)))
+            for own, buffer in module._buffers.items():
+                if buffer is not None and buffer.is_floating_point():
+                    self._buffers.append((module, own, f"{name}.{own}".lstrip("."), buffer))
         self._groups += [(optimizer, _sizes(optimizer)) for optimizer in optimizers]
 
     def live_in(self, homes: Sequence[tuple[str, Tensor, Tensor]]) -> None:
@@ -41,6 +47,17 @@ class Unchanged:
                     "which workers do not share.\n  Change the model before it joins; write to parameters with "
                     "parameter.copy_(...) under torch.no_grad()."
                 )
+        for module, own, name, buffer in self._buffers:
+            other = module._buffers.get(own)
+            if other is not buffer:
+                if other is None or name in self._converted:
+                    raise ConfigError(
+                        f"the buffer '{name}' is replaced again and again, so workers would not share it.\n"
+                        "  Write to it in place: buffer.copy_(...), buffer.mul_(...) or buffer.add_(...)."
+                    )
+                self._converted.add(name)
+                _take_home(name, other, buffer.data)
+                module._buffers[own] = buffer
         for optimizer, sizes in self._groups:
             if _sizes(optimizer) != sizes:
                 raise ConfigError(
