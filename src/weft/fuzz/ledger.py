@@ -78,6 +78,9 @@ class LedgerReplica:
 
     num_optimizers = 1
 
+    def steps(self, bucket: int) -> bool:
+        return True
+
     def __init__(self, book: Book, *, is_empty: bool = False, params: Sequence[Array] | None = None) -> None:
         self.buckets = book.buckets
         self._arrays = {
