@@ -1,7 +1,10 @@
 """A function as a script: what it uses goes with it, and what cannot is refused by name."""
 
+import importlib
 import linecache
 import runpy
+import subprocess
+import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -98,6 +101,17 @@ def test_what_can_be_imported_is_imported(tmp_path: Path) -> None:
     text = write_script(textwrap.dedent, ("  a",), tmp_path).read_text()
     assert "from textwrap import dedent as dedent" in text
     assert "def dedent" not in text
+
+
+def test_a_function_of_a_module_of_its_name_is_not_looked_for_in_the_script(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "practise.py").write_text("def practise():\n    print('practised')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "sent").mkdir()
+    script = write_script(importlib.import_module("practise").practise, (), tmp_path / "sent")
+    ended = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=True)
+    assert ended.stdout == "practised\n"
 
 
 @pytest.mark.parametrize(

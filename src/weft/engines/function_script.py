@@ -43,7 +43,7 @@ def write_script(function: Callable[..., Any], arguments: Sequence[object], fold
     pieces.need(name, function, name)
     found = [os.path.abspath(entry) for entry in sys.path]
     head = f"import sys\n\nsys.path[1:1] = [entry for entry in {found!r} if entry not in sys.path]\n"
-    path = folder / f"{name}.py"
+    path = folder / f"weft_function_{name}.py"  # its folder is searched first: no module that it imports may be it
     path.write_text("\n".join([head, *pieces.texts, f"{name}(*{call})\n"]), encoding="utf-8")
     return path
 
