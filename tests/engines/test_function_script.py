@@ -97,6 +97,78 @@ def test_variables_of_the_function_around_it_go_along(tmp_path: Path, cell: Cell
     assert called(known["around"](0.5), tmp_path)["result"] == 0.5
 
 
+def test_defaults_of_arguments_are_those_of_the_definition(tmp_path: Path, cell: Cell) -> None:
+    known = cell(
+        """
+        import operator
+        import numpy as np
+
+        LR, SEEN, DATA, WORDS = 0.1, [], np.arange(3), "größer"
+
+        class Model:
+            def __init__(self, rate=LR):
+                self.rate = rate
+            @classmethod
+            def of(cls, rate=LR * 2):
+                return cls(rate)
+            @staticmethod
+            def plain(*, rate=LR): return rate
+
+        def helper(value):
+            return value + 1
+
+        def train(first, lr=LR, seen=SEEN, /, data=DATA + 1, words=("ä", WORDS), *, must, more=LR, op=operator.add,
+                  again=helper, key=lambda value: value + 2, other=len):
+            global result
+            result = lr, seen, data, words, more, op(1, 2), again(1), key(1), other("ab")
+            result += Model().rate, Model.of().rate, Model.plain()
+
+        def start(rate=LR):
+            train(1, must=rate)
+        """
+    )
+    known["start"].__globals__.update(LR=0.5, WORDS=object(), helper=None)
+    known["SEEN"].append(3)
+    result = called(known["start"], tmp_path)["result"]
+    assert result[2].tolist() == [1, 2, 3]
+    assert (*result[:2], *result[3:]) == (0.1, [3], ("ä", "größer"), 0.1, 3, 2, 3, 2, 0.1, 0.2, 0.1)
+
+
+def test_the_default_of_a_decorated_function_goes_along(tmp_path: Path, cell: Cell) -> None:
+    known = cell(
+        """
+        import functools
+        LR = 0.1
+
+        def twice(function):
+            @functools.wraps(function)
+            def call():
+                return function() * 2
+            return call
+
+        @twice
+        def rate(lr=LR):
+            return lr
+
+        def train():
+            global result
+            result = rate()
+        """
+    )
+    known["train"].__globals__["LR"] = 0.5
+    assert called(known["train"], tmp_path)["result"] == 0.2
+
+
+def test_a_default_that_cannot_be_sent_is_refused_by_the_name_of_its_parameter(tmp_path: Path, cell: Cell) -> None:
+    known = cell("def train(model=object()):\n    pass\n")
+    with pytest.raises(ConfigError) as refused:
+        write_script(known["train"], (), tmp_path)
+    assert str(refused.value) == (
+        "weft.run cannot send the default of 'model' to its workers, which 'train' uses: it is a object.\n"
+        f"  Make it inside of 'train', or in a function that it calls; {SENT}."
+    )
+
+
 def test_what_can_be_imported_is_imported(tmp_path: Path) -> None:
     text = write_script(textwrap.dedent, ("  a",), tmp_path).read_text()
     assert "from textwrap import dedent as dedent" in text

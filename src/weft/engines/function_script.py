@@ -3,7 +3,8 @@
 Workers are new processes. A fork of the caller would bring everything along, but torch refuses to train in the fork of
 a process that has trained, and threads of its libraries would be missing; so a function travels as text. What it uses
 by name goes with it: modules and their functions as imports; functions and classes of the notebook or main script as
-source; plain data as literals; arrays and tensors as files. Anything else is refused by name.
+source, with the defaults of their arguments as they were when Python came by; plain data as literals; arrays and
+tensors as files. Anything else is refused by name.
 """
 
 import ast
@@ -23,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from weft.core.errors import ConfigError
+from weft.engines.function_defaults import Default, defaults_in, replaced
 
 LOADS = ("LOAD_GLOBAL", "LOAD_NAME")
 SENT = "modules, functions, classes, numbers, texts, lists, dicts, arrays and tensors can be sent"
@@ -80,10 +82,13 @@ class Pieces:
                 )
             return
         self._values[name] = value
+        self._append(name, value, f"'{name}'", user)
+
+    def _append(self, name: str, value: object, told: str, user: str) -> None:
         text = self._text(name, value)
         if text is None:
             raise ConfigError(
-                f"weft.run cannot send '{name}' to its workers, which '{user}' uses: it is a {_kind(value)}.\n"
+                f"weft.run cannot send {told} to its workers, which '{user}' uses: it is a {_kind(value)}.\n"
                 f"  Make it inside of '{user}', or in a function that it calls; {SENT}."
             )
         self.texts.append(text)
@@ -101,12 +106,30 @@ class Pieces:
 
     def _definition(self, name: str, value: FunctionType | type) -> str:
         """The source of a function or a class of the main script or notebook, after all that it uses."""
-        source = source_of(value)
+        around = _around(value)
+        source = self._with_defaults(source_of(value), value, around)
         for used in dict.fromkeys(_names(compile(source, f"<{name}>", "exec", dont_inherit=True))):
-            around = _around(value)
             if used in around:
                 self.need(used, around[used], value.__name__)
         return source if value.__name__ == name else f"{source}\n{name} = {value.__name__}"
+
+    def _with_defaults(self, source: str, value: FunctionType | type, around: Mapping[str, object]) -> str:
+        """The source with the defaults that its functions have: what stands there may be something else by now."""
+        changes = [
+            (default.written, self._default(default, value.__name__))
+            for default in defaults_in(source, value)
+            if not default.is_still_written(around)
+        ]
+        return replaced(source, changes)
+
+    def _default(self, default: Default, user: str) -> str:
+        """What to write for a default's value."""
+        text = _literal(default.value)
+        if text is not None:
+            return text
+        name = f"weft_default_{len(self.texts)}_{default.parameter}"
+        self._append(name, default.value, f"the default of '{default.parameter}'", user)
+        return name
 
     def _array(self, name: str, value: object) -> str | None:
         """An array or a tensor goes by a file of numpy's; None for what is neither."""

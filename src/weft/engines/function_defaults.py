@@ -1,0 +1,73 @@
+"""The defaults of a function's arguments: where its source writes them, and what they are."""
+
+import ast
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import FunctionType
+
+MISSING = object()
+
+
+@dataclass(frozen=True)
+class Default:
+    """The default of one parameter: its expression in the source, and the value that this had at the definition."""
+
+    parameter: str
+    written: ast.expr
+    value: object
+
+    def is_still_written(self, around: Mapping[str, object]) -> bool:
+        """Whether the expression gives the same object again: a name that still is its value, or a lambda."""
+        return isinstance(self.written, ast.Lambda) or _found(self.written, around) is self.value
+
+
+def defaults_in(source: str, value: FunctionType | type) -> Iterator[Default]:
+    """The defaults of a function or of a class's methods, which `source` defines."""
+    node = ast.parse(source).body[0]
+    if isinstance(value, FunctionType):
+        yield from _defaults_of(node, inspect.unwrap(value))
+    elif isinstance(node, ast.ClassDef):
+        for inner in node.body:
+            member = vars(value).get(getattr(inner, "name", ""))
+            method = member.__func__ if isinstance(member, staticmethod | classmethod) else member
+            if isinstance(method, FunctionType):
+                yield from _defaults_of(inner, inspect.unwrap(method))
+
+
+def _defaults_of(node: ast.stmt, function: FunctionType) -> Iterator[Default]:
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or node.name != function.__name__:
+        return
+    written = node.args
+    names = [each.arg for each in (*written.posonlyargs, *written.args)]
+    expressions = dict(zip(reversed(names), reversed(written.defaults), strict=False))
+    for keyword, expression in zip(written.kwonlyargs, written.kw_defaults, strict=True):
+        if expression is not None:
+            expressions[keyword.arg] = expression
+    values = dict(zip(reversed(names), reversed(function.__defaults__ or ()), strict=False))
+    values.update(function.__kwdefaults__ or {})
+    for name, expression in expressions.items():
+        if name in values:
+            yield Default(name, expression, values[name])
+
+
+def _found(expression: ast.expr, around: Mapping[str, object]) -> object:
+    """What a name, or an attribute of one, is now; MISSING for other expressions."""
+    if isinstance(expression, ast.Name):
+        return around.get(expression.id, MISSING)
+    if isinstance(expression, ast.Attribute):
+        return getattr(_found(expression.value, around), expression.attr, MISSING)
+    return MISSING
+
+
+def replaced(source: str, changes: Sequence[tuple[ast.expr, str]]) -> str:
+    """A source with other texts for some of its expressions."""
+    data = source.encode()
+    starts = [0]
+    for line in data.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+    for node, text in sorted(changes, key=lambda change: (change[0].lineno, change[0].col_offset), reverse=True):
+        first = starts[node.lineno - 1] + node.col_offset
+        end = starts[(node.end_lineno or 0) - 1] + (node.end_col_offset or 0)
+        data = data[:first] + text.encode() + data[end:]
+    return data.decode()
