@@ -84,6 +84,52 @@ def test_arrays_and_tensors_go_by_files_and_are_equal(tmp_path: Path, cell: Cell
     assert torch.equal(more, y + 1)
 
 
+def test_arrays_and_tensors_leave_names_of_the_users_own_alone(tmp_path: Path, cell: Cell) -> None:
+    text = "def train():\n    global result\n    result = numpy, torch, len(x), len(y)\n"
+    known = cell(text, numpy=1, torch=2, x=np.arange(6), y=torch.arange(3))
+    known["train"].__globals__.update(numpy=1, torch=2)
+    assert called(known["train"], tmp_path)["result"] == (1, 2, 6, 3)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "class Model(local):\n        def size(self): return 1\n",
+        "class Model:\n        kinds = [int]\n        kind = local, kinds\n        def size(self): return 1\n",
+        "def Model(given: local): pass\n",
+    ],
+)
+def test_a_definition_that_uses_what_only_the_function_around_it_knew_is_refused_by_name(
+    text: str, tmp_path: Path, cell: Cell
+) -> None:
+    known = cell(f"def around(local):\n    {text}    return Model\n\ndef train():\n    Model()\n")
+    known["train"].__globals__["Model"] = known["around"](dict)
+    with pytest.raises(ConfigError) as refused:
+        write_script(known["train"], (), tmp_path)
+    assert str(refused.value) == (
+        "weft.run cannot send 'Model' to its workers: its definition uses 'local', which its module or notebook does "
+        "not know.\n  Define 'local' outside of any function."
+    )
+
+
+def test_annotations_that_nothing_evaluates_here_are_not_evaluated_in_workers(tmp_path: Path, cell: Cell) -> None:
+    known = cell(
+        """
+        from __future__ import annotations
+
+        class Model:
+            size: Unknown = 3
+            def double(self, more: Unknown = None) -> Unknown:
+                return self.size * 2
+
+        def train(rate: Unknown = 1):
+            global result
+            result = Model().double()
+        """
+    )
+    assert called(known["train"], tmp_path)["result"] == 6
+
+
 def test_variables_of_the_function_around_it_go_along(tmp_path: Path, cell: Cell) -> None:
     known = cell(
         """

@@ -7,6 +7,8 @@ source, with the defaults of their arguments as they were when Python came by; p
 tensors as files. Anything else is refused by name.
 """
 
+import __future__
+
 import ast
 import builtins
 import dis
@@ -26,6 +28,9 @@ import numpy as np
 from weft.core.errors import ConfigError
 from weft.engines.function_defaults import Default, defaults_in, replaced
 
+DEFAULT = "weft_default_"
+"""How the names of pieces begin that are defaults of arguments."""
+LAZY_ANNOTATIONS = __future__.annotations.compiler_flag
 LOADS = ("LOAD_GLOBAL", "LOAD_NAME")
 SENT = "modules, functions, classes, numbers, texts, lists, dicts, arrays and tensors can be sent"
 
@@ -44,7 +49,8 @@ def write_script(function: Callable[..., Any], arguments: Sequence[object], fold
     pieces = Pieces(folder)
     pieces.need(name, function, name)
     found = [os.path.abspath(entry) for entry in sys.path]
-    head = f"import sys\n\nsys.path[1:1] = [entry for entry in {found!r} if entry not in sys.path]\n"
+    future = "from __future__ import annotations\n" if pieces.has_lazy_annotations else ""
+    head = f"{future}import sys\n\nsys.path[1:1] = [entry for entry in {found!r} if entry not in sys.path]\n"
     path = folder / f"weft_function_{name}.py"  # its folder is searched first: no module that it imports may be it
     path.write_text("\n".join([head, *pieces.texts, f"{name}(*{call})\n"]), encoding="utf-8")
     return path
@@ -71,6 +77,8 @@ class Pieces:
         self._folder = folder
         self._values: dict[str, object] = {}
         self.texts: list[str] = []
+        self.has_lazy_annotations = False
+        """Some of them come from under `from __future__ import annotations`, and may not run without it."""
 
     def need(self, name: str, value: object, user: str) -> None:
         """Let `name`, which `user` uses, be `value` in the script."""
@@ -108,7 +116,17 @@ class Pieces:
         """The source of a function or a class of the main script or notebook, after all that it uses."""
         around = _around(value)
         source = self._with_defaults(source_of(value), value, around)
-        for used in dict.fromkeys(_names(compile(source, f"<{name}>", "exec", dont_inherit=True))):
+        lazy = _lazy_annotations(value)
+        self.has_lazy_annotations |= bool(lazy)
+        code = compile(source, f"<{name}>", "exec", lazy, dont_inherit=True)
+        at_once = _names_at_once(code, value)
+        missing = next((used for used in at_once if used not in around and not used.startswith(DEFAULT)), None)
+        if missing is not None:
+            raise ConfigError(
+                f"weft.run cannot send '{value.__name__}' to its workers: its definition uses '{missing}', which its "
+                f"module or notebook does not know.\n  Define '{missing}' outside of any function."
+            )
+        for used in dict.fromkeys(_names(code)):
             if used in around:
                 self.need(used, around[used], value.__name__)
         return source if value.__name__ == name else f"{source}\n{name} = {value.__name__}"
@@ -127,7 +145,7 @@ class Pieces:
         text = _literal(default.value)
         if text is not None:
             return text
-        name = f"weft_default_{len(self.texts)}_{default.parameter}"
+        name = f"{DEFAULT}{len(self.texts)}_{default.parameter}"
         self._append(name, default.value, f"the default of '{default.parameter}'", user)
         return name
 
@@ -142,12 +160,8 @@ class Pieces:
             return None
         path = self._folder / f"{name}.npy"
         np.save(path, array, allow_pickle=False)
-        load = f"numpy.load({str(path)!r}, allow_pickle=False)"
-        return (
-            f"import numpy\nimport torch\n{name} = torch.from_numpy({load})"
-            if is_tensor
-            else f"import numpy\n{name} = {load}"
-        )
+        load = f"__import__('numpy').load({str(path)!r}, allow_pickle=False)"
+        return f"{name} = __import__('torch').from_numpy({load})" if is_tensor else f"{name} = {load}"
 
 
 def source_of(value: FunctionType | type) -> str:
@@ -166,8 +180,7 @@ def source_of(value: FunctionType | type) -> str:
 
 def _class_source(value: type) -> str | None:
     """Found by a method: notebooks know the cells of functions only."""
-    codes = [member.__code__ for member in vars(value).values() if isinstance(member, FunctionType)]
-    for code in codes:
+    for code in (method.__code__ for method in _methods(value)):
         lines = linecache.getlines(code.co_filename)
         for node in ast.walk(ast.parse("".join(lines))):
             if isinstance(node, ast.ClassDef) and node.name == value.__name__:
@@ -177,21 +190,45 @@ def _class_source(value: type) -> str | None:
     return None
 
 
+def _methods(value: type) -> list[FunctionType]:
+    return [member for member in vars(value).values() if isinstance(member, FunctionType)]
+
+
 def _around(value: FunctionType | type) -> Mapping[str, object]:
     """What a function or a class finds by name: of its module, and of the function that it was defined in."""
     if isinstance(value, type):
-        methods = [member for member in vars(value).values() if isinstance(member, FunctionType)]
-        return {name: found for method in methods for name, found in _around(method).items()}
+        return {name: found for method in _methods(value) for name, found in _around(method).items()}
     inner = inspect.unwrap(value)
     closed = zip(inner.__code__.co_freevars, inner.__closure__ or (), strict=True)
     return {**inner.__globals__, **{name: cell.cell_contents for name, cell in closed if name != "__class__"}}
 
 
+def _lazy_annotations(value: FunctionType | type) -> int:
+    """The flag of `from __future__ import annotations`, if a function or a class was defined under it."""
+    functions = [inspect.unwrap(value)] if isinstance(value, FunctionType) else _methods(value)
+    return LAZY_ANNOTATIONS if any(each.__code__.co_flags & LAZY_ANNOTATIONS for each in functions) else 0
+
+
+def _names_at_once(code: CodeType, value: FunctionType | type) -> list[str]:
+    """The names without which a definition fails: bases, decorators, and what the body of a class looks up."""
+    names = _loaded(code)
+    if isinstance(value, type):
+        bodies = [each for each in code.co_consts if isinstance(each, CodeType) and each.co_name == value.__name__]
+        for body in bodies:
+            own = {each.argval for each in dis.get_instructions(body) if each.opname == "STORE_NAME"}
+            names += [name for name in _loaded(body) if name not in own and not name.startswith("__")]
+    return names
+
+
+def _loaded(code: CodeType) -> list[str]:
+    names = [each.argval for each in dis.get_instructions(code) if each.opname in LOADS]
+    return [name for name in names if not hasattr(builtins, name)]
+
+
 def _names(code: CodeType) -> list[str]:
     """Every name that a text and the functions in it look up outside of themselves, apart from those of Python."""
-    names = [each.argval for each in dis.get_instructions(code) if each.opname in LOADS]
     inner = [const for const in code.co_consts if isinstance(const, CodeType)]
-    return [name for name in [*names, *(n for each in inner for n in _names(each))] if not hasattr(builtins, name)]
+    return [*_loaded(code), *(name for each in inner for name in _names(each))]
 
 
 def _imported(name: str, value: object) -> str | None:
