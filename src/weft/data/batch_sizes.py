@@ -7,22 +7,19 @@ from typing import Any
 def num_samples_in(batch: Any) -> int | None:
     """The first dimension of the first tensor or array in a batch, or how many items a list has; None: unknown.
 
-    A tuple or list of tensors whose first dimensions differ is a list of samples, too, as of images of all sizes.
+    Tensors side by side whose first dimensions differ do not tell: they may be images and all of their boxes, or
+    samples of all sizes.
     """
     shape = getattr(batch, "shape", None)
     if shape is not None:
         return int(shape[0]) if len(shape) else None
-    if isinstance(batch, Mapping):
-        return _first_of(list(batch.values()))
-    if not isinstance(batch, tuple | list):
+    is_mapping = isinstance(batch, Mapping)
+    if not is_mapping and not isinstance(batch, tuple | list):
         return None
-    shapes = [getattr(item, "shape", None) for item in batch]
-    if len(batch) > 1 and all(shapes) and len({shape[0] for shape in shapes if shape}) > 1:
-        return len(batch)
-    if any(hasattr(item, "shape") or isinstance(item, Mapping | tuple | list) for item in batch):
-        return _first_of(batch)
-    return len(batch)
-
-
-def _first_of(parts: "list[Any] | tuple[Any, ...]") -> int | None:
-    return next((size for size in map(num_samples_in, parts) if size is not None), None)
+    parts = list(batch.values()) if is_mapping else batch
+    shapes = [getattr(part, "shape", None) for part in parts]
+    if len({int(shape[0]) for shape in shapes if shape}) > 1:
+        return None
+    if is_mapping or any(hasattr(part, "shape") or isinstance(part, Mapping | tuple | list) for part in parts):
+        return next((size for size in map(num_samples_in, parts) if size is not None), None)
+    return len(parts)
