@@ -1,6 +1,7 @@
 """The baseline: the same script under torch's own DistributedDataParallel."""
 
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -168,6 +169,22 @@ def test_a_step_on_gradients_that_ddp_did_not_average_is_refused(
     assert str(refused.value) == (
         "--baseline ddp: step 7 of worker 0 was made on gradients that DistributedDataParallel did not average, and "
         f"that differ between workers: those of {num} of 2 parameters, 'layer.weight' first.\n"
+        "  It averages one backward after each call of the model: call model(...) before every backward, "
+        "not model.encode(...), a submodule or a method from before weft.join; or leave --baseline out."
+    )
+
+
+def test_a_worker_that_alone_has_gradients_of_its_own_does_not_wait_long_for_the_others(
+    of_two: tuple[Model, ddp.Synchronised], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ddp, "FIRST_COMPARISON", timedelta(seconds=0.1))
+    model, synchronised = of_two
+    around(model, torch.ones(3, 2))
+    with pytest.raises(ConfigError) as refused:
+        synchronised.check(9)
+    assert str(refused.value) == (
+        "--baseline ddp: worker 1 did not compare its gradients of step 9 with those of worker 0, some of which "
+        "DistributedDataParallel did not average: those of 2 of 2 parameters, 'layer.weight' first.\n"
         "  It averages one backward after each call of the model: call model(...) before every backward, "
         "not model.encode(...), a submodule or a method from before weft.join; or leave --baseline out."
     )

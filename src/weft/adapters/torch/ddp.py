@@ -29,6 +29,13 @@ ONE_BUCKET_MB = 1000
 KEY = "weft/gradients"
 """Under which workers put the digests of gradients into the store."""
 
+ADVICE = (
+    "  It averages one backward after each call of the model: call model(...) before every backward, "
+    "not model.encode(...), a submodule or a method from before weft.join; or leave --baseline out."
+)
+FIRST_COMPARISON = timedelta(seconds=20)
+"""How long a worker waits for the others' first digests. Later on they are known to compare, and only late."""
+
 
 def open_store(rank: int, num_workers: int, port: int = 0, host: str = LOOPBACK) -> Any:
     """The meeting place of the processes: worker 0 opens it on a free port, the others are told which."""
@@ -140,17 +147,27 @@ class Synchronised:
             digest.update(gradient.detach().to_dense().cpu().contiguous().view(-1).view(uint8).numpy().data)
         mine = f"{self._key}/{step}/{self._rank}"
         self._store.set(mine, digest.hexdigest())
-        if len({self._store.get(f"{self._key}/{step}/{rank}") for rank in range(self._num_workers)}) > 1:
+        told = f"those of {len(names)} of {len(self._parameters)} parameters, '{names[0]}' first"
+        if len({self._digest_of(rank, step, told) for rank in range(self._num_workers)}) > 1:
             raise ConfigError(
                 f"--baseline ddp: step {step} of worker {self._rank} was made on gradients that "
-                f"DistributedDataParallel did not average, and that differ between workers: those of {len(names)} "
-                f"of {len(self._parameters)} parameters, '{names[0]}' first.\n"
-                "  It averages one backward after each call of the model: call model(...) before every backward, "
-                "not model.encode(...), a submodule or a method from before weft.join; or leave --baseline out."
+                f"DistributedDataParallel did not average, and that differ between workers: {told}.\n{ADVICE}"
             )
         if self._compared is not None:  # all have read it: they are here
             self._store.delete_key(self._compared)
         self._compared = mine
+
+    def _digest_of(self, rank: int, step: int, told: str) -> bytes:
+        key = f"{self._key}/{step}/{rank}"
+        try:
+            self._store.wait([key], FIRST_COMPARISON if self._compared is None else TIMEOUT)
+        except dist.DistStoreError:
+            raise ConfigError(
+                f"--baseline ddp: worker {rank} did not compare its gradients of step {step} with those of worker "
+                f"{self._rank}, some of which DistributedDataParallel did not average: {told}.\n{ADVICE}"
+            ) from None
+        digest: bytes = self._store.get(key)
+        return digest
 
 
 def leave() -> None:
