@@ -1,5 +1,6 @@
 """What worker.share gives: iterable once for each epoch, with all that the data has."""
 
+import copy
 from collections.abc import Iterator
 
 import pytest
@@ -10,6 +11,9 @@ from weft.adapters.shared import Shared
 class Data:
     batch_size = 3
     dataset = "all"
+
+    def __getitem__(self, place: int) -> int:
+        return place
 
 
 def shared() -> Shared[int]:
@@ -44,3 +48,16 @@ def test_it_has_the_length_of_the_share_and_all_else_of_the_data_and_takes_no_ch
         _ = each.sampler
     with pytest.raises(AttributeError):
         each.batch_size = 4
+
+
+def test_a_copy_is_a_share_of_the_same_data() -> None:
+    each = copy.copy(shared())
+    assert (len(each), each.batch_size, list(each)) == (3, 3, [10, 11, 12])
+
+
+def test_special_methods_and_what_is_its_own_are_not_looked_for_in_the_data() -> None:
+    each = shared()
+    with pytest.raises(AttributeError, match=r"^'Shared' object has no attribute '__getitem__'$"):
+        _ = each.__getitem__
+    with pytest.raises(AttributeError, match=r"^'Shared' object has no attribute '_data'$"):
+        _ = Shared.__new__(Shared)._data

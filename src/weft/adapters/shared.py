@@ -40,4 +40,6 @@ class Shared(Generic[Batch]):
         return self._count()
 
     def __getattr__(self, name: str) -> Any:
+        if name in Shared.__slots__ or (name.startswith("__") and name.endswith("__")):
+            raise AttributeError(f"'Shared' object has no attribute '{name}'")  # a copy has no data when copy asks it
         return getattr(self._data, name)
