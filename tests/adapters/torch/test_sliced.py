@@ -119,7 +119,7 @@ class Team:
                 view.copy_(torch.zeros_like(view) if grad is None else grad)
                 seen[flag] = grad is not None
         for update in self.updates:
-            update.step()
+            update.step(range(len(update._flats)))
 
 
 def check_equal(team: Team, plain: Plain) -> None:

@@ -226,11 +226,11 @@ class TorchReplica:
             check_no_momentum(self.optimizers.all[0])
         self.mark.check(gradients)
         seen = self._arrays[GRADIENT]
+        if self._sliced and scale == 1.0 and hyper is None:
+            self._sliced[self.optimizers.stepping].step(gradients)
+            return
         if all(gradients.get(bucket) is array for bucket, array in enumerate(seen)):
-            if self._sliced and scale == 1.0 and hyper is None:
-                self._sliced[self.optimizers.stepping].step()
-            else:
-                self.optimizers.with_numbers(hyper, scale, self.optimizers.step)
+            self.optimizers.with_numbers(hyper, scale, self.optimizers.step)
             return
         before = [(place.parameter, place.parameter.grad) for place in self.trained]
         for parameter, _ in before:

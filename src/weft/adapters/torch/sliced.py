@@ -5,7 +5,7 @@ as any. The user's optimizer stays the one that the script sees; its hyper-param
 every step, and its state is put together whenever somebody asks for it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from types import MethodType
 from typing import Any
 
@@ -107,8 +107,8 @@ class SlicedUpdate:
     def _all(self) -> list[Segment]:
         return [segment for segments in self._segments for segment in segments]
 
-    def step(self) -> None:
-        """Update this worker's stretch of every bucket."""
+    def step(self, buckets: Container[int]) -> None:
+        """Update this worker's stretch of these buckets; the others have no gradient that counted for anybody."""
         if len(self._optimizer.param_groups) != len(self._inner.param_groups):
             raise ConfigError(
                 "the optimizer got a new group of parameters after its first step, which workers do not share.\n"
@@ -124,7 +124,12 @@ class SlicedUpdate:
         for name in ("grad_scale", "found_inf"):  # a gradient scaler leaves them for fused optimizers
             if hasattr(self._optimizer, name):
                 setattr(self._inner, name, getattr(self._optimizer, name))
+        left_out = [(s.parameter, s.parameter.grad) for s in self._all() if s.bucket not in buckets]
+        for parameter, _ in left_out:
+            parameter.grad = None
         self._inner.step()
+        for parameter, gradient in left_out:
+            parameter.grad = gradient
         for hook in self._optimizer._optimizer_step_post_hooks.values():
             hook(self._optimizer, (), {})
         for group, mine in zip(self._optimizer.param_groups, self._inner.param_groups, strict=True):
