@@ -15,6 +15,21 @@ from weft.core.errors import ConfigError, NodeLost
 from weft.core.seat import sit
 
 TARGET = np.arange(3.0)
+SAVES = """
+import resource
+import numpy as np
+import weft
+
+w = np.zeros(10_000)
+worker = weft.join(arrays={"w": w}, optimizer=weft.SGD(lr=0.1))
+for epoch in worker.epochs(2):
+    for rows in worker.share(8, batch_size=2):
+        worker.step({"w": w}, samples=len(rows))
+    if epoch == 0:
+        worker.save("first")
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
+        worker.save("model")
+"""
 
 
 def train(num_epochs: int, rate: float = 0.5) -> None:
@@ -45,6 +60,19 @@ def test_a_function_trains_on_real_workers_and_its_outcome_is_a_record(
     assert not outcome.was_stopped
     assert sorted(line for line in shown if "trained" in line) == ["worker 0 | trained 4", "worker 1 | trained 4"]
     assert "epoch 4  epoch 3.0000  distance 0.0117" in shown
+
+
+def test_a_file_of_an_earlier_run_is_not_among_the_saved_when_its_save_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("model").write_bytes(b"old")
+    script = tmp_path / "train.py"
+    script.write_text(SAVES)
+    outcome = weft.run(script, workers=2, strategy="allreduce", show=None)
+    (told,) = outcome.figures["not_saved"]
+    assert "'model' is NOT saved: File too large." in told
+    assert (Path("model").read_bytes(), outcome.saved) == (b"old", [Path("first")])
 
 
 def test_a_script_that_fails_raises_with_the_workers_traceback(tmp_path: Path) -> None:

@@ -250,7 +250,7 @@ def test_a_model_that_the_disk_cannot_take_is_told_of_and_nothing_ends(
     seat.save("model", "result")
     seat.save("mine", "mine")
     told = "is NOT saved: No space left on device. Training goes on; a file that was there before is as it was."
-    assert engine.heard(Unsaved) == [Unsaved(f"'model' {told}"), Unsaved(f"'mine' {told}")]
+    assert engine.heard(Unsaved) == [Unsaved(f"'model' {told}", 0), Unsaved(f"'mine' {told}", None)]
     assert engine.heard(FilePiece) == []
 
 

@@ -95,8 +95,7 @@ class Conversation:
         hosts: Sequence[int] = (),
     ) -> None:
         """`hosts` has the number of each worker's host; if there are none, all are on one."""
-        self._num_workers = num_workers
-        self._hosts = list(hosts) or [0] * num_workers
+        self._num_workers, self._hosts = num_workers, list(hosts) or [0] * num_workers
         self._strategy = strategy
         self._collective = None if collective == AUTO else collective
         self._transport, self._compress = transport, compress
@@ -104,14 +103,15 @@ class Conversation:
         self._on_devices, self._reduce_place = on_devices, reduce_place
         self._send = send
         self._steps_max, self._global_batch = steps_max, global_batch
-        self._baseline = baseline
-        self._share = share
+        self._baseline, self._share = baseline, share
         self._shares = Shares(num_workers, share, block_steps)
         self._joined: dict[int, Joined] = {}
         self._more: dict[int, Joined] = {}
         """Those that have joined with another model, until all have."""
         self._reports: dict[int, Meeting] = {}
         self._saves: dict[int, Meeting] = {}
+        self.unsaved: set[int | None] = set()
+        """The numbers of saves that the disk could not take."""
         self._badness = dict.fromkeys(range(num_workers), WORST)
         """What each worker told last of its score."""
         self._is_alike = num_workers == 1 or baseline is not None
@@ -150,8 +150,9 @@ class Conversation:
 
     @property
     def saved(self) -> list[str]:
-        """The paths to which models of all workers were saved, in order."""
-        came = [message for meeting in self._saves.values() for message in meeting.came.values()]
+        """The paths to which models of all workers were saved, in order; without those that no disk could take."""
+        done = [meeting for number, meeting in self._saves.items() if number not in self.unsaved]
+        came = [message for meeting in done for message in meeting.came.values()]
         return list(dict.fromkeys(message.path for message in came if isinstance(message, Saves)))
 
     @property

@@ -185,6 +185,7 @@ class Supervisor:
         elif isinstance(message, FilePiece):
             self._take_piece(worker, message)
         elif isinstance(message, Unsaved):
+            self._conversation.unsaved.add(message.number)
             self._take_loss(f"worker {worker.rank} on host {worker.host}: {message.text}")
         else:
             worker.has_joined = isinstance(message, Joined) or worker.has_joined

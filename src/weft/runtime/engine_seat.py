@@ -291,20 +291,20 @@ class EngineSeat:
 
     def save(self, path: str, model: str, *, allow_nan: bool = False) -> None:
         if model == MINE:
-            self._bring(path, saved_alone(self._replica, MINE), allow_nan=allow_nan)
+            self._bring(None, path, saved_alone(self._replica, MINE), allow_nan=allow_nan)
             return
         number, self._num_saves = self._num_saves, self._num_saves + 1
         self._open_saves[number] = path, model, allow_nan
         self._channel.send(Saves(number, self._score.badness, path))
         if self._is_mine_to_do():
-            self._bring(path, self._models(model), allow_nan=allow_nan)
+            self._bring(number, path, self._models(model), allow_nan=allow_nan)
 
-    def _bring(self, path: str, models: Mapping[str, Sequence[Any]], *, allow_nan: bool) -> None:
-        """Write models to a file, and give it to the engine if the user is elsewhere."""
+    def _bring(self, number: int | None, path: str, models: Mapping[str, Sequence[Any]], *, allow_nan: bool) -> None:
+        """Write models to a file, and give it to the engine if the user is elsewhere; `number` is None for its own."""
         try:
             self._write(path, models, allow_nan=allow_nan)
         except OSError as error:  # no training ends because a disk is full
-            self._channel.send(Unsaved(not_saved(path, error)))
+            self._channel.send(Unsaved(not_saved(path, error), number))
             return
         if self.job.gives_back:
             give_back(path, self._channel.send, self._expect)
@@ -348,7 +348,7 @@ class EngineSeat:
                 self._evaluate(number)
             for number in finish.saves:
                 path, model, allow_nan = self._open_saves[number]
-                self._bring(path, self._models(model), allow_nan=allow_nan)
+                self._bring(number, path, self._models(model), allow_nan=allow_nan)
         self._channel.send(self._conclude())
         self._expect(Finish)
         self._tell_trace(droppable=False)

@@ -23,6 +23,8 @@ class Unsaved(Struct, frozen=True, tag=True):
     """To the engine: the disk could not take a model; in words."""
 
     text: str
+    number: int | None = None
+    """Which save of all workers it was, if it was one."""
 
 
 class PieceTaken(Struct, frozen=True, tag=True):
