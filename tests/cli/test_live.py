@@ -154,6 +154,18 @@ def test_without_a_terminal_lines_and_reports_come_at_once_and_a_status_every_fe
     assert written() == ("", "")
 
 
+def test_times_are_those_since_all_have_joined(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    with LiveView(2, clock=clock) as view:
+        clock.now_s += 3.0
+        view.begin()
+        clock.now_s += 1.0
+        view.report(0, {})
+        view.update(status(0, 3.0, 30))
+        clock.now_s += 1.0
+        view.report(1, {})
+    assert capsys.readouterr().out == "epoch   1    (1.0 s)\nepoch   2    (2.0 s)\n"
+
+
 def test_a_line_is_shown_as_a_terminal_would_leave_it(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
     with LiveView(1, clock=clock) as view:
         view.line(0, " 10%|#  \r 90%|###\r", is_error=False)

@@ -33,7 +33,7 @@ def setup(script: Path, seeds: int = 2, **other: Any) -> Setup:
         network=None,
         cluster=None,
         command="weft compare",
-        machine={"cpu": "a"},
+        machine={"cpu": "a", "torch": None},
         **said,
     )
 

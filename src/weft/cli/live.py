@@ -90,11 +90,15 @@ class LiveView:
         """Since the view was opened."""
         return self._clock() - self._began_s
 
-    def update(self, status: Status) -> None:
-        """What a worker told about itself."""
-        if not self._has_begun:  # times are those of the training; how long it took to start is another matter
+    def begin(self) -> None:
+        """Times are those of the training from now on; how long it took to start is another matter."""
+        if not self._has_begun:
             self._has_begun = True
             self._began_s, self._shown_s = self._clock(), 0.0
+
+    def update(self, status: Status) -> None:
+        """What a worker told about itself."""
+        self.begin()
         self._progress.update(status, self.elapsed_s)
         self.tick()
 

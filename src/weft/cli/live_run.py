@@ -44,6 +44,7 @@ def watched(num_workers: int, title: str, explain: bool = False) -> Iterator[Wat
     with LiveView(num_workers, title) as view:
 
         def on_explain(explanation: Explanation) -> None:
+            view.begin()  # all have joined
             if explain:
                 view.show("\n".join(explanation_lines(explanation)))
 

@@ -46,7 +46,7 @@ class Setup(Struct, frozen=True):
     options: dict[str, str]
     """Whatever else was said on the command line, as it was said."""
     command: str
-    machine: dict[str, str | int | float]
+    machine: dict[str, str | int | float | None]
 
     @property
     def is_simulated(self) -> bool:

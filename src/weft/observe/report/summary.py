@@ -24,7 +24,7 @@ def facts(setup: Setup) -> list[tuple[str, str]]:
         ("target", str(setup.target) if setup.target is not None else "none: times are those of whole runs"),
         ("seeds", ", ".join(map(str, setup.seeds)) + (" (one seed has no spread)" if len(setup.seeds) == 1 else "")),
         ("runs", f"simulated, on the cluster '{setup.cluster}'" if setup.is_simulated else "real, on this machine"),
-        ("machine", ", ".join(_machine(name, value) for name, value in setup.machine.items())),
+        ("machine", ", ".join(_machine(name, said) for name, said in setup.machine.items() if said is not None)),
     ]
     found += [(name.replace("_", " "), value) for name, value in setup.options.items()]
     return [(word, said) for word, said in found if said]
