@@ -149,7 +149,8 @@ class TorchWorker(LoaderWorker):
     def _mark(self) -> None:
         """Say in the gradient what all workers must be alike in."""
         assert self._replica is not None
-        self._replica.mark.give(has_new_samples=self._samples is not None, after=self._stepped)
+        after = self._stepped if len(self._optimizers) > 1 else 0
+        self._replica.mark.give(has_new_samples=self._samples is not None, after=after)
 
     @cached_property
     def _per_bucket(self) -> list[int]:
