@@ -20,8 +20,8 @@ import os, torch.distributed as dist, torch
 dist.init_process_group("gloo")
 mine = torch.tensor([float(dist.get_rank())])
 dist.all_reduce(mine)
-line = f"sum {mine.item()} local {os.environ['LOCAL_RANK']} on {os.uname().nodename}\n"
-os.write(1, line.encode())  # in one piece: torchrun runs python -u, whose print writes word by word
+line = f"sum {mine.item()} local {os.environ['LOCAL_RANK']} on {os.uname().nodename}"
+os.write(1, line.encode() + bytes([10]))  # in one piece: torchrun runs python -u, whose print writes word by word
 dist.destroy_process_group()
 """
 
