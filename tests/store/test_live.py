@@ -1,12 +1,13 @@
 """The store of a node whose script runs while messages come (rule 13)."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
 from weft.adapters.arrays import ArrayReplica
-from weft.core.actions import Apply, add, copy
+from weft.core.actions import Apply, Combine, add, copy
 from weft.core.names import PARAMS, Buffer
 from weft.core.rules import SGD
 from weft.store.live import LiveStore
@@ -146,3 +147,22 @@ def test_a_received_body_can_be_kept_for_an_answer_that_is_finished_later(store:
     assert store.received() == (None, None, {"lr": 0.25})
     store.receive(body, payload, hyper)
     assert (body, held(store, INBOX), hyper) == (G, [3, 4], {"lr": 0.25})
+
+
+def test_what_the_script_writes_while_its_parameters_are_copied_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    replica = ArrayReplica({"w": np.zeros(3)}, SGD(lr=1.0), None)
+    store, copyto, copies = LiveStore(replica, [], {}), np.copyto, []
+
+    def copy_and_write(into: Any, source: Any) -> None:
+        copyto(into, source)
+        copies.append(into)
+        if len(copies) == 1:  # the script's own thread, between two copies of a message's answer
+            replica.array(PARAMS, 0)[:] += 1.0
+
+    store.let_user_run()
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "copyto", copy_and_write)
+        store.combine(Combine(Buffer(PARAMS, 0), 0.5))
+    store.stop_user()
+    assert len(copies) == 2
+    assert replica.array(PARAMS, 0).tolist() == [1.0, 1.0, 1.0]

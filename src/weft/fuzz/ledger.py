@@ -78,9 +78,6 @@ class LedgerReplica:
 
     num_optimizers = 1
 
-    def steps(self, bucket: int) -> bool:
-        return True
-
     def __init__(self, book: Book, *, is_empty: bool = False, params: Sequence[Array] | None = None) -> None:
         self.buckets = book.buckets
         self._arrays = {
@@ -96,6 +93,9 @@ class LedgerReplica:
 
     def array(self, slot: str, bucket: int) -> Array:
         return self._arrays[slot][bucket]
+
+    def steps(self, bucket: int) -> bool:
+        return True
 
     @property
     def params(self) -> list[Array]:
