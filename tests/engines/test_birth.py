@@ -130,8 +130,9 @@ def test_a_worker_that_is_killed_before_it_can_say_anything_is_known_by_its_proc
     [
         (f"if os.getppid() == {os.getpid()}: os.kill(os.getpid(), 19)", "the nursery that forks workers"),
         (f"if os.getppid() != {os.getpid()}: os.kill(os.getpid(), 19)", "a process that the nursery has forked"),
+        ("pid = real_fork(); pid or os.kill(os.getpid(), 19); return pid", "a process that the nursery has forked"),
     ],
-    ids=["the nursery", "its child"],
+    ids=["the nursery", "its child", "its child before it dies with the nursery"],
 )
 def test_whoever_is_stopped_while_workers_are_born_is_named_and_nothing_is_left(
     what: str, who: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -185,6 +186,27 @@ def test_a_worker_whose_launcher_is_killed_before_it_is_adopted_ends(tmp_path: P
     launcher.kill()
     launcher.wait()
     wait_until(lambda: process_state(worker) in ("", "Z"), "the worker's end", lambda: None, 2.0)
+
+
+def test_workers_of_an_order_that_was_given_up_are_not_taken_for_those_of_the_next(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("")
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    before = set(children_of(os.getpid()))
+    with Nursery(script, os.environ) as nursery:
+        with pytest.raises(KeyboardInterrupt):
+            nursery.bear(2, [], interrupt)
+        for process in nursery.bear(2, [], lambda: None):
+            process.kill()
+            process.wait()
+            assert process.exit_code == -signal.SIGKILL
+            process.channel.close()
+            os.close(process.output)
+            os.close(process.error)
+        assert set(children_of(os.getpid())) - before == {nursery._process.pid}
 
 
 def test_a_system_that_starts_no_process_at_all_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,7 @@ from weft.interpreter import python_module
 PR_SET_CHILD_SUBREAPER = 36
 LOOK_S = 0.5
 """How often the system is asked for the state of the processes that are to bear workers."""
+BORN_BYTES_MAX = 1 << 10
 MORE_PROCESSES = (
     "If there are too many processes, use fewer workers (-n), or raise the limit: pids.max of the container's cgroup "
     "(docker run --pids-limit), or ulimit -u."
@@ -54,6 +55,7 @@ class Nursery:
 
     def __init__(self, script: Path, environment: Mapping[str, str], modules: Sequence[str] = ()) -> None:
         imports = [*heavy_imports(script), *modules]
+        self._order = 0
         self._end, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._end.settimeout(0.1)
         with theirs:
@@ -78,10 +80,25 @@ class Nursery:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._end.close()
+        forked = self._halt()
         self._process.kill()
         self._process.wait()
+        for pid in forked:  # ours by now; one that was stopped as it was forked would never end
+            end(pid)
+        self._end.setblocking(False)
+        with suppress(OSError):  # empty, or the nursery has hung up
+            while raw := self._end.recv(BORN_BYTES_MAX):
+                self._end_late(msgspec.json.decode(raw, type=Born))
+        self._end.close()
         adopt_orphans(False)
+
+    def _halt(self) -> list[int]:
+        """Stop the nursery, so that it forks no more; those that it is just forking, and those that these fork."""
+        self._process.send_signal(signal.SIGSTOP)
+        with suppress(ChildProcessError):  # it has ended, and was waited for
+            os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        children = children_of(self._process.pid)
+        return [*children, *(pid for child in children for pid in children_of(child))]
 
     def bear(self, num_workers: int, shared: Sequence[int], check: Callable[[], None]) -> list[Process]:
         """Workers that have the shared descriptors; `check` is called now and then while they are awaited.
@@ -97,8 +114,9 @@ class Nursery:
         ]
         assert len(own) == OWN_FDS * num_workers
         pids: dict[int, int] = {}
+        self._order += 1
         try:
-            order = Order(num_workers, len(shared) + len(own))
+            order = Order(number=self._order, num_workers=num_workers, num_fds=len(shared) + len(own))
             with suppress(OSError):  # a nursery that is gone says so below
                 send_fds(self._end, msgspec.json.encode(order), [*shared, *own])
             self._await(pids, num_workers, check)
@@ -109,8 +127,7 @@ class Nursery:
                 os.close(output[0])
                 os.close(error[0])
             for pid in pids.values():
-                os.kill(pid, signal.SIGKILL)
-                os.waitpid(pid, 0)
+                end(pid)
             raise
         finally:
             for _, channel in channels:
@@ -132,7 +149,7 @@ class Nursery:
                 looked_s = time.monotonic()
                 self._check_stopped(stops, pids)
             try:
-                raw = self._end.recv(1 << 10)
+                raw = self._end.recv(BORN_BYTES_MAX)
             except TimeoutError:
                 if self._process.poll() is None:
                     continue
@@ -146,9 +163,17 @@ class Nursery:
                     f"(pid {self._process.pid}): {how}.\n  If nobody killed it, what it printed may say why."
                 )
             born = msgspec.json.decode(raw, type=Born)
-            if born.problem:
+            if born.order != self._order:
+                self._end_late(born)
+            elif born.problem:
                 raise NodeLost(f"worker {born.rank} could not be started: {born.problem}.\n  {MORE_PROCESSES}")
-            pids[born.rank] = born.pid
+            else:
+                pids[born.rank] = born.pid
+
+    def _end_late(self, born: Born) -> None:
+        """End a worker of an order that was given up before its birth was told."""
+        if born.pid:
+            end(born.pid)
 
     def _check_stopped(self, stops: Stops[str], pids: Mapping[int, int]) -> None:
         """Raise NodeLost if a process without which no more workers are born is stopped for long."""
@@ -162,6 +187,13 @@ class Nursery:
                 f"{name} is stopped, and worker {len(pids)} is not born yet.\n"
                 f"  Let it go on with kill -CONT {who[name]}, or find out who stopped it."
             )
+
+
+def end(pid: int) -> None:
+    """Kill a child of this process, and wait for it, so that its number is not given to another before."""
+    with suppress(ProcessLookupError, ChildProcessError):
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
 
 
 def adopt_orphans(really: bool) -> None:

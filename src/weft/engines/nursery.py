@@ -31,7 +31,7 @@ FOLLOW_UPS = {"torch": ("torch._dynamo", "weft.adapters.torch.join"), "numpy": (
 
 FDS_PER_MESSAGE = 200
 """The system takes 253 at most."""
-ADOPTED_S = 0.001
+ADOPTED_MS = 1
 """How often a worker looks whether its launcher is its parent yet, or gone."""
 FORKED = struct.Struct("<ii")
 """What the process between tells the nursery: the worker's process id, or the number of the system's error."""
@@ -39,9 +39,11 @@ OWN_FDS = 3
 """Of each worker: its channel to the launcher, standard output and error."""
 
 
-class Order(msgspec.Struct, frozen=True):
+class Order(msgspec.Struct, frozen=True, kw_only=True):
     """How many workers to fork, and how many descriptors come with the order: shared ones, then each worker's own."""
 
+    number: int = 0
+    """Of the order: births of one that was given up are told apart from those of the next."""
     num_workers: int
     num_fds: int
 
@@ -49,6 +51,7 @@ class Order(msgspec.Struct, frozen=True):
 class Born(msgspec.Struct, frozen=True):
     """To the launcher, once per worker: its process, which is the launcher's child by now; or why there is none."""
 
+    order: int
     rank: int
     pid: int
     problem: str = ""
@@ -87,7 +90,7 @@ def main() -> None:
         shared, own = fds[1][: order.num_fds - OWN_FDS * order.num_workers], fds[1][-OWN_FDS * order.num_workers :]
         for rank in range(order.num_workers):
             mine = own[OWN_FDS * rank : OWN_FDS * (rank + 1)]
-            born = bear_one(rank)
+            born = bear_one(order.number, rank)
             if born is None:
                 end.close()
                 _settle(mine, [fd for fd in own if fd not in mine], launcher, lifeline)
@@ -118,7 +121,7 @@ def receive_fds(end: socket.socket) -> tuple[bytes, list[int]] | None:
             return raw, fds
 
 
-def bear_one(rank: int) -> Born | None:
+def bear_one(order: int, rank: int) -> Born | None:
     """Fork twice: None in the grandchild, which is the worker; in the nursery, what to tell of it."""
     readable, writable = os.pipe()
     nursery = os.getpid()
@@ -127,7 +130,7 @@ def bear_one(rank: int) -> Born | None:
     except OSError as error:
         os.close(readable)
         os.close(writable)
-        return Born(rank, 0, _refused(error.errno or 0))
+        return Born(order, rank, 0, _refused(error.errno or 0))
     if not between:
         os.close(readable)
         die_with_parent(nursery)
@@ -140,9 +143,9 @@ def bear_one(rank: int) -> Born | None:
     _, status = os.waitpid(between, 0)
     if len(told) < FORKED.size:
         how = how_it_ended(os.waitstatus_to_exitcode(status))
-        return Born(rank, 0, f"the process that forks it (pid {between}): {how}")
+        return Born(order, rank, 0, f"the process that forks it (pid {between}): {how}")
     pid, error_number = FORKED.unpack(told)
-    return Born(rank, pid, _refused(error_number) if error_number else "")
+    return Born(order, rank, pid, _refused(error_number) if error_number else "")
 
 
 def _fork_and_tell(writable: int) -> None:
@@ -161,14 +164,20 @@ def _refused(error_number: int) -> str:
 
 
 def _settle(mine: list[int], others: list[int], launcher: int, lifeline: int) -> None:
-    """Become a worker process of the launcher's; ends if the launcher, whose pidfd `lifeline` is, ends before that."""
+    """Become a worker process of the launcher's.
+
+    Ends if before that the launcher, whose pidfd `lifeline` is, ends, or gives the order up and closes the channel.
+    """
     os.setsid()
     os.dup2(mine[1], 1)
     os.dup2(mine[2], 2)
     for descriptor in (mine[1], mine[2], *others):
         os.close(descriptor)
+    gone = select.poll()
+    gone.register(lifeline, select.POLLIN)
+    gone.register(mine[0], 0)  # its hanging up is told always
     while os.getppid() != launcher:  # the parent between is about to end
-        if select.select([lifeline], [], [], ADOPTED_S)[0]:
+        if gone.poll(ADOPTED_MS):
             os._exit(1)
     os.close(lifeline)
     die_with_parent(launcher)

@@ -209,7 +209,7 @@ class Steward:
         with theirs:
             handed = [theirs.fileno(), *self._memories]
             try:
-                send_fds(end, msgspec.json.encode(Order(1, len(handed))), handed)
+                send_fds(end, msgspec.json.encode(Order(num_workers=1, num_fds=len(handed))), handed)
             except OSError:  # it died meanwhile, which its system will tell
                 mine.close()
                 return fds
