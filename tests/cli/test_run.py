@@ -197,3 +197,50 @@ def test_a_script_that_leaves_with_a_code_gives_the_command_its_code_and_names_t
     assert re.search(
         r"NodeLost: worker 1 \(host .*, pid \d+\) left at step \d+: the script called sys.exit\(3\)\n", ended.err
     )
+    assert "Traceback" not in ended.err
+    assert "ScriptLeft" not in ended.err
+
+
+PARSES = """
+import argparse, sys
+parser = argparse.ArgumentParser(prog="train")
+parser.add_argument("--leave")
+options = parser.parse_args()
+if options.leave:
+    sys.exit(options.leave)
+"""
+USAGE = "usage: train [-h] [--leave LEAVE]"
+
+
+@pytest.mark.parametrize(("verb", "mark"), [("run", "worker 0 | "), ("simulate", "worker 0: ")])
+def test_the_help_of_a_script_is_shown_once_and_is_no_failure(verb: str, mark: str, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(PARSES + SHORT)
+    ended = weft_command(verb, "train.py", "-n", 3, "--", "--help")
+    said = ended.out if verb == "run" else ended.err
+    assert ended.code == 0
+    assert said.startswith(f"{mark}{USAGE}\n")
+    assert (ended.out + ended.err).count("usage:") == 1
+    assert all(line.startswith(mark) for line in said.splitlines())
+
+
+@pytest.mark.parametrize(("verb", "mark"), [("run", "worker 0 | "), ("simulate", "")])
+def test_what_argparse_says_of_wrong_arguments_is_all_that_is_said(verb: str, mark: str, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(PARSES + SHORT)
+    ended = weft_command(verb, "train.py", "-n", 3, "--", "--nosuch")
+    told = f"{mark}{USAGE}\n{mark}train: error: unrecognized arguments: --nosuch\n"
+    assert (ended.code, ended.out, ended.err) == (2, "", told)
+
+
+@pytest.mark.parametrize("verb", ["run", "simulate"])
+def test_a_message_with_which_a_script_leaves_is_told_once_without_a_traceback(verb: str, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(PARSES + SHORT)
+    ended = weft_command(verb, "train.py", "-n", 2, "--", "--leave", "no data here")
+    assert (ended.code, ended.out) == (1, "")
+    assert re.fullmatch(r"NodeLost: worker 0 (\(.*\) )?left .*: no data here\n", ended.err)
+
+
+def test_a_simulated_script_that_leaves_after_steps_keeps_its_code(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SHORT + "\nraise SystemExit(3)\n")
+    ended = weft_command("simulate", "train.py", "-n", 2)
+    assert ended.code == 3
+    assert re.fullmatch(r"NodeLost: worker \d left at step \d: the script called sys.exit\(3\)\n", ended.err)

@@ -116,6 +116,8 @@ def test_a_script_that_leaves_with_a_code_has_failed_and_its_process_ends_with_i
     with crew(write(tmp_path, script), ONE) as run:
         assert run.end() == [3, 7]
         assert "left at step 0: the script called sys.exit(7)" in run.text
+        assert "ScriptLeft" not in run.text
+        assert "Traceback" not in run.text
 
 
 def test_a_signal_ends_a_run_in_order(tmp_path: Path) -> None:

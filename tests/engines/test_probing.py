@@ -8,7 +8,7 @@ from real import bear_by_fork
 from scripts import write
 
 from weft.config.cluster import load_cluster
-from weft.core.errors import ConfigError
+from weft.core.errors import ConfigError, NodeLost
 from weft.engines.local_job import LocalJob
 from weft.engines.probing import check_target, read_target, reported_names, simulated_names
 from weft.engines.simulated_job import Job
@@ -32,15 +32,27 @@ def test_all_names_are_found_by_a_step_of_each_share_and_nothing_is_worked_out_o
     model = tmp_path / "model.safetensors"
     script = write(tmp_path, TRAIN, REPORTS)
     job = LocalJob(script, (str(model),), 4, "ssp", slow={1: 4.0}, transport="tcp")
-    assert set(reported_names(job, bear_by_fork)) == {"accuracy", "mean"}
+    assert set(reported_names(job, bear_by_fork, print)) == {"accuracy", "mean"}
     simulated = Job(script, (str(model),), load_cluster("edge"), 4, "gossip")
-    assert set(simulated_names(simulated)) == {"accuracy", "mean"}
+    assert set(simulated_names(simulated, print)) == {"accuracy", "mean"}
     assert not model.exists()
 
 
 def test_a_script_that_reports_nothing_has_no_names(tmp_path: Path) -> None:
     script = write(tmp_path, TRAIN, "worker.step({'w': w}, samples=1)\n")
-    assert reported_names(LocalJob(script, (), 2), bear_by_fork) == []
+    assert reported_names(LocalJob(script, (), 2), bear_by_fork, print) == []
+
+
+HELPS = "import argparse\nargparse.ArgumentParser(prog='train').parse_args()\n"
+
+
+def test_a_script_that_leaves_with_its_help_shows_it_though_else_nothing_is_shown(tmp_path: Path) -> None:
+    script, shown = write(tmp_path, "print('hello')\n" + HELPS, TRAIN, REPORTS), list[str]()
+    with pytest.raises(NodeLost):
+        reported_names(LocalJob(script, ("--help",), 2), bear_by_fork, shown.append)
+    with pytest.raises(NodeLost):
+        simulated_names(Job(script, ("--help",), load_cluster("edge"), 4), shown.append)
+    assert [text.split("\n")[:2] for text in shown] == 2 * [["hello", "usage: train [-h]"]]
 
 
 def test_a_target_that_is_never_reported_is_refused_and_the_others_are_named() -> None:

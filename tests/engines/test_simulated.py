@@ -163,7 +163,7 @@ def test_workers_with_other_models_are_refused(tmp_path: Path) -> None:
         (
             ARRAYS + "import sys\nsys.exit('no data')\n",
             False,
-            "worker 0 left at step 0: the script called sys.exit('no data')",
+            "worker 0 left at step 0: no data",
         ),
     ],
 )
@@ -171,7 +171,7 @@ def test_a_worker_that_raises_is_named_with_its_step(tmp_path: Path, text: str, 
     with pytest.raises(NodeLost) as lost:
         (simulate_dry if dry else simulate)(job(write(tmp_path, text), 3))
     assert str(lost.value) == message
-    assert lost.value.__cause__ is not None
+    assert (lost.value.__cause__ is None) == ("sys.exit" in text)
 
 
 def test_workers_with_unequal_numbers_of_steps_end_in_a_deadlock_that_says_who_waits(tmp_path: Path) -> None:

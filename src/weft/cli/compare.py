@@ -169,14 +169,14 @@ def _real_race(race: Race, contest: RealContest, ways: Sequence[Way]) -> None:
     with contest.nursery(ways, _tell) as nursery:
         if race.target is not None and not race.has_runs:
             with progress("a first look at what the script reports"):
-                check_target(race.target, reported_names(contest.common, nursery.bear))
+                check_target(race.target, reported_names(contest.common, nursery.bear, _tell))
         race.run(lambda heat: _real(contest, heat, nursery))
 
 
 def _simulated_race(race: Race, contest: SimulatedContest, ways: Sequence[Way]) -> None:
     if race.target is not None:
         with progress("a first look at what the script reports"):
-            check_target(race.target, simulated_names(contest.common))
+            check_target(race.target, simulated_names(contest.common, _tell))
     for way in ways:
         compile_kernels(way.compress, _tell)
     race.run(lambda heat: _simulated(contest, heat))

@@ -23,7 +23,9 @@ PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
 
 
 def show_error(error: WeftError) -> None:
-    """The error's own words; for a script that raised, its traceback last."""
+    """The error's own words; for a script that raised, its traceback last; nothing if the script has said it all."""
+    if isinstance(error, NodeLost) and error.is_said:
+        return
     errors.print(f"[bold red]{type(error).__name__}[/]: {escape(shortened(str(error), 2 * CHARACTERS_MAX))}")
     cause = error.__cause__
     if isinstance(error, NodeLost) and cause is not None:

@@ -66,10 +66,12 @@ class TransportError(WeftError):
 class NodeLost(WeftError):
     """A node stopped, crashed or went silent; `traceback` is its script's own, if that is why.
 
-    A script that left with a code gives `exit_code`.
+    A script that left with a code gives `exit_code`; if it has said why by itself, with help or as argparse does,
+    `is_said`, and there is nothing to add.
     """
 
     traceback: str = ""
+    is_said: bool = False
 
 
 class NotFinite(WeftError):

@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 from weft.config.extras import advice_on_import
 from weft.core import errors
 from weft.core.errors import ConfigError, NodeLost, WeftError
-from weft.core.leaving import in_words
+from weft.core.leaving import ScriptLeft, in_words
 from weft.engines.exits import how_it_ended
 from weft.runtime.channel import Failed, Halted
 
@@ -49,6 +49,11 @@ def _is_second_hand(failed: Failed) -> bool:
     return failed.error in SECOND_HAND and not failed.traceback
 
 
+def has_left(failed: Failed) -> bool:
+    """Its script left by sys.exit; an error of the script's own with such a name would come with a traceback."""
+    return failed.error == ScriptLeft.__name__ and not failed.traceback
+
+
 def blame(workers: Sequence[S]) -> S | None:
     """Who died without a word; else who failed at first hand; else who failed."""
     silent = [w for w in workers if is_silent_death(w)]
@@ -71,12 +76,12 @@ def describe(guilty: Suspect, workers: Sequence[Suspect]) -> WeftError:
         cause = guilty.lost or how_it_ended(guilty.exit_code)
         first = f"{called} stopped {guilty.moment}: {cause}."
         return NodeLost("\n".join([first, *waiting, f"  {_advice_on(guilty)}"]))
-    if failed.traceback:
+    if failed.traceback or has_left(failed):
         text = f"{called} {in_words(failed.error, f'at step {failed.step}', failed.text)}"
         text += advice_on_import(failed.error, failed.text)
         lost = NodeLost("\n".join([text, *waiting]))
         lost.traceback = failed.traceback
-        lost.exit_code = failed.exit_code
+        lost.exit_code, lost.is_said = failed.exit_code, failed.is_said
         return lost
     kind = getattr(errors, failed.error, WeftError)
     assert issubclass(kind, WeftError)

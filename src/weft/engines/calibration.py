@@ -7,8 +7,8 @@ from statistics import median
 
 from weft.adapters.torch.ambient import TorchSwapper
 from weft.config.extras import advice_on_import
-from weft.core.errors import ConfigError, NodeLost, WeftError
-from weft.core.leaving import code_of, in_words
+from weft.core.errors import ConfigError, WeftError
+from weft.core.leaving import lost_by
 from weft.core.seat import Replica, step_alone
 from weft.core.shortening import shortened
 from weft.engines.surroundings import THREADS
@@ -40,10 +40,11 @@ def measure(script: Path, arguments: tuple[str, ...], num_steps: int) -> float:
     except WeftError:
         raise
     except Exception as error:
-        kind, text = type(error).__name__, shortened(str(error))
-        lost = NodeLost(f"the script {in_words(kind, 'while it was measured', text)}{advice_on_import(kind, text)}")
-        lost.exit_code = code_of(error)
-        raise lost from error
+        text = shortened(str(error))
+        advice = advice_on_import(type(error).__name__, text)
+        lost = lost_by("the script", "while it was measured", error, text + advice)
+        lost.is_said = False  # what it printed was not shown
+        raise lost from lost.__cause__
     finally:
         program.abandon()
         stage.leave()

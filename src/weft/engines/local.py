@@ -10,6 +10,8 @@ from typing import Any
 from weft.core.errors import NodeLost, TransportError
 from weft.engines.assignment import assigned
 from weft.engines.birth import Nursery, Process
+from weft.engines.blame import has_left
+from weft.engines.echoes import Echoes
 from weft.engines.kernels import compile_kernels
 from weft.engines.launched import LocalWorker
 from weft.engines.local_job import LocalJob
@@ -61,6 +63,7 @@ class Launch(Supervisor):
         self._workers: list[LocalWorker] = []
         self._outputs: list[Output] = []
         self._network: SlowNetwork | None = None
+        self._echoes = Echoes(job.num_workers, watcher.on_line)
 
     def _start(self) -> None:
         job = self._job
@@ -92,7 +95,11 @@ class Launch(Supervisor):
             self._selector.register(descriptor, selectors.EVENT_READ, partial(self._copy, output))
 
     def _show(self, rank: int, is_error: bool, text: str) -> None:
-        self._watcher.on_line(rank, text, is_error)
+        self._echoes.take(rank, text, is_error, time.perf_counter())
+
+    def _turn(self, timeout_s: float) -> None:
+        super()._turn(timeout_s)
+        self._echoes.check(time.perf_counter())
 
     def _send(self, rank: int, message: Message) -> None:
         try:
@@ -108,6 +115,8 @@ class Launch(Supervisor):
     def _hear(self, worker: LocalWorker) -> None:
         for message in worker.channel.receive(wait=False):
             self._take(worker, message)
+        if worker.has_joined:
+            self._echoes.release(worker.rank)
         if worker.channel.is_closed:
             self._selector.unregister(worker.channel.fileno())
             worker.channel.close()
@@ -143,6 +152,7 @@ class Launch(Supervisor):
         deadline = time.perf_counter() + 0.5
         while any(not output.is_closed for output in self._outputs) and time.perf_counter() < deadline:
             self._turn(0.05)
+        self._echoes.end(have_left=any(worker.failed and has_left(worker.failed) for worker in self._workers))
 
     def _network_figures(self) -> dict[str, Any] | None:
         return None if self._network is None else self._network.conclude()

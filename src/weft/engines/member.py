@@ -293,7 +293,7 @@ class Ending:
     def _tell(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         try:
             self._seat.fail(error)
-            is_told = isinstance(error, WeftError)  # the steward says it once for all
+            is_told = isinstance(error, WeftError | ScriptLeft)  # the steward says it once for all
         except TransportError:
             is_told = False
         if not is_told:

@@ -1,16 +1,19 @@
 """A first look at a script: which numbers it reports."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from weft.core.errors import ConfigError, did_you_mean
+from weft.core.errors import ConfigError, NodeLost, did_you_mean
 from weft.engines.local import Bear, run_local
 from weft.engines.local_job import LocalJob
 from weft.engines.local_outcome import NOT_REPORTED as BESIDE_REAL
-from weft.engines.simulated import Watcher, simulate
+from weft.engines.simulated import Watcher as SimulatedWatcher
+from weft.engines.simulated import simulate
 from weft.engines.simulated_job import Job
+from weft.engines.watcher import Watcher
 from weft.observe.comparison import Target
 from weft.sim.facts import NOT_REPORTED as BESIDE_SIMULATED
 
@@ -21,16 +24,34 @@ STEPS_MAX = 1000
 """Of a first look: a script of its own loops may make many."""
 
 
-def reported_names(job: LocalJob, bear: Bear) -> list[str]:
-    """The names of all that the script reports, by a first look: one worker, one step of each share."""
+def reported_names(job: LocalJob, bear: Bear, show: Callable[[str], None]) -> list[str]:
+    """The names of all that the script reports, by a first look: one worker, one step of each share.
+
+    What it prints is dropped; if it leaves and has said why, `show` gets that.
+    """
     probe = LocalJob(job.script, job.arguments, 1, seed=job.seed, options=job.options, saves=False, is_probe=True)
-    return _names(run_local(replace(probe, steps_max=STEPS_MAX), None, bear).reports)
+    with _shown_if_it_says_why(show) as lines:
+        watcher = Watcher(on_line=lambda rank, text, is_error: lines.append(text))
+        return _names(run_local(replace(probe, steps_max=STEPS_MAX), watcher, bear).reports)
 
 
-def simulated_names(job: Job) -> list[str]:
+def simulated_names(job: Job, show: Callable[[str], None]) -> list[str]:
     """The same of a script that is to be simulated."""
     probe = Job(job.script, job.arguments, job.cluster, 1, seed=job.seed, saves=False, is_probe=True)
-    return _names(simulate(replace(probe, steps_max=STEPS_MAX), Watcher(show=lambda line: None)).facts.reports)
+    with _shown_if_it_says_why(show) as lines:
+        return _names(simulate(replace(probe, steps_max=STEPS_MAX), SimulatedWatcher(lines.append)).facts.reports)
+
+
+@contextmanager
+def _shown_if_it_says_why(show: Callable[[str], None]) -> Iterator[list[str]]:
+    """Lines to add to, which are shown if the script leaves with nothing but them to say why."""
+    lines: list[str] = []
+    try:
+        yield lines
+    except NodeLost as lost:
+        if lost.is_said and lines:
+            show("\n".join(lines))
+        raise
 
 
 def _names(reports: Sequence[Mapping[str, Any]]) -> list[str]:

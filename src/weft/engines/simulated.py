@@ -11,8 +11,8 @@ import numpy as np
 from weft.adapters.torch.ambient import TorchSwapper
 from weft.config.cluster import Placement
 from weft.config.extras import advice_on_import
-from weft.core.errors import ConfigError, NodeLost, WeftError
-from weft.core.leaving import code_of, in_words
+from weft.core.errors import ConfigError, WeftError
+from weft.core.leaving import lost_by
 from weft.core.names import PARAMS, Bucket, Role, Roles
 from weft.core.recorder import TraceHash
 from weft.core.seat import Places, Replica, check_optimizers, check_tuned
@@ -90,10 +90,9 @@ class _Scripts:
         except WeftError:
             raise
         except Exception as error:
-            kind, text = type(error).__name__, shortened(str(error))
-            lost = NodeLost(f"worker {rank} {in_words(kind, when, text)}{advice_on_import(kind, text)}")
-            lost.exit_code = code_of(error)
-            raise lost from error
+            text = shortened(str(error))
+            lost = lost_by(f"worker {rank}", when, error, text + advice_on_import(type(error).__name__, text))
+            raise lost from lost.__cause__
 
     def begin(self, rank: int) -> bool:
         """Run one worker's script on, until it joins with another model (then True) or has said all that its world

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from weft.core.leaving import ScriptLeft, code_of, exit_code
+from weft.core.leaving import code_of, left_by
 from weft.core.seat import sit
 from weft.engines.memories import keep_own
 from weft.engines.net.namespaces import move_in
@@ -50,8 +50,9 @@ def perform(job: Job, seat: EngineSeat) -> None:
         try:
             runpy.run_path(job.script, run_name="__main__")
         except SystemExit as stop:
-            if exit_code(stop.code):
-                raise ScriptLeft(stop.code).with_traceback(stop.__traceback__) from None
+            left = left_by(stop, job.arguments, has_joined=seat.has_joined)
+            if left is not None:
+                raise left from None
         seat.end()
     except BaseException as error:
         seat.fail(error)

@@ -287,7 +287,10 @@ class Leaving(Struct, frozen=True, tag=True):
 
 
 class Failed(Struct, frozen=True, tag=True):
-    """To the engine: this worker cannot go on, by an `error` of this class; its process ends with `exit_code`."""
+    """To the engine: this worker cannot go on, by an `error` of this class; its process ends with `exit_code`.
+
+    `is_said`: its script has told its user why.
+    """
 
     error: str
     text: str
@@ -295,6 +298,7 @@ class Failed(Struct, frozen=True, tag=True):
     step: int
     doing: str
     exit_code: int = 1
+    is_said: bool = False
 
 
 Message = (

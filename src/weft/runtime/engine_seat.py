@@ -173,6 +173,11 @@ class EngineSeat:
     def _is_over(self) -> bool:
         return self.steps_max is not None and self._step >= self.steps_max
 
+    @property
+    def has_joined(self) -> bool:
+        """Its script has called weft.join, and all others' have."""
+        return self._welcome is not None
+
     def waiting_for(self) -> str:
         """One sentence: what this worker needs to go on."""
         return "the other workers to join" if self._welcome is None else "the engine"

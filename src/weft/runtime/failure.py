@@ -5,7 +5,7 @@ from pathlib import Path
 from traceback import StackSummary, TracebackException
 
 from weft.core.errors import WeftError
-from weft.core.leaving import code_of
+from weft.core.leaving import ScriptLeft, code_of
 from weft.core.shortening import shortened
 from weft.runtime.channel import Failed
 
@@ -13,17 +13,17 @@ PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
 
 
 def failure(error: BaseException, step: int, doing: str) -> Failed:
-    """What to tell the engine. An error of Weft's own explains itself; a script's needs its traceback."""
+    """What to tell the engine. Errors of Weft's own and leaving explain themselves; a script's need their traceback."""
     told = TracebackException.from_exception(error)
     _leave_out_our_frames(told)
-    lines = "" if isinstance(error, WeftError) else "".join(told.format()).rstrip()
+    lines = "" if isinstance(error, WeftError | ScriptLeft) else "".join(told.format()).rstrip()
     try:
         text = str(error)
     except Exception:  # a script's own error may not even be able to say what it is
         text = "(it cannot say what)"
-    return Failed(
-        type(error).__name__, _sayable(shortened(text)), _sayable(shortened(lines)), step, doing, code_of(error)
-    )
+    is_said = isinstance(error, ScriptLeft) and error.is_said
+    texts = type(error).__name__, _sayable(shortened(text)), _sayable(shortened(lines))
+    return Failed(*texts, step, doing, code_of(error), is_said)
 
 
 def _leave_out_our_frames(told: TracebackException) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from greenlet import GreenletExit, greenlet
 
 from weft.core.errors import ConfigError, NodeLost, WeftError
-from weft.core.leaving import ScriptLeft, exit_code
+from weft.core.leaving import left_by
 from weft.core.pace import Pace
 from weft.core.seat import TWICE, Replica, Reported
 from weft.core.strategy import Strategy
@@ -92,6 +92,10 @@ class ScriptSeat:
             raise ConfigError(TWICE)
         self._joined = Joined(replica, strategy, compress)
         self._ask(self._joined)
+
+    @property
+    def has_joined(self) -> bool:
+        return self._joined is not None
 
     def join_more(self) -> None:
         assert self._joined is not None
@@ -201,11 +205,13 @@ class ScriptProgram:
         module = ModuleType("__main__")
         module.__file__ = self._path
         sys.modules["__main__"] = module
+        arguments = sys.argv[1:]
         try:
             loader.exec_module(module)
         except SystemExit as stop:
-            if exit_code(stop.code):
-                raise ScriptLeft(stop.code).with_traceback(stop.__traceback__) from stop
+            left = left_by(stop, arguments, has_joined=self._seat.has_joined)
+            if left is not None:
+                raise left from None
 
     def begin(self) -> bool:
         """Let the script run to its first request, by which it has said all that its world depends on; True if it has

@@ -20,7 +20,7 @@ from weft.core.actions import (
     is_same_message,
     updates_from,
 )
-from weft.core.errors import Deadlock, IllegalAction, NodeLost, ProtocolError, WeftError
+from weft.core.errors import Deadlock, IllegalAction, ProtocolError, WeftError
 from weft.core.events import (
     EpochFinished,
     Event,
@@ -31,6 +31,7 @@ from weft.core.events import (
     StepFinished,
     TimerFired,
 )
+from weft.core.leaving import lost_by
 from weft.core.names import GRADIENT, INBOX, Buffer, Carries, NodeId
 from weft.core.peer import Peer
 from weft.core.recorder import TraceHash, node_rng
@@ -310,9 +311,8 @@ class Simulation:
             except WeftError:
                 raise
             except Exception as error:
-                raise NodeLost(
-                    f"{self.world.name(node.id)} raised {type(error).__name__} at step {node.step}: {error}"
-                ) from error
+                lost = lost_by(self.world.name(node.id), f"at step {node.step}", error)
+                raise lost from lost.__cause__
             node.store.forget_captured()
             if request is None:
                 self._end_script(node)
