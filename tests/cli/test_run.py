@@ -236,7 +236,7 @@ def test_a_message_with_which_a_script_leaves_is_told_once_without_a_traceback(v
     (tmp_path / "train.py").write_text(PARSES + SHORT)
     ended = weft_command(verb, "train.py", "-n", 2, "--", "--leave", "no data here")
     assert (ended.code, ended.out) == (1, "")
-    assert re.fullmatch(r"NodeLost: worker 0 (\(.*\) )?left .*: no data here\n", ended.err)
+    assert re.fullmatch(r"NodeLost: worker 0 (\(.*\) )?left before it joined: no data here\n", ended.err)
 
 
 def test_a_simulated_script_that_leaves_after_steps_keeps_its_code(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from weft.core import errors
 from weft.core.errors import ConfigError, Deadlock, NodeLost
 from weft.engines.blame import also, blame, describe
 from weft.runtime.channel import Failed, Halted
-from weft.runtime.engine_seat import HALT_EXIT_CODE
+from weft.runtime.engine_seat import HALT_EXIT_CODE, OTHERS_TO_JOIN
 
 HOST = "mill"
 
@@ -28,6 +28,7 @@ class Process:
     host: str = HOST
     lost: str = ""
     moment: str = "before it had joined"
+    has_joined: bool = True
 
 
 def failed(error: str, text: str = "it broke", step: int = 7) -> Failed:
@@ -117,10 +118,22 @@ def test_an_error_of_the_script_is_told_with_its_traceback(name: str) -> None:
 
 
 def test_a_module_that_an_extra_has_is_told_with_the_line_that_installs_it() -> None:
-    error = describe(Process(1, 1, failed("ModuleNotFoundError", "No module named 'torch'", 0)), [])
+    guilty = Process(1, 1, failed("ModuleNotFoundError", "No module named 'torch'", 0), has_joined=False)
+    error = describe(guilty, [])
     assert str(error) == (
-        f"worker 1 (host {HOST}, pid 4711) raised ModuleNotFoundError at step 0: No module named 'torch'\n"
+        f"worker 1 (host {HOST}, pid 4711) raised ModuleNotFoundError before it joined: No module named 'torch'\n"
         "  Install it: pip install 'weft[torch]'"
+    )
+
+
+def test_before_they_join_workers_are_at_no_step() -> None:
+    waits = Halted(0, OTHERS_TO_JOIN)
+    others = [Process(0, halted=waits), Process(2, halted=waits, has_joined=False)]
+    error = describe(Process(1, 1, failed("TransportError", "no way.", 0), has_joined=False), others)
+    assert str(error) == (
+        f"worker 1 (host {HOST}, pid 4711) failed before it joined: no way.\n"
+        "  Worker 0 was waiting for the other workers to join.\n"
+        "  Worker 2 had not joined yet."
     )
 
 

@@ -80,7 +80,7 @@ def test_a_script_that_fails_raises_with_the_workers_traceback(tmp_path: Path) -
     script.write_text("import sys\nraise ValueError(f'no {sys.argv[1]}')\n")
     with pytest.raises(NodeLost) as lost:
         weft.run(script, arguments=("data",), workers=1, show=None)
-    assert "raised ValueError at step 0: no data\nTraceback (most recent call last):" in str(lost.value)
+    assert "raised ValueError before it joined: no data\nTraceback (most recent call last):" in str(lost.value)
     assert str(lost.value).endswith("ValueError: no data")
 
 

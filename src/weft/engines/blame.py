@@ -10,6 +10,7 @@ from weft.core.errors import ConfigError, NodeLost, WeftError
 from weft.core.leaving import ScriptLeft, in_words
 from weft.engines.exits import how_it_ended
 from weft.runtime.channel import Failed, Halted
+from weft.runtime.engine_seat import OTHERS_TO_JOIN
 
 SECOND_HAND = ("NodeLost", "TransportError")
 """Errors by which a worker says that another one is gone."""
@@ -27,6 +28,8 @@ class Suspect(Protocol):
     failed: Failed | None
     halted: Halted | None
     is_alive: bool
+    has_joined: bool
+    """Its script has called weft.join."""
     has_finished: bool
     """It has said its last word: its script ended well, and everything was concluded."""
 
@@ -76,8 +79,9 @@ def describe(guilty: Suspect, workers: Sequence[Suspect]) -> WeftError:
         cause = guilty.lost or how_it_ended(guilty.exit_code)
         first = f"{called} stopped {guilty.moment}: {cause}."
         return NodeLost("\n".join([first, *waiting, f"  {_advice_on(guilty)}"]))
+    when = f"at step {failed.step}" if guilty.has_joined or failed.step else "before it joined"
     if failed.traceback or has_left(failed):
-        text = f"{called} {in_words(failed.error, f'at step {failed.step}', failed.text)}"
+        text = f"{called} {in_words(failed.error, when, failed.text)}"
         text += advice_on_import(failed.error, failed.text)
         lost = NodeLost("\n".join([text, *waiting]))
         lost.traceback = failed.traceback
@@ -87,7 +91,7 @@ def describe(guilty: Suspect, workers: Sequence[Suspect]) -> WeftError:
     assert issubclass(kind, WeftError)
     if issubclass(kind, ConfigError):
         return kind(failed.text)
-    return kind("\n".join([f"{called} failed at step {failed.step}: {failed.text}", *waiting]))
+    return kind("\n".join([f"{called} failed {when}: {failed.text}", *waiting]))
 
 
 def also(error: WeftError, lines: Sequence[str]) -> WeftError:
@@ -102,11 +106,12 @@ def _was_waiting(worker: Suspect) -> list[str]:
     halted, failed = worker.halted, worker.failed
     if halted is None and failed is not None and _is_second_hand(failed):
         halted = Halted(failed.step, failed.doing)
-    return (
-        []
-        if halted is None
-        else [f"  Worker {worker.rank} was at step {halted.step}, waiting for {halted.waiting_for}."]
-    )
+    if halted is None:
+        return []
+    if not worker.has_joined and not halted.step:
+        return [f"  Worker {worker.rank} had not joined yet."]
+    where = "" if halted.waiting_for == OTHERS_TO_JOIN else f"at step {halted.step}, "
+    return [f"  Worker {worker.rank} was {where}waiting for {halted.waiting_for}."]
 
 
 def _advice_on(guilty: Suspect) -> str:

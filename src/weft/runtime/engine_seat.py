@@ -51,6 +51,8 @@ HEARTBEAT_TICKS = 10
 """A sign of life comes with every so many looks for pauses."""
 HALT_EXIT_CODE = 3
 """A worker that ended because another one failed."""
+OTHERS_TO_JOIN = "the other workers to join"
+"""What a worker waits for that has not been welcomed."""
 STDERR = 2
 
 
@@ -180,7 +182,7 @@ class EngineSeat:
 
     def waiting_for(self) -> str:
         """One sentence: what this worker needs to go on."""
-        return "the other workers to join" if self._welcome is None else "the engine"
+        return OTHERS_TO_JOIN if self._welcome is None else "the engine"
 
     def _check_over(self) -> None:
         """End a loop of the script's own, which no share has ended."""

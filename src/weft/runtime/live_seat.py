@@ -17,7 +17,7 @@ from weft.data.shares import check_sharing
 from weft.runtime.attendant import Attendant
 from weft.runtime.between_hosts import Plan
 from weft.runtime.channel import Channel, Concluded, Job, Joined, Order, Welcome
-from weft.runtime.engine_seat import COMPUTES, EngineSeat
+from weft.runtime.engine_seat import COMPUTES, OTHERS_TO_JOIN, EngineSeat
 from weft.runtime.initial import read_values, write_values
 from weft.runtime.once import Sharing
 from weft.runtime.plant import Plant, build
@@ -286,7 +286,7 @@ class LiveSeat(EngineSeat):
     def waiting_for(self) -> str:
         """One sentence: what this worker needs to go on."""
         if self._plant is None:
-            return "the other workers to join"
+            return OTHERS_TO_JOIN
         return self._plant.waiting_for()
 
     def report(self, epoch: int, numbers: Reported) -> None:
