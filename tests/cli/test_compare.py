@@ -194,7 +194,37 @@ def test_what_cannot_be_compared_is_told_before_the_first_run(
 
 
 def test_every_contender_that_fails_is_a_failure(tmp_path: Path) -> None:
-    script = write(tmp_path, "raise ValueError('nothing works')\n")
+    script = write(tmp_path, TRAIN, "raise ValueError('nothing works')\n")
     ended = compared(script, "--strategy", "ssp", "--strategy", "allreduce")
     assert ended.code == 1
     assert "every contender failed" in ended.err
+
+
+@pytest.mark.parametrize("simulates", [(), ("--simulate",)])
+@pytest.mark.parametrize(
+    ("text", "code", "last"),
+    [
+        ("import nowhere\n", 1, "ModuleNotFoundError: No module named 'nowhere'"),
+        ("def f(:\n", 1, "SyntaxError: invalid syntax"),
+        ("import sys\nsys.exit(4)\n", 4, "left before it joined: the script called sys.exit(4)"),
+        ("pass\n", 2, "  Add worker = weft.join(model, optimizer) before its training loop."),
+    ],
+)
+def test_a_script_that_cannot_start_is_told_once(
+    text: str, code: int, last: str, simulates: tuple[str, ...], tmp_path: Path
+) -> None:
+    ended = compared(write(tmp_path, text), "--strategy", "ssp", "--strategy", "allreduce", *simulates)
+    assert (ended.code, ended.out) == (code, "")
+    assert ended.err.splitlines()[-1].endswith(last)
+    assert ended.err.count("the script did not get to weft.join, so no other way is tried\n") == 1
+    assert ended.err.count(last) == 1
+    assert not Path("out.json").exists()
+
+
+@pytest.mark.parametrize("simulates", [(), ("--simulate",)])
+def test_a_comparison_shows_the_help_of_a_script_once(simulates: tuple[str, ...], tmp_path: Path) -> None:
+    script = write(tmp_path, "import argparse\nargparse.ArgumentParser().parse_args()\n", TRAIN)
+    ended = compared(script, *simulates, "--", "--help")
+    assert ended.code == 0
+    assert (ended.out + ended.err).count("usage:") == 1
+    assert "no other way" not in ended.err

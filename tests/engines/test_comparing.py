@@ -219,6 +219,34 @@ def test_a_contender_that_fails_is_left_with_its_error_and_tried_again_next_time
     assert [each.error for each in again.contenders] == [None, None]
 
 
+def test_a_script_that_cannot_start_is_not_tried_in_other_ways(script: Path, tmp_path: Path) -> None:
+    tried: list[str] = []
+
+    def run(heat: Heat) -> dict[str, Any]:
+        tried.append(heat.way.label)
+        error = NodeLost("worker 0 raised ImportError before it joined: no numpy")
+        error.before_join = True
+        raise error
+
+    file = tmp_path / "a.json"
+    with pytest.raises(NodeLost, match="no numpy"):
+        Race(setup(script), WAYS, file).run(run)
+    assert tried == ["allreduce"]
+    assert not file.exists()
+
+
+def test_a_script_that_could_start_once_is_tried_in_all_ways(script: Path, tmp_path: Path) -> None:
+    def run(heat: Heat) -> dict[str, Any]:
+        if heat.way.strategy == "ssp":
+            error = NodeLost("worker 0 stopped before it had joined")
+            error.before_join = True
+            raise error
+        return row(heat.seed)
+
+    comparison = Race(setup(script), WAYS, tmp_path / "a.json").run(run)
+    assert [each.error for each in comparison.contenders] == [None, "worker 0 stopped before it had joined"]
+
+
 def test_a_file_that_is_something_else_is_not_overwritten(script: Path, tmp_path: Path) -> None:
     file = tmp_path / "a.json"
     file.write_text(json.dumps({"precious": 1}))

@@ -40,7 +40,7 @@ from weft.cli.screen import errors, screen
 from weft.config.extras import has_extra, install_line
 from weft.config.registry import ALL, expanded
 from weft.config.ways import Way, read_ways
-from weft.core.errors import ConfigError, NodeLost
+from weft.core.errors import ConfigError, NodeLost, WeftError
 from weft.engines.birth import Nursery
 from weft.engines.comparing import Heat, Interrupted, Race, Row
 from weft.engines.contests import Contest, RealContest, SimulatedContest, refusal
@@ -159,10 +159,15 @@ def _raced(race: Race, contest: Contest, ways: Sequence[Way]) -> None:
         _tell(f"{race.file} was of another comparison (script, machine, options or Weft): it is {race.moved_to} now")
     if race.comparison.is_complete:
         return
-    if isinstance(contest, SimulatedContest):
-        _simulated_race(race, contest, ways)
-    else:
-        _real_race(race, contest, ways)
+    try:
+        if isinstance(contest, SimulatedContest):
+            _simulated_race(race, contest, ways)
+        else:
+            _real_race(race, contest, ways)
+    except WeftError as error:
+        if error.before_join and not (isinstance(error, NodeLost) and error.is_said):
+            _tell("the script did not get to weft.join, so no other way is tried")
+        raise
 
 
 def _real_race(race: Race, contest: RealContest, ways: Sequence[Way]) -> None:

@@ -27,6 +27,8 @@ class WeftError(Exception):
     """Anything Weft reports to its user. A command that it ends has `exit_code`."""
 
     exit_code = 1
+    before_join = False
+    """The script failed before it called weft.join: it does so in whichever way it is to train."""
 
 
 class ConfigError(WeftError):

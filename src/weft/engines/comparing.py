@@ -65,7 +65,10 @@ class Race:
         return any(contender.runs for contender in self.comparison.contenders)
 
     def run(self, run: Callable[[Heat], Row]) -> Comparison:
-        """Make those runs that are lacking; a way that fails is left, and the others go on."""
+        """Make those runs that are lacking; a way that fails is left, and the others go on.
+
+        Raises why the script cannot start, if the first run finds that: no other way would help.
+        """
         took_s: list[float] = []
         lacking = list(self._lacking())
         for place, (contender, way, seed) in enumerate(lacking):
@@ -80,6 +83,8 @@ class Race:
             except Interrupted:
                 raise
             except Exception as error:  # whatever it is, it is this contender's, and the others go on
+                if isinstance(error, WeftError) and error.before_join and not place and not self.has_runs:
+                    raise
                 contender.error = str(error) if isinstance(error, WeftError) else f"{type(error).__name__}: {error}"
             else:
                 contender.runs.append(run_of(row, self.target))

@@ -101,12 +101,16 @@ class _Scripts:
 
     def join(self, rank: int) -> Joined:
         """Run one worker's script until it joins."""
-        request = self.resume(rank, "before it joined")
-        if not isinstance(request, Joined):
-            raise ConfigError(
-                f"script '{self._job.script}' ended without calling weft.join.\n"
-                "  Add worker = weft.join(model, optimizer) before its training loop."
-            )
+        try:
+            request = self.resume(rank, "before it joined")
+            if not isinstance(request, Joined):
+                raise ConfigError(
+                    f"script '{self._job.script}' ended without calling weft.join.\n"
+                    "  Add worker = weft.join(model, optimizer) before its training loop."
+                )
+        except WeftError as error:
+            error.before_join = True
+            raise
         return request
 
     def close(self) -> None:

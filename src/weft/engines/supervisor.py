@@ -120,7 +120,9 @@ class Supervisor:
         guilty = None if self._error is not None else self._guilty()
         if guilty is not None:
             self._halt()
-            raise also(describe(guilty, self._workers), late)
+            failure = also(describe(guilty, self._workers), late)
+            failure.before_join = not guilty.has_joined
+            raise failure
         now_s = time.perf_counter()
         error = self._error or self._vigil.check(now_s, self._conversation.ended, self._states())
         if error is not None:
