@@ -1,6 +1,7 @@
 """weft simulate."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -221,3 +222,60 @@ def test_figures_that_no_file_takes_are_shown(script: Path) -> None:
     told = "--json /dev/full cannot be written: No space left on device; what belongs there comes here\n"
     assert told in ended.err
     assert json.loads(ended.out[ended.out.index("[\n") :])[0]["workers"] == 2
+
+
+def interrupted(folder: Path, at: int) -> Path:
+    """A script of 40 steps on 2 workers whose user presses Ctrl-C before one of them, or (0) before it joins."""
+    text = f"""
+    import os, signal
+    def press(number):
+        if number == {at}:
+            os.kill(os.getpid(), signal.SIGINT)
+    press(0)
+    """
+    train = """
+    for epoch in worker.epochs(1):
+        for rows in worker.share(40, batch_size=1):
+            SEEN.append(None)
+            press(len(SEEN))
+            worker.step({"w": w}, loss=0.0)
+    """
+    SEEN.clear()
+    return write(folder, text, ARRAYS, train)
+
+
+def test_an_interrupted_simulation_says_how_far_it_was_and_shows_the_runs_before_it(script: Path) -> None:
+    path = interrupted(script.parent, at=45)
+    ended = weft_command("simulate", path, "-n", 2, "--strategy", "ssp", "--strategy", "allreduce", "--json", "a.json")
+    assert ended.code == 130
+    assert re.search(
+        r"\nallreduce: interrupted at step [34] of 40 of all workers, after .* virtual; nothing of it is kept\n$",
+        ended.err,
+    )
+    assert "ssp" in ended.out
+    assert [row["strategy"] for row in json.loads(Path("a.json").read_text())] == ["ssp"]
+
+
+@pytest.mark.parametrize(("verb", "more"), [(("simulate",), ()), (("compare", "--simulate"), ("--strategy", "ssp"))])
+def test_an_interrupt_before_the_first_step_says_so(script: Path, verb: tuple[str, ...], more: tuple[str, ...]) -> None:
+    ended = weft_command(*verb, interrupted(script.parent, at=0), "-n", 2, "--strategy", "allreduce", *more)
+    assert ended.code == 130
+    assert re.search(r"allreduce.*: interrupted before its first step\n$", ended.err)
+
+
+def test_an_interrupted_simulated_comparison_says_how_far_it_was(script: Path) -> None:
+    ended = weft_command(
+        "compare",
+        "--simulate",
+        interrupted(script.parent, at=45),
+        "-n",
+        2,
+        "--strategy",
+        "ssp",
+        "--strategy",
+        "allreduce",
+    )
+    assert ended.code == 130
+    assert "allreduce, seed 0 (2 of 2, " in ended.err
+    assert re.search(r": interrupted at step [34] of 40 of all workers, after .* virtual; ", ended.err)
+    assert ended.err.endswith("what has been run is in comparison.json: the same command goes on with it\n")

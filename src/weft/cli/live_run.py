@@ -59,15 +59,27 @@ class SimulatedProgress:
     def __init__(self, say: Callable[[str, int, int | None], None]) -> None:
         self._say = say
         self._total: int | None = None
+        self._done, self._now_s = 0, 0.0
 
     def plan(self, total: int) -> None:
         self._total = total
 
     def step(self, facts: Facts, now_s: float) -> None:
-        done = facts.num_steps
+        self._done, self._now_s = facts.num_steps, now_s
+        done = self._done
         if done % 16 == 0:
-            of = "" if self._total is None else f" of {self._total:,}"
-            self._say(f"{done:,}{of} steps, {human_seconds(now_s)} virtual", done, self._total)
+            self._say(f"{done:,}{self._of} steps, {human_seconds(now_s)} virtual", done, self._total)
+
+    @property
+    def _of(self) -> str:
+        return "" if self._total is None else f" of {self._total:,}"
+
+    def reached(self) -> str:
+        """Where an interrupted run was."""
+        if not self._done:
+            return "interrupted before its first step"
+        where = f"interrupted at step {self._done:,}{self._of} of all workers"
+        return f"{where}, after {human_seconds(self._now_s)} virtual; nothing of it is kept"
 
 
 @contextmanager
@@ -107,6 +119,10 @@ def simulate_shown(
             errors.print(text, markup=False)
 
         watcher = simulated.Watcher(show_line, bar.step, bar.plan, on_explain, tell)
-        outcome = (simulated.simulate_dry if dry else simulated.simulate)(job, watching(watcher))
+        try:
+            outcome = (simulated.simulate_dry if dry else simulated.simulate)(job, watching(watcher))
+        except KeyboardInterrupt:
+            tell(f"{title}: {bar.reached()}")
+            raise
     outcome.replicas.clear()  # the next run needs their memory
     return outcome

@@ -1,6 +1,8 @@
 """weft simulate: a script on many workers, in virtual time."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -94,9 +96,19 @@ def simulate(
     ]
     show_left_out(left_out(*about))
     compile_kernels(settings.compress, lambda text: errors.print(text, markup=False))
-    with Logs(trace, log, tensorboard) as logs:
-        outcomes = _run_all(jobs, settings.strategy, dry, explain, logs)
-    _show(outcomes, json_file, plot)
+    with _shown(json_file, plot) as outcomes, Logs(trace, log, tensorboard) as logs:
+        _run_all(jobs, settings.strategy, dry, explain, logs, outcomes)
+
+
+@contextmanager
+def _shown(json_file: Path | None, plot: Path | None) -> Iterator[list[Outcome]]:
+    """A list whose outcomes are shown at the end, also if a run after them fails or is interrupted."""
+    outcomes: list[Outcome] = []
+    try:
+        yield outcomes
+    finally:
+        if outcomes:
+            _show(outcomes, json_file, plot)
 
 
 def _show(outcomes: list[Outcome], json_file: Path | None, plot: Path | None) -> None:
@@ -109,10 +121,9 @@ def _show(outcomes: list[Outcome], json_file: Path | None, plot: Path | None) ->
 
 
 def _run_all(
-    jobs: list[Job], strategies: tuple[str, ...] | None, dry: bool, explain: bool, logs: Logs
-) -> list[Outcome]:
-    """Run one job after another; one that only 'all' asked for may turn out not to fit the script."""
-    outcomes: list[Outcome] = []
+    jobs: list[Job], strategies: tuple[str, ...] | None, dry: bool, explain: bool, logs: Logs, outcomes: list[Outcome]
+) -> None:
+    """Run one job after another into `outcomes`; one that only 'all' asked for may turn out not to fit the script."""
     for number, job in enumerate(jobs, 1):
         if len(jobs) > 1 and not errors.is_terminal:
             errors.print(f"{job.label(None)} ({number} of {len(jobs)})", markup=False)
@@ -124,4 +135,3 @@ def _run_all(
             if not outcomes or not is_only_of_all(job.name_of(None), strategies):
                 raise
             errors.print(f"{job.label(None)} is left out: {error}", markup=False)
-    return outcomes
