@@ -2,6 +2,7 @@
 
 import errno
 import os
+import signal
 import subprocess
 import sys
 from io import StringIO, TextIOBase
@@ -11,7 +12,7 @@ import pytest
 from scripts import write
 
 from weft.cli import streams
-from weft.cli.streams import Enduring, enduring_streams
+from weft.cli.streams import BROKEN_PIPE_CODE, Enduring, enduring_streams
 
 WEFT = str(Path(sys.executable).with_name("weft"))
 TRAIN = """
@@ -73,9 +74,9 @@ def test_a_stream_that_was_closed_at_the_start_is_another_one() -> None:
 def test_a_broken_pipe_ends_a_list_and_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "_run_started", False)
     instead = StringIO()
-    with pytest.raises(BrokenPipeError):
+    with pytest.raises(SystemExit) as left:
         Enduring(Full(errno.EPIPE), "standard output", instead).write("strategies")
-    assert instead.getvalue() == ""
+    assert (left.value.code, instead.getvalue()) == (BROKEN_PIPE_CODE, "")
     assert Enduring(Full(errno.EPIPE), "standard error").write("a remark") == 8
     streams.a_run_starts()
     Enduring(Full(errno.EPIPE), "standard output", instead).write("figures")
@@ -131,3 +132,18 @@ def test_too_few_descriptors_are_told_in_a_sentence(tmp_path: Path) -> None:
         "a process may have 20 (ulimit -n).\n"
         "  Raise it: ulimit -n 4096 (which the system's administrator has to allow), or use fewer workers.\n"
     )
+
+
+@pytest.mark.parametrize(
+    "arguments", [["strategies"], ["codecs"], ["topology", "ring"], ["run", "--help"], ["--version"]]
+)
+def test_a_listing_that_nobody_reads_ends_as_quietly_as_that_of_ls(arguments: list[str]) -> None:
+    readable, writable = os.pipe()
+    os.close(readable)
+    try:
+        run = subprocess.run(
+            [WEFT, *arguments], stdout=writable, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+        )
+    finally:
+        os.close(writable)
+    assert (run.returncode, run.stderr) == (128 + signal.SIGPIPE, "")

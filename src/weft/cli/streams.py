@@ -3,20 +3,24 @@
     standard output      what is written to it
     fine                 goes there
     closed at the start  goes to standard error
-    cannot be written    goes to standard error from then on, a sentence first; but a broken pipe is raised unless a run
-                         was started: `weft strategies | head -1` ends, and a training does not
+    cannot be written    goes to standard error from then on, a sentence first; but a broken pipe ends the command
+                         unless a run was started: `weft strategies | head -1` ends as `ls | head -1` does, and no
+                         training does
 
 What standard error cannot take is lost.
 """
 
 import errno
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from io import TextIOBase
 from typing import TextIO
 
+BROKEN_PIPE_CODE = 128 + signal.SIGPIPE
+"""What shells say of a command that nobody reads any more: `ls` ends with it."""
 STREAMS = 3
 """Descriptors 0 to 2: standard input, output and error."""
 
@@ -85,14 +89,15 @@ class Enduring(TextIOBase):
         """All that was written has left."""
 
     def _give_up(self, error: OSError) -> None:
-        if isinstance(error, BrokenPipeError) and self._instead is not None and not _run_started:
-            raise error
         assert self._own is not None
         with suppress(OSError, ValueError):  # what it still holds goes nowhere, also when this process ends
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self._own.fileno())
             os.close(nowhere)
         self._own = None
+        if isinstance(error, BrokenPipeError) and self._instead is not None and not _run_started:
+            self._instead = None
+            raise SystemExit(BROKEN_PIPE_CODE)
         self._tell(f"cannot be written: {error.strerror}")
 
     def _tell(self, why: str) -> None:
