@@ -24,6 +24,12 @@ def test_an_option_after_the_script_that_is_not_wefts_is_told_to_go_after_two_da
         ("train.py --lr 0.1 --explain -- --epochs 3", "train.py --explain -- --lr 0.1 --epochs 3"),
         ("train.py -e 3", "train.py -- -e 3"),
         ("train.py --strategy --lr --lr 3", "train.py --strategy --lr -- --lr 3"),
+        ("--epochs 3 train.py", "train.py -- --epochs 3"),
+        ("--fast train.py -n 4", "train.py -n 4 -- --fast"),
+        ("-n 4 --lr=0.1 --epochs 3 train.py data --set a=3", "-n 4 train.py data --set a=3 -- --lr=0.1 --epochs 3"),
+        ("--epochs 3 train.py --config other.py", "train.py -- --epochs 3 --config other.py"),
+        ("--epochs 3 train", "train -- --epochs 3"),
+        ("--epochs 3 train.py -- --fast", "train.py -- --epochs 3 --fast"),
     ],
 )  # fmt: skip
 def test_the_corrected_command_keeps_wefts_options_and_moves_the_scripts(given: str, meant: str) -> None:
@@ -37,8 +43,13 @@ def test_a_slip_of_the_pen_is_told_what_it_may_have_been() -> None:
     assert ended.err.startswith("ConfigError: '--strateg' is not an option of weft run (did you mean '--strategy'?).\n")
 
 
-def test_an_unknown_option_before_the_script_is_not_the_scripts() -> None:
-    ended = weft_command("run", "--strateg", "ssp", "train.py")
+def test_an_unknown_option_before_the_script_is_told_as_one_after_it() -> None:
+    before, after = (weft_command("run", *words.split()) for words in ("--strateg ssp a.py", "a.py --strateg ssp"))
+    assert before == after
+
+
+def test_an_unknown_option_without_a_script_is_not_the_scripts() -> None:
+    ended = weft_command("run", "--epochs", "3")
     assert ended.code == 2
     assert "No such option" in ended.err
     assert "after --:" not in ended.err

@@ -1,7 +1,7 @@
 """A verb that takes a script: options that are not Weft's are told to go after --."""
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -11,24 +11,27 @@ from weft.core.errors import ConfigError
 
 END = "--"
 """After it, everything is the script's."""
+SUFFIX = ".py"
 CLOSE = 0.8
 """How alike an option must be to one of Weft's to be taken for a slip of the pen; --epochs is not --steps."""
 
 
 class ScriptCommand(TyperCommand):
-    """Refuses an option that it does not know and that stands after the script, with the command that was meant."""
+    """Refuses options that it does not know, with the command that was meant, if there is a script to take them."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         flags = {
             name: bool(param.is_flag) for param in self.params if hasattr(param, "is_flag") for name in _names(param)
         }
         flags.update(dict.fromkeys(ctx.help_option_names, True))
-        theirs = list(_foreign(args, flags))
-        if theirs:
+        theirs, others = _foreign(args, flags)
+        script = _script(args, theirs, others)
+        if theirs and script is not None:
             verb = f"weft {self.name}"
+            meant = shlex.join([*verb.split(), *_corrected(args, theirs, script)])
             raise ConfigError(
                 f"'{_name(args[theirs[0]])}' is not an option of {verb}{_guess(_name(args[theirs[0]]), flags)}.\n"
-                f"  Put the script's own arguments after --: {shlex.join([*verb.split(), *_corrected(args, theirs)])}"
+                f"  Put the script's own arguments after --: {meant}"
             )
         return super().parse_args(ctx, args)
 
@@ -41,20 +44,31 @@ def _name(token: str) -> str:
     return token.partition("=")[0]
 
 
-def _foreign(args: Sequence[str], flags: dict[str, bool]) -> Iterator[int]:
-    """The places of options after the script that are not in `flags`, which says of each whether it has no value."""
-    has_script, takes_next = False, False
+def _foreign(args: Sequence[str], flags: dict[str, bool]) -> tuple[list[int], list[int]]:
+    """The places of options that are not in `flags`, which says of each whether it has no value; and those of words
+    that are neither an option nor the value of one of Weft's."""
+    options: list[int] = []
+    words: list[int] = []
+    takes_next = False
     for place, token in enumerate(args):
         if takes_next:
             takes_next = False
         elif token == END:
-            return
+            break
         elif not token.startswith("-") or token == "-":
-            has_script = True
+            words.append(place)
         elif (name := _known(token, flags)) is not None:
             takes_next = not flags[name] and token == name
-        elif has_script:
-            yield place
+        else:
+            options.append(place)
+    return options, words
+
+
+def _script(args: Sequence[str], theirs: Sequence[int], words: Sequence[int]) -> int | None:
+    """The place of the script: the first word unless it may be the value of an option that Weft does not know."""
+    sure = [place for place in words if place - 1 not in theirs or "=" in args[place - 1]]
+    named = [place for place in words if args[place].endswith(SUFFIX)]
+    return min([*sure[:1], *named[:1]], default=None)
 
 
 def _known(token: str, flags: dict[str, bool]) -> str | None:
@@ -68,12 +82,12 @@ def _guess(name: str, known: dict[str, bool]) -> str:
     return f" (did you mean '{close[0]}'?)" if close else ""
 
 
-def _corrected(args: Sequence[str], theirs: Sequence[int]) -> list[str]:
+def _corrected(args: Sequence[str], theirs: Sequence[int], script: int) -> list[str]:
     """The same with the script's options, and what stands behind each, after --."""
     stop = args.index(END) if END in args else len(args)
     moved = set(theirs)
     for place in theirs:
-        if "=" not in args[place] and place + 1 < stop and not args[place + 1].startswith("-"):
+        if "=" not in args[place] and place + 1 not in (script, stop) and not args[place + 1].startswith("-"):
             moved.add(place + 1)
     kept = [token for place, token in enumerate(args[:stop]) if place not in moved]
     return [*kept, END, *(args[place] for place in sorted(moved)), *args[stop + 1 :]]
