@@ -24,6 +24,11 @@ class PlainSeat(EngineSeat):
         super().__init__(job, channel, sharing)
         self._off_core = OffCore()
 
+    @property
+    def wants_loss(self) -> bool:
+        """Losses shall be told that the script computes; baselines are left as they are without Weft."""
+        return self.num_workers == 1
+
     def note(self, activity: str) -> None:
         super().note(activity)
         if activity == COMPUTES:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from real import Heard, real
 from scripts import SEEN, TORCH, TORCH_JOIN, simulated, write
 from torch.amp import GradScaler
 
@@ -100,3 +101,57 @@ def test_a_run_shows_the_loss_that_the_script_computed(tmp_path: Path, num_parts
     text = TRAIN.format(num_parts=num_parts, scales=scales)
     outcome = simulated(write(tmp_path, TORCH, TORCH_JOIN, text), 2)
     assert outcome.facts.final_loss == pytest.approx(SEEN[0], rel=1e-6)
+
+
+ALONE = """
+import torch
+import weft
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(0)
+data = TensorDataset(torch.randn(60, 4), torch.randn(60, 1))
+model, critic = nn.Linear(4, 1), nn.Linear(1, 1)
+optimizer = {optimizer}
+worker = weft.join(model, optimizer)
+other = torch.optim.SGD(critic.parameters(), lr=0.1)
+losses = []
+
+def closure():
+    optimizer.zero_grad()
+    loss = nn.functional.mse_loss(model(inputs), wanted)
+    loss.backward()
+    return loss
+
+for inputs, wanted in worker.share(DataLoader(data, batch_size=2)):
+    (1000 * critic(torch.ones(1))).sum().backward()  # of a model that has not joined
+    {step}
+    losses.append(float(loss.detach()))
+print(sum(losses[-20:]) / 20)
+"""
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "step"),
+    [
+        ("torch.optim.SGD(model.parameters(), lr=0.1)", "loss = closure(); optimizer.step()"),
+        ("torch.optim.SGD(model.parameters(), lr=0.1)", "loss = optimizer.step(closure)"),
+    ],
+)
+def test_the_loss_of_a_worker_that_is_alone_is_shown_as_its_script_computes_it(
+    optimizer: str, step: str, tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").write_text(ALONE.format(optimizer=optimizer, step=step))
+    heard = Heard()
+    outcome = real(tmp_path / "train.py", 1, heard=heard).to_json()
+    (printed,) = (float(text) for _, text, _ in heard.lines)
+    assert outcome["final"]["loss"] == pytest.approx(printed, rel=1e-6)
+    assert outcome["workers"] == 1
+
+
+def test_of_an_optimizer_that_calls_its_closure_again_and_again_the_last_loss_is_shown(tmp_path: Path) -> None:
+    step = "optimizer.step(closure); loss = nn.functional.mse_loss(model(inputs), wanted)"
+    optimizer = "torch.optim.LBFGS(model.parameters(), max_iter=3)"
+    (tmp_path / "train.py").write_text(ALONE.format(optimizer=optimizer, step=step))
+    outcome = real(tmp_path / "train.py", 1).to_json()
+    assert outcome["final"]["loss"] < 10

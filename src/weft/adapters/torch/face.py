@@ -33,8 +33,8 @@ def _watched_backward(tensors: Any, *args: Any, **kwargs: Any) -> None:
     A simulated driver may switch to other workers only here: inside an autograd hook that would hang.
     """
     seat = current()
-    face = None if seat is None or seat.is_plain else seat.face
-    worker = face if isinstance(face, TorchWorker) else None
+    face = None if seat is None else seat.face
+    worker = face if isinstance(face, TorchWorker) and face._hears_backward else None
     if worker is None:
         _plain_backward(tensors, *args, **kwargs)
         return
@@ -59,6 +59,7 @@ class TorchWorker(LoaderWorker):
         self._replica = replica if isinstance(replica, TorchReplica) else None
         self._optimizers: list[Optimizer] = []
         self._plain_pace = ExitStack()
+        self._hears_backward = False
         self._depth = 0
         self._accumulates = False
         self._has_gradient = False
@@ -93,7 +94,9 @@ class TorchWorker(LoaderWorker):
             for optimizer in optimizers:
                 finite = FiniteSteps(self._plain.models[-1], optimizer, getattr(self._seat, "leave_out", None))
                 optimizer.register_step_pre_hook(partial(self._begin_plain_step, finite))
-                optimizer.register_step_post_hook(lambda *_: self._finish_plain_step())
+                optimizer.register_step_post_hook(self._finish_plain_step)
+            if getattr(self._seat, "wants_loss", False):
+                self._hear_losses(optimizers)
         elif self._replica is not None:
             self._take_over(self._replica, optimizers)
         self._optimizers += optimizers
@@ -116,9 +119,21 @@ class TorchWorker(LoaderWorker):
             if place.owner >= len(self._optimizers):
                 # weakly: the collector of cycles cannot see through a tensor's hooks
                 place.parameter.register_post_accumulate_grad_hook(watcher(place))  # type: ignore[no-untyped-call]
+        self._hear_backward()
+        refuse_other_optimizers()
+
+    def _hear_losses(self, optimizers: Sequence[Optimizer]) -> None:
+        """Hear of backwards that fill what these optimizers train, and leave the loop as it is."""
+        filled = self._filled
+        for number, parameter in enumerate(p for o in optimizers for group in o.param_groups for p in group["params"]):
+            if parameter.requires_grad:
+                parameter.register_post_accumulate_grad_hook(lambda _, number=number: filled.add(number))
+        self._hear_backward()
+
+    def _hear_backward(self) -> None:
+        self._hears_backward = True
         torch.autograd.backward = _watched_backward
         self._shown.watch()
-        refuse_other_optimizers()
 
     def _fill(self, place: Trained) -> None:
         """Backward, still under way, has filled a parameter's gradient."""
@@ -164,6 +179,9 @@ class TorchWorker(LoaderWorker):
         if not self._filled:
             return
         self._shown.after_backward()
+        if self._plain is not None:
+            self._filled.clear()
+            return
         if self._accumulates:
             self._num_gradients += 1
             self._filled.clear()
@@ -271,10 +289,13 @@ class TorchWorker(LoaderWorker):
         self._plain_pace.enter_context(paced(self._seat.pace, self.steps, self._groups()))
         self._plain_pace.enter_context(finite.step())
 
-    def _finish_plain_step(self) -> None:
+    def _finish_plain_step(self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         self._plain_pace.close()
         self._num_gradients += 1
-        self._seat.step_finished(self._weight(), None, is_repeat=self._samples is None)
+        last, loss = self._shown.last, self._shown.on_step()
+        if any(callable(value) for value in (*args[1:], *kwargs.values())):  # a closure, maybe called many times
+            loss = last
+        self._seat.step_finished(self._weight(), loss, is_repeat=self._samples is None)
         self._count_step()
 
     @contextmanager
