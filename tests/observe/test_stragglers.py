@@ -300,3 +300,32 @@ def test_two_pauses_of_a_worker_that_are_judged_at_once_are_one_blame() -> None:
     for rank in (0, 1, 3):
         world.judge.hear(world._status(rank, Mark(12, 10.0, 320.0, 0.1, 0.0, 0.0)))
     assert [(blame.worker, blame.num_pauses, round(blame.own_s, 6)) for blame in world.judge.told] == [(2, 2, 0.7)]
+
+
+def test_a_busy_machine_that_takes_short_steps_from_one_worker_after_another_makes_nobody_slow() -> None:
+    world = World()
+    for number in range(40):
+        world.step(24, rest=Step(compute_s=0.001), **{f"w{number % 2}": Step(compute_s=0.003)})
+    assert told(world) == []
+
+
+def test_the_reverse_of_what_was_said_is_said_only_if_it_lasts() -> None:
+    world = World()
+    for _ in range(5):
+        world.step(40, w1=Step(compute_s=0.03))
+        world.step(40, w0=Step(compute_s=0.03))
+    assert set(told(world)) == {(1, COMPUTES)}
+    world.step(120, w0=Step(compute_s=0.03))
+    assert told(world)[-1] == (0, COMPUTES)
+
+
+def test_what_held_for_a_small_part_of_the_run_is_not_told_again_at_the_end() -> None:
+    world = World()
+    world.step(40, w1=Step(compute_s=0.03))
+    world.step(60)
+    assert [blame.worker for blame in world.judge.lasting()] == [1]
+    world.step(400)
+    assert (told(world), world.judge.lasting()) == ([(1, COMPUTES)], [])
+    world.step(60, w2=Step(compute_s=0.04))
+    world.step(40, w2=Step(compute_s=0.04))
+    assert [blame.worker for blame in world.judge.lasting()] == [2]

@@ -335,7 +335,7 @@ class Supervisor:
             self._network_figures(),
             sum((Counter(told.ages) for told in self._conversation.concluded.values()), Counter()),
             self._tracks,
-            self._stragglers.told,
+            self._stragglers.lasting(),
             self._job.hosts,
             self._conversation.saved,
             self._not_saved,

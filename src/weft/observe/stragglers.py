@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from math import inf
 from statistics import median
 
 from msgspec import Struct, structs
@@ -35,10 +36,20 @@ CONFIRM_STEPS = 5
 """How long a worker must be slow for a cause before that is said,"""
 CHANGE_STEPS = 10
 """before another cause is said instead,"""
+CONFIRM_S = 0.2
+"""Both for so many seconds at least: a machine that is busy with something else gives short steps to one worker after
+another,"""
+AGAINST_STEPS, AGAINST_S = 50, 2.0
+"""where a worker was called slow before that was not for long, or is not now, for so many steps and seconds,"""
+BESIDE_STEPS = 2 * WINDOW_STEPS
+"""and where another worker is called slow, until it is clear that it still is,"""
+_AT_ONCE = 0, 0.0
 KEEP_STEPS = 20
 """and how long it must not be slow before it is taken back."""
 SPARED = 0.1
 """The share of its slowest steps that a worker is not judged by: everybody has a hiccup."""
+LASTS = 0.2
+"""What was taken back and has held for a smaller share of the steps is not told again when the run is over."""
 PAUSE_S_MIN = 0.15
 """A shorter pause is not worth a word."""
 AROUND_S = 1.0
@@ -127,6 +138,12 @@ class Stragglers:
         recent = [b for rank, b in self._paused.items() if self._books[rank].step < b.step + KEEP_STEPS]
         return cases + recent
 
+    def lasting(self) -> list[Blame]:
+        """What was said and is worth saying again at the end: it holds now, or has held for a good part of the run."""
+        num_steps = max(book.step for book in self._books.values())
+        brief = [blame for case in self._cases.values() for blame in case.brief(LASTS * num_steps)]
+        return [blame for blame in self.told if blame not in brief]
+
     def costs(self) -> dict[int, Cost]:
         """What steps take now, by worker; none of those that have not made enough."""
         costs = {rank: book.cost() for rank, book in self._books.items()}
@@ -147,8 +164,8 @@ class Stragglers:
             self._links.hear(status)
             costs = self.costs()
             if len(costs) == self.num_workers:
-                new += self._judge(status.rank, status.step, costs)
-                new += self._judge_links(status.rank, status.step, costs[status.rank].step_s)
+                new += self._judge(status, costs)
+                new += self._judge_links(status, costs[status.rank].step_s)
         self.told += new
         return paused + new
 
@@ -179,14 +196,23 @@ class Stragglers:
         self._paused[worker] = now
         return [] if before is not None and blame.step < before.step + KEEP_STEPS else [now]
 
-    def _judge(self, rank: int, step: int, costs: dict[int, Cost]) -> list[Blame]:
+    def _judge(self, status: Status, costs: dict[int, Cost]) -> list[Blame]:
+        rank = status.rank
         case = self._cases.setdefault((rank, False), _Case())
         others = [cost for other, cost in costs.items() if other != rank]
         times = SLOW if case.blame is None else STAYS_SLOW
-        return self._hear_verdict(case, _verdict(rank, step, costs[rank], others, times), step)
+        verdict = _verdict(rank, status.step, costs[rank], others, times)
+        told = [case for (other, is_link), case in self._cases.items() if not is_link and other != rank]
+        patience = _AT_ONCE
+        if any(each.was_taken_back for each in (case, *told)) or any(o.blame and not o.holds for o in told):
+            patience = AGAINST_STEPS, AGAINST_S
+        elif any(other.blame is not None and other.said_step <= case.candidate_step for other in told):
+            patience = BESIDE_STEPS, 0.0
+        return self._hear_verdict(case, verdict, status, patience)
 
-    def _judge_links(self, rank: int, step: int, step_s: float) -> list[Blame]:
+    def _judge_links(self, status: Status, step_s: float) -> list[Blame]:
         new: list[Blame] = []
+        rank, step = status.rank, status.step
         whole = self._cases.setdefault((None, True), _Case())
         case = self._cases.setdefault((rank, True), _Case())
         found = self._links.of_worker(rank)
@@ -196,17 +222,19 @@ class Stragglers:
             limit = SLOW_LINK if case.blame is None else STAYS_SLOW_LINK
             if times > limit and own_s > limit * others_s and own_s - others_s >= MATTERS * step_s:
                 verdict = Blame(rank, NETWORK, step, own_s, others_s, step_s)
-        new += self._hear_verdict(case, verdict, step)
+        new += self._hear_verdict(case, verdict, status)
         if rank == 0:
             nobody = all(each.blame is None for (worker, _), each in self._cases.items() if worker is not None)
             share_s = self._links.of_all(step_s) if nobody else None
             verdict = None if share_s is None else Blame(None, NETWORK, step, share_s, share_s, step_s)
-            new += self._hear_verdict(whole, verdict, step)
+            new += self._hear_verdict(whole, verdict, status)
         return new
 
-    def _hear_verdict(self, case: "_Case", verdict: Blame | None, step: int) -> list[Blame]:
+    def _hear_verdict(
+        self, case: "_Case", verdict: Blame | None, status: Status, patience: tuple[int, float] = _AT_ONCE
+    ) -> list[Blame]:
         before = case.blame
-        if not case.hear(verdict, step):
+        if not case.hear(verdict, status.step, status.time_s, patience):
             if before is not None and case.blame is not None and before in self.told:
                 self.told[self.told.index(before)] = case.blame
             return []
@@ -234,15 +262,35 @@ class _Case:
 
     def __init__(self) -> None:
         self.blame: Blame | None = None
-        self._held_step = 0
-        """When it last held."""
-        self._candidate: tuple[str, int] | None = None
+        self._since_step = self._held_step = self.said_step = 0
+        """When it began to hold, when it last held, and when it was said."""
+        self._candidate: tuple[str, int, float] | None = None
+        self._ended: list[tuple[Blame, int]] = []
+        """What was taken back, and for how many steps it had held."""
+        self.holds = False
+        """The last verdict was that the worker is slow."""
 
-    def hear(self, verdict: Blame | None, step: int) -> bool:
-        """Whether something new is to be said."""
+    @property
+    def was_taken_back(self) -> bool:
+        """Something was said of it that did not last."""
+        return bool(self._ended)
+
+    def brief(self, num_steps: float) -> list[Blame]:
+        """What was taken back and had held for fewer steps than that."""
+        return [blame for blame, held in self._ended if held < num_steps]
+
+    @property
+    def candidate_step(self) -> float:
+        """Since when something holds that has not been said."""
+        return inf if self._candidate is None else self._candidate[1]
+
+    def hear(self, verdict: Blame | None, step: int, now_s: float, patience: tuple[int, float]) -> bool:
+        """Whether something new is to be said, which has to hold for so many steps and seconds at least."""
+        self.holds = verdict is not None
         if verdict is None:
             self._candidate = None
             if self.blame is not None and step - self._held_step >= KEEP_STEPS:
+                self._ended.append((self.blame, self._held_step - self._since_step))
                 self.blame = None
             return False
         if self.blame is not None and verdict.cause == self.blame.cause:
@@ -250,9 +298,14 @@ class _Case:
             self._held_step, self._candidate = step, None
             return False
         if self._candidate is None or self._candidate[0] != verdict.cause:
-            self._candidate = verdict.cause, step
-        if step - self._candidate[1] < (CONFIRM_STEPS if self.blame is None else CHANGE_STEPS):
+            self._candidate = verdict.cause, step, now_s
+        _, since_step, since_s = self._candidate
+        wanted_steps = max(CONFIRM_STEPS if self.blame is None else CHANGE_STEPS, patience[0])
+        if step - since_step < wanted_steps or now_s - since_s < max(CONFIRM_S, patience[1]):
             return False
+        if self.blame is None:
+            self._since_step = since_step
+        self.said_step = step
         self.blame, self._held_step, self._candidate = verdict, step, None
         return True
 
