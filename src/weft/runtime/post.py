@@ -19,7 +19,7 @@ from weft.runtime.between_hosts import Came, Key
 from weft.runtime.tracer import Tracer
 from weft.store.coded import Coded, received, shape_of
 from weft.store.live import LiveStore
-from weft.transports.frames import CODED_ITEMSIZE, Header, kind_table
+from weft.transports.frames import CODED_ITEMSIZE, HEADER_BYTES, Header, kind_table
 from weft.transports.transport import Frame, Rank, Transport
 
 Array = NDArray[Any]
@@ -118,7 +118,7 @@ class Post:
             return
         since_s = time.perf_counter()
         self.transport.send(rank_of(self._world, to), header.pack(), data, memory)
-        self._tracer.sent(source, to, kind, clock, len(data) + num_bytes, since_s)
+        self._tracer.sent(source, to, kind, clock, HEADER_BYTES + len(data) + num_bytes, since_s)
 
     def _take(self, frame: Frame) -> None:
         if self._tracer is None:
@@ -126,7 +126,7 @@ class Post:
             return
         since_s, header = time.perf_counter(), frame.header
         self._hand_over(frame, header)
-        num_bytes = header.data_bytes + header.body_bytes
+        num_bytes = HEADER_BYTES + header.data_bytes + header.body_bytes
         self._tracer.received(header.source, header.target, self._names[header.kind], header.clock, num_bytes, since_s)
 
     def _hand_over(self, frame: Frame, header: Header) -> None:
