@@ -54,25 +54,32 @@ def watched(num_workers: int, title: str, explain: bool = False) -> Iterator[Wat
 
 
 class SimulatedProgress:
-    """How far a simulation is: `say` is told in words, and how many of how many steps that is, if it is known."""
+    """How far a simulation is, every so many steps: `say` is told in words, and how much of how much that is.
 
-    def __init__(self, say: Callable[[str, int, int | None], None]) -> None:
+    That is in samples if the script has said of how many, because a script may make several steps for a batch, or
+    none. The words have all steps only where there is one for each batch, else the share of samples.
+    """
+
+    def __init__(self, say: Callable[[str, float, float | None], None], every: int = 16) -> None:
         self._say = say
+        self._every = every
         self._total: int | None = None
-        self._done, self._now_s = 0, 0.0
+        self._done, self._now_s, self._of = 0, 0.0, ""
 
     def plan(self, total: int) -> None:
         self._total = total
 
     def step(self, facts: Facts, now_s: float) -> None:
         self._done, self._now_s = facts.num_steps, now_s
-        done = self._done
-        if done % 16 == 0:
-            self._say(f"{done:,}{self._of} steps, {human_seconds(now_s)} virtual", done, self._total)
-
-    @property
-    def _of(self) -> str:
-        return "" if self._total is None else f" of {self._total:,}"
+        done, planned, total = facts.num_steps, facts.samples_planned, self._total
+        self._of = "" if total is None else f" of {total:,}"
+        words = f"{done:,}{self._of} steps"
+        if planned and total and abs(done - total * facts.samples / planned) > facts.num_workers:
+            share = f"{100 * facts.samples / planned:.0f} %"
+            words, self._of = f"{done:,} steps, {share}", f" ({share})"
+        if done % self._every == 0:
+            far = (facts.samples, planned) if planned else (done, total)
+            self._say(f"{words}, {human_seconds(now_s)} virtual", *far)
 
     def reached(self) -> str:
         """Where an interrupted run was."""

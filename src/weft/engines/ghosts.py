@@ -27,6 +27,13 @@ def num_steps(job: Job, strategy: Strategy, plan: Plan | None) -> int:
     return plan.num_epochs * len(spans) * (1 if is_for_all else job.num_workers)
 
 
+def num_samples(job: Job, strategy: Strategy, plan: Plan) -> int | None:
+    """The samples of all steps together; None if the run ends after a number of steps, or nobody knows when."""
+    if job.steps_max is not None or plan.num_epochs is None:
+        return None
+    return plan.num_epochs * sum(stop - start for start, stop in _spans(job, strategy, plan)[0])
+
+
 def ghosts(job: Job, strategy: Strategy, plan: Plan | None, first: float, shares: VirtualShares) -> list[Program]:
     """A script for each worker; `first` is the number of samples in the first step."""
     workers, each = range(job.num_workers), num_steps(job, strategy, plan) // job.num_workers

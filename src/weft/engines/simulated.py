@@ -21,7 +21,7 @@ from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.cost.coding import CodingSpeed
 from weft.engines.explanation import Explanation
-from weft.engines.ghosts import ghosts, num_steps
+from weft.engines.ghosts import ghosts, num_samples, num_steps
 from weft.engines.layouts import check_layouts
 from weft.engines.memory import available_bytes, check_fits, resident_bytes
 from weft.engines.outcome import Outcome
@@ -233,6 +233,7 @@ def _with_total(job: Job, strategy: Strategy, seat: ScriptSeat, watcher: Watcher
     def first_step(facts: Facts, now_s: float) -> None:
         if facts.num_steps == 1 and seat.planned is not None and (seat.planned.num_epochs or job.steps_max):
             total = num_steps(job, strategy, seat.planned)
+            facts.samples_planned = num_samples(job, strategy, seat.planned)
             short_run.expect(total // job.num_workers)
             if watcher.on_plan is not None:
                 watcher.on_plan(total)

@@ -23,6 +23,8 @@ class Facts:
     num_steps: int = 0
     """All workers' together."""
     samples: float = 0.0
+    samples_planned: int | None = None
+    """All that the script will train on, if it has said that."""
     samples_of: list[float] = field(init=False)
     """Each worker's."""
     left_out: list[int] = field(init=False)
