@@ -9,7 +9,7 @@ from scripts import write
 from weft.config.cluster import load_cluster
 from weft.config.registry import strategy
 from weft.core.errors import ConfigError
-from weft.engines.ghosts import ghosts, num_steps
+from weft.engines.ghosts import ghosts, num_samples, num_steps
 from weft.engines.simulated_job import Job
 from weft.sim.program import PortionWanted, StepDone
 from weft.sim.script import Plan
@@ -86,3 +86,10 @@ def test_a_dry_run_without_an_end_is_refused(tmp_path: Path, plan: Plan | None) 
         "a dry run cannot know how long the script would train.\n"
         "  Add --steps 100, or use worker.epochs(...) and worker.share(...) in the script."
     )
+
+
+def test_all_samples_are_known_unless_a_number_of_steps_ends_the_run(tmp_path: Path) -> None:
+    assert num_samples(job(tmp_path), strategy("allreduce"), PLAN) == 52
+    assert num_samples(job(tmp_path), strategy("sandblaster"), PLAN) == 52
+    assert num_samples(job(tmp_path), strategy("allreduce"), ENDLESS) is None
+    assert num_samples(job(tmp_path, steps_max=3), strategy("allreduce"), PLAN) is None

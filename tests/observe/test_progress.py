@@ -4,7 +4,7 @@ from math import isnan
 
 import pytest
 
-from weft.observe.progress import GRACE_S, WINDOW_S, Progress, WorkerProgress
+from weft.observe.progress import GRACE_S, WINDOW_S, Progress, WorkerProgress, steps_in_all
 from weft.observe.status import Status
 
 
@@ -127,3 +127,21 @@ def test_a_run_that_is_done_has_no_time_left() -> None:
 
 def test_a_script_without_steps_has_no_fraction() -> None:
     assert told(1, status(steps_total=0)).total(0.0).fraction is None
+
+
+@pytest.mark.parametrize(
+    ("steps", "samples", "expected"),
+    [
+        (50.0, 500.0, 100),
+        (51.0, 500.0, 100),
+        (100.0, 500.0, 200),
+        (101.0, 505.0, 200),
+        (12.0, 500.0, 25),
+        (1.0, 0.0, 100),
+        (0.0, 10.0, 100),
+    ],
+)
+def test_all_steps_of_a_script_that_makes_several_for_a_batch_or_few_are_found_by_its_samples(
+    steps: float, samples: float, expected: int
+) -> None:
+    assert steps_in_all(100, steps, samples / 1000) == expected

@@ -71,6 +71,8 @@ class Conversation:
 
     _short_run: ShortRun | None = None
     """Of a strategy that is known here."""
+    samples_planned: int | None = None
+    """All that the workers will train on, if the script has said it and no number of steps ends the run."""
     rooms: Sequence[Room] = ()
     """What each host can give, in the order of their numbers; if there are none, all workers share this one's."""
 
@@ -305,6 +307,7 @@ class Conversation:
     def _plan(self, plan: Planned) -> None:
         if plan.num_epochs is None or self._steps_max is not None:
             return
+        self.samples_planned = plan.num_epochs * plan.num_samples
         about = (plan.num_samples, self._num_workers, plan.batch_size, plan.drop_last, self._global_batch)
         if self._deals_portions:  # each worker makes as many steps as it can: on average, so many
             self.steps_total = plan.num_epochs * -(-len(portions(*about)) // self._num_workers)

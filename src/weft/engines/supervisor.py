@@ -22,6 +22,7 @@ from weft.engines.net.network import patience_s
 from weft.engines.vigil import Vigil
 from weft.engines.watcher import Watcher
 from weft.observe.left_out import Lines
+from weft.observe.progress import steps_in_all
 from weft.observe.same_samples import SameSamples
 from weft.observe.same_stream import SameStream
 from weft.observe.status import StackTold, Status
@@ -194,8 +195,7 @@ class Supervisor:
             worker.has_ended = isinstance(message, Ended) or worker.has_ended
             worker.has_finished = isinstance(message, Concluded) or worker.has_finished
             if isinstance(message, Ended):  # a short run tells no other status
-                total = self._conversation.steps_total
-                self._watcher.on_status(msgspec.structs.replace(message.final, steps_total=total))
+                self._watcher.on_status(msgspec.structs.replace(message.final, steps_total=self._steps_total()))
                 self._judge(message.final)
                 self._left_out.take(worker.rank, message.final.left_out)
                 self._show_notices(worker, message.final)
@@ -221,8 +221,8 @@ class Supervisor:
         self._watcher.on_tell(text)
 
     def _take_status(self, worker: Worker, status: Status) -> None:
-        total = self._conversation.steps_total
-        worker.status = status = msgspec.structs.replace(status, steps_total=total)
+        worker.status = status
+        worker.status = status = msgspec.structs.replace(status, steps_total=self._steps_total())
         self._vigil.hear(status, time.perf_counter())
         self._watcher.on_status(status)
         self._judge(status)
@@ -232,6 +232,15 @@ class Supervisor:
         self._curve.append({"wall_s": self._conversation.so_far_s, "samples": samples, "loss": status.loss})
         if len(self._curve) >= CURVE_POINTS_MAX:
             self._curve = self._curve[::2]
+
+    def _steps_total(self) -> int | None:
+        """Of each worker, by the plan of worker 0's script and what all have done so far."""
+        total, planned = self._conversation.steps_total, self._conversation.samples_planned
+        told = [worker.status for worker in self._workers if worker.status is not None]
+        if total is None or not planned or not told:
+            return total
+        share = sum(status.samples for status in told) / planned * len(self._workers) / len(told)
+        return steps_in_all(total, sum(status.step for status in told) / len(told), share)
 
     def _show_notices(self, worker: Worker, status: Status) -> None:
         for text in status.notices[worker.num_notices :]:

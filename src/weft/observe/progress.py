@@ -154,6 +154,19 @@ class _Track:
         return max(0.0, now_s - self.heard_s - GRACE_S)
 
 
+def steps_in_all(num_batches: int, num_steps: float, share: float) -> int:
+    """How many steps a worker will make that has made so many on this share of its samples.
+
+    One for each batch, unless it makes several (a loss for each optimizer) or adds the gradients of several up.
+    """
+    if not num_steps or not share:
+        return num_batches
+    per_batch = num_steps / (num_batches * share)
+    if per_batch < 1:
+        return round(num_batches / round(1 / per_batch))
+    return num_batches * round(per_batch)
+
+
 def _smoothed(before: float | None, loss: float | None) -> float | None:
     """What is not finite is shown as it is, and does not stay once it is over."""
     if loss is None:
