@@ -43,7 +43,7 @@ def test_once_loads() -> None:
 def test_a_disk_that_is_full_ends_no_training(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(path: str, models: object, *, allow_nan: bool) -> None:
+    def full(path: str, models: object, *, of: int | None, allow_nan: bool) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     seat, replica = Alone(), ArrayReplica({"w": np.zeros(2)}, weft.SGD(lr=0.5), None)

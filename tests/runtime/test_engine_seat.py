@@ -62,7 +62,7 @@ class Model:
     def parameter_digests(self) -> dict[str, int]:
         return {"w": 7}
 
-    def save(self, path: str, models: dict[str, object], *, allow_nan: bool) -> None:
+    def save(self, path: str, models: dict[str, object], *, of: int | None, allow_nan: bool) -> None:
         self.saved.append((path, list(models)))
 
 
@@ -242,7 +242,7 @@ def test_a_model_that_the_disk_cannot_take_is_told_of_and_nothing_ends(
     seat = engine.joined()
     seat.job = msgspec.structs.replace(seat.job, gives_back=True)
 
-    def full(path: str, models: object, *, allow_nan: bool) -> None:
+    def full(path: str, models: object, *, of: int | None, allow_nan: bool) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(engine.model, "save", full)

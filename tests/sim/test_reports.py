@@ -156,7 +156,7 @@ def test_what_only_worker_0_saves_is_saved_at_the_end(run: Run, tmp_path: Path) 
 
 
 def test_a_model_that_the_disk_cannot_take_is_told_of_at_the_end(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(path: str, models: object, *, allow_nan: bool) -> None:
+    def full(path: str, models: object, *, of: int | None, allow_nan: bool) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(run.replicas[0], "save", full)

@@ -76,10 +76,10 @@ class Alone:
         told = "  ".join(f"{name} {float(value):.4f}" for name, value in values.items())
         print(f"epoch {epoch + 1:3d}  {told}", flush=True)
 
-    def save(self, path: str, model: str, *, allow_nan: bool = False) -> None:
+    def save(self, path: str, model: str, *, of: int | None = None, allow_nan: bool = False) -> None:
         assert self._replica is not None
         try:
-            self._replica.save(path, saved_alone(self._replica, model), allow_nan=allow_nan)
+            self._replica.save(path, saved_alone(self._replica, model), of=of, allow_nan=allow_nan)
         except OSError as error:  # no training ends because a disk is full
             print(f"weft: {not_saved(path, error)}", file=sys.stderr, flush=True)
 

@@ -230,7 +230,9 @@ class ArrayReplica:
             numbers.append(float(function()))
         return sum(numbers) / len(numbers)
 
-    def save(self, path: str, models: Mapping[str, Sequence[Array]], *, allow_nan: bool = False) -> None:
+    def save(
+        self, path: str, models: Mapping[str, Sequence[Array]], *, of: int | None = None, allow_nan: bool = False
+    ) -> None:
         from safetensors.numpy import save_file
 
         named = {

@@ -152,18 +152,18 @@ class Worker:
         if not self._seat.saves:
             return
         self._take_written()
-        self._choose_saved(of, path)
-        self._seat.save(path, model, allow_nan=allow_nan)
+        self._seat.save(path, model, of=self._place_of(of), allow_nan=allow_nan)
 
     def _take_written(self) -> None:
         """Let what the script has written besides its steps be what workers share."""
 
-    def _choose_saved(self, of: Any, path: str) -> None:
-        """Let the file at this path have one of several models; all of them if none is chosen."""
+    def _place_of(self, of: Any) -> int | None:
+        """The place of one of several models that joined; None if none is chosen."""
         if of is not None:
             raise ConfigError(
                 "save(of=...) chooses one of several models, but the script joined with arrays.\n  Leave it out."
             )
+        return None
 
     def _weight(self) -> float:
         """By what this worker's gradient counts: the samples since the last step, or, if none were counted, those of

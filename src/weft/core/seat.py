@@ -165,9 +165,12 @@ class Replica(Protocol):
         """
         ...
 
-    def save(self, path: str, models: Mapping[str, Sequence[Any]], *, allow_nan: bool = False) -> None:
+    def save(
+        self, path: str, models: Mapping[str, Sequence[Any]], *, of: int | None = None, allow_nan: bool = False
+    ) -> None:
         """Write models with these bucket values to one file, each one's tensors named with its prefix.
 
+        Of several torch models that joined, the file has all, or only the one at the place `of`.
         Raises CheckpointError, and writes nothing, if a parameter is not finite or a buffer is NaN, unless that is
         allowed. Infinite numbers in buffers are masks, as a rule.
         Raises OSError if the disk cannot take it; what was there before is then as it was.
@@ -266,8 +269,11 @@ class Seat(Protocol):
         """The user reported; callables are run on the result model."""
         ...
 
-    def save(self, path: str, model: str, *, allow_nan: bool = False) -> None:
-        """Write a model, one of the words MODELS, once for the whole run; its own at once for each worker."""
+    def save(self, path: str, model: str, *, of: int | None = None, allow_nan: bool = False) -> None:
+        """Write a model, one of the words MODELS, once for the whole run; its own at once for each worker.
+
+        Of several torch models that joined, the file has all, or only the one at the place `of`.
+        """
         ...
 
     def once(self, key: object, load: Callable[[], Any]) -> Any:

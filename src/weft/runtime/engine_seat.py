@@ -91,7 +91,7 @@ class EngineSeat:
         self._num_reports = 0
         self._num_saves = 0
         self._open_reports: dict[int, tuple[int, Reported]] = {}
-        self._open_saves: dict[int, tuple[str, str, bool]] = {}
+        self._open_saves: dict[int, tuple[str, str, int | None, bool]] = {}
         """By number: the path, the word for the model, and whether it may be not finite."""
         self._score = Score("loss")
         self._best = 0
@@ -296,20 +296,22 @@ class EngineSeat:
         self._best = decided.best
         return bool(decided.is_yours)
 
-    def save(self, path: str, model: str, *, allow_nan: bool = False) -> None:
+    def save(self, path: str, model: str, *, of: int | None = None, allow_nan: bool = False) -> None:
         if model == MINE:
-            self._bring(None, path, saved_alone(self._replica, MINE), allow_nan=allow_nan)
+            self._bring(None, path, saved_alone(self._replica, MINE), of, allow_nan=allow_nan)
             return
         number, self._num_saves = self._num_saves, self._num_saves + 1
-        self._open_saves[number] = path, model, allow_nan
+        self._open_saves[number] = path, model, of, allow_nan
         self._channel.send(Saves(number, self._score.badness, path))
         if self._is_mine_to_do():
-            self._bring(number, path, self._models(model), allow_nan=allow_nan)
+            self._bring(number, path, self._models(model), of, allow_nan=allow_nan)
 
-    def _bring(self, number: int | None, path: str, models: Mapping[str, Sequence[Any]], *, allow_nan: bool) -> None:
+    def _bring(
+        self, number: int | None, path: str, models: Mapping[str, Sequence[Any]], of: int | None, *, allow_nan: bool
+    ) -> None:
         """Write models to a file, and give it to the engine if the user is elsewhere; `number` is None for its own."""
         try:
-            self._write(path, models, allow_nan=allow_nan)
+            self._write(path, models, of, allow_nan=allow_nan)
         except OSError as error:  # no training ends because a disk is full
             self._channel.send(Unsaved(not_saved(path, error), number))
             return
@@ -320,9 +322,9 @@ class EngineSeat:
         """What a word for a model stands for; here, all models are equal."""
         return saved_alone(self._replica, model, self.num_workers)
 
-    def _write(self, path: str, models: Mapping[str, Sequence[Any]], *, allow_nan: bool) -> None:
+    def _write(self, path: str, models: Mapping[str, Sequence[Any]], of: int | None, *, allow_nan: bool) -> None:
         with self.metrics.reporting():
-            self._replica.save(path, models, allow_nan=allow_nan)
+            self._replica.save(path, models, of=of, allow_nan=allow_nan)
 
     def once(self, key: object, load: Callable[[], Any]) -> Any:
         return self._once.get(key, load)
@@ -354,8 +356,8 @@ class EngineSeat:
             for number in finish.reports:
                 self._evaluate(number)
             for number in finish.saves:
-                path, model, allow_nan = self._open_saves[number]
-                self._bring(number, path, self._models(model), allow_nan=allow_nan)
+                path, model, of, allow_nan = self._open_saves[number]
+                self._bring(number, path, self._models(model), of, allow_nan=allow_nan)
         self._channel.send(self._conclude())
         self._expect(Finish)
         self._tell_trace(droppable=False)

@@ -336,14 +336,14 @@ class LiveSeat(EngineSeat):
         with self._driving() as plant:
             return plant.result(self._wait, self._best).models(model)
 
-    def save(self, path: str, model: str, *, allow_nan: bool = False) -> None:
+    def save(self, path: str, model: str, *, of: int | None = None, allow_nan: bool = False) -> None:
         self.settle()
         self._built.worker.store.refuse_writes()
-        super().save(path, model, allow_nan=allow_nan)
+        super().save(path, model, of=of, allow_nan=allow_nan)
 
-    def _write(self, path: str, models: Mapping[str, Sequence[Any]], *, allow_nan: bool) -> None:
+    def _write(self, path: str, models: Mapping[str, Sequence[Any]], of: int | None, *, allow_nan: bool) -> None:
         with self._lock:
-            super()._write(path, models, allow_nan=allow_nan)
+            super()._write(path, models, of, allow_nan=allow_nan)
 
     def _say_ended(self) -> None:
         with self._lock:

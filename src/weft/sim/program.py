@@ -48,6 +48,8 @@ class SaveAsked:
 
     path: str
     model: str
+    of: int | None = None
+    """The place of the one model that is asked for, of several that joined."""
     allow_nan: bool = False
     """Also if it is not finite."""
 

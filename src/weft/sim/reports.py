@@ -160,7 +160,7 @@ class ModelReports:
 
     def _write(self, replica: Replica, request: SaveAsked, models: Mapping[str, Any]) -> None:
         try:
-            replica.save(request.path, models, allow_nan=request.allow_nan)
+            replica.save(request.path, models, of=request.of, allow_nan=request.allow_nan)
         except OSError as error:  # no training ends because a disk is full
             self._not_saved.append(not_saved(request.path, error))
 

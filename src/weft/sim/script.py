@@ -171,8 +171,8 @@ class ScriptSeat:
     def report(self, epoch: int, numbers: Reported) -> None:
         self._ask(ReportDone(epoch, numbers))
 
-    def save(self, path: str, model: str, *, allow_nan: bool = False) -> None:
-        self._ask(SaveAsked(path, model, allow_nan))
+    def save(self, path: str, model: str, *, of: int | None = None, allow_nan: bool = False) -> None:
+        self._ask(SaveAsked(path, model, of, allow_nan))
 
     def once(self, key: object, load: Callable[[], Any]) -> Any:
         if key not in self._shared:

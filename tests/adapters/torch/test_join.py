@@ -245,6 +245,17 @@ def test_the_choice_of_one_model_is_for_one_save(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("start", [simulated, real])
+def test_the_choice_of_one_model_is_not_that_of_an_earlier_save_that_is_written_later(
+    start: Any, tmp_path: Path
+) -> None:
+    at_the_end = "if worker.rank == 0:\n    worker.save(f'{folder}/x.0.safetensors')\n"
+    at_once = "worker.save(f'{folder}/x.safetensors', 'mine', of=second)\n"
+    start(written(tmp_path, HEAD, JOIN_EACH, GAN, at_the_end, at_once), 2, "gossip", str(tmp_path), str(BATCH))
+    assert {name[0] for name in load_file(tmp_path / "x.0.safetensors")} == {"0", "1"}
+    assert sorted(load_file(tmp_path / "x.1.safetensors")) == ["bias", "weight"]
+
+
+@pytest.mark.parametrize("start", [simulated, real])
 def test_workers_that_step_different_optimizers_are_refused(start: Any, tmp_path: Path) -> None:
     loop = ONE_BACKWARD.replace(
         "        opt_a.step()\n        opt_b.step()\n",

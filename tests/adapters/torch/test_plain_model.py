@@ -21,6 +21,5 @@ def test_one_model_has_its_own_names_and_several_have_numbers_before_them(tmp_pa
 def test_one_of_several_models_can_be_saved_alone(tmp_path: Path) -> None:
     path, plain = str(tmp_path / "one.safetensors"), PlainModel(nn.Linear(1, 1))
     plain.models.append(nn.Linear(2, 1))
-    plain.saved_alone[path] = plain.models[1]
-    plain.save(path, {"": []})
+    plain.save(path, {"": []}, of=1)
     assert torch.equal(load_file(path)["weight"], plain.models[1].weight)

@@ -317,18 +317,18 @@ class TorchWorker(LoaderWorker):
         if self._replica is not None and self._replica.is_settled:
             self._replica.unchanged.check()
 
-    def _choose_saved(self, of: Any, path: str) -> None:
+    def _place_of(self, of: Any) -> int | None:
         joined = self._plain or self._replica
         assert joined is not None
         if of is None:
-            joined.saved_alone.pop(path, None)
-            return
-        if not any(of is model for model in joined.models):
+            return None
+        place = next((place for place, model in enumerate(joined.models) if model is of), None)
+        if place is None:
             raise ConfigError(
                 f"save(of=...) was given a {type(of).__name__} that has not joined.\n"
                 "  Give it one of the models that weft.join was given."
             )
-        joined.saved_alone[path] = of
+        return place
 
     def check_optimizer(self, optimizer: Optimizer) -> None:
         """Refuse the step of an optimizer that has not joined, on parameters that have."""

@@ -18,8 +18,6 @@ class PlainModel:
 
     def __init__(self, model: nn.Module) -> None:
         self.models = [model]
-        self.saved_alone: dict[str, nn.Module] = {}
-        """By path: files that have one of the models only."""
 
     @property
     def model(self) -> nn.Module:
@@ -33,9 +31,9 @@ class PlainModel:
         """Of the parameters, by name, to compare between workers."""
         return {name: digest(plain_array(parameter)) for name, parameter in self.model.named_parameters()}
 
-    def save(self, path: str, models: Mapping[str, Any], *, allow_nan: bool = False) -> None:
+    def save(self, path: str, models: Mapping[str, Any], *, of: int | None = None, allow_nan: bool = False) -> None:
         """Members of an ensemble are alike where a plain loop runs."""
-        model = self.saved_alone.get(path, self.model)
+        model = self.model if of is None else self.models[of]
         tensors = {name: value for prefix in models for name, value in cloned(model, prefix).items()}
         if not allow_nan:
             check_finite(path, tensors, model, models)

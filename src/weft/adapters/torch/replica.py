@@ -51,8 +51,6 @@ class TorchReplica:
         self.buckets: tuple[Bucket, ...] = ()
         self.is_settled = False
         self.unchanged = Unchanged()
-        self.saved_alone: dict[str, nn.Module] = {}
-        """By path: files that have one of the models only."""
         self._frozen: list[Tensor] = []
         self._buffers: list[Tensor] = []
         self._flats: list[Flat] = []
@@ -331,12 +329,14 @@ class TorchReplica:
             if value is not array:
                 array[:] = value
 
-    def save(self, path: str, models: Mapping[str, Sequence[Any]], *, allow_nan: bool = False) -> None:
+    def save(
+        self, path: str, models: Mapping[str, Sequence[Any]], *, of: int | None = None, allow_nan: bool = False
+    ) -> None:
         mine = self._arrays.get(PARAMS, ())
         others = [array for b, array in enumerate(mine) if any(values[b] is not array for values in models.values())]
         before = [array.copy() for array in others]
         tensors: dict[str, Tensor] = {}
-        model = self.saved_alone.get(path, self.model)
+        model = self.model if of is None else self.models[of]
         for prefix, values in models.items():
             self._put(values)
             tensors.update(cloned(model, prefix))
