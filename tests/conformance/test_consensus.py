@@ -29,6 +29,8 @@ for epoch in worker.epochs(2):
     for inputs, labels in worker.share(DataLoader(TensorDataset(x, y), batch_size=3)):
         optimizer.zero_grad()
         nn.functional.cross_entropy(model(inputs), labels).backward()
+        if sys.argv[2] == "look":
+            model(inputs)  # a look at the batch, which BatchNorm's means take for one of training
         optimizer.step()
     if epoch and worker.rank == int(sys.argv[1]) and sys.argv[2] == "report":
         with torch.no_grad():
@@ -69,6 +71,17 @@ def test_equal_replicas_are_found_to_be_so_though_an_evaluation_changes_one_work
     ran = real(written(tmp_path), 2, "allreduce", -1, "", **way)
     assert [report["consensus"] for report in ran.reports] == [0.0, 0.0]
     assert ran.consensus == 0.0
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_forward_does_to_a_workers_means_between_backward_and_step_is_no_difference(
+    tmp_path: Path, way: dict[str, Any]
+) -> None:
+    assert real(written(tmp_path), 2, "allreduce", -1, "look", **way).consensus == 0.0
+
+
+def test_nor_is_it_one_of_simulated_workers(tmp_path: Path) -> None:
+    assert simulated(written(tmp_path), 3, "allreduce", "-1", "look").consensus == 0.0
 
 
 @pytest.mark.parametrize("way", [{}, {"transport": "tcp"}, {"baseline": "ddp"}])

@@ -113,6 +113,22 @@ def test_parameters_that_are_not_finite_are_named_and_refused_where_others_would
     )
 
 
+@pytest.mark.parametrize(("strategy", "kept"), [(AllReduce(), 1.0), (Gossip(), 2.0)])
+def test_where_replicas_are_equal_what_is_not_trained_is_kept_as_it_was_reduced_elsewhere_as_the_step_left_it(
+    strategy: Strategy, kept: float
+) -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
+    replica = TorchReplica(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    replica.settle()
+    gate = Gate(0, 2, strategy, replica, lambda left_out: None)
+    model[1].running_mean.fill_(1.0)
+    gate.reduced()
+    model[1].running_mean.fill_(2.0)
+    gate.finish(0, 1.0, None)
+    gate.end()
+    assert gate.kept[1][:2].tolist() == [kept, kept]
+
+
 def test_means_that_the_bad_forward_has_spoilt_are_those_of_the_step_before_again() -> None:
     model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
     replica = TorchReplica(model, torch.optim.SGD(model.parameters(), lr=0.1))
