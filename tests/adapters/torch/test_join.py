@@ -12,7 +12,9 @@ import torch._dynamo  # here, once: every forked worker would take seconds for i
 from real import Heard, real
 from safetensors.torch import load_file
 from scripts import simulated
+from torch import nn
 
+from weft.adapters.torch.replica import TorchReplica
 from weft.core.errors import WeftError
 
 HEAD = """
@@ -216,6 +218,44 @@ def test_workers_join_with_the_same_number_of_models(tmp_path: Path) -> None:
     assert refusal(written(tmp_path, HEAD, some + GAN), "allreduce") == (
         "worker 1 joined with fewer models than worker 0.\n  Let every worker join with the same models."
     )
+
+
+SHARED = """
+part = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)).requires_grad_(False)
+first, second = nn.Sequential(part, nn.Linear(3, 1)), nn.Sequential(part, nn.Linear(3, 2))
+opt_a, opt_b = (torch.optim.SGD(model.parameters(), lr=0.05) for model in (first, second))
+"""
+SHARED_LOOP = """
+for epoch in worker.epochs(2):
+    for inputs, targets in worker.share(loader):
+        for model, optimizer in ((first, opt_a), (second, opt_b)):
+            optimizer.zero_grad()
+            (model(inputs) - targets[:, : model[1].out_features]).square().mean().backward()
+            optimizer.step()
+    worker.report(loss=lambda: first.eval()(x).sum().item())
+    first.train()
+"""
+
+
+@pytest.mark.parametrize("start", [simulated, real])
+@pytest.mark.parametrize("strategy", ["allreduce", "gossip", "ps"])
+def test_a_frozen_part_with_means_may_be_shared_by_models_that_join_one_by_one(
+    start: Any, strategy: str, tmp_path: Path
+) -> None:
+    start(written(tmp_path, HEAD, SHARED, JOIN_EACH, SHARED_LOOP, TAIL), 2, strategy, str(tmp_path), str(BATCH))
+    saved = load_file(tmp_path / "model.safetensors")
+    means = ("0.0.1.running_mean", "1.0.1.running_mean")
+    assert saved[means[0]].any()
+    assert torch.equal(saved[means[0]], saved[means[1]])
+
+
+def test_the_means_of_a_shared_part_lie_in_one_bucket_once() -> None:
+    part = nn.BatchNorm1d(2).requires_grad_(False)
+    models = [nn.Sequential(part, nn.Linear(2, 1)) for _ in range(2)]
+    replica = TorchReplica(models[0], torch.optim.SGD(models[0].parameters(), lr=0.1))
+    replica.add(models[1], torch.optim.SGD(models[1].parameters(), lr=0.1))
+    replica.settle()
+    assert replica.names(len(replica.buckets) - 1) == ["0.0.running_mean", "0.0.running_var"]
 
 
 def test_what_is_no_model_or_no_optimizer_is_refused(tmp_path: Path) -> None:

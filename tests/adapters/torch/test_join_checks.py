@@ -33,11 +33,31 @@ def test_a_parameter_in_two_optimizers_or_two_models_is_refused() -> None:
     model = nn.Linear(2, 2)
     expected = (
         "'weight'{} joined twice: it is in two optimizers, or in two models.\n"
-        "  Let each parameter join once, with one optimizer."
+        "  Let each parameter join once, with one optimizer; what is frozen before the first weft.join may be in "
+        "several models."
     )
     both = sgd(*model.parameters())
     assert refusal(model, [both, sgd(model.weight)]) == expected.format("")
     assert refusal(model, [both], [model], []) == expected.format(" (and 1 more)")
+
+
+def test_a_frozen_part_may_be_in_several_models_and_optimizers() -> None:
+    part = nn.Linear(2, 2).requires_grad_(False)
+    first, second = nn.Sequential(part, nn.Linear(2, 1)), nn.Sequential(part, nn.Linear(2, 1))
+    both = [sgd(part.weight, *first[1].parameters()), sgd(part.weight)]
+    check_joining(first, both, [], [])
+    check_joining(second, [sgd(*second.parameters())], [first], both)
+    part.requires_grad_(True)
+    assert "'0.weight' (and 1 more) joined twice" in refusal(second, [sgd(*second.parameters())], [first], both)
+
+
+def test_what_trains_already_is_refused_though_it_was_frozen_since() -> None:
+    part = nn.Linear(2, 2)
+    second = nn.Sequential(part, nn.Linear(2, 1))
+    optimizers, before = [sgd(*second.parameters())], {id(part.weight)}
+    part.requires_grad_(False)
+    with pytest.raises(ConfigError, match=r"^'0\.weight' joined twice"):
+        check_joining(second, optimizers, [part], [], before)
 
 
 def test_an_optimizer_with_closures_joins_alone() -> None:

@@ -2,7 +2,7 @@
 
 import inspect
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from torch import nn
 from torch.optim import Optimizer
@@ -11,9 +11,16 @@ from weft.core.errors import ConfigError
 
 
 def check_joining(
-    model: nn.Module, optimizers: Sequence[Optimizer], models: Sequence[nn.Module], others: Sequence[Optimizer]
+    model: nn.Module,
+    optimizers: Sequence[Optimizer],
+    models: Sequence[nn.Module],
+    others: Sequence[Optimizer],
+    trained_before: Collection[int] = (),
 ) -> None:
-    """Refuse a model and optimizers that do not belong together, or with `models` and `others`, which joined before."""
+    """Refuse a model and optimizers that do not belong together, or with `models` and `others`, which joined before.
+
+    `trained_before` are the ids of the parameters that train already. Frozen ones may be in several models.
+    """
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     trained = {id(parameter) for parameter in model.parameters() if parameter.requires_grad}
     held = Counter(id(p) for optimizer in optimizers for group in optimizer.param_groups for p in group["params"])
@@ -35,12 +42,14 @@ def check_joining(
             "would not share what becomes of it.\n  Give weft.join all optimizers of the model, "
             "weft.join(model, [opt_a, opt_b]), or freeze it: parameter.requires_grad_(False)."
         )
-    twice = [names[parameter] for parameter, count in held.items() if count > 1]
-    twice += [name for parameter, name in names.items() if any(_has(other, parameter) for other in models)]
+    twice = [names[parameter] for parameter, count in held.items() if count > 1 and parameter in trained]
+    known = {id(parameter) for other in models for parameter in other.parameters()}
+    twice += [name for p, name in names.items() if p in trained_before or (p in trained and p in known)]
     if twice:
         raise ConfigError(
             f"'{twice[0]}'{_and_others(twice)} joined twice: it is in two optimizers, or in two models.\n"
-            "  Let each parameter join once, with one optimizer."
+            "  Let each parameter join once, with one optimizer; what is frozen before the first weft.join may be in "
+            "several models."
         )
     several = [*others, *optimizers]
     if len(several) > 1 and any(requires_closure(optimizer) for optimizer in several):
@@ -54,10 +63,6 @@ def requires_closure(optimizer: Optimizer) -> bool:
     """True for an optimizer that computes the gradient again and again in one step, as LBFGS does."""
     closure = inspect.signature(type(optimizer).step).parameters.get("closure")
     return closure is not None and closure.default is inspect.Parameter.empty
-
-
-def _has(model: nn.Module, parameter: int) -> bool:
-    return any(id(each) == parameter for each in model.parameters())
 
 
 def _and_others(names: Sequence[str]) -> str:

@@ -65,8 +65,10 @@ class TorchReplica:
     def add(self, model: nn.Module, *optimizers: Optimizer) -> None:
         """Another model joins, with the optimizers of its parameters."""
         trained = [p for p in model.parameters() if p.requires_grad]
-        check_joining(model, optimizers, self.models, self.optimizers.all)
-        buffers = [b for b in model.buffers() if b.is_floating_point()]
+        trained_before = {id(place.parameter) for place in self.trained}
+        check_joining(model, optimizers, self.models, self.optimizers.all, trained_before)
+        known = {id(buffer) for buffer in self._buffers}  # of a frozen part that several models share
+        buffers = [b for b in model.buffers() if b.is_floating_point() and id(b) not in known]
         self._check_types([*trained, *buffers])
         for optimizer in optimizers:
             self.optimizers.add(optimizer)
