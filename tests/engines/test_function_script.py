@@ -180,6 +180,40 @@ def test_defaults_of_arguments_are_those_of_the_definition(tmp_path: Path, cell:
     assert (*result[:2], *result[3:]) == (0.1, [3], ("ä", "größer"), 0.1, 3, 2, 3, 2, 0.1, 0.2, 0.1)
 
 
+def test_lambdas_that_it_uses_go_along_with_what_they_use(tmp_path: Path, cell: Cell) -> None:
+    known = cell(
+        """
+        LR = 0.1
+        twice = lambda value, rate=LR: scaled(value) * rate
+        table = {"a": 1, "scaled": (
+            lambda value:
+                value * FACTOR
+        )}
+        scaled = table["scaled"]
+        FACTOR = 3
+        def around(power):
+            return lambda value: value ** power
+        square = around(2)
+
+        def train(key=square):
+            global result
+            result = twice(10), square(3), key(4)
+        """
+    )
+    known["train"].__globals__["LR"] = 0.5
+    assert called(known["train"], tmp_path)["result"] == (3.0, 9, 16)
+
+
+def test_one_of_several_lambdas_in_a_line_is_refused_by_name(tmp_path: Path, cell: Cell) -> None:
+    known = cell("f, g = lambda x: x, lambda x: -x\n\ndef train():\n    f(1)\n")
+    with pytest.raises(ConfigError) as refused:
+        write_script(known["train"], (), tmp_path)
+    assert str(refused.value) == (
+        "weft.run cannot send 'f' to its workers: it is one of several lambdas in a line.\n"
+        "  Define it with def, or in a line of its own."
+    )
+
+
 def test_the_default_of_a_decorated_function_goes_along(tmp_path: Path, cell: Cell) -> None:
     known = cell(
         """
@@ -269,7 +303,7 @@ def test_arguments_that_are_not_plain_are_refused(tmp_path: Path, cell: Cell) ->
 def test_a_function_whose_source_nobody_knows_is_refused(cell: Cell) -> None:
     known = cell("def train():\n    pass\n", is_known=False)
     with pytest.raises(ConfigError) as refused:
-        source_of(known["train"])
+        source_of(known["train"], "train")
     assert str(refused.value) == (
         "weft.run cannot send 'train' to its workers: its source is not known.\n"
         "  Define it in a file or in a notebook's cell."

@@ -23,9 +23,11 @@ class Default:
 
 
 def defaults_in(source: str, value: FunctionType | type) -> Iterator[Default]:
-    """The defaults of a function or of a class's methods, which `source` defines."""
+    """The defaults of a function, of a lambda with a name or of a class's methods, which `source` defines."""
     node = ast.parse(source).body[0]
     if isinstance(value, FunctionType):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda):
+            yield from _defaults_at(node.value.args, value)
         yield from _defaults_of(node, inspect.unwrap(value))
     elif isinstance(node, ast.ClassDef):
         for inner in node.body:
@@ -38,7 +40,10 @@ def defaults_in(source: str, value: FunctionType | type) -> Iterator[Default]:
 def _defaults_of(node: ast.stmt, function: FunctionType) -> Iterator[Default]:
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or node.name != function.__name__:
         return
-    written = node.args
+    yield from _defaults_at(node.args, function)
+
+
+def _defaults_at(written: ast.arguments, function: FunctionType) -> Iterator[Default]:
     names = [each.arg for each in (*written.posonlyargs, *written.args)]
     expressions = dict(zip(reversed(names), reversed(written.defaults), strict=False))
     for keyword, expression in zip(written.kwonlyargs, written.kw_defaults, strict=True):

@@ -27,6 +27,7 @@ import numpy as np
 
 from weft.core.errors import ConfigError
 from weft.engines.function_defaults import Default, defaults_in, replaced
+from weft.engines.function_lambdas import is_lambda, lambda_source
 
 DEFAULT = "weft_default_"
 """How the names of pieces begin that are defaults of arguments."""
@@ -115,7 +116,8 @@ class Pieces:
     def _definition(self, name: str, value: FunctionType | type) -> str:
         """The source of a function or a class of the main script or notebook, after all that it uses."""
         around = _around(value)
-        source = self._with_defaults(source_of(value), value, around)
+        called = name if is_lambda(value) else value.__name__
+        source = self._with_defaults(source_of(value, called), value, called, around)
         lazy = _lazy_annotations(value)
         self.has_lazy_annotations |= bool(lazy)
         code = compile(source, f"<{name}>", "exec", lazy, dont_inherit=True)
@@ -123,18 +125,18 @@ class Pieces:
         missing = next((used for used in at_once if used not in around and not used.startswith(DEFAULT)), None)
         if missing is not None:
             raise ConfigError(
-                f"weft.run cannot send '{value.__name__}' to its workers: its definition uses '{missing}', which its "
+                f"weft.run cannot send '{called}' to its workers: its definition uses '{missing}', which its "
                 f"module or notebook does not know.\n  Define '{missing}' outside of any function."
             )
         for used in dict.fromkeys(_names(code)):
             if used in around:
-                self.need(used, around[used], value.__name__)
-        return source if value.__name__ == name else f"{source}\n{name} = {value.__name__}"
+                self.need(used, around[used], called)
+        return source if called == name else f"{source}\n{name} = {called}"
 
-    def _with_defaults(self, source: str, value: FunctionType | type, around: Mapping[str, object]) -> str:
+    def _with_defaults(self, source: str, value: FunctionType | type, called: str, around: Mapping[str, object]) -> str:
         """The source with the defaults that its functions have: what stands there may be something else by now."""
         changes = [
-            (default.written, self._default(default, value.__name__))
+            (default.written, self._default(default, called))
             for default in defaults_in(source, value)
             if not default.is_still_written(around)
         ]
@@ -164,18 +166,30 @@ class Pieces:
         return f"{name} = __import__('torch').from_numpy({load})" if is_tensor else f"{name} = {load}"
 
 
-def source_of(value: FunctionType | type) -> str:
-    """What was written to define a function or a class, refused if nobody knows."""
+def source_of(value: FunctionType | type, called: str) -> str:
+    """What was written to define a function or a class of this name, refused if nobody knows."""
     try:
+        if isinstance(value, FunctionType) and is_lambda(value):
+            return _lambda_definition(value, called)
         text = inspect.getsource(value) if isinstance(value, FunctionType) else _class_source(value)
     except (OSError, TypeError):
         text = None
     if text is None:
         raise ConfigError(
-            f"weft.run cannot send '{value.__name__}' to its workers: its source is not known.\n"
+            f"weft.run cannot send '{called}' to its workers: its source is not known.\n"
             "  Define it in a file or in a notebook's cell."
         )
     return dedent(text)
+
+
+def _lambda_definition(value: FunctionType, called: str) -> str:
+    text = lambda_source(value)
+    if text is None:
+        raise ConfigError(
+            f"weft.run cannot send '{called}' to its workers: it is one of several lambdas in a line.\n"
+            "  Define it with def, or in a line of its own."
+        )
+    return f"{called} = ({text})\n"
 
 
 def _class_source(value: type) -> str | None:
