@@ -266,6 +266,69 @@ def test_a_function_of_a_module_of_its_name_is_not_looked_for_in_the_script(
     assert ended.stdout == "practised\n"
 
 
+MODULE = (
+    "import deep\nRATE, TABLE = 1, {'a': 1}\ndef rate():\n    return RATE, TABLE, deep.SIZE\ndef scaled(x): return x\n"
+)
+
+
+def modules(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two that functions of a cell may import."""
+    (folder / "state_of.py").write_text(MODULE)
+    (folder / "deep.py").write_text("SIZE, OTHER = 1, 1\n")
+    monkeypatch.syspath_prepend(folder)
+    for name in ("state_of", "deep"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+
+
+def test_what_was_set_of_modules_goes_along_to_another_process(
+    tmp_path: Path, cell: Cell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    modules(tmp_path, monkeypatch)
+    known = cell(
+        """
+        import state_of, deep
+        from state_of import rate
+        state_of.RATE = 3
+        state_of.TABLE["b"] = 2
+        deep.SIZE = 5
+        def twice(x):
+            return 2 * x
+        state_of.scaled = twice
+
+        class Model:
+            rate = rate()
+            def __init__(self): pass
+
+        def train():
+            print(Model.rate, state_of.scaled(4))
+        """
+    )
+    sent = tmp_path / "sent"
+    sent.mkdir()
+    script = write_script(known["train"], (), sent)
+    ended = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=True)
+    assert ended.stdout == "(3, {'a': 1, 'b': 2}, 5) 8\n"
+    table = sys.modules["state_of"].TABLE
+    runpy.run_path(str(script))
+    assert sys.modules["state_of"].TABLE is table, "here it is set already"
+
+
+def test_what_was_set_of_a_module_and_cannot_be_sent_is_refused_if_it_is_used(
+    tmp_path: Path, cell: Cell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    modules(tmp_path, monkeypatch)
+    text = "import state_of, deep\nstate_of.RATE = object()\ndef train():\n    print({}.__name__)\n"
+    write_script(cell(text.format("deep"))["train"], (), tmp_path)
+    with pytest.raises(ConfigError) as refused:
+        write_script(cell(text.format("state_of"))["train"], (), tmp_path)
+    assert str(refused.value) == (
+        "weft.run cannot send what was set as 'state_of.RATE' to its workers, which 'train' uses: it is a object.\n"
+        f"  Make it inside of 'train', or in a function that it calls; {SENT}."
+    )
+    unsure = text.replace("state_of.RATE =", "def later():\n    state_of.RATE =").format("state_of")
+    assert write_script(cell(unsure)["train"], (), tmp_path).is_file()
+
+
 @pytest.mark.parametrize(
     ("value", "kind"),
     [

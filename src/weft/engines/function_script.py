@@ -4,7 +4,7 @@ Workers are new processes. A fork of the caller would bring everything along, bu
 a process that has trained, and threads of its libraries would be missing; so a function travels as text. What it uses
 by name goes with it: modules and their functions as imports; functions and classes of the notebook or main script as
 source, with the defaults of their arguments as they were when Python came by; plain data as literals; arrays and
-tensors as files. Anything else is refused by name.
+tensors as files. Anything else is refused by name. What the notebook has assigned to attributes of modules goes along.
 """
 
 import __future__
@@ -28,9 +28,12 @@ import numpy as np
 from weft.core.errors import ConfigError
 from weft.engines.function_defaults import Default, defaults_in, replaced
 from weft.engines.function_lambdas import is_lambda, lambda_source
+from weft.engines.function_state import HOME, Setting, reached, settings
 
 DEFAULT = "weft_default_"
 """How the names of pieces begin that are defaults of arguments."""
+SETTING = "weft_setting_"
+"""How the names of pieces begin that are attributes of modules."""
 LAZY_ANNOTATIONS = __future__.annotations.compiler_flag
 LOADS = ("LOAD_GLOBAL", "LOAD_NAME")
 SENT = "modules, functions, classes, numbers, texts, lists, dicts, arrays and tensors can be sent"
@@ -47,7 +50,8 @@ def write_script(function: Callable[..., Any], arguments: Sequence[object], fold
             f"weft.run was given arguments for '{name}' that are not plain data.\n"
             "  Give numbers, texts, lists and dicts, and make the rest inside of the function."
         )
-    pieces = Pieces(folder)
+    mains = [vars(sys.modules["__main__"]), function.__globals__]
+    pieces = Pieces(folder, settings([names for names in mains if names.get("__name__") == "__main__"]))
     pieces.need(name, function, name)
     found = [os.path.abspath(entry) for entry in sys.path]
     future = "from __future__ import annotations\n" if pieces.has_lazy_annotations else ""
@@ -74,8 +78,10 @@ def check_function(function: Callable[..., Any]) -> None:
 class Pieces:
     """The texts of which a script is made, in the order in which they depend on each other."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, settings: Sequence[Setting] = ()) -> None:
         self._folder = folder
+        self._settings = list(settings)
+        """What is set of modules that no piece has needed yet."""
         self._values: dict[str, object] = {}
         self.texts: list[str] = []
         self.has_lazy_annotations = False
@@ -94,6 +100,7 @@ class Pieces:
         self._append(name, value, f"'{name}'", user)
 
     def _append(self, name: str, value: object, told: str, user: str) -> None:
+        self._restore(value, user)
         text = self._text(name, value)
         if text is None:
             raise ConfigError(
@@ -101,6 +108,25 @@ class Pieces:
                 f"  Make it inside of '{user}', or in a function that it calls; {SENT}."
             )
         self.texts.append(text)
+
+    def _restore(self, value: object, user: str) -> None:
+        """Let modules that `value` needs have what was set of them, before anything runs that needs it."""
+        module = value if isinstance(value, ModuleType) else sys.modules.get(getattr(value, "__module__", None) or "")
+        if not self._settings or module is None or module.__name__ == "__main__":
+            return
+        names = reached(module)
+        concerned = [setting for setting in self._settings if setting.module.__name__ in names]
+        self._settings = [setting for setting in self._settings if setting not in concerned]
+        for setting in concerned:
+            name = f"{SETTING}{len(self.texts)}_{setting.name}"
+            try:
+                self._append(name, setting.value, f"what was set as '{setting.called}'", user)
+            except ConfigError:
+                if setting.is_sure:
+                    raise
+                continue
+            restore = "__import__('weft.engines.function_state', fromlist=['restore']).restore"
+            self.texts.append(f"{restore}({HOME!r}, {setting.module.__name__!r}, {setting.name!r}, {name})")
 
     def _text(self, name: str, value: object) -> str | None:
         if isinstance(value, ModuleType):
