@@ -86,7 +86,7 @@ class ArrayReplica:
     def steps(self, bucket: int) -> bool:
         return True
 
-    def expect_equal_steps(self) -> None:
+    def expect_equal_steps(self, num_workers: int) -> None:
         """Arrays are given together with their samples, so that no step is without."""
 
     def views(self) -> dict[str, Array]:

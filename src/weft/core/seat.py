@@ -74,9 +74,9 @@ class Replica(Protocol):
         """The optimizer whose step the script makes has this bucket's parameters."""
         ...
 
-    def expect_equal_steps(self) -> None:
-        """From now on, what is applied is the mean of gradients of one and the same step: refuse a mean of a step
-        for which samples were counted on some workers only."""
+    def expect_equal_steps(self, num_workers: int) -> None:
+        """From now on, what is applied is the mean of so many workers' gradients of one and the same step: refuse that
+        of a step for which samples were counted on some workers only."""
         ...
 
     @property

@@ -140,7 +140,7 @@ def simulate(job: Job, watcher: Watcher | None = None, recorder: TraceHash | Non
             if strategy.tunes:
                 replica.share_tuned()
             if strategy.averages_steps:
-                replica.expect_equal_steps()
+                replica.expect_equal_steps(len(replicas))
         check_optimizers(strategy, label, replicas[0])
         world, placement = _world(job, strategy, replicas[0].buckets)
         codecs = ready_codecs(strategy, replicas)

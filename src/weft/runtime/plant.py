@@ -324,7 +324,7 @@ def _stores(
             overwritten_by=None if strategy.keeps_writes or is_server else name,
         )
         if strategy.averages_steps:
-            stores[node].replica.expect_equal_steps()
+            stores[node].replica.expect_equal_steps(len(world.workers))
     return stores
 
 

@@ -102,8 +102,8 @@ class TorchReplica:
     def steps(self, bucket: int) -> bool:
         return self.optimizers.owner(self._flats[bucket].tensors[0]) == self.optimizers.stepping
 
-    def expect_equal_steps(self) -> None:
-        self.mark.is_checked = True
+    def expect_equal_steps(self, num_workers: int) -> None:
+        self.mark.num_workers = num_workers
 
     def _is_at_home(self, tensor: Tensor) -> bool:
         """It is where the model's tensors are expected."""
@@ -311,7 +311,7 @@ class TorchReplica:
             twin.add(model, *optimizers)
         twin.filled_first = list(self.order())
         twin.settle()
-        twin.mark.is_checked = self.mark.is_checked
+        twin.mark.num_workers = self.mark.num_workers
         return twin
 
     def run_as(self, models: Sequence[Sequence[Any]], function: Callable[[], Number]) -> float:

@@ -3,6 +3,10 @@
 Gradients of a step without new samples (a penalty's, a generator's) weigh as those of the step before, on every worker
 alike. Where some workers have counted and others have not, no weights are right; where they have stepped different
 optimizers, their parameters differ. The mark is averaged with the gradient: marks that differ give none of its values.
+
+However uneven the samples are, the mean of marks that differ is half or more away from one of them, and that worker
+refuses it. A server has no mark of its own, and sees no more than the rounding of the mean lets it: of n workers those
+whose share of the samples is above about 1.2e-7 (n + 4) times the mark, where numbers are float32.
 """
 
 from collections.abc import Mapping
@@ -17,8 +21,11 @@ NEW, AGAIN = 1, 2
 """Samples were counted since the last step, or none were."""
 OPTIMIZER = 4
 """Times the number of the optimizer that has made the last step, which is added."""
-TOLERANCE = {2: 4e-3, 4: 1e-5, 8: 1e-5}
-"""By how much the mean of equal marks may differ from them, by the size of a number."""
+FAR = 0.25
+"""By how much a mean may differ from a worker's own mark: of whole numbers that differ one at least is further from
+their mean, and rounding does less."""
+ROUNDING = {2: 2.0**-10, 4: 2.0**-23, 8: 2.0**-23}
+"""By what part of itself a number of so many bytes is rounded in one operation, at most; twice that."""
 
 
 class StepMark:
@@ -30,8 +37,9 @@ class StepMark:
         self.given: Any = None
         """The first bucket of this worker's contribution."""
         self._own: int | None = None
-        self.is_checked = False
-        """What is applied is the mean of gradients of one and the same step, so that all marks must be alike."""
+        self.num_workers: int | None = None
+        """Gradients of so many workers of one and the same step are averaged, so that all marks must be alike; None:
+        what is applied may be of several steps."""
 
     def give(self, *, has_new_samples: bool, after: int = 0) -> None:
         """Mark this worker's contribution; `after` is the optimizer of the last step, from 1."""
@@ -41,12 +49,13 @@ class StepMark:
     def check(self, gradients: Mapping[int, Any]) -> None:
         """Refuse to apply a mean of steps that are not alike. A server, which has no mark of its own, knows by values
         that no mark has."""
-        if not self.is_checked or 0 not in gradients:
+        if self.num_workers is None or 0 not in gradients:
             return
-        mark, tolerance = float(gradients[0][self.place]), TOLERANCE[gradients[0].itemsize]
-        expected = round(mark) if self._own is None else self._own
+        mark, limit, expected = float(gradients[0][self.place]), FAR, self._own
+        if expected is None:
+            expected, limit = round(mark), min(FAR, (self.num_workers + 4) * ROUNDING[gradients[0].itemsize] * mark)
         is_one = expected == 0 or expected % OPTIMIZER in (NEW, AGAIN)
-        if not mark or (is_one and abs(mark - expected) <= tolerance * max(mark, 1)):
+        if not mark or (is_one and abs(mark - expected) <= limit):
             return
         if floor(mark) % OPTIMIZER != NEW or ceil(mark) % OPTIMIZER != AGAIN:
             raise ConfigError(
