@@ -2,6 +2,7 @@
 
 from random import Random
 
+import pytest
 from peers import G0, ONE, P0, is_plain, peer_of, received, returned, tell
 from puppets import Puppets
 
@@ -37,6 +38,9 @@ EVENTS = (
 )
 
 
+PROPERTIES = [name for name, member in vars(Strategy).items() if isinstance(member, property)]
+
+
 class Loud(Wrapped):
     """Notes every action of its inner peer before it is done."""
 
@@ -55,19 +59,22 @@ def test_every_property_and_every_declaration_is_the_inner_strategys() -> None:
     world = World(Roles(3, 1), ONE)
     for inner in (StaleSync(), Downpour(), Neighbours(), Population(), Sandblaster()):
         wrapped = Wrapped(inner)
-        for name in ("result", "keeps_step", "reduces", "deals_portions", "shares_replica", "scored", "score", "tunes"):
+        for name in PROPERTIES:
             assert getattr(wrapped, name) == getattr(inner, name)
-        assert (wrapped.keeps_replicas_equal, wrapped.allows_closures, wrapped.speaks_reductions) == (
-            inner.keeps_replicas_equal,
-            inner.allows_closures,
-            inner.speaks_reductions,
-        )
         assert wrapped.roles(3) == inner.roles(3)
         assert (wrapped.graph(4) is None) is (inner.graph(4) is None)
         assert wrapped.kinds() == inner.kinds()
         assert wrapped.codecs() == inner.codecs() == {}
         assert wrapped.rules(world) == inner.rules(world)
     assert Wrapped(Downpour()).slots(Role.WORKER, world) == Downpour().slots(Role.WORKER, world)
+
+
+@pytest.mark.parametrize("name", PROPERTIES)
+def test_whatever_an_inner_strategy_says_of_itself_its_wrappers_say(name: str) -> None:
+    said = object()
+    inner = type("Inner", (Strategy,), {name: property(lambda self: said)})()
+    assert getattr(Wrapped(inner), name) is said
+    assert getattr(Loud(Wrapped(inner)), name) is said
 
 
 def test_every_event_reaches_the_inner_peer_and_every_action_passes_by_the_wrapper() -> None:

@@ -8,7 +8,7 @@ from weft.core.actions import Action
 from weft.core.coding import Coding
 from weft.core.events import Event, MembersChanged, Received, Reduced, Returned, Started, StepFinished
 from weft.core.graph import Graph
-from weft.core.names import Carries, NodeId, Result, Role, Roles, Slot
+from weft.core.names import Carries, NodeId, Role, Roles, Slot
 from weft.core.peer import Actions, Peer
 from weft.core.rules import Rule
 from weft.core.strategy import Strategy
@@ -17,69 +17,9 @@ from weft.core.world import World
 
 @dataclass(frozen=True)
 class Wrapped(Strategy):
-    """A strategy that changes how another one speaks."""
+    """A strategy that changes how another one speaks. Its properties, all of Strategy's, are the inner one's."""
 
     inner: Strategy
-
-    @property
-    def result(self) -> Result:
-        return self.inner.result
-
-    @property
-    def keeps_replicas_equal(self) -> bool:
-        return self.inner.keeps_replicas_equal
-
-    @property
-    def allows_closures(self) -> bool:
-        return self.inner.allows_closures
-
-    @property
-    def keeps_step(self) -> bool:
-        return self.inner.keeps_step
-
-    @property
-    def averages_steps(self) -> bool:
-        return self.inner.averages_steps
-
-    @property
-    def keeps_writes(self) -> bool:
-        return self.inner.keeps_writes
-
-    @property
-    def allows_optimizers(self) -> bool:
-        return self.inner.allows_optimizers
-
-    @property
-    def deals_portions(self) -> bool:
-        return self.inner.deals_portions
-
-    @property
-    def reduces(self) -> bool:
-        return self.inner.reduces
-
-    @property
-    def speaks_reductions(self) -> bool:
-        return self.inner.speaks_reductions
-
-    @property
-    def shares_replica(self) -> bool:
-        return self.inner.shares_replica
-
-    @property
-    def first_exchange(self) -> int:
-        return self.inner.first_exchange
-
-    @property
-    def scored(self) -> bool:
-        return self.inner.scored
-
-    @property
-    def score(self) -> str:
-        return self.inner.score
-
-    @property
-    def tunes(self) -> bool:
-        return self.inner.tunes
 
     def check(self, num_workers: int, num_hosts: int = 1) -> None:
         self.inner.check(num_workers, num_hosts)
@@ -101,6 +41,14 @@ class Wrapped(Strategy):
 
     def rules(self, world: World) -> Mapping[str, Rule]:
         return self.inner.rules(world)
+
+
+def _forwarded(name: str) -> property:
+    return property(lambda wrapped: getattr(wrapped.inner, name), doc=getattr(Strategy, name).__doc__)
+
+
+for _name in [name for name, member in vars(Strategy).items() if isinstance(member, property)]:
+    setattr(Wrapped, _name, _forwarded(_name))
 
 
 class WrappingPeer(Peer):
