@@ -69,7 +69,7 @@ def applies_repeated_pushes(patch: pytest.MonkeyPatch) -> None:
 
 
 def lets_what_is_not_a_number_in(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Gate, "weigh_all", lambda self, step, samples: samples)
+    patch.setattr(Gate, "weigh", lambda self, step, bucket, samples: samples)
     patch.setattr(Gate, "finish", lambda self, step, samples, loss: (samples, loss))
 
 

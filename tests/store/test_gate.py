@@ -84,22 +84,12 @@ def test_a_gradient_of_the_workers_own_is_looked_at_when_its_step_is_finished_an
     assert bench.gradients() == [[1.0, 1.0], [1.0, 1.0]]
 
 
-@pytest.mark.parametrize("strategy", [AllReduce(), Ensemble()])
-def test_where_the_whole_gradient_is_there_it_weighs_nothing_as_a_whole(strategy: Strategy) -> None:
-    bench = Bench(strategy)
-    bench.take()
-    assert bench.gate.weigh_all(0, 4.0) == 4.0
-    bench.take(b=np.nan)
-    assert bench.gate.weigh_all(1, 4.0) == 0.0
-    assert len(bench.told) == strategy.keeps_replicas_equal
-
-
 def test_parameters_that_are_not_finite_are_named_and_refused_where_others_would_mix_them_in() -> None:
     for strategy, num_workers in ((AllReduce(), 2), (Ensemble(), 2), (Gossip(), 1)):
         bench = Bench(strategy, num_workers)
         bench.replica.array(PARAMS, B)[1] = np.inf
         bench.take(b=np.nan)
-        bench.gate.weigh_all(3, 1.0)
+        bench.gate.weigh(3, B, 1.0)
         bench.gate.finish(3, 1.0, None)
         assert bench.told == [LeftOut(3, "parameter 'b'", 1)]
     bench = Bench(Gossip())

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.core.names import GRADIENT, PARAMS, Bucket, NodeId, Tensors
+from weft.core.names import GIVEN, GRADIENT, PARAMS, Bucket, NodeId, Tensors
 from weft.sim.program import BackwardDone, PortionWanted, ReportDone, Request, StepDone
 
 Array = NDArray[np.float64]
@@ -84,6 +84,7 @@ class LedgerReplica:
             PARAMS: [np.zeros(kind.num_elements) for kind in self.buckets] if params is None else list(params),
             GRADIENT: [np.zeros(kind.num_elements) for kind in self.buckets],
         }
+        self._arrays[GIVEN] = self._arrays[GRADIENT]
         if params is None and not is_empty:
             for kind, array in zip(self.buckets, self._arrays[PARAMS], strict=True):
                 array[: kind.num_elements if kind.tuned else GROUND + 1] = 1.0

@@ -348,8 +348,9 @@ class Simulation:
     def _schedule_gradients(self, node: Node, samples: float) -> None:
         node.user = IN_BACKWARD
         fresh, node.samples = samples - node.samples, samples
-        weight = samples if node.gate is None else node.gate.weigh_all(node.step, samples)
-        self._iterations.begin(node, self._seconds(node, fresh), weight)
+        if node.gate is not None:
+            node.gate.begin()
+        self._iterations.begin(node, self._seconds(node, fresh), samples)
 
     def _seconds(self, node: Node, samples: float) -> float:
         """How long an iteration takes that begins now."""
@@ -357,6 +358,9 @@ class Simulation:
 
     def _fill(self, node: Node, event: GradientReady, is_last: bool) -> None:
         node.held = is_last
+        if node.gate is not None:
+            weight = node.gate.weigh(event.step, event.bucket, event.samples)
+            event = GradientReady(event.step, event.bucket, weight)
         self._deliver(node, event)
 
     def _finish_step(self, node: Node, request: StepDone) -> None:

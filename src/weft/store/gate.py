@@ -55,15 +55,6 @@ class Gate:
         self._leave_out(step, GIVEN, [bucket])
         return 0.0
 
-    def weigh_all(self, step: int, samples: float) -> float:
-        """What the whole gradient weighs, all of which is there."""
-        self.begin()
-        if all(is_finite(self._replica.array(GRADIENT, bucket)) for bucket in self._trained):
-            return samples
-        if self._is_alike:  # others take what stands there at the script's step, which may skip it
-            self._leave_out(step, GRADIENT, self._trained)
-        return 0.0
-
     def finish(self, step: int, samples: float, loss: float | None) -> tuple[float, float | None]:
         """What the peer is told of a step that its script has finished: samples and loss, none if it is left out."""
         if self._is_alike:

@@ -311,6 +311,7 @@ def test_a_bad_gradient_of_one_optimizer_does_not_keep_another_from_stepping(tmp
     tell = "        before = second.weight.detach().clone()\n        opt_b.step()\n"
     tell += "        assert not torch.equal(before, second.weight)\n"
     loop = GAN.replace("(first(real).square().mean() +", spoilt).replace("        opt_b.step()\n", tell)
-    heard = Heard()
-    real(written(tmp_path, HEAD, JOIN_EACH, loop), 2, "allreduce", "-", BATCH, heard=heard)
+    heard, script = Heard(), written(tmp_path, HEAD, JOIN_EACH, loop)
+    real(script, 2, "allreduce", "-", BATCH, heard=heard)
     assert any("leaves out its gradient of step 2" in line for line in heard.told)
+    assert simulated(script, 2, "allreduce", "-", str(BATCH)).facts.left_out == [2, 2]
