@@ -3,6 +3,7 @@
 from peers import peer_of
 from puppets import Puppets
 
+from weft.core.events import GradientReady
 from weft.core.names import Bucket
 from weft.sim.node import IN_STEP, NO_USER, Node
 from weft.sim.program import GhostProgram
@@ -13,3 +14,16 @@ def test_a_worker_begins_as_if_it_waited_in_a_step_and_a_server_has_no_script() 
     peer, store = peer_of(Puppets()), GhostStore([Bucket(1)], [])
     assert Node(0, peer, store, GhostProgram([1], 1)).user is IN_STEP
     assert Node(3, peer, store, None).user is NO_USER
+
+
+def test_a_bucket_weighs_what_the_gate_says_and_all_of_it_without_one() -> None:
+    class Half:
+        """Weighs each bucket by half."""
+
+        def weigh(self, step: int, bucket: int, samples: float) -> float:
+            return samples / 2
+
+    node, event = Node(0, peer_of(Puppets()), GhostStore([Bucket(1)], []), None), GradientReady(3, 1, 8.0)
+    assert node.weighed(event) is event
+    node.gate = Half()  # type: ignore[assignment]
+    assert node.weighed(event) == GradientReady(3, 1, 4.0)

@@ -44,6 +44,8 @@ class Iterations:
     def begin(self, node: Node, seconds: float, samples: float) -> None:
         """An iteration of so many seconds begins now, or when its node has finished coding."""
         kernel = self._kernel
+        if node.gate is not None:
+            node.gate.begin()
         now_ns = max(kernel.now_ns, node.busy_ns)
         if self._cores is not None:
             kernel.at(now_ns, self._run, (node, seconds, samples, now_ns, 0))

@@ -1,5 +1,6 @@
 """One node under the simulator: its peer, its tensors and, for a worker, where its script stands."""
 
+from weft.core.events import GradientReady
 from weft.core.names import NodeId
 from weft.core.peer import Peer
 from weft.sim.program import PortionWanted, Program, ReportDone
@@ -57,6 +58,12 @@ class Node:
         self.timers: dict[str, int] = {}
         self.busy_ns = 0
         """Until when it encodes and decodes: what it sends leaves then, and its script goes on then."""
+
+    def weighed(self, event: GradientReady) -> GradientReady:
+        """With what a bucket's gradient weighs: nothing, if it is not finite and reduced for itself."""
+        if self.gate is None:
+            return event
+        return GradientReady(event.step, event.bucket, self.gate.weigh(event.step, event.bucket, event.samples))
 
     def needs(self, name: str) -> str:
         """One line: what the node of this name needs to go on."""

@@ -348,8 +348,6 @@ class Simulation:
     def _schedule_gradients(self, node: Node, samples: float) -> None:
         node.user = IN_BACKWARD
         fresh, node.samples = samples - node.samples, samples
-        if node.gate is not None:
-            node.gate.begin()
         self._iterations.begin(node, self._seconds(node, fresh), samples)
 
     def _seconds(self, node: Node, samples: float) -> float:
@@ -358,10 +356,7 @@ class Simulation:
 
     def _fill(self, node: Node, event: GradientReady, is_last: bool) -> None:
         node.held = is_last
-        if node.gate is not None:
-            weight = node.gate.weigh(event.step, event.bucket, event.samples)
-            event = GradientReady(event.step, event.bucket, weight)
-        self._deliver(node, event)
+        self._deliver(node, node.weighed(event))
 
     def _finish_step(self, node: Node, request: StepDone) -> None:
         now_s, samples, loss = self.kernel.now_ns / NS_PER_S, request.samples, request.loss
