@@ -1,11 +1,12 @@
 """Replicas that are to be equal are compared, wherever they are; a script that lets them differ is told."""
 
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch  # noqa: F401  once for all workers that are forked from here
-from real import real
+from real import Heard, real
 from scripts import simulated
 
 from weft.core.consensus import END
@@ -93,6 +94,23 @@ def test_what_one_worker_alone_writes_is_found_at_the_report_and_named(tmp_path:
 def test_what_one_worker_alone_writes_last_is_found_at_the_end(tmp_path: Path) -> None:
     with pytest.raises(ReplicasDiffer, match="' and 1 more of worker 1 differs from worker 0's after step 8"):
         real(written(tmp_path), 2, "allreduce", 1, "end")
+
+
+def test_hosts_with_unlike_processors_may_be_apart_by_rounding_which_is_told_and_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("weft.runtime.engine_seat.processor_kind", lambda: f"kind {os.getpid()}")
+    heard = Heard()
+    ran = real(written(tmp_path), 2, "allreduce", 1, "report", hosts=(0, 1), heard=heard)
+    assert 0 < (ran.consensus or 0) < 1e-3
+    assert sum("round differently. '3.bias' is farthest apart after step 8" in line for line in heard.told) == 1
+    with pytest.raises(ReplicasDiffer, match="by more than their processors' rounding"):
+        real(written(tmp_path), 2, "allreduce", 1, "end", hosts=(0, 1))
+
+
+def test_hosts_with_the_same_processor_may_not(tmp_path: Path) -> None:
+    with pytest.raises(ReplicasDiffer, match=r"'3\.bias' of worker 1 differs from worker 0's after step 8"):
+        real(written(tmp_path), 2, "allreduce", 1, "report", hosts=(0, 1))
 
 
 def test_replicas_that_need_not_be_equal_are_not_compared(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Digests of a replica's tensors."""
 
 import numpy as np
+import pytest
 import torch
 from torch import nn
 
@@ -8,7 +9,7 @@ from weft.adapters.arrays import ArrayReplica
 from weft.adapters.torch.device_replica import DeviceReplica
 from weft.adapters.torch.replica import TorchReplica
 from weft.core.rules import SGD
-from weft.store.digest import digest, digests
+from weft.store.digest import digest, digests, sketch, sketches
 
 
 def replica(kind: type[TorchReplica] = TorchReplica) -> TorchReplica:
@@ -59,3 +60,25 @@ def test_a_model_that_is_elsewhere_is_looked_at_there() -> None:
 def test_arrays_have_the_names_that_they_joined_with() -> None:
     made = ArrayReplica({"a": np.zeros(2), "b": np.zeros(3, "f4")}, SGD(0.1), None)
     assert set(digests(made, {})) == {"a", "b"}
+
+
+@pytest.mark.parametrize("size", [1, 5, 40, 1000, 70_000, 1_100_000])
+@pytest.mark.parametrize("how", ["one", "all", "rounding"])
+def test_sketches_of_two_arrays_are_about_as_far_apart_as_the_arrays(size: int, how: str) -> None:
+    rng = np.random.default_rng(size)
+    array = rng.standard_normal(size)
+    change = {"one": np.eye(1, size, size // 2)[0], "all": np.ones(size), "rounding": rng.standard_normal(size)}[how]
+    norm, *sums = sketch(array)
+    other = sketch(array + 1e-6 * change)[1:]
+    assert norm == pytest.approx(np.linalg.norm(array))
+    assert 0.3 < np.linalg.norm(np.subtract(sums, other)) / (1e-6 * np.linalg.norm(change)) < 3
+
+
+def test_every_tensor_has_a_sketch_by_the_name_of_its_digest() -> None:
+    one = replica()
+    assert set(sketches(one, {})) == set(digests(one, {}))
+    assert sketches(one, {})["1.weight"][0] == pytest.approx(3**0.5)
+
+
+def test_the_sketch_of_what_is_not_finite_is_not_either() -> None:
+    assert not np.isfinite(sketch(np.array([1.0, np.inf, -np.inf]))[0])

@@ -1,51 +1,102 @@
-"""Whether replicas that are to be equal are: workers' digests of the same step are compared, tensor by tensor."""
+"""Whether replicas that are to be equal are: workers' digests of the same step are compared, tensor by tensor.
 
-from collections.abc import Mapping
+Processors of different kinds may round the same update differently. Their replicas may be apart by a little, which is
+told once; anywhere else a difference of one bit is an error.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import hypot
 
 from weft.core.errors import ReplicasDiffer
 from weft.core.names import NodeId
 
 Digests = Mapping[str, int]
 """Of each tensor, by name."""
+Sketches = Mapping[str, Sequence[float]]
+"""Of each tensor, by name: its norm, and sums whose differences are about as long as that of the tensors."""
 END = -1
 """The number of the look at the end of a run; those before are numbered as its reports."""
+APART_MAX = 1e-3
+"""How far rounding may bring a tensor from worker 0's, relative to its norm. All apply the same gradients, so that what
+rounding does adds up, but does not grow by itself: to 1e-5 in ten thousand steps of float32."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a worker tells of its replica after so many steps."""
+
+    step: int
+    digests: Digests
+    sketches: Sketches = field(default_factory=dict)
+    """None where all are on one host."""
+    processor: str = ""
+    """Of what kind it is; '': of the same as all."""
 
 
 class Consensus:
-    """Takes every worker's digests and compares them when all have come. Only those of one step can be equal."""
+    """Takes every worker's looks and compares them when all have come. Only those of one step can be equal."""
 
     def __init__(self, num_workers: int) -> None:
         self._num_workers = num_workers
-        self._came: dict[int, dict[NodeId, tuple[int, Digests]]] = {}
-        self._equal: set[int] = set()
+        self._came: dict[int, dict[NodeId, Look]] = {}
+        self._distances: dict[int, float] = {}
+        self._has_warned = False
 
-    def take(self, worker: NodeId, number: int, step: int, digests: Digests) -> None:
-        """A worker's replica has these digests after so many steps; raises ReplicasDiffer if that is not as it is to
-        be."""
+    def take(self, worker: NodeId, number: int, look: Look) -> str | None:
+        """A worker's replica looks so; raises ReplicasDiffer if that is not as it is to be.
+
+        What it gives, once, is to be told: replicas are apart by rounding.
+        """
         came = self._came.setdefault(number, {})
-        came[worker] = step, digests
+        came[worker] = look
         if len(came) < self._num_workers:
-            return
+            return None
         del self._came[number]
-        first_step, first = came[0]
-        alike = [rank for rank, (at, _) in sorted(came.items()) if at == first_step]
-        for rank in alike:
-            _check(rank, first_step, first, came[rank][1])
+        first = came[0]
+        alike = [rank for rank, theirs in sorted(came.items()) if theirs.step == first.step]
+        apart = [(*_farthest(rank, first, came[rank]), rank) for rank in alike]
+        distance, name, rank = max(apart)
         if len(alike) == self._num_workers:
-            self._equal.add(number)
+            self._distances[number] = distance
+        if not name or self._has_warned:
+            return None
+        self._has_warned = True
+        return (
+            f"replicas are not equal bit by bit: processors of worker 0 ({first.processor}) and worker {rank} "
+            f"({came[rank].processor}) round differently. '{name}' is farthest apart after step {first.step}, by "
+            f"{distance:.1e} of its norm; up to {APART_MAX:g} is borne."
+        )
 
     def distance(self, number: int) -> float | None:
-        """How far the replicas were apart at a look: 0 if all were compared, else it is not known."""
-        return 0.0 if number in self._equal else None
+        """How far the replicas were apart at a look: 0 if all were compared and equal; None if it is not known."""
+        return self._distances.get(number)
 
 
-def _check(rank: NodeId, step: int, first: Digests, mine: Digests) -> None:
-    """Refuse a replica with other digests than worker 0's."""
-    wrong = [name for name, digest in first.items() if mine.get(name) != digest]
-    if wrong:
-        others = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
-        raise ReplicasDiffer(
-            f"'{wrong[0]}'{others} of worker {rank} differs from worker 0's after step {step}, though this strategy "
-            "keeps all replicas equal.\n  Look for what the script writes to its model on some workers only: let all "
-            "write the same."
-        )
+def _farthest(rank: NodeId, first: Look, mine: Look) -> tuple[float, str]:
+    """How far the tensor is from worker 0's that is farthest, and its name; '' if all are equal.
+
+    Refuses a replica that rounding alone does not explain.
+    """
+    wrong = [name for name, digest in first.digests.items() if mine.digests.get(name) != digest]
+    if not wrong:
+        return 0.0, ""
+    may_round = mine.processor != first.processor
+    apart = {name: _apart(first.sketches.get(name), mine.sketches.get(name)) for name in wrong} if may_round else {}
+    if apart and all(distance <= APART_MAX for distance in apart.values()):
+        return max((distance, name) for name, distance in apart.items())
+    others = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+    farther = " by more than their processors' rounding" if may_round else ""
+    raise ReplicasDiffer(
+        f"'{wrong[0]}'{others} of worker {rank} differs from worker 0's{farther} after step {first.step}, though this "
+        "strategy keeps all replicas equal.\n  Look for what the script writes to its model on some workers only: let "
+        "all write the same."
+    )
+
+
+def _apart(first: Sequence[float] | None, mine: Sequence[float] | None) -> float:
+    """How far two tensors are apart, relative to their norm, by their sketches."""
+    if not first or not mine:
+        return float("inf")
+    distance = hypot(*(a - b for a, b in zip(first[1:], mine[1:], strict=True)))
+    return distance / max(first[0], mine[0]) if distance else 0.0

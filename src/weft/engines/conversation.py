@@ -11,7 +11,7 @@ from weft.config.devices import check_on_devices
 from weft.config.network import Network
 from weft.config.registry import AUTO
 from weft.config.registry import strategy as strategy_of
-from weft.core.consensus import END, Consensus
+from weft.core.consensus import END, Consensus, Look
 from weft.core.score import WORST, best
 from weft.core.strategy import Strategy
 from weft.cost.choice import Ground, taken
@@ -179,7 +179,7 @@ class Conversation:
         elif isinstance(message, Reported):
             self._report(rank, message)
         elif isinstance(message, ReplicaTold):
-            self._consensus.take(rank, message.number, message.step, message.digests)
+            self._compare(rank, message)
         elif isinstance(message, Evaluated):
             self._evaluate(message)
         elif isinstance(message, Saves):
@@ -346,6 +346,12 @@ class Conversation:
             if consensus is None:
                 consensus = self._consensus.distance(number)
             self.on_report(meeting.epoch, {**means, **meeting.evaluated.numbers}, consensus)
+
+    def _compare(self, rank: int, message: ReplicaTold) -> None:
+        look = Look(message.step, message.digests, message.sketches, message.processor)
+        warning = self._consensus.take(rank, message.number, look)
+        if warning is not None:
+            self.on_tell(warning)
 
     def _evaluate(self, message: Evaluated) -> None:
         self._reports[message.number].evaluated = message

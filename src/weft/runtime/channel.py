@@ -153,6 +153,10 @@ class ReplicaTold(Struct, frozen=True, tag=True):
     """That of the report; that of core/consensus.py for the end."""
     step: int
     digests: dict[str, int]
+    sketches: dict[str, list[float]] = {}
+    """Where there are several hosts: by how much tensors differ that do."""
+    processor: str = ""
+    """Where there are several hosts: of what kind this one's is."""
 
 
 class Decided(Struct, frozen=True, tag=True):

@@ -41,6 +41,7 @@ from weft.runtime.failure import failure
 from weft.runtime.metrics import Metrics
 from weft.runtime.once import Once, Sharing
 from weft.runtime.pauses import TICK_S, Pauses
+from weft.runtime.processor import processor_kind
 from weft.runtime.returning import Unsaved, give_back
 from weft.runtime.shares import EngineShares
 from weft.runtime.stretching import Stretching
@@ -266,11 +267,17 @@ class EngineSeat:
     def _tell_replica(self, number: int) -> None:
         """Let the engine compare the replicas, before a reported callable may change this one for a while."""
         digests = self._digests()
-        if digests:
+        if digests and len(set(self.job.hosts)) > 1:
+            self._channel.send(ReplicaTold(number, self._step, digests, self._sketches(), processor_kind()))
+        elif digests:
             self._channel.send(ReplicaTold(number, self._step, digests))
 
     def _digests(self) -> dict[str, int]:
         """Of this worker's tensors, where all workers' are to be equal."""
+        return {}
+
+    def _sketches(self) -> dict[str, list[float]]:
+        """Of the same tensors."""
         return {}
 
     @property

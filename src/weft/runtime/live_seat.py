@@ -310,6 +310,10 @@ class LiveSeat(EngineSeat):
         with self._lock:
             return self._built.worker.store.digests()
 
+    def _sketches(self) -> dict[str, list[float]]:
+        with self._lock:
+            return self._built.worker.store.sketches()
+
     @property
     def _distance(self) -> float | None:
         return 0.0 if self._built.strategy.shares_replica else super()._distance

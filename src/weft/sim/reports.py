@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from weft.core.consensus import END, Consensus, Digests
+from weft.core.consensus import END, Consensus, Digests, Look
 from weft.core.names import PARAMS, Buffer, NodeId
 from weft.core.score import Score, best
 from weft.core.seat import MINE, Replica, saved_alone
@@ -117,7 +117,7 @@ class ModelReports:
 
     def add(self, worker: NodeId, request: ReportDone, now_s: float, facts: Facts) -> None:
         if self._digests is not None:
-            self._consensus.take(worker, self._num_reports[worker], facts.steps[worker], self._digests(worker))
+            self._consensus.take(worker, self._num_reports[worker], Look(facts.steps[worker], self._digests(worker)))
             self._num_reports[worker] += 1
         self._open.setdefault(request.epoch, {}).setdefault(worker, {}).update(request.numbers)
         if len(self._open[request.epoch]) == len(self._programs):
@@ -167,7 +167,7 @@ class ModelReports:
     def end(self, facts: Facts) -> None:
         for worker in range(len(self._programs) if self._digests is not None else 0):
             assert self._digests is not None
-            self._consensus.take(worker, END, facts.steps[worker], self._digests(worker))
+            self._consensus.take(worker, END, Look(facts.steps[worker], self._digests(worker)))
         for epoch in sorted(self._open):
             if 0 in self._open[epoch]:
                 self._complete(epoch, facts.virtual_s, facts)

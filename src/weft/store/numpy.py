@@ -18,7 +18,7 @@ from weft.core.strategy import Strategy
 from weft.observe.left_out import LeftOut
 from weft.store.coded import Coded, Meter, encode, shape_of
 from weft.store.coded_slots import CodedSlots
-from weft.store.digest import digests
+from weft.store.digest import digests, sketches
 from weft.store.gate import Gate
 from weft.store.lbfgs import Curvature
 from weft.store.own_writes import OwnWrites
@@ -257,6 +257,10 @@ class NumpyStore:
     def digests(self) -> dict[str, int]:
         """Of the replica's tensors, as its script sees them and as the last step left what is not trained."""
         return digests(self.replica, {} if self._gate is None else self._gate.kept)
+
+    def sketches(self) -> dict[str, list[float]]:
+        """Of the same tensors, to see how far they are from another worker's."""
+        return sketches(self.replica, {} if self._gate is None else self._gate.kept)
 
     def guard(self, rank: int, num_workers: int, strategy: Strategy, tell: Callable[[LeftOut], None]) -> Gate:
         self._gate = Gate(rank, num_workers, strategy, self.replica, tell)

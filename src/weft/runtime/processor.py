@@ -1,0 +1,24 @@
+"""What processor this is: unlike ones may round the same update differently."""
+
+import platform
+from pathlib import Path
+from zlib import crc32
+
+CPUINFO = Path("/proc/cpuinfo")
+
+
+def processor_name() -> str:
+    """As its maker calls it."""
+    return _field("model name") or platform.processor() or platform.machine()
+
+
+def processor_kind() -> str:
+    """Its name, with a digest of what it can do: processors of the same kind round alike."""
+    abilities = _field("flags") or _field("Features") or ""
+    return f"{processor_name()} [{crc32(abilities.encode()):08x}]"
+
+
+def _field(name: str) -> str | None:
+    """What the system says of the first core."""
+    lines = CPUINFO.read_text().splitlines() if CPUINFO.exists() else []
+    return next((line.split(":", 1)[1].strip() for line in lines if line.split(":")[0].strip() == name), None)
