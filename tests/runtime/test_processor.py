@@ -14,7 +14,7 @@ TEXT = "processor\t: 0\nmodel name\t: Fast 7: B\nflags\t\t: fma avx2\n\nprocesso
 def test_a_processor_is_told_by_its_name_and_by_what_it_can_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told = tmp_path / "cpuinfo"
     monkeypatch.setattr(processor, "CPUINFO", told)
-    assert processor_name() == platform.processor() or platform.machine()
+    assert processor_name() == (platform.processor() or platform.machine())
     told.write_text(TEXT)
     first = processor_kind()
     assert processor_name() == "Fast 7: B"
