@@ -11,6 +11,7 @@ from weft.core.errors import (
     ConfigError,
     Deadlock,
     IllegalAction,
+    IllegalCall,
     NodeLost,
     ProtocolError,
     TransportError,
@@ -21,7 +22,7 @@ from weft.core.errors import (
 
 
 @pytest.mark.parametrize(
-    "error", [ConfigError, ProtocolError, Deadlock, TransportError, NodeLost, CodecError, CheckpointError]
+    "error", [ConfigError, ProtocolError, Deadlock, TransportError, NodeLost, CodecError, CheckpointError, IllegalCall]
 )
 def test_every_error_of_weft_is_a_weft_error(error: type[Exception]) -> None:
     assert error.__base__ is WeftError

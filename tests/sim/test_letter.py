@@ -6,8 +6,8 @@ from puppets import Puppets
 
 from weft.core.events import Received, Returned, Started
 from weft.core.names import Bucket
+from weft.core.script_state import ENDED, IN_STEP, JOINED, RUNNING
 from weft.sim.letter import OPEN, Letter, MortalNode
-from weft.sim.node import ENDED, IN_STEP, RUNNING
 from weft.store.ghost import GhostStore
 
 
@@ -31,9 +31,11 @@ def test_a_node_lives_by_its_own_clock() -> None:
 
 def test_a_node_has_begun_a_step_when_its_script_was_let_go_or_has_ended() -> None:
     worker = node()
-    worker.step, worker.user = 4, IN_STEP
+    worker.script.at = JOINED
+    assert not worker.has_begun(0)
+    worker.step, worker.script.at = 4, IN_STEP
     assert [worker.has_begun(step) for step in (3, 4)] == [True, False]
-    worker.user = RUNNING
+    worker.script.at = RUNNING
     assert [worker.has_begun(step) for step in (4, 5)] == [True, False]
-    worker.user = ENDED
+    worker.script.at = ENDED
     assert worker.has_begun(9)

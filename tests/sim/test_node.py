@@ -5,15 +5,16 @@ from puppets import Puppets
 
 from weft.core.events import GradientReady
 from weft.core.names import Bucket
-from weft.sim.node import IN_STEP, NO_USER, Node
+from weft.core.script_state import JOINED, NO_USER
+from weft.sim.node import Node
 from weft.sim.program import GhostProgram
 from weft.store.ghost import GhostStore
 
 
-def test_a_worker_begins_as_if_it_waited_in_a_step_and_a_server_has_no_script() -> None:
+def test_a_worker_waits_to_begin_and_a_server_has_no_script() -> None:
     peer, store = peer_of(Puppets()), GhostStore([Bucket(1)], [])
-    assert Node(0, peer, store, GhostProgram([1], 1)).user is IN_STEP
-    assert Node(3, peer, store, None).user is NO_USER
+    assert Node(0, peer, store, GhostProgram([1], 1)).script.at is JOINED
+    assert Node(3, peer, store, None).script.at is NO_USER
 
 
 def test_a_bucket_weighs_what_the_gate_says_and_all_of_it_without_one() -> None:

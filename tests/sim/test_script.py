@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from weft.core.errors import ConfigError, NodeLost
+from weft.core.errors import ConfigError, IllegalCall, NodeLost
 from weft.core.leaving import ScriptLeft
+from weft.core.script_state import EVALUATING, IN_REPORT, REPORT, ScriptState, refusal
 from weft.core.seat import TWICE
 from weft.sim.program import BackwardDone, PortionWanted, ReportDone, SaveAsked, StepDone
 from weft.sim.script import Joined, Plan, ScriptProgram, ScriptSeat
@@ -246,6 +247,24 @@ def test_an_abandoned_script_runs_its_finally_blocks_and_has_ended(world: World)
     program.abandon()
     assert world.shown == ["closed"]
     assert program.resume() is None
+
+
+def test_a_call_in_a_reported_function_is_refused_and_the_script_stands_where_it_stood(world: World) -> None:
+    program = world.script(
+        """
+        import numpy as np, weft
+        worker = weft.join(arrays={"w": np.zeros(1)}, optimizer=weft.SGD(lr=1.0))
+        worker.report(a=lambda: worker.report(b=1.0) or 1.0, c=lambda: 7.0)
+        """
+    )
+    program.resume()
+    request, script = program.resume(), ScriptState(IN_REPORT)
+    program.follow(script)
+    with pytest.raises(IllegalCall) as refused:
+        program.evaluate(request.numbers["a"])
+    assert str(refused.value) == str(refusal(EVALUATING, REPORT))
+    assert program.evaluate(request.numbers["c"]) == 7.0
+    assert script.at is IN_REPORT
 
 
 def test_a_script_that_never_began_can_be_abandoned(world: World) -> None:

@@ -278,7 +278,7 @@ def test_a_deadlock_tells_of_servers_and_of_workers_that_never_computed() -> Non
     with pytest.raises(weft.Deadlock) as caught:
         run(lambda peer, event: [], num_servers=1)
     assert str(caught.value).splitlines()[1:] == [
-        "  worker 0 (step 0, waits in step()) waits for the user's iteration",
+        "  worker 0 (step 0, waits to begin) waits for the user's iteration",
         "  server 0 (step 0, has no script) waits for the user's iteration",
     ]
 

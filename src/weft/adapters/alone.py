@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from weft.core.pace import Pace
+from weft.core.script_state import ScriptState
 from weft.core.seat import Replica, Reported, saved_alone, step_alone
 from weft.core.strategy import Strategy
 from weft.model_files import not_saved
@@ -27,6 +28,7 @@ class Alone:
 
     def __init__(self, steps_max: int | None = None) -> None:
         self.steps_max = steps_max
+        self.script = ScriptState()
         self.face: object | None = None
         self._replica: Replica | None = None
 

@@ -2,6 +2,7 @@
 
 WeftError
 ├── ConfigError            what was asked for cannot run; raised before anything starts (exit 2)
+├── IllegalCall            a script called its worker where it may not: from within backward(), say
 ├── ProtocolError          a conversation between nodes broke; carries its node's story
 │   ├── IllegalAction      a bug in this node's strategy
 │   └── UnexpectedMessage  a bug in another node's strategy
@@ -35,6 +36,10 @@ class ConfigError(WeftError):
     """What was asked for cannot run; the message says what to write instead."""
 
     exit_code = 2
+
+
+class IllegalCall(WeftError):
+    """A script called its worker where it may not; core/script_state.py says where it may."""
 
 
 class ProtocolError(WeftError):

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from weft.core.errors import CheckpointError, ConfigError
 from weft.core.names import GRADIENT, PARAMS, Bucket, Result, member
 from weft.core.pace import Pace
+from weft.core.script_state import ScriptState
 from weft.core.strategy import Strategy
 
 Number = float | int
@@ -197,6 +198,8 @@ class Seat(Protocol):
     """This is a first look: every share ends after one step, and what is reported is not worked out."""
     is_simulated: bool
     """Several workers share this process."""
+    script: ScriptState
+    """Where the script stands; of a plain one, nobody asks."""
     is_plain: bool
     """The script's loop is left as it is: its gradients and its optimizer are its own."""
     block_steps: int | None

@@ -358,6 +358,9 @@ def _run(
         job.cluster.cores,
         placement.factors,
     )
+    for program, node in zip(programs, simulation.nodes, strict=False):  # servers have none
+        if isinstance(program, ScriptProgram):
+            program.follow(node.script)
     shares.facts = simulation.facts
     simulation.on_left_out = Lines(watcher.show).take
     return simulation.run()

@@ -10,13 +10,13 @@ from typing import NamedTuple
 from weft.core.actions import Apply
 from weft.core.events import Started, StepFinished
 from weft.core.names import Buffer, NodeId
+from weft.core.script_state import ENDED, NO_USER
 from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.fuzz.coding import says_whole
 from weft.fuzz.ledger import Array
 from weft.fuzz.scenario import Scenario
 from weft.fuzz.witness import BoundedRecording, Sighting, Version, WitnessedSimulation
-from weft.sim.node import ENDED, NO_USER
 from weft.store.numpy import NumpyStore
 
 
@@ -90,7 +90,7 @@ class Evidence:
     @cached_property
     def lost(self) -> set[NodeId]:
         """Workers that did not end in order: out for another reason than that they had finished, or dead unnoticed."""
-        unended = {node.id for node in self.simulation.nodes if node.user not in (ENDED, NO_USER)}
+        unended = {node.id for node in self.simulation.nodes if node.script.at not in (ENDED, NO_USER)}
         pairs = pairwise(self.simulation.arbiter.views)
         forced = [set(a.members) - set(b.members) for a, b in pairs if not b.reason.startswith("finished")]
         return unended.union(*forced)

@@ -9,10 +9,11 @@ from weft.core.errors import Deadlock
 from weft.core.events import Event, Received
 from weft.core.names import PARAMS, NodeId
 from weft.core.recorder import Recording
+from weft.core.script_state import ENDED
 from weft.fuzz.ledger import Array
 from weft.sim.faulty import FaultySimulation
 from weft.sim.letter import Letter, MortalNode
-from weft.sim.node import ENDED, Node
+from weft.sim.node import Node
 from weft.store.numpy import NumpyStore
 from weft.store.store import Payload
 
@@ -69,7 +70,7 @@ class WitnessedSimulation(FaultySimulation):
     def _start_compute(self, node: Node, action: Compute) -> None:
         seen = Sighting(self.kernel.now_ns, node.id, action.step, self.params(node))
         super()._start_compute(node, action)
-        if node.user is not ENDED:  # a script that has ended begins nothing
+        if node.script.at is not ENDED:  # a script that has ended begins nothing
             self.sightings.append(seen)
 
     def _deliver(self, node: Node, event: Event) -> None:

@@ -12,6 +12,7 @@ from weft.core.activity import WAITS
 from weft.core.consensus import END
 from weft.core.errors import ConfigError, TransportError
 from weft.core.score import Score
+from weft.core.script_state import ScriptState
 from weft.core.seat import MINE, TWICE, Replica, Reported, saved_alone
 from weft.model_files import not_saved
 from weft.observe.left_out import LeftOut
@@ -73,6 +74,7 @@ class EngineSeat:
         self.saves = job.saves
         self.is_probe = job.is_probe
         self.face: object | None = None
+        self.script = ScriptState()
         self._pauses = Pauses()
         self.diary = Diary(keeps_spans=job.traces, pauses=self._pauses)
         self.tracer = Tracer(self.diary) if job.traces else None

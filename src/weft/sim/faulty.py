@@ -8,6 +8,7 @@ from weft.core.actions import Compute, Reduce
 from weft.core.events import MembersChanged, Started
 from weft.core.names import NodeId
 from weft.core.recorder import TraceHash, node_rng
+from weft.core.script_state import ENDED
 from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.sim.arbiter import View
@@ -17,7 +18,7 @@ from weft.sim.faults import Crash, Duplicates, Faults, Loss, Partition, Pause, S
 from weft.sim.kernel import to_ns
 from weft.sim.letter import RECEIVED, Letter, MortalNode
 from weft.sim.network import Network
-from weft.sim.node import ENDED, Node
+from weft.sim.node import Node
 from weft.sim.program import Program
 from weft.sim.reports import Reports
 from weft.store.store import Store
@@ -221,7 +222,7 @@ class FaultySimulation(DeliverySimulation):
         others = [self.nodes[id] for id in self.arbiter.view.members if id < self.world.num_workers]
         if self._strategy.keeps_step and not all(other.has_begun(node.step) for other in others):
             self._ahead.append(node)
-        elif any(other.user is not ENDED for other in others):
+        elif any(other.script.at is not ENDED for other in others):
             node.is_leaving = True
             self._leave_if_done(node)
 

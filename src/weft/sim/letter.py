@@ -6,8 +6,9 @@ from typing import Any
 from weft.core.events import Event, Received, Returned
 from weft.core.names import NodeId
 from weft.core.peer import Peer
+from weft.core.script_state import ENDED, IN_STEP, JOINED
 from weft.sim.kernel import to_ns
-from weft.sim.node import ENDED, IN_STEP, Node
+from weft.sim.node import Node
 from weft.sim.program import Program
 from weft.store.store import Payload, Store
 
@@ -92,7 +93,7 @@ class MortalNode(Node):
 
     def has_begun(self, step: int) -> bool:
         """The peer has let the script begin this step, or the script has ended."""
-        return self.user is ENDED or self.step + (self.user is not IN_STEP) > step
+        return self.script.at is ENDED or self.step + (self.script.at not in (JOINED, IN_STEP)) > step
 
     def due_ns(self, at_s: float) -> int:
         """A time of its own clock in that of the simulator."""

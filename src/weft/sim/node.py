@@ -3,18 +3,10 @@
 from weft.core.events import GradientReady
 from weft.core.names import NodeId
 from weft.core.peer import Peer
+from weft.core.script_state import ENDED, JOINED, NO_USER, ScriptState
 from weft.sim.program import PortionWanted, Program, ReportDone
 from weft.store.gate import Gate
 from weft.store.store import Store
-
-RUNNING = "computes"
-IN_BACKWARD = "waits in backward()"
-IN_STEP = "waits in step()"
-IN_SHARE = "waits in share()"
-IN_REPORT = "waits in report()"
-ENDED = "has ended"
-NO_USER = "has no script"
-"""Where a worker's script stands. Plain words: an Enum's members are slow to name."""
 
 
 class Node:
@@ -31,10 +23,10 @@ class Node:
         "program",
         "report",
         "samples",
+        "script",
         "step",
         "store",
         "timers",
-        "user",
         "wanted",
     )
 
@@ -44,7 +36,7 @@ class Node:
         self.handle = peer.handle
         self.store = store
         self.program = program
-        self.user = IN_STEP if program is not None else NO_USER
+        self.script = ScriptState(JOINED if program is not None else NO_USER)
         self.gate: Gate | None = None
         """Leaves out gradients that are not finite; none where there are no numbers."""
         self.held = False
@@ -67,6 +59,6 @@ class Node:
 
     def needs(self, name: str) -> str:
         """One line: what the node of this name needs to go on."""
-        if self.user is ENDED:
+        if self.script.at is ENDED:
             return f"{name} has ended after {self.step} steps"
-        return f"{name} (step {self.step}, {self.user}) waits for {self.peer.waiting_for()}"
+        return f"{name} (step {self.step}, {self.script.at}) waits for {self.peer.waiting_for()}"

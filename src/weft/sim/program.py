@@ -1,10 +1,11 @@
 """What a simulated worker runs: something that goes on until it asks for a thing of its driver."""
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
+from weft.core.script_state import BACKWARD, REPORT, SAVE, SHARE, STEP
 from weft.core.seat import Reported
 
 
@@ -55,6 +56,14 @@ class SaveAsked:
 
 
 Request = BackwardDone | StepDone | PortionWanted | ReportDone | SaveAsked
+CALLS: Mapping[type[Request], str] = {
+    BackwardDone: BACKWARD,
+    StepDone: STEP,
+    PortionWanted: SHARE,
+    ReportDone: REPORT,
+    SaveAsked: SAVE,
+}
+"""By which call of its script a request comes."""
 
 
 class Program(Protocol):

@@ -12,11 +12,12 @@ from greenlet import GreenletExit, greenlet
 from weft.core.errors import ConfigError, NodeLost, WeftError
 from weft.core.leaving import left_by
 from weft.core.pace import Pace
+from weft.core.script_state import EVALUATE, ScriptState
 from weft.core.seat import TWICE, Replica, Reported
 from weft.core.strategy import Strategy
 from weft.observe.same_samples import SameSamples
 from weft.observe.same_stream import SameStream
-from weft.sim.program import BackwardDone, PortionWanted, ReportDone, Request, SaveAsked, StepDone
+from weft.sim.program import CALLS, BackwardDone, PortionWanted, ReportDone, Request, SaveAsked, StepDone
 from weft.sim.shares import VirtualShares
 from weft.sim.stage import Stage
 
@@ -65,6 +66,8 @@ class ScriptSeat:
         self.seed = seed
         self.steps_max = steps_max
         self.face: object | None = None
+        self.script = ScriptState()
+        """Its simulation moves it, once there is one."""
         self._joined: Joined | None = None
         self.runs_closures = False
         self.deals_portions = False
@@ -84,6 +87,12 @@ class ScriptSeat:
         self._num_shares = 0
 
     def _ask(self, request: Request | Joined) -> None:
+        """Let the kernel have a request; returns when the script may go on.
+
+        A reported function runs in the kernel itself, and a hook of backward in no greenlet that could switch.
+        """
+        if not isinstance(request, Joined):
+            self.script.check(CALLS[type(request)])
         assert self.kernel is not None
         self.kernel.switch(request)
 
@@ -234,13 +243,21 @@ class ScriptProgram:
 
     def evaluate(self, function: Callable[[], Any]) -> float:
         """The number that a reported callable gives, run as this worker."""
-        rank = self._seat.rank
+        rank, script = self._seat.rank, self._seat.script
+        before = script.at
+        script.call(EVALUATE)
         try:
             return float(self._stage.enter(rank, self._seat, function))
         except WeftError:
             raise
         except Exception as error:
             raise NodeLost(f"worker {rank} raised {type(error).__name__} in a reported callable: {error}") from error
+        finally:
+            script.at = before
+
+    def follow(self, script: ScriptState) -> None:
+        """Stand where the node of a simulation does, from now on."""
+        self._seat.script = script
 
     def abandon(self) -> None:
         """End a script that shall not go on; its `finally` blocks run."""

@@ -35,6 +35,7 @@ from weft.core.leaving import lost_by
 from weft.core.names import GRADIENT, INBOX, Buffer, Carries, NodeId
 from weft.core.peer import Peer
 from weft.core.recorder import TraceHash, node_rng
+from weft.core.script_state import END, ENDED, IN_REPORT, IN_STEP, JOINED, NO_USER, RESUME
 from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.cost.coding import CodingSpeed
@@ -46,8 +47,8 @@ from weft.sim.iterations import Iterations
 from weft.sim.kernel import NS_PER_S, Kernel, to_ns
 from weft.sim.native import NativeReduce
 from weft.sim.network import Network
-from weft.sim.node import ENDED, IN_BACKWARD, IN_REPORT, IN_SHARE, IN_STEP, NO_USER, RUNNING, Node
-from weft.sim.program import BackwardDone, PortionWanted, Program, ReportDone, SaveAsked, StepDone
+from weft.sim.node import Node
+from weft.sim.program import CALLS, BackwardDone, PortionWanted, Program, ReportDone, SaveAsked, StepDone
 from weft.sim.reports import Reports
 from weft.store.store import Store
 
@@ -126,7 +127,7 @@ class Simulation:
         return [node for node in self.nodes if self._is_stuck(node)]
 
     def _is_stuck(self, node: Node) -> bool:
-        return node.user not in (ENDED, NO_USER)
+        return node.script.at not in (ENDED, NO_USER)
 
     def who_waits(self) -> str:
         """A line for each node: what it needs to go on."""
@@ -276,7 +277,7 @@ class Simulation:
     def _apply(self, node: Node, actions: Sequence[Action], done: int) -> int:
         """Perform the update before `done` with those of other buckets that follow; how many actions are done then."""
         first: Apply = actions[done - 1]  # type: ignore[assignment]
-        if first.gradient.slot == GRADIENT and (node.user is not IN_STEP or not node.step):
+        if first.gradient.slot == GRADIENT and (node.script.at is not IN_STEP or not node.step):
             raise IllegalAction(f"{first} came before StepFinished; the user may still edit the gradient (rule 11).")
         updates = updates_from(actions, done - 1)
         node.store.apply(updates)
@@ -292,10 +293,10 @@ class Simulation:
             self._resume(node, is_free=False)
         elif action.portion is not None:
             raise IllegalAction(f"{action} names a portion, but no share of {self.world.name(node.id)} asked for one.")
-        elif node.user is IN_STEP:
+        elif node.script.at in (JOINED, IN_STEP):
             self._resume(node, is_free=False)
-        elif node.user is not IN_REPORT:
-            raise IllegalAction(f"{action} was emitted, but the user's iteration is under way ({node.user}).")
+        elif node.script.at is not IN_REPORT:
+            raise IllegalAction(f"{action} was emitted, but the user's iteration is under way ({node.script.at}).")
 
     def _resume(self, node: Node, is_free: bool) -> None:
         """Let a worker's script run to its next request, and arrange for what it asked.
@@ -304,7 +305,7 @@ class Simulation:
         """
         assert node.program is not None
         while True:
-            node.user = RUNNING
+            node.script.call(RESUME)
             node.store.give_params()
             try:
                 request = node.program.resume()
@@ -318,13 +319,13 @@ class Simulation:
                 self._end_script(node)
                 return
             kind = type(request)
+            node.script.call(CALLS[kind])
             if kind is BackwardDone:
                 node.store.look_for_writes()
                 self._schedule_gradients(node, request.samples)  # type: ignore[union-attr]
                 return
             if kind is StepDone:
                 node.store.refuse_writes()
-                node.user = IN_STEP
                 if is_free:
                     self._finish_step(node, request)  # type: ignore[arg-type]
                 else:
@@ -333,7 +334,6 @@ class Simulation:
             if kind is PortionWanted:
                 node.store.refuse_writes()
                 self.kernel.at(self.kernel.now_ns, self._ask_for_portion, (node, request))
-                node.user = IN_SHARE
                 return
             if isinstance(request, SaveAsked):
                 node.store.refuse_writes()
@@ -342,11 +342,10 @@ class Simulation:
                 return
 
     def _end_script(self, node: Node) -> None:
-        node.user = ENDED
+        node.script.call(END)
         self.facts.finished_s[node.id] = self.kernel.now_s
 
     def _schedule_gradients(self, node: Node, samples: float) -> None:
-        node.user = IN_BACKWARD
         fresh, node.samples = samples - node.samples, samples
         self._iterations.begin(node, self._seconds(node, fresh), samples)
 
@@ -381,7 +380,6 @@ class Simulation:
 
     def _take_report(self, node: Node, request: ReportDone) -> bool:
         """Tell the peer of an epoch's first report; keep it, and True, when the peer lets the user go on."""
-        node.user = IN_REPORT
         node.report = request
         numbers = self._reports.own_numbers(node.id, request)
         if request.epoch >= node.epoch:

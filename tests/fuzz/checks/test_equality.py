@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from weft.core.names import Buffer
+from weft.core.script_state import RUNNING
 from weft.fuzz.checks.equality import copies_are_versions, replicas_are_equal, slot_is_alike
 from weft.fuzz.evidence import Evidence
 from weft.fuzz.run import run
 from weft.fuzz.scenario import draw
 from weft.fuzz.witness import Sighting, Version
 from weft.sim.faults import Faults, Finish
-from weft.sim.node import RUNNING
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_workers_that_begin_a_step_with_different_parameters_are_named(evidence:
 def test_what_a_lost_worker_began_last_over_a_lowered_reduction_is_its_own(evidence: Evidence) -> None:
     for worker, step, value in ((0, 2, 1.0), (1, 2, 1.0), (0, 3, 1.0), (1, 3, 2.0)):
         see(evidence, worker, step, value)
-    evidence.simulation.nodes[1].user = RUNNING
+    evidence.simulation.nodes[1].script.at = RUNNING
     assert len(list(replicas_are_equal(evidence))) == 1
     over_a_ring = replace(evidence, scenario=replace(evidence.scenario, collective="ring"))
     assert list(replicas_are_equal(over_a_ring)) == []

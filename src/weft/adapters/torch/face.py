@@ -22,6 +22,7 @@ from weft.adapters.torch.shown_loss import ShownLoss
 from weft.adapters.torch.trained import Trained
 from weft.adapters.tuning import Tuning
 from weft.core.errors import ConfigError
+from weft.core.script_state import FILL, FILLING, RESUME
 from weft.core.seat import Seat, current
 
 _plain_backward = torch.autograd.backward
@@ -45,6 +46,8 @@ def _watched_backward(tensors: Any, *args: Any, **kwargs: Any) -> None:
         _plain_backward(tensors, *args, **kwargs)
     finally:
         worker._depth -= 1
+        if not worker._depth and worker._seat.script.at is FILLING:
+            worker._seat.script.call(RESUME)
     if not worker._depth:  # a checkpointed model runs backward within backward
         worker._backward_returned()
 
@@ -139,6 +142,8 @@ class TorchWorker(LoaderWorker):
         """Backward, still under way, has filled a parameter's gradient."""
         replica = self._replica
         assert replica is not None
+        if self._depth and not self._filled and not self._accumulates:
+            self._seat.script.call(FILL)
         if self._accumulates or not replica.is_settled or self._seat.is_simulated or replica.needs_closure:
             if not replica.is_settled:
                 replica.filled_first.append(place.index)
