@@ -138,6 +138,25 @@ def test_illegal_actions_are_refused_with_the_story_of_their_node(actions: list[
     assert "worker 0" in refused.value.story
 
 
+def test_an_update_that_workers_share_runs_as_a_part_of_theirs() -> None:
+    told: list[list[float]] = []
+
+    class Shared:
+        def update(self, apply: Callable[[], None]) -> None:
+            told.append(params(world, 0).tolist())
+            apply()
+            told.append(params(world, 0).tolist())
+
+    world = processes(lambda peer, event: [Apply(G0, P0)] if isinstance(event, StepFinished) else None, 1)
+    world.start()
+    driver = world.drivers[0]
+    driver.shared_params = Shared()  # type: ignore[assignment]
+    driver.worker.has_stepped = True
+    world.stores[0].replica.array("gradient", 0)[:] = 2.0
+    driver.deliver(driver.worker, StepFinished(0, 1.0, None))
+    assert told == [[0.0] * 4, [-2.0] * 4]
+
+
 def test_notes_are_counted_and_stop_is_remembered() -> None:
     def answer(peer: Puppet, event: Event) -> list[Action] | None:
         return [Note("staleness", 1.0), Note("staleness", 3.0), Stop("enough")] if isinstance(event, Started) else None

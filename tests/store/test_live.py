@@ -1,13 +1,12 @@
 """The store of a node whose script runs while messages come (rule 13)."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 from weft.adapters.arrays import ArrayReplica
-from weft.core.actions import Apply, Combine, add, copy
+from weft.core.actions import Combine, add, copy
 from weft.core.names import PARAMS, Buffer
 from weft.core.rules import SGD
 from weft.store.live import LiveStore
@@ -124,18 +123,6 @@ def test_what_was_written_before_a_model_is_lent_is_there_again_afterwards(
     store.take_model_back()
     expected = [5, 6] if is_trained else [6, 7]
     assert (read(replica), held(store)) == (expected, expected)
-
-
-def test_an_update_that_workers_share_runs_inside_its_bracket(replica: ArrayReplica) -> None:
-    told: list[object] = []
-
-    def bracket(update: Callable[[], None]) -> None:
-        told.append(read(replica))
-        update()
-        told.append(read(replica))
-
-    LiveStore(replica, [], {}, bracket=bracket).apply([Apply(G, P)])
-    assert told == [[1, 2], [0, 0]]
 
 
 def test_a_received_body_can_be_kept_for_an_answer_that_is_finished_later(store: LiveStore) -> None:

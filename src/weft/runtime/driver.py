@@ -32,6 +32,7 @@ from weft.core.recorder import TraceHash, node_rng
 from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.runtime.post import Post
+from weft.runtime.shared_params import SharedParams
 from weft.runtime.tracer import Tracer
 from weft.store.live import LiveStore
 
@@ -103,6 +104,8 @@ class Driver:
         self.nodes = {id: Node(id, strategy.peer(id, world, node_rng(seed, id)), store) for id, store in stores.items()}
         self.worker = self.nodes[min(self.nodes)]
         self.reduce: Reducing | None = None
+        self.shared_params: SharedParams | None = None
+        """Where several workers update one copy of the parameters together."""
         self._local: deque[tuple[Node, Received, Payload, Any]] = deque()
         """Messages between nodes of this process."""
         self._due: list[tuple[float, int, Node, str]] = []
@@ -229,7 +232,10 @@ class Driver:
             raise IllegalAction(
                 f"{updates[0]} came before StepFinished; the user may still edit the gradient (rule 11)."
             )
-        node.store.apply(updates)
+        if self.shared_params is None:
+            node.store.apply(updates)
+        else:
+            self.shared_params.update(lambda: node.store.apply(updates))
         return len(updates)
 
     def _compute(self, node: Node, action: Compute, *, is_last: bool) -> None:

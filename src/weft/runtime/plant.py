@@ -56,7 +56,6 @@ class Plant:
         self.driver = driver
         self._post = post
         self.recording: Recording | None = None
-        self.shared_params: SharedParams | None = None
         self.prices_s: dict[str, float] = {}
         """What sums on the host and on devices cost, where there are any."""
 
@@ -90,11 +89,11 @@ class Plant:
 
     def counters(self) -> tuple[int, int, int]:
         """Bytes that left this process or were read from others' memory, copies made, frames refused."""
-        transport, reduce = self._post.transport, self.driver.reduce
+        transport, reduce, params = self._post.transport, self.driver.reduce, self.driver.shared_params
         assert transport is not None
         copies = transport.num_copies + sum(node.store.num_copies for node in self.driver.nodes.values())
         shared = (0, 0) if reduce is None else (reduce.bytes_shared, reduce.num_copies)
-        copies += 0 if self.shared_params is None else self.shared_params.num_copies
+        copies += 0 if params is None else params.num_copies
         return transport.bytes_sent + shared[0], copies + shared[1], sum(transport.refused.values())
 
     def links(self) -> list[LinkStatus]:
@@ -121,12 +120,13 @@ class Plant:
         """Raise Deadlock when this worker waits for one whose script has ended."""
         if self.driver.reduce is not None:
             self.driver.reduce.check_alive()
-        if self.shared_params is not None:
-            self.shared_params.check_alive()
+        if self.driver.shared_params is not None:
+            self.driver.shared_params.check_alive()
 
     def waiting_for(self) -> str:
         """One sentence: what this worker needs to go on, and of whom as far as is known."""
-        if self.shared_params is not None and (late := self.shared_params.waits_for()):
+        params = self.driver.shared_params
+        if params is not None and (late := params.waits_for()):
             return f"the others' part of the update ({_names(late)})"
         late = [] if self.driver.reduce is None else self.driver.reduce.waits_for()
         return self.worker.peer.waiting_for() + (f" ({_names(late)})" if late else "")
@@ -303,7 +303,6 @@ def _stores(
     strategy: Strategy,
     world: World,
     replica: Replica,
-    shared: SharedParams | None,
     codecs: Mapping[str, Any],
     name: str,
 ) -> dict[NodeId, LiveStore]:
@@ -318,7 +317,6 @@ def _stores(
             [slot.name for slot in strategy.slots(world.role(node), world)],
             strategy.rules(world),
             is_server=is_server,
-            bracket=shared.update if shared is not None else None,
             codecs=codecs,
             seed=(job.seed, node),
             overwritten_by=None if strategy.keeps_writes or is_server else name,
@@ -356,13 +354,12 @@ def build(
     layout = Layout(len(kinds), world.num_nodes, replica.buckets, coded_bytes_max(codecs.values(), replica.buckets))
     transport = wires.connect(world, layout, bells, ports)
     post = Post(world, kinds, transport, codecs, tracer)
-    shared = None
-    if shares_params:
-        views = [replica.array(PARAMS, bucket) for bucket in world.trainable]
-        shared = SharedParams(arena, bells, wait_words, views, partial(name_at, replica))
-    stores = _stores(job, strategy, world, replica, shared, codecs, name)
+    stores = _stores(job, strategy, world, replica, codecs, name)
     recording = Recording() if job.checks_replay else None
     driver = Driver(strategy, world, stores, post, job.seed, recording, tracer)
+    if shares_params:
+        views = [replica.array(PARAMS, bucket) for bucket in world.trainable]
+        driver.shared_params = SharedParams(arena, bells, wait_words, views, partial(name_at, replica))
     plant = Plant(job, strategy, world, bells, driver, post)
     store = stores[job.rank]
     if summing is not None:
@@ -371,5 +368,4 @@ def build(
     elif is_native:
         driver.reduce = _reduce_here(plant, job, arena, store, wait_words, plan, is_given=in_place, tracer=tracer)
     plant.recording = recording
-    plant.shared_params = shared
     return plant

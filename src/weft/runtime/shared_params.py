@@ -27,7 +27,7 @@ PARAMS = "params"
 
 
 class SharedParams:
-    """Brackets this worker's part of a shared update. `wait` returns when its condition holds."""
+    """Runs this worker's part of a shared update. `wait` returns when its condition holds."""
 
     def __init__(
         self,

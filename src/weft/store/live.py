@@ -1,11 +1,10 @@
 """The store of a node whose script runs while messages come: what the script reads stays as it was (rule 13)."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
-from weft.core.actions import Apply
 from weft.core.names import PARAMS, Buffer
 from weft.core.rules import Rule
 from weft.core.seat import Replica
@@ -13,14 +12,9 @@ from weft.store.coded import Coded
 from weft.store.numpy import Array, NumpyStore
 from weft.store.own_writes import same_bytes
 
-Bracket = Callable[[Callable[[], None]], None]
-
 
 class LiveStore(NumpyStore):
-    """Writes to `params` go to a shadow while the script runs; the next iteration sees them.
-
-    `bracket` runs an update that several workers share.
-    """
+    """Writes to `params` go to a shadow while the script runs; the next iteration sees them."""
 
     def __init__(
         self,
@@ -29,7 +23,6 @@ class LiveStore(NumpyStore):
         rules: Mapping[str, Rule],
         *,
         is_server: bool = False,
-        bracket: Bracket | None = None,
         codecs: Mapping[str, Any] | None = None,
         seed: tuple[int, int] = (0, 0),
         overwritten_by: str | None = None,
@@ -38,7 +31,6 @@ class LiveStore(NumpyStore):
         super().__init__(replica, slots, rules, **about)  # type: ignore[arg-type]
         self.user_runs = False
         self._body: Buffer | None = None
-        self._bracket = bracket
         self._shadows: dict[int, Array] = {}
         self._spare: dict[int, Array] = {}
         self._spare_bases: dict[int, Array] = {}
@@ -68,12 +60,6 @@ class LiveStore(NumpyStore):
         self._bases[bucket] = np.empty_like(array) if base is None else base
         np.copyto(self._bases[bucket], shadow)  # not the array: the script may write to it between two copies
         self.num_copies += 1
-
-    def apply(self, actions: Sequence[Apply]) -> None:
-        if self._bracket is None:
-            super().apply(actions)
-        else:
-            self._bracket(lambda: NumpyStore.apply(self, actions))
 
     def received(self) -> tuple[Buffer | None, Array | Coded | None, Any]:
         """A copy of the body that INBOX names now, for an answer that is finished later."""
