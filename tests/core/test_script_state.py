@@ -12,10 +12,10 @@ from weft.core.script_state import (
     BACKWARD,
     BEGIN,
     CALLS,
-    END,
     ENDED,
     EVALUATE,
     EVALUATING,
+    EXIT,
     FILL,
     FILLING,
     HEARD,
@@ -95,7 +95,7 @@ def test_an_iteration_a_report_and_a_save_go_the_usual_way() -> None:
     script.call(BEGIN)
     assert script.at is JOINED
     script.call(RESUME)
-    script.call(END)
+    script.call(EXIT)
     script.call(EVALUATE)
     assert script.at is EVALUATING
 

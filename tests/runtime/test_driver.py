@@ -8,10 +8,24 @@ from puppets import Puppet, Puppets
 from wires import Processes
 
 from weft.core.actions import Action, Apply, Combine, Compute, Note, Reduce, Send, SetTimer, Stop, add, copy
-from weft.core.errors import IllegalAction
+from weft.core.errors import IllegalAction, IllegalCall
 from weft.core.events import Event, GradientReady, Received, Started, StepFinished, TimerFired
 from weft.core.names import Bucket, Buffer
 from weft.core.recorder import Recording, replay
+from weft.core.script_state import (
+    ENDED,
+    EVALUATING,
+    HEARD,
+    IN_REPORT,
+    IN_STEP,
+    REPORT,
+    REPORTING,
+    RESUME,
+    RUNNING,
+    STEP,
+    refusal,
+)
+from weft.runtime.driver import Wanted
 
 BUCKETS = (Bucket(4), Bucket(6, 8))
 P0, G0, IN0 = Buffer("params", 0), Buffer("gradient", 0), Buffer("inbox", 0)
@@ -52,12 +66,13 @@ def test_what_comes_while_the_script_runs_is_seen_by_its_next_iteration_only() -
     world = processes(answer)
     params(world, 1)[:] = 7.0
     world.start()
-    world.stores[0].let_user_run()
+    world.stores[0].script.call(RESUME)
     world.drivers[1]._perform(world.drivers[1].worker, [Send(0, "value", 0, 0, P0)], 0)
     world.drivers[0].progress()
     assert np.array_equal(params(world, 0), np.zeros(4)), "the script reads what it began with"
     assert np.array_equal(world.stores[0].lend(P0), np.full(4, 7.0)), "protocols go on with the new value"
-    world.stores[0].stop_user()
+    with world.drivers[0].script_waits(STEP):
+        assert np.array_equal(params(world, 0), np.full(4, 7.0))
     assert np.array_equal(params(world, 0), np.full(4, 7.0))
 
 
@@ -72,15 +87,62 @@ def test_an_update_by_the_users_optimizer_waits_until_the_script_does_and_keeps_
     sender, (mine, theirs) = world.drivers[1], world.drivers
     assert sender is theirs
     params(world, 1)[:] = 1.0
-    world.stores[0].let_user_run()
+    mine.worker.script.call(RESUME)
     sender._perform(sender.worker, [Send(0, "push", 0, 0, P0), Send(0, "value", 1, 0, P0)], 0)
     mine.progress()
     assert np.array_equal(world.stores[0].lend(P0), np.zeros(4))
     assert len(mine.worker.put_off) == 2
-    world.stores[0].stop_user()
-    mine.catch_up()
-    assert np.array_equal(params(world, 0), np.full(4, -9.0)), "(0 - 1) * 10, then + 1"
+    with mine.script_waits(STEP):
+        assert np.array_equal(params(world, 0), np.full(4, -9.0)), "(0 - 1) * 10, then + 1"
     assert not mine.worker.put_off
+
+
+def test_what_was_put_off_is_done_when_the_script_ends_and_nothing_is_put_off_any_more() -> None:
+    push = [Apply(IN0, P0)]
+    world = processes(lambda peer, event: push if isinstance(event, Received) else None)
+    world.start()
+    mine, sender = world.drivers
+    params(world, 1)[:] = 1.0
+    mine.worker.script.call(RESUME)
+    for expected in (-1.0, -2.0):
+        sender._perform(sender.worker, [Send(0, "push", 0, 0, P0)], 0)
+        mine.progress()
+        if mine.worker.script.at is RUNNING:
+            mine.end_script()
+        assert np.array_equal(params(world, 0), np.full(4, expected))
+    assert mine.worker.script.at is ENDED
+
+
+def test_a_script_waits_in_its_call_and_goes_on_where_the_call_leads() -> None:
+    (driver,) = processes(lambda peer, event: None, 1).drivers
+    driver.worker.script.call(RESUME)
+    with driver.script_waits(REPORT, HEARD, refuses_writes=False) as node:
+        assert (node, node.script.at) == (driver.worker, IN_REPORT)
+    assert node.script.at is REPORTING
+
+
+def test_a_call_that_fails_lets_the_script_go_on_where_it_was() -> None:
+    (driver,) = processes(lambda peer, event: None, 1).drivers
+    driver.worker.script.call(RESUME)
+    with pytest.raises(ZeroDivisionError), driver.script_waits(STEP):
+        raise ZeroDivisionError
+    assert driver.worker.script.at is RUNNING
+
+
+def test_a_call_where_the_script_may_not_call_is_refused_and_leaves_it_there() -> None:
+    (driver,) = processes(lambda peer, event: None, 1).drivers
+    driver.worker.script.at = EVALUATING
+    with pytest.raises(IllegalCall) as refused, driver.script_waits(REPORT):
+        raise AssertionError("it waits")
+    assert str(refused.value) == str(refusal(EVALUATING, REPORT))
+    assert driver.worker.script.at is EVALUATING
+
+
+def test_a_portion_goes_to_the_share_that_asked_for_one() -> None:
+    (driver,) = processes(lambda peer, event: None, 1).drivers
+    wanted = driver.worker.wanted = Wanted()
+    driver._perform(driver.worker, [Compute(0, 3)], 0)
+    assert (wanted.portion, driver.worker.wanted, driver.worker.computes) == (3, None, 0)
 
 
 def test_messages_between_nodes_of_one_process_take_no_wire_and_carry_values_too() -> None:
@@ -151,7 +213,7 @@ def test_an_update_that_workers_share_runs_as_a_part_of_theirs() -> None:
     world.start()
     driver = world.drivers[0]
     driver.shared_params = Shared()  # type: ignore[assignment]
-    driver.worker.has_stepped = True
+    driver.worker.script.at = IN_STEP
     world.stores[0].replica.array("gradient", 0)[:] = 2.0
     driver.deliver(driver.worker, StepFinished(0, 1.0, None))
     assert told == [[0.0] * 4, [-2.0] * 4]

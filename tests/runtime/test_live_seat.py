@@ -6,6 +6,7 @@ import pytest
 from real import Heard, real
 
 from weft.core.errors import ConfigError
+from weft.core.script_state import IN_BACKWARD, REPORT, RUNNING, refusal
 
 NUM_WORKERS = 3
 HEAD = """
@@ -167,6 +168,67 @@ def test_a_strategy_of_the_scripts_own_is_checked_against_the_shares_when_it_joi
 def test_batches_of_the_workers_own_are_brought_to_every_pass(tmp_path: Path) -> None:
     body = "for step in range(4):\n    worker.step({'w': w - rank}, samples=1)\nprint(round(float(w[0]), 6))\n"
     assert lines(tmp_path, body, "sandblaster") == [(rank, "1.0") for rank in range(NUM_WORKERS)]
+
+
+THREADS = """
+import pathlib
+import threading
+from weft.core.script_state import IN_BACKWARD
+
+folder, seat = pathlib.Path(__file__).parent, current()
+
+def until(holds):
+    until = time.monotonic() + 20
+    while not holds() and time.monotonic() < until:
+        time.sleep(0.001)
+
+def report():
+    until(lambda: seat.script.at is IN_BACKWARD)
+    try:
+        worker.report(a=1.0)
+    except weft.IllegalCall as error:
+        print(str(error).replace(chr(10), "|"))
+    (folder / "reported").touch()
+
+if rank == 0:
+    thread = threading.Thread(target=report)
+    thread.start()
+else:
+    until((folder / "reported").exists)
+worker.step({"w": w}, samples=1)
+worker.report(b=1.0)
+print("goes on")
+"""
+
+
+def test_a_second_thread_that_calls_while_the_first_waits_is_refused_and_the_first_goes_on(tmp_path: Path) -> None:
+    said = str(refusal(IN_BACKWARD, REPORT)).replace("\n", "|")
+    assert lines(tmp_path, THREADS) == [
+        (0, "goes on"),
+        (0, said),
+        *((rank, "goes on") for rank in range(1, NUM_WORKERS)),
+    ]
+
+
+CATCHES = """
+worker.step({"w": w}, samples=1)
+try:
+    worker.save("nowhere/model.safetensors")
+except weft.CheckpointError:
+    pass
+try:
+    worker.report(a=lambda: 1 / 0, b=1.0)
+except ZeroDivisionError:
+    print("caught")
+worker.step({"w": w}, samples=1)
+print(current().script.at)
+"""
+
+
+def test_a_script_that_catches_the_error_of_a_call_goes_on(tmp_path: Path) -> None:
+    told = lines(tmp_path, CATCHES)
+    assert [text for _, text in told if text != "caught"] == [RUNNING] * NUM_WORKERS
+    assert len(told) == NUM_WORKERS + 1, "one worker runs what was reported"
 
 
 LEAVES = """

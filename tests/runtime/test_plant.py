@@ -11,6 +11,7 @@ from weft.config.registry import strategy as strategy_of
 from weft.core.errors import ConfigError, Deadlock
 from weft.core.events import GradientReady, StepFinished
 from weft.core.rules import SGD
+from weft.core.script_state import IN_STEP
 from weft.engines.hops import hops_between
 from weft.runtime.channel import Job
 from weft.runtime.descriptors import Descriptors
@@ -62,7 +63,7 @@ class Pair:
         self.until(lambda: not any(plant.worker.peer.holds_user for plant in self.plants))
         for plant in self.plants:
             worker, step = plant.worker, plant.worker.computes or 0
-            worker.has_stepped = True
+            worker.script.at = IN_STEP
             plant.driver.deliver(worker, StepFinished(step, 1.0, None))
         self.until(lambda: all(plant.worker.computes == step + 1 for plant in self.plants))
 

@@ -9,6 +9,7 @@ from weft.adapters.arrays import ArrayReplica
 from weft.core.actions import Combine, add, copy
 from weft.core.names import PARAMS, Buffer
 from weft.core.rules import SGD
+from weft.core.script_state import IN_STEP, JOINED, NO_USER, READS_PARAMS, RESUME, STATES, STEP, ScriptState
 from weft.store.live import LiveStore
 
 P, G, INBOX, MINE = (Buffer(slot, 0) for slot in ("params", "gradient", "inbox", "mine"))
@@ -24,6 +25,19 @@ def replica() -> ArrayReplica:
 @pytest.fixture
 def store(replica: ArrayReplica) -> LiveStore:
     return LiveStore(replica, ["mine"], {})
+
+
+def go_on(store: LiveStore) -> None:
+    """The script runs, or its next iteration does."""
+    store.script.at = IN_STEP
+    store.let_user_run()
+    store.script.call(RESUME)
+
+
+def stop(store: LiveStore) -> None:
+    """The script waits."""
+    store.script.call(STEP)
+    store.stop_user()
 
 
 def read(replica: ArrayReplica) -> list[float]:
@@ -45,25 +59,38 @@ def test_while_the_script_waits_it_will_see_what_is_written(store: LiveStore, re
 def test_while_the_script_runs_it_does_not_see_what_is_written_but_protocols_do(
     store: LiveStore, replica: ArrayReplica
 ) -> None:
-    store.let_user_run()
+    go_on(store)
     store.write(P, np.array([5.0, 6.0]))
     store.combine(add(P, G))
     assert (read(replica), held(store)) == ([1, 2], [7, 10])
-    store.stop_user()
+    stop(store)
     assert (read(replica), held(store)) == ([7, 10], [7, 10])
 
 
-def test_the_next_iteration_sees_what_came_during_the_one_before(store: LiveStore, replica: ArrayReplica) -> None:
-    store.let_user_run()
+@pytest.mark.parametrize("state", STATES)
+def test_where_the_script_stands_says_whether_it_sees_what_is_written(state: str, replica: ArrayReplica) -> None:
+    store = LiveStore(replica, [], {}, script=ScriptState(state))
     store.write(P, np.array([5.0, 6.0]))
-    store.let_user_run()
+    assert read(replica) == ([1, 2] if state in READS_PARAMS else [5, 6])
+    assert held(store) == [5, 6]
+
+
+def test_a_worker_without_a_seat_waits_to_begin_and_a_server_has_no_script(replica: ArrayReplica) -> None:
+    assert LiveStore(replica, [], {}).script.at is JOINED
+    assert LiveStore(replica, [], {}, is_server=True).script.at is NO_USER
+
+
+def test_the_next_iteration_sees_what_came_during_the_one_before(store: LiveStore, replica: ArrayReplica) -> None:
+    go_on(store)
+    store.write(P, np.array([5.0, 6.0]))
+    go_on(store)
     assert read(replica) == [5, 6]
     store.write(P, np.array([7.0, 8.0]))
     assert (read(replica), held(store)) == ([5, 6], [7, 8])
 
 
 def test_only_the_first_write_to_a_bucket_copies_and_other_slots_never_do(store: LiveStore) -> None:
-    store.let_user_run()
+    go_on(store)
     store.combine(copy(MINE, G))
     assert store.num_copies == 0
     for _ in range(3):
@@ -72,16 +99,16 @@ def test_only_the_first_write_to_a_bucket_copies_and_other_slots_never_do(store:
 
 
 def test_a_shadow_is_used_again(store: LiveStore) -> None:
-    store.let_user_run()
+    go_on(store)
     store.write(P, np.zeros(2))
     first = store.lend(P)
-    store.let_user_run()
+    go_on(store)
     store.write(P, np.ones(2))
     assert store.lend(P) is first
 
 
 def test_a_captured_value_is_that_of_the_moment_even_in_a_shadow(store: LiveStore) -> None:
-    store.let_user_run()
+    go_on(store)
     store.write(P, np.array([5.0, 6.0]))
     captured = store.capture(P)
     store.write(P, np.array([7.0, 8.0]))
@@ -90,10 +117,10 @@ def test_a_captured_value_is_that_of_the_moment_even_in_a_shadow(store: LiveStor
 
 
 def test_what_the_script_wrote_meanwhile_is_captured_when_it_waits(store: LiveStore, replica: ArrayReplica) -> None:
-    store.let_user_run()
+    go_on(store)
     assert store.capture(G).tolist() == [2, 4]
     replica.take({"a": np.array([20.0, 40.0])})
-    store.stop_user()
+    stop(store)
     assert store.capture(G).tolist() == [20, 40]
 
 
@@ -114,7 +141,7 @@ def test_what_was_written_before_a_model_is_lent_is_there_again_afterwards(
     is_trained: bool, store: LiveStore, replica: ArrayReplica
 ) -> None:
     replica.buckets = (replica.buckets[0]._replace(trainable=is_trained),)
-    store.let_user_run()
+    go_on(store)
     store.write(P, np.array([5.0, 6.0]))
     if not is_trained:
         replica.array(PARAMS, 0)[:] += 1.0  # as the script's own forward does to BatchNorm's means
@@ -146,10 +173,10 @@ def test_what_the_script_writes_while_its_parameters_are_copied_is_not_lost(monk
         if len(copies) == 1:  # the script's own thread, between two copies of a message's answer
             replica.array(PARAMS, 0)[:] += 1.0
 
-    store.let_user_run()
+    go_on(store)
     with monkeypatch.context() as patch:
         patch.setattr(np, "copyto", copy_and_write)
         store.combine(Combine(Buffer(PARAMS, 0), 0.5))
-    store.stop_user()
+    stop(store)
     assert len(copies) == 2
     assert replica.array(PARAMS, 0).tolist() == [1.0, 1.0, 1.0]

@@ -43,8 +43,8 @@ HEARD = "was heard"
 EVALUATE = "was asked for a number"
 """A function that it reported is run."""
 RESUME = "was let go on"
-END = "ended"
-CALLS = (BACKWARD, STEP, SHARE, REPORT, SAVE, FILL, BEGIN, HEARD, EVALUATE, RESUME, END)
+EXIT = "ended"
+CALLS = (BACKWARD, STEP, SHARE, REPORT, SAVE, FILL, BEGIN, HEARD, EVALUATE, RESUME, EXIT)
 
 MOVES: Mapping[str, Mapping[str, str]] = {
     JOINED: {RESUME: RUNNING},
@@ -57,7 +57,7 @@ MOVES: Mapping[str, Mapping[str, str]] = {
         SAVE: IN_SAVE,
         BEGIN: JOINED,
         EVALUATE: EVALUATING,
-        END: ENDED,
+        EXIT: ENDED,
     },
     FILLING: {RESUME: RUNNING},
     IN_BACKWARD: {RESUME: RUNNING, EVALUATE: EVALUATING},

@@ -6,7 +6,8 @@ One thread at a time: the script's thread drives while it waits, an attendant wh
 import heapq
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from weft.core.actions import (
@@ -29,6 +30,7 @@ from weft.core.events import Event, Received, Reduced, Started, TimerFired
 from weft.core.names import GRADIENT, INBOX, Buffer, Carries, NodeId
 from weft.core.peer import Peer
 from weft.core.recorder import TraceHash, node_rng
+from weft.core.script_state import EXIT, IN_STEP, READS_PARAMS, RESUME
 from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.runtime.post import Post
@@ -63,6 +65,15 @@ class Reducing(Protocol):
     def close(self) -> None: ...
 
 
+class Wanted:
+    """A portion that a share has asked for; None: the share is over."""
+
+    __slots__ = ("portion",)
+
+    def __init__(self) -> None:
+        self.portion: int | None = None
+
+
 class Node:
     """A node of this process: its peer and tensors, and what waits until its script lets it go on."""
 
@@ -70,13 +81,11 @@ class Node:
         self.id = id
         self.peer = peer
         self.store = store
+        self.script = store.script
         self.computes: int | None = None
         """The step that the peer has let the script begin."""
-        self.wants_portion = False
-        """The script's share has asked for a portion."""
-        self.portion: int | None = None
-        """The one that it was given last; None: the share is over."""
-        self.has_stepped = False
+        self.wanted: Wanted | None = None
+        """The portion that the script's share has asked for."""
         self.put_off: deque[Callable[[], None]] = deque()
         """Facts, and the rest of an answer, that may only go on when the script does not run."""
         self.timers: dict[str, int] = {}
@@ -202,7 +211,7 @@ class Driver:
             elif isinstance(action, Compute):
                 self._compute(node, action, is_last=done == len(actions) - 1)
             elif isinstance(action, Apply):
-                if action.rule == INNER and node.store.user_runs:
+                if action.rule == INNER and node.script.at in READS_PARAMS:
                     self._put_off(node, actions, done)
                     return
                 done += self._apply(node, updates_from(actions, done)) - 1
@@ -221,14 +230,39 @@ class Driver:
 
         node.put_off.append(go_on)
 
-    def catch_up(self) -> None:
+    @contextmanager
+    def script_waits(self, call: str, then: str = RESUME, *, refuses_writes: bool = True) -> Iterator[Node]:
+        """The worker's script waits in a call, and sees afterwards what was written meanwhile.
+
+        Before, what was put off while it ran is done. The script moves by `call` now and by `then` in the end; a call
+        that fails lets it go on where it was.
+        """
+        node = self.worker
+        node.script.call(call)
+        try:
+            node.store.stop_user(refuses_writes=refuses_writes)
+            self._catch_up()
+            yield node
+            node.store.let_user_run()
+        except BaseException:
+            node.script.call(RESUME)
+            raise
+        node.script.call(then)
+
+    def end_script(self) -> None:
+        """The worker's script has ended: what was put off is done, and nothing is any more."""
+        self.worker.script.call(EXIT)
+        self.worker.store.stop_user()
+        self._catch_up()
+
+    def _catch_up(self) -> None:
         """The script waits: go on with what was put off."""
         waiting, self.worker.put_off = self.worker.put_off, deque()
         for go_on in waiting:
             go_on()
 
     def _apply(self, node: Node, updates: list[Apply]) -> int:
-        if updates[0].gradient.slot == GRADIENT and not node.has_stepped:
+        if updates[0].gradient.slot == GRADIENT and node.script.at is not IN_STEP:
             raise IllegalAction(
                 f"{updates[0]} came before StepFinished; the user may still edit the gradient (rule 11)."
             )
@@ -241,9 +275,11 @@ class Driver:
     def _compute(self, node: Node, action: Compute, *, is_last: bool) -> None:
         if not is_last:
             raise IllegalAction(f"{action} must be the last action of its answer; the user runs at once.")
-        if action.portion is not None and not node.wants_portion:
+        if action.portion is not None and node.wanted is None:
             raise IllegalAction(f"{action} names a portion, but no share of {self.world.name(node.id)} asked for one.")
-        node.computes, node.portion, node.wants_portion = action.step, action.portion, False
+        node.computes = action.step
+        if node.wanted is not None:
+            node.wanted.portion, node.wanted = action.portion, None
 
     def _perform_rare(self, node: Node, action: Action) -> None:
         if isinstance(action, Note):

@@ -12,7 +12,7 @@ from weft.core.activity import WAITS
 from weft.core.consensus import END
 from weft.core.errors import ConfigError, TransportError
 from weft.core.score import Score
-from weft.core.script_state import ScriptState
+from weft.core.script_state import ENDED, EXIT, RUNNING, ScriptState
 from weft.core.seat import MINE, TWICE, Replica, Reported, saved_alone
 from weft.model_files import not_saved
 from weft.observe.left_out import LeftOut
@@ -48,7 +48,6 @@ from weft.runtime.shares import EngineShares
 from weft.runtime.stretching import Stretching
 from weft.runtime.tracer import Tracer
 
-COMPUTES = "computes"
 HEARTBEAT_TICKS = 10
 """A sign of life comes with every so many looks for pauses."""
 HALT_EXIT_CODE = 3
@@ -104,7 +103,8 @@ class EngineSeat:
         """What comes after does not concern the engine any more."""
         self.await_engine: Callable[[], None] | None = None
         """Waits until the engine has said its last words, where it would not outlive its workers."""
-        self._doing = COMPUTES
+        self._waits_for: str | None = None
+        """What it has waited for so long that the engine was told."""
         chance = Random(f"hiccups/{job.seed}/{job.rank}")
         self._stretching = Stretching(job.slow, job.hiccups, chance, self.diary, self.metrics)
 
@@ -224,12 +224,15 @@ class EngineSeat:
         if self._welcome is not None and self.metrics.is_due():
             self._listen()
             self._observe()
-            self._doing = COMPUTES if waiting_for is None else f"waits for {waiting_for}"
+            self._waits_for = waiting_for
             self._send_status()
 
     def _send_status(self) -> None:
-        is_waiting = self._doing.startswith("waits")
-        self._channel.send(self.metrics.status(self._doing, is_waiting=is_waiting), droppable=True)
+        waits_for = self._waits_for  # the script's thread may change it
+        doing = ENDED if self.script.at is ENDED else RUNNING
+        if waits_for is not None:
+            doing = f"waits for {waits_for}"
+        self._channel.send(self.metrics.status(doing, is_waiting=waits_for is not None), droppable=True)
 
     def _begin(self) -> None:
         """All have joined: show signs of life from now on, however long an iteration takes."""
@@ -354,11 +357,10 @@ class EngineSeat:
                 f"script '{self.job.script}' joined but never stepped.\n"
                 "  Call optimizer.step() (or worker.step() for arrays) in its training loop."
             )
-        self._doing = "has ended"
         self._say_ended()
         self._observe()
         self._tell_replica(END)
-        self._channel.send(Ended(self.metrics.status("has ended"), self._score.badness))
+        self._channel.send(Ended(self.metrics.status(ENDED), self._score.badness))
         finish = self._expect(Finish)
         self._best = finish.best
         if self.rank == 0:
@@ -375,6 +377,7 @@ class EngineSeat:
 
     def _say_ended(self) -> None:
         """Let the other workers know."""
+        self.script.call(EXIT)
 
     def _conclude(self) -> Concluded:
         return Concluded(self._distance, None)

@@ -11,13 +11,15 @@ from weft.core.errors import ConfigError
 from weft.core.events import EpochFinished, GradientReady, PortionAsked, StepFinished
 from weft.core.names import Result
 from weft.core.score import Score
+from weft.core.script_state import BACKWARD, BEGIN, EVALUATE, HEARD, REPORT, RESUME, SAVE, SHARE, STEP
 from weft.core.seat import RESULT, Replica, Reported, check_optimizers, check_tuned
 from weft.core.strategy import Strategy
 from weft.data.shares import check_sharing
 from weft.runtime.attendant import Attendant
 from weft.runtime.between_hosts import Plan
 from weft.runtime.channel import Channel, Concluded, Job, Joined, Order, Welcome
-from weft.runtime.engine_seat import COMPUTES, OTHERS_TO_JOIN, EngineSeat
+from weft.runtime.driver import Wanted
+from weft.runtime.engine_seat import OTHERS_TO_JOIN, EngineSeat
 from weft.runtime.initial import read_values, write_values
 from weft.runtime.once import Sharing
 from weft.runtime.plant import Plant, build
@@ -93,7 +95,7 @@ class LiveSeat(EngineSeat):
 
     @property
     def _last_step(self) -> int:
-        waits_in_share = self._plant is not None and self._plant.worker.wants_portion
+        waits_in_share = self._plant is not None and self._plant.worker.wanted is not None
         return self._step if waits_in_share else super()._last_step
 
     def check_closures(self) -> None:
@@ -119,19 +121,30 @@ class LiveSeat(EngineSeat):
             yield portion
 
     def _next_portion(self, share: int, num_portions: int) -> int | None:
-        with self._driving() as plant:
-            node = plant.worker
-            node.store.stop_user(refuses_writes=True)
-            plant.driver.catch_up()
-            node.wants_portion = True
+        self.script.check(SHARE)
+        with self._driving() as plant, plant.driver.script_waits(SHARE) as node:
+            wanted = node.wanted = Wanted()
             plant.driver.deliver(node, PortionAsked(share, num_portions))
-            self._wait(lambda: not node.wants_portion or self._is_over)
-            node.store.let_user_run()
-            return None if self._is_over else node.portion
+            self._wait(lambda: node.wanted is None or self._is_over)
+            return None if self._is_over else wanted.portion
 
     def settle(self) -> None:
         if self._plant is not None:
             return
+        with self._standing(BEGIN):
+            plant = self._begin_training()
+        if plant.needs_attendant:  # it drives at once: by now the script must be known to run
+            self._attendant = Attendant(
+                plant.bells,
+                [self._channel.fileno(), *plant.descriptors],
+                self._lock,
+                self._drive_for_script,
+                self._fail_and_end,
+                plant.attendant_may_rest,
+            )
+
+    def _begin_training(self) -> Plant:
+        """Lay the replica out as worker 0 says; returns when the strategy lets the script make its first step."""
         assert self._welcome is not None
         if self.rank == 0:
             self._channel.send(Order(list(self._replica.order()), list(self._replica.tuned())))
@@ -151,6 +164,7 @@ class LiveSeat(EngineSeat):
             self._plan,
             self.tracer,
             name,
+            self.script,
         )
         descriptors = [self._channel.fileno(), *plant.descriptors]
         self._waiting = Waiting(
@@ -160,15 +174,7 @@ class LiveSeat(EngineSeat):
         plant.driver.start()
         self._wait(lambda: plant.worker.computes == 0)
         plant.worker.store.let_user_run()
-        if plant.needs_attendant:
-            self._attendant = Attendant(
-                plant.bells,
-                descriptors,
-                self._lock,
-                self._drive_for_script,
-                self._fail_and_end,
-                plant.attendant_may_rest,
-            )
+        return plant
 
     @property
     def _built(self) -> Plant:
@@ -192,9 +198,10 @@ class LiveSeat(EngineSeat):
         self._built.driver.deliver(self._built.worker, GradientReady(self._step, bucket, weight))
 
     def backward_finished(self, samples: float) -> None:
+        self.script.check(BACKWARD)
         self._check_over()
         self._stretching.stretch()
-        with self._driving() as plant:
+        with self._driving() as plant, self._standing(BACKWARD):
             for bucket in plant.world.trainable:
                 if bucket not in self._given:
                     self._give(bucket, samples)
@@ -205,26 +212,22 @@ class LiveSeat(EngineSeat):
             self._gate.reduced()
 
     def step_finished(self, samples: float, loss: float | None, *, is_repeat: bool = False) -> None:
+        self.script.check(STEP)
         num_new = 0.0 if is_repeat else samples
         self.shares.step(num_new)
         with self._driving() as plant:
             step, self._step = self._step, self._step + 1
-            node = plant.worker
-            node.store.stop_user(refuses_writes=True)
-            node.has_stepped = True
-            plant.driver.catch_up()
-            counted, loss = self._gate.finish(step, samples, loss)
-            plant.driver.deliver(node, StepFinished(step, counted, loss))
-            self._wait(lambda: node.computes == step + 1 and not plant.is_choked())
-            node.has_stepped = False
-            self._gate.end()
-            self._count_step(num_new, loss)
-            self._tell()
-            if plant.driver.stopped_because is not None:
-                self.steps_max = self._step
-            if self._pauses_at_step:
-                self._wait(lambda: not self._pauses_at_step)
-            node.store.let_user_run()
+            with plant.driver.script_waits(STEP) as node:
+                counted, loss = self._gate.finish(step, samples, loss)
+                plant.driver.deliver(node, StepFinished(step, counted, loss))
+                self._wait(lambda: node.computes == step + 1 and not plant.is_choked())
+                self._gate.end()
+                self._count_step(num_new, loss)
+                self._tell()
+                if plant.driver.stopped_because is not None:
+                    self.steps_max = self._step
+                if self._pauses_at_step:
+                    self._wait(lambda: not self._pauses_at_step)
 
     def _observe(self) -> None:
         if self._plant is not None:
@@ -249,7 +252,7 @@ class LiveSeat(EngineSeat):
 
     def _go_on(self) -> None:
         self._waiting.resume()
-        self._doing = COMPUTES
+        self._waits_for = None
 
     def _pause(self, has_news: Callable[[], bool], due_s: float | None) -> None:
         self._waiting.pause(has_news, due_s)
@@ -271,6 +274,19 @@ class LiveSeat(EngineSeat):
         os._exit(1)
 
     @contextmanager
+    def _standing(self, call: str) -> Iterator[None]:
+        """The script stands where a call leads meanwhile, and then where it stood.
+
+        Without the lock: for what makes no difference to whether the script reads its parameters.
+        """
+        before = self.script.at
+        self.script.call(call)
+        try:
+            yield
+        finally:
+            self.script.at = before
+
+    @contextmanager
     def _driving(self) -> Iterator[Plant]:
         """The script's thread drives; when it goes back to its script, the attendant takes over."""
         with self._lock:
@@ -290,19 +306,21 @@ class LiveSeat(EngineSeat):
         return self._plant.waiting_for()
 
     def report(self, epoch: int, numbers: Reported) -> None:
+        self.script.check(REPORT)
         self.settle()
-        plant, scored = self._built, self._built.strategy.scored
-        own = {n: float(v() if callable(v) else v) for n, v in numbers.items() if scored or not callable(v)}
+        scored = self._built.strategy.scored
+        with self._standing(EVALUATE):
+            own = {n: float(v() if callable(v) else v) for n, v in numbers.items() if scored or not callable(v)}
         self._score.report(own)
-        with self._driving():
-            plant.worker.store.stop_user()
-            plant.driver.catch_up()
+        with self._driving() as plant, plant.driver.script_waits(REPORT, HEARD, refuses_writes=False) as node:
             if epoch >= self._epoch:
                 self._epoch = epoch + 1
-                plant.driver.deliver(plant.worker, EpochFinished(epoch, own))
-                self._wait(lambda: not plant.worker.peer.holds_user)
-            plant.worker.store.let_user_run()
-        self._report(epoch, own, numbers)
+                plant.driver.deliver(node, EpochFinished(epoch, own))
+                self._wait(lambda: not node.peer.holds_user)
+        try:
+            self._report(epoch, own, numbers)
+        finally:
+            self.script.call(RESUME)
 
     def _digests(self) -> dict[str, int]:
         if self.num_workers == 1 or not self._built.strategy.keeps_replicas_equal:
@@ -319,20 +337,30 @@ class LiveSeat(EngineSeat):
         return 0.0 if self._built.strategy.shares_replica else super()._distance
 
     def _on_result(self, functions: Mapping[str, Callable[[], float]]) -> tuple[dict[str, float], float | None]:
-        store = self._built.worker.store
         if self._built.strategy.result is Result.REPLICA:
-            return super()._on_result(functions)
+            with self._standing(EVALUATE):
+                return super()._on_result(functions)
         with self._driving() as plant:
             result = plant.result(self._wait, self._best)
             models, consensus = list(result.models(RESULT).values()), result.consensus()
+        with self._lent():
+            return {name: self._replica.run_as(models, function) for name, function in functions.items()}, consensus
+
+    @contextmanager
+    def _lent(self) -> Iterator[None]:
+        """The script's model is lent to a function that it reported; where the script stands changes under the lock, by
+        which others' writes go elsewhere meanwhile."""
+        store, before = self._built.worker.store, self.script.at
         with self._lock:
+            self.script.call(EVALUATE)
             store.lend_model()
         try:
-            return {name: self._replica.run_as(models, function) for name, function in functions.items()}, consensus
+            yield
         finally:
             with self._lock:
                 store.take_model_back()
                 store.let_user_run()
+                self.script.at = before
 
     def _models(self, model: str) -> Mapping[str, Sequence[Any]]:
         if self._built.strategy.result is Result.REPLICA:
@@ -341,9 +369,11 @@ class LiveSeat(EngineSeat):
             return plant.result(self._wait, self._best).models(model)
 
     def save(self, path: str, model: str, *, of: int | None = None, allow_nan: bool = False) -> None:
+        self.script.check(SAVE)
         self.settle()
-        self._built.worker.store.refuse_writes()
-        super().save(path, model, of=of, allow_nan=allow_nan)
+        with self._standing(SAVE):
+            self._built.worker.store.refuse_writes()
+            super().save(path, model, of=of, allow_nan=allow_nan)
 
     def _write(self, path: str, models: Mapping[str, Sequence[Any]], of: int | None, *, allow_nan: bool) -> None:
         with self._lock:
@@ -351,8 +381,7 @@ class LiveSeat(EngineSeat):
 
     def _say_ended(self) -> None:
         with self._lock:
-            self._built.worker.store.stop_user()
-            self._built.driver.catch_up()
+            self._built.driver.end_script()
             self._built.say_ended()
 
     def _conclude(self) -> Concluded:

@@ -8,6 +8,7 @@ from typing import Any
 from weft.core.errors import ConfigError
 from weft.core.names import PARAMS, Bucket, NodeId, Result, Role
 from weft.core.recorder import Recording, replay
+from weft.core.script_state import ScriptState
 from weft.core.seat import Places, Replica, name_at
 from weft.core.strategy import Strategy
 from weft.core.world import World
@@ -305,6 +306,7 @@ def _stores(
     replica: Replica,
     codecs: Mapping[str, Any],
     name: str,
+    script: ScriptState | None,
 ) -> dict[NodeId, LiveStore]:
     """Those of the nodes of this process: its worker, and servers that sit here."""
     stores: dict[NodeId, LiveStore] = {}
@@ -320,6 +322,7 @@ def _stores(
             codecs=codecs,
             seed=(job.seed, node),
             overwritten_by=None if strategy.keeps_writes or is_server else name,
+            script=None if is_server else script,
         )
         if strategy.averages_steps:
             stores[node].replica.expect_equal_steps(len(world.workers))
@@ -337,8 +340,10 @@ def build(
     plan: Plan,
     tracer: Tracer | None = None,
     name: str = "",
+    script: ScriptState | None = None,
 ) -> Plant:
-    """Lay the replica out and set everything up around it; `name` is the strategy's, for what is refused."""
+    """Lay the replica out and set everything up around it; `name` is the strategy's, for what is refused, and `script`
+    where that of this worker stands."""
     is_native = job.transport in (SHM, TORCH) and not strategy.speaks_reductions
     summing = _torch(job, strategy, replica)
     in_place = is_native and strategy.keeps_replicas_equal
@@ -354,7 +359,7 @@ def build(
     layout = Layout(len(kinds), world.num_nodes, replica.buckets, coded_bytes_max(codecs.values(), replica.buckets))
     transport = wires.connect(world, layout, bells, ports)
     post = Post(world, kinds, transport, codecs, tracer)
-    stores = _stores(job, strategy, world, replica, codecs, name)
+    stores = _stores(job, strategy, world, replica, codecs, name, script)
     recording = Recording() if job.checks_replay else None
     driver = Driver(strategy, world, stores, post, job.seed, recording, tracer)
     if shares_params:

@@ -35,7 +35,7 @@ from weft.core.leaving import lost_by
 from weft.core.names import GRADIENT, INBOX, Buffer, Carries, NodeId
 from weft.core.peer import Peer
 from weft.core.recorder import TraceHash, node_rng
-from weft.core.script_state import END, ENDED, IN_REPORT, IN_STEP, JOINED, NO_USER, RESUME
+from weft.core.script_state import ENDED, EXIT, IN_REPORT, IN_STEP, JOINED, NO_USER, RESUME
 from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.cost.coding import CodingSpeed
@@ -342,7 +342,7 @@ class Simulation:
                 return
 
     def _end_script(self, node: Node) -> None:
-        node.script.call(END)
+        node.script.call(EXIT)
         self.facts.finished_s[node.id] = self.kernel.now_s
 
     def _schedule_gradients(self, node: Node, samples: float) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 
 from weft.core.names import PARAMS, Buffer
 from weft.core.rules import Rule
+from weft.core.script_state import JOINED, NO_USER, READS_PARAMS, ScriptState
 from weft.core.seat import Replica
 from weft.store.coded import Coded
 from weft.store.numpy import Array, NumpyStore
@@ -14,7 +15,10 @@ from weft.store.own_writes import same_bytes
 
 
 class LiveStore(NumpyStore):
-    """Writes to `params` go to a shadow while the script runs; the next iteration sees them."""
+    """Writes to `params` go to a shadow while the script, by where it stands, reads them; the next iteration sees them.
+
+    Its driver moves `script` and says so: `stop_user` when it has begun to wait, `let_user_run` before it goes on.
+    """
 
     def __init__(
         self,
@@ -26,10 +30,11 @@ class LiveStore(NumpyStore):
         codecs: Mapping[str, Any] | None = None,
         seed: tuple[int, int] = (0, 0),
         overwritten_by: str | None = None,
+        script: ScriptState | None = None,
     ) -> None:
         about = {"is_server": is_server, "codecs": codecs, "seed": seed, "overwritten_by": overwritten_by}
         super().__init__(replica, slots, rules, **about)  # type: ignore[arg-type]
-        self.user_runs = False
+        self.script = ScriptState(NO_USER if is_server else JOINED) if script is None else script
         self._body: Buffer | None = None
         self._shadows: dict[int, Array] = {}
         self._spare: dict[int, Array] = {}
@@ -43,7 +48,7 @@ class LiveStore(NumpyStore):
         return super()._whole(slot, bucket)
 
     def _written(self, buffer: Buffer) -> Array:
-        if self.user_runs and buffer.slot == PARAMS:
+        if buffer.slot == PARAMS and self.script.at in READS_PARAMS:
             self._shadow(buffer.bucket)
         return super()._written(buffer)
 
@@ -72,7 +77,6 @@ class LiveStore(NumpyStore):
     def let_user_run(self) -> None:
         """The script is about to run: it shall see all that was written so far, and nothing that is written later."""
         self.settle_shadows()
-        self.user_runs = True
         self.give_params()
 
     def stop_user(self, *, refuses_writes: bool = False) -> None:
@@ -88,7 +92,6 @@ class LiveStore(NumpyStore):
         self._take_over()
 
     def _take_over(self) -> None:
-        self.user_runs = False
         self.settle_shadows()
         self.forget_captured()
 
@@ -109,7 +112,6 @@ class LiveStore(NumpyStore):
         for bucket in range(len(self.replica.buckets)):
             self._shadow(bucket)
         self._bases.clear()  # what the script does to the values of others is not the worker's own
-        self.user_runs = True
 
     def take_model_back(self) -> None:
         """The script's model has the worker's own values again."""
