@@ -11,7 +11,7 @@ from weft.core.errors import ConfigError
 from weft.core.events import EpochFinished, GradientReady, PortionAsked, StepFinished
 from weft.core.names import Result
 from weft.core.score import Score
-from weft.core.script_state import BACKWARD, BEGIN, EVALUATE, HEARD, REPORT, RESUME, SAVE, SHARE, STEP
+from weft.core.script_state import BACKWARD, BEGIN, ENDED, EVALUATE, HEARD, REPORT, RESUME, SAVE, SHARE, STEP
 from weft.core.seat import RESULT, Replica, Reported, check_optimizers, check_tuned
 from weft.core.strategy import Strategy
 from weft.data.shares import check_sharing
@@ -201,15 +201,22 @@ class LiveSeat(EngineSeat):
         self.script.check(BACKWARD)
         self._check_over()
         self._stretching.stretch()
-        with self._driving() as plant, self._standing(BACKWARD):
-            for bucket in plant.world.trainable:
-                if bucket not in self._given:
-                    self._give(bucket, samples)
-            self._given.clear()
-            self._wait(lambda: not plant.worker.peer.holds_user)
-            if plant.strategy.keeps_replicas_equal:  # what was reduced besides (buffers, a loss) is the script's now
-                plant.worker.store.settle_shadows()
-            self._gate.reduced()
+        with self._driving() as plant:
+            self.script.call(BACKWARD)
+            try:
+                self._share_gradient(plant, samples)
+            finally:
+                self.script.call(RESUME)
+
+    def _share_gradient(self, plant: Plant, samples: float) -> None:
+        for bucket in plant.world.trainable:
+            if bucket not in self._given:
+                self._give(bucket, samples)
+        self._given.clear()
+        self._wait(lambda: not plant.worker.peer.holds_user)
+        if plant.strategy.keeps_replicas_equal:  # what was reduced besides (buffers, a loss) is the script's now
+            plant.worker.store.settle_shadows()
+        self._gate.reduced()
 
     def step_finished(self, samples: float, loss: float | None, *, is_repeat: bool = False) -> None:
         self.script.check(STEP)
@@ -277,7 +284,7 @@ class LiveSeat(EngineSeat):
     def _standing(self, call: str) -> Iterator[None]:
         """The script stands where a call leads meanwhile, and then where it stood.
 
-        Without the lock: for what makes no difference to whether the script reads its parameters.
+        For what makes no difference to whether it reads its parameters, or comes before others can write to them.
         """
         before = self.script.at
         self.script.call(call)
@@ -309,7 +316,7 @@ class LiveSeat(EngineSeat):
         self.script.check(REPORT)
         self.settle()
         scored = self._built.strategy.scored
-        with self._standing(EVALUATE):
+        with self._evaluating():
             own = {n: float(v() if callable(v) else v) for n, v in numbers.items() if scored or not callable(v)}
         self._score.report(own)
         with self._driving() as plant, plant.driver.script_waits(REPORT, HEARD, refuses_writes=False) as node:
@@ -338,29 +345,32 @@ class LiveSeat(EngineSeat):
 
     def _on_result(self, functions: Mapping[str, Callable[[], float]]) -> tuple[dict[str, float], float | None]:
         if self._built.strategy.result is Result.REPLICA:
-            with self._standing(EVALUATE):
+            with self._evaluating():
                 return super()._on_result(functions)
         with self._driving() as plant:
             result = plant.result(self._wait, self._best)
             models, consensus = list(result.models(RESULT).values()), result.consensus()
-        with self._lent():
+        with self._evaluating(lends_model=True):
             return {name: self._replica.run_as(models, function) for name, function in functions.items()}, consensus
 
     @contextmanager
-    def _lent(self) -> Iterator[None]:
-        """The script's model is lent to a function that it reported; where the script stands changes under the lock, by
-        which others' writes go elsewhere meanwhile."""
+    def _evaluating(self, *, lends_model: bool = False) -> Iterator[None]:
+        """A function that the script reported runs: what others write goes elsewhere meanwhile, also after its end."""
         store, before = self._built.worker.store, self.script.at
         with self._lock:
             self.script.call(EVALUATE)
-            store.lend_model()
+            if lends_model:
+                store.lend_model()
         try:
             yield
         finally:
             with self._lock:
-                store.take_model_back()
-                store.let_user_run()
+                if lends_model:
+                    store.take_model_back()
+                    store.let_user_run()
                 self.script.at = before
+                if before is ENDED:
+                    store.settle_shadows()
 
     def _models(self, model: str) -> Mapping[str, Sequence[Any]]:
         if self._built.strategy.result is Result.REPLICA:
