@@ -12,7 +12,7 @@ from weft.core.actions import Send
 from weft.core.rules import SGD, Momentum
 from weft.sim.compute import Trace
 from weft.strategies import ParameterServer, Quorum
-from weft.strategies.closing import workers_of
+from weft.strategies.parts.atomic_steps import workers_of
 
 STRAGGLER = Trace([[1.0], [1.0], [1.0], [1000.0]])
 HOSTS = (0, 1, 2, 3, 4)

@@ -48,7 +48,7 @@ def test_who_copies_goes_on_with_the_sources_value_a_fifth_larger_or_smaller_and
         assert life.losses[worker][epoch + 1] == pytest.approx(expected), "three steps on from where the source was"
 
 
-def test_between_contests_values_stay_and_workers_that_do_well_are_left_alone() -> None:
+def test_between_tournaments_values_stay_and_workers_that_do_well_are_left_alone() -> None:
     life = live(6, period=4)
     copied = {(worker, epoch) for worker, _, epoch in life.taken()}
     assert {epoch for _, epoch in copied} == {3, 7, 11}

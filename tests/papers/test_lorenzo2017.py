@@ -57,7 +57,7 @@ def test_velocities_are_inertia_and_the_pulls_of_both_best_positions() -> None:
 
 
 def _moves(life, worker):  # type: ignore[no-untyped-def]
-    """For each contest: the pull to the own best position and to the leader's, and where those were."""
+    """For each tournament: the pull to the own best position and to the leader's, and where those were."""
     best = life.told("best")
     pulls = [
         [action.scale for action in actions if isinstance(action, Combine) and action.into.slot.endswith("velocity")]

@@ -29,7 +29,7 @@ def test_everybody_is_reborn_in_its_turn_however_good_it_is(num_workers: int) ->
     for epoch, born in enumerate(life.told("born")):
         assert min(born.values()) >= epoch - num_workers or epoch < num_workers
     last = life.told("born")[NUM_EPOCHS - 1]
-    assert len(set(last.values())) == num_workers, "one in each contest"
+    assert len(set(last.values())) == num_workers, "one in each tournament"
 
 
 def test_a_sample_of_all_others_makes_the_best_the_parent() -> None:

@@ -24,15 +24,15 @@ from weft.sim.letter import Letter
 from weft.store.gate import Gate
 from weft.strategies.allreduce import AllReducePeer
 from weft.strategies.async_gossip import ANSWER, AsyncGossipPeer
-from weft.strategies.closing import ClosingServer
-from weft.strategies.coordinator import Coordinator, Dealing
 from weft.strategies.downpour import DownpourWorker
-from weft.strategies.gathering import Gathering
 from weft.strategies.local_sgd import LocalSGDPeer
-from weft.strategies.outer import OuterStrategy
+from weft.strategies.parts.atomic_steps import AtomicStepServer
+from weft.strategies.parts.coordinator import Coordinator, Dealing
+from weft.strategies.parts.neighbour_sum import NeighbourSum
+from weft.strategies.parts.outer_optimizer import OuterStrategy
+from weft.strategies.parts.shards import ShardWorker
 from weft.strategies.push_sum import PushSumPeer
 from weft.strategies.quorum import QuorumServer
-from weft.strategies.shards import ShardWorker
 from weft.strategies.ssp import Shard, StaleSyncServer
 
 SEEDS_MAX = 200
@@ -74,16 +74,16 @@ def lets_what_is_not_a_number_in(patch: pytest.MonkeyPatch) -> None:
 
 
 def divides_by_all_workers(patch: pytest.MonkeyPatch) -> None:
-    right = ClosingServer.mean
+    right = AtomicStepServer.mean
 
-    def wrong(self: ClosingServer, members: list[int]) -> Actions:
+    def wrong(self: AtomicStepServer, members: list[int]) -> Actions:
         share = len(members) / self.world.num_workers
         return [
             rescale(action.into, action.keep * share) if isinstance(action, Combine) else action
             for action in right(self, members)
         ]
 
-    patch.setattr(ClosingServer, "mean", wrong)
+    patch.setattr(AtomicStepServer, "mean", wrong)
 
 
 def lets_workers_lead_by_one_more(patch: pytest.MonkeyPatch) -> None:
@@ -143,13 +143,13 @@ def loses_shares_of_the_departed(patch: pytest.MonkeyPatch) -> None:
 
 
 def forgets_the_weight_of_the_departed(patch: pytest.MonkeyPatch) -> None:
-    right = Gathering.forget
+    right = NeighbourSum.forget
 
-    def wrong(self: Gathering, departed: Any) -> Actions:
+    def wrong(self: NeighbourSum, departed: Any) -> Actions:
         right(self, departed)
         return []
 
-    patch.setattr(Gathering, "forget", wrong)
+    patch.setattr(NeighbourSum, "forget", wrong)
 
 
 def keeps_what_it_pushed(patch: pytest.MonkeyPatch) -> None:

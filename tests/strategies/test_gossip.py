@@ -27,7 +27,7 @@ from weft.core.events import Started, StepFinished
 from weft.core.names import Buffer, Carries, Result, Role, Slot
 from weft.core.world import World
 from weft.strategies import Gossip
-from weft.strategies.rounds import CROSSING
+from weft.strategies.parts.rounds import CROSSING
 from weft.topologies import Complete, Exponential, Ring, Star, Torus
 
 RING = Gossip(Ring())

@@ -26,7 +26,7 @@ from weft.core.events import EpochFinished, Started, StepFinished
 from weft.core.names import Buffer, Carries, Result, Role, Slot
 from weft.core.world import World
 from weft.strategies import Neighbours
-from weft.strategies.rounds import CROSSING
+from weft.strategies.parts.rounds import CROSSING
 from weft.topologies import Complete, Exponential, Ring, Torus
 
 ALL = Neighbours(Ring())

@@ -10,8 +10,8 @@ from weft.core.errors import ConfigError
 from weft.core.names import Bucket, Carries, Result, Role, Roles, Slot
 from weft.core.world import World
 from weft.strategies import Population
-from weft.strategies.breeding import AgingPeer, TruncatingPeer
-from weft.strategies.swarm import SwarmPeer
+from weft.strategies.parts.exploit_explore import AgingPeer, TruncatingPeer
+from weft.strategies.parts.particle_swarm import SwarmPeer
 
 TUNED = Bucket(2, 8, trainable=False, tuned=True)
 

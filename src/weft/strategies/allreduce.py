@@ -10,7 +10,7 @@ from weft.core.names import GRADIENT, Carries, NodeId
 from weft.core.peer import Actions, Peer
 from weft.core.strategy import Strategy
 from weft.core.world import World
-from weft.strategies.reductions import ReducingPeer
+from weft.strategies.parts.reductions import ReducingPeer
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from weft.core.peer import Actions, Peer
 from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.strategies.allreduce import apply_gradient
-from weft.strategies.knitting import knit, reknit
-from weft.strategies.reductions import check_period
+from weft.strategies.parts.live_graph import first_live_graph, next_live_graph
+from weft.strategies.parts.reductions import check_period
 from weft.topologies import Exponential, Topology
 
 OFFER = "offer"
@@ -71,8 +71,8 @@ class AsyncGossipPeer(Peer):
         assert world.graph is not None
         self._topology = topology
         self._period = period
-        self._knit = knit(world.graph, world.workers)
-        self._neighbours = self._knit.everyone(me)
+        self._live_graph = first_live_graph(world.graph, world.workers)
+        self._neighbours = self._live_graph.everyone(me)
         self.unanswered = 0
         """Buckets of the own offer that are still open."""
 
@@ -105,8 +105,8 @@ class AsyncGossipPeer(Peer):
         raise self.unexpected(event)
 
     def on_members_changed(self, event: MembersChanged) -> Actions:
-        self._knit = reknit(self._knit, self.workers, self._topology)
-        self._neighbours = self._knit.everyone(self.me)
+        self._live_graph = next_live_graph(self._live_graph, self.workers, self._topology)
+        self._neighbours = self._live_graph.everyone(self.me)
         self.unanswered = 0
         return []
 

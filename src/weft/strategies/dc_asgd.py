@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from weft.strategies.asgd import AsyncSGD
-from weft.strategies.late import COMPENSATE
+from weft.strategies.parts.late_gradients import COMPENSATE
 
 
 @dataclass(frozen=True)

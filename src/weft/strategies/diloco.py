@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from weft.core.errors import ConfigError
 from weft.core.rules import Momentum, Rule
 from weft.core.world import World
-from weft.strategies.outer import OuterStrategy, check_momentum, check_rate
-from weft.strategies.reductions import check_period
+from weft.strategies.parts.outer_optimizer import OuterStrategy, check_momentum, check_rate
+from weft.strategies.parts.reductions import check_period
 
 OUTERS = ("nesterov", "momentum")
 

@@ -13,7 +13,7 @@ from weft.core.rules import Rule
 from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.strategies.allreduce import apply_gradient
-from weft.strategies.shards import (
+from weft.strategies.parts.shards import (
     ANSWER,
     ASK,
     COPY,

@@ -13,8 +13,8 @@ from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.strategies.allreduce import apply_gradient
 from weft.strategies.local_sgd import LocalSGDPeer
-from weft.strategies.reductions import check_period
-from weft.strategies.shards import check_servers
+from weft.strategies.parts.reductions import check_period
+from weft.strategies.parts.shards import check_servers
 
 MEAN = "easgd.mean"
 DELTA = "easgd.delta"

@@ -13,8 +13,8 @@ from weft.core.peer import Actions, Peer
 from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.strategies.allreduce import apply_gradient
-from weft.strategies.gathering import Gathering
-from weft.strategies.rounds import CROSSING, Rounds, again
+from weft.strategies.parts.neighbour_sum import NeighbourSum
+from weft.strategies.parts.rounds import CROSSING, Rounds, again
 from weft.topologies import Exponential, Topology
 from weft.topologies.weights import AUTO, Mixing, mixing
 
@@ -98,7 +98,7 @@ class GossipPeer(Peer):
         self._update = apply_gradient(world)
         self._rows: dict[tuple[int, int], dict[NodeId, float]] = {}
         self.rounds = Rounds(me, world, topology)
-        self.gathered: dict[int, Gathering] = {}
+        self.gathered: dict[int, NeighbourSum] = {}
         """What has come of each round that is not mixed yet."""
         self.is_mixing = False
         """The step is finished here, and its neighbours' parameters are awaited."""
@@ -117,33 +117,33 @@ class GossipPeer(Peer):
         clock = self.rounds.next - 1
         samples = self.samples if self._step_first else 1.0
         targets = self.rounds.targets(clock)
-        gathering = self._gathering(clock)
+        mixed = self._mixed(clock)
         for bucket in self.world.trainable:
             body = self.world.params[bucket]
-            actions.append(gathering.add(self.me, bucket, body, samples))
+            actions.append(mixed.add(self.me, bucket, body, samples))
             actions += [Send(to, MIX, clock, bucket, body, samples) for to in targets]
         return actions
 
-    def _gathering(self, clock: int) -> Gathering:
+    def _mixed(self, clock: int) -> NeighbourSum:
         """That of a round; what came over a graph that never held for it came from the departed, and is forgotten."""
-        gathering = self.gathered.get(clock)
+        mixed = self.gathered.get(clock)
         view = self.rounds.view_of(clock)
-        if gathering is None or gathering.view != view:
+        if mixed is None or mixed.view != view:
             sums, is_change = self._sums[clock % len(self._sums)], not self._step_first
-            gathering = Gathering(self.me, self.world, view, sums, self._row(view, clock), self._by_samples, is_change)
-            gathering.forget(self.rounds.departed)
-            self.gathered[clock] = gathering
-        return gathering
+            mixed = NeighbourSum(self.me, self.world, view, sums, self._row(view, clock), self._by_samples, is_change)
+            mixed.forget(self.rounds.departed)
+            self.gathered[clock] = mixed
+        return mixed
 
     def _row(self, view: int, clock: int) -> dict[NodeId, float]:
         """The mixing weights of the own and all sources' parameters."""
-        knit = self.rounds.knit_of(clock)
-        key = view, clock % knit.graph.num_rounds
+        live = self.rounds.graph_of(clock)
+        key = view, clock % live.graph.num_rounds
         if key not in self._rows:
-            place, weights = knit.place(self.me), mixing_of(knit.graph, self._weights)
+            place, weights = live.place(self.me), mixing_of(live.graph, self._weights)
             others = weights.row(place, clock)
             self._rows[key] = {self.me: weights.keep(place, clock)}
-            self._rows[key] |= dict(zip(knit.named(tuple(others)), others.values(), strict=True))
+            self._rows[key] |= dict(zip(live.named(tuple(others)), others.values(), strict=True))
         return self._rows[key]
 
     def on_step_finished(self, event: StepFinished) -> Actions:
@@ -161,18 +161,18 @@ class GossipPeer(Peer):
             return [*self.rounds.on_received(event), *self._offer_if_due(), *self._mix_if_complete()]
         if event.kind != MIX or event.body is None:
             raise self.unexpected(event)
-        gathering = self._gathering(event.clock)
-        if not gathering.expects(event.source):
+        mixed = self._mixed(event.clock)
+        if not mixed.expects(event.source):
             raise self.unexpected(event)
-        actions: Actions = [gathering.add(event.source, event.bucket, event.body, event.weight)]
-        if self.is_mixing and not gathering.missing:
+        actions: Actions = [mixed.add(event.source, event.bucket, event.body, event.weight)]
+        if self.is_mixing and not mixed.missing:
             actions += self._mix_if_complete()
         return actions
 
     def on_members_changed(self, event: MembersChanged) -> Actions:
         actions = self.rounds.on_members_changed(event.view, self.workers)
-        for gathering in self.gathered.values():
-            actions += gathering.forget(self.rounds.departed)
+        for mixed in self.gathered.values():
+            actions += mixed.forget(self.rounds.departed)
         return [*actions, *self._offer_if_due(), *self._mix_if_complete()]
 
     def on_returned(self, event: Returned) -> Actions:
@@ -186,15 +186,15 @@ class GossipPeer(Peer):
         if not self.is_mixing or self.rounds.next < self.step or self.gathered[clock].missing:
             return []
         self.is_mixing = False
-        gathering = self.gathered.pop(clock)
+        mixed = self.gathered.pop(clock)
         actions: Actions = []
         for bucket, total in self._sums[clock % len(self._sums)].items():
             if not self._step_first:  # the script has run since they were offered, and may have written to them
                 actions.append(add(self.world.params[bucket], total))
             elif not self._by_samples:
                 actions.append(copy(self.world.params[bucket], total))
-            elif gathering.weight[bucket]:
-                actions.append(Combine(self.world.params[bucket], 0.0, total, 1.0 / gathering.weight[bucket]))
+            elif mixed.weight[bucket]:
+                actions.append(Combine(self.world.params[bucket], 0.0, total, 1.0 / mixed.weight[bucket]))
         actions += self.rounds.end()
         if not self._step_first:
             if self.samples:

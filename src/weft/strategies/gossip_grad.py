@@ -11,7 +11,7 @@ from weft.core.peer import Peer
 from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.strategies.gossip import MIX, STEP_FIRST, GossipPeer
-from weft.strategies.rounds import CROSSING
+from weft.strategies.parts.rounds import CROSSING
 from weft.topologies import Topology
 from weft.topologies.weights import AUTO
 

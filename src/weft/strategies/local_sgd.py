@@ -11,7 +11,7 @@ from weft.core.peer import Actions, Peer
 from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.strategies.allreduce import apply_gradient
-from weft.strategies.reductions import ReducingPeer, check_period
+from weft.strategies.parts.reductions import ReducingPeer, check_period
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from weft.core.names import Buffer, Carries, NodeId, Result, Role, Slot
 from weft.core.peer import Actions, Peer
 from weft.core.strategy import Strategy
 from weft.core.world import World
-from weft.strategies.election import BEST_SLOT, ELECTION, Election
-from weft.strategies.knitting import Knit, Nodes, knit, reknit
-from weft.strategies.rounds import CROSSING, Rounds, again
+from weft.strategies.parts.election import BEST_SLOT, ELECTION, Election
+from weft.strategies.parts.live_graph import LiveGraph, Nodes, first_live_graph, next_live_graph
+from weft.strategies.parts.rounds import CROSSING, Rounds, again
 from weft.topologies import Topology, Torus
 
 NEWS = "gradient"
@@ -218,15 +218,15 @@ class WaitAny(NeighboursPeer):
         super().__init__(recipe, me, world, rng)
         assert world.graph is not None
         self._topology = recipe.topology
-        self._knit = knit(world.graph, world.workers)
-        self._num_gradients = num_gradients(self._knit, me)
+        self._live_graph = first_live_graph(world.graph, world.workers)
+        self._num_gradients = num_gradients(self._live_graph, me)
         self.samples: dict[NodeId, float] = {}
         """The samples of the latest gradient of each worker heard of."""
 
     def on_step_finished(self, event: StepFinished) -> Actions:
         self.step = event.step + 1
         self.election.remember(event.loss)
-        actions = self.tell(event.step, event.samples, self._knit.targets(self.me, event.step))
+        actions = self.tell(event.step, event.samples, self._live_graph.targets(self.me, event.step))
         scale = self._scale(self.me, event.samples)
         actions += [Apply(self.world.gradient[b], self.world.params[b], scale=scale) for b in self.world.trainable]
         return [*actions, Compute(self.step)]
@@ -239,8 +239,8 @@ class WaitAny(NeighboursPeer):
         ]
 
     def on_members_changed(self, event: MembersChanged) -> Actions:
-        self._knit = reknit(self._knit, self.workers, self._topology)
-        self._num_gradients = num_gradients(self._knit, self.me)
+        self._live_graph = next_live_graph(self._live_graph, self.workers, self._topology)
+        self._num_gradients = num_gradients(self._live_graph, self.me)
         self.samples = {worker: samples for worker, samples in self.samples.items() if worker in self.workers}
         return super().on_members_changed(event)
 
@@ -253,7 +253,7 @@ class WaitAny(NeighboursPeer):
         return samples / (mean * self._num_gradients) if mean else 0.0
 
 
-def num_gradients(knit: Knit, me: NodeId) -> float:
+def num_gradients(graph: LiveGraph, me: NodeId) -> float:
     """The own gradient and those that come for each step, as a mean over the rounds."""
-    rounds = range(knit.graph.num_rounds)
-    return 1 + sum(len(knit.sources(me, clock)) for clock in rounds) / len(rounds)
+    rounds = range(graph.graph.num_rounds)
+    return 1 + sum(len(graph.sources(me, clock)) for clock in rounds) / len(rounds)

@@ -10,11 +10,11 @@ from weft.core.names import Carries, NodeId, Result, Role, Roles, Slot
 from weft.core.peer import Peer
 from weft.core.strategy import Strategy
 from weft.core.world import World
-from weft.strategies.breeding import COPY, KEPT, AgingPeer, BreedingPeer, TruncatingPeer
-from weft.strategies.contest import ASK, SCORE
-from weft.strategies.swarm import LEADER, PERSONAL, POSITION, VELOCITY, SwarmPeer
+from weft.strategies.parts.exploit_explore import COPY, KEPT, AgingPeer, ExploitExplorePeer, TruncatingPeer
+from weft.strategies.parts.particle_swarm import LEADER, PERSONAL, POSITION, VELOCITY, SwarmPeer
+from weft.strategies.parts.tournament import ASK, SCORE
 
-METHODS: dict[str, type[BreedingPeer] | type[SwarmPeer]] = {
+METHODS: dict[str, type[ExploitExplorePeer] | type[SwarmPeer]] = {
     "pbt": TruncatingPeer,
     "evolution": AgingPeer,
     "pso": SwarmPeer,

@@ -12,7 +12,7 @@ from weft.core.peer import Actions, Peer
 from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.strategies.allreduce import apply_gradient
-from weft.strategies.rounds import CROSSING, Rounds, again
+from weft.strategies.parts.rounds import CROSSING, Rounds, again
 from weft.topologies import Exponential, Topology
 
 SHARE = "share"

@@ -12,8 +12,8 @@ from weft.core.names import Buffer, Carries, NodeId, Result, Role, Roles, Slot
 from weft.core.peer import Actions, Peer
 from weft.core.strategy import Strategy
 from weft.core.world import World
-from weft.strategies.closing import CLOSING_KINDS, SUM, ClosingServer, ClosingWorker
-from weft.strategies.shards import check_servers
+from weft.strategies.parts.atomic_steps import ATOMIC_STEP_KINDS, SUM, AtomicStepServer, AtomicStepWorker
+from weft.strategies.parts.shards import check_servers
 
 DROP, CARRY = "drop", "carry"
 FRACTION = 0.75
@@ -107,11 +107,11 @@ class Quorum(Strategy):
         return (Slot(SUM), *carried, *(Slot(pushed_by(worker, 0).slot) for worker in world.workers))
 
     def kinds(self) -> Mapping[str, Carries]:
-        return CLOSING_KINDS
+        return ATOMIC_STEP_KINDS
 
     def peer(self, me: NodeId, world: World, rng: Random) -> Peer:
         if world.role(me) is Role.WORKER:
-            return ClosingWorker(me, world, rng)
+            return AtomicStepWorker(me, world, rng)
         return QuorumServer(self, me, world, rng)
 
 
@@ -120,7 +120,7 @@ def pushed_by(worker: NodeId, bucket: int) -> Buffer:
     return Buffer(f"quorum.from.{worker}", bucket)
 
 
-class QuorumServer(ClosingServer):
+class QuorumServer(AtomicStepServer):
     """Keeps each worker's push apart, because who counts is known only when the step closes."""
 
     def __init__(self, recipe: Quorum, me: NodeId, world: World, rng: Random) -> None:

@@ -12,7 +12,7 @@ from weft.core.peer import Actions, Peer
 from weft.core.rules import LBFGS, Rule
 from weft.core.strategy import Strategy
 from weft.core.world import World
-from weft.strategies.coordinator import (
+from weft.strategies.parts.coordinator import (
     ASK,
     FETCH,
     HAVE,

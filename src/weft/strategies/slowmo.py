@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from weft.core.rules import Momentum, Rule
 from weft.core.world import World
-from weft.strategies.outer import OuterStrategy, check_momentum, check_rate
-from weft.strategies.reductions import check_period
+from weft.strategies.parts.outer_optimizer import OuterStrategy, check_momentum, check_rate
+from weft.strategies.parts.reductions import check_period
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from weft.core.names import INBOX, Buffer, Carries, NodeId, Result, Role, Roles,
 from weft.core.peer import Actions, Peer
 from weft.core.strategy import Strategy
 from weft.core.world import World
-from weft.strategies.closing import CLOSING_KINDS, SUM, ClosingServer, ClosingWorker
-from weft.strategies.late import APPLY, COMPENSATION, LateRule, remember, then
-from weft.strategies.shards import KINDS, ShardServer, ShardWorker, check_servers, lost_updates
+from weft.strategies.parts.atomic_steps import ATOMIC_STEP_KINDS, SUM, AtomicStepServer, AtomicStepWorker
+from weft.strategies.parts.late_gradients import APPLY, COMPENSATION, LateRule, remember, then
+from weft.strategies.parts.shards import KINDS, ShardServer, ShardWorker, check_servers, lost_updates
 
 
 @dataclass(frozen=True)
@@ -83,13 +83,13 @@ class StaleSync(Strategy):
         return (Slot(SUM),) if self.staleness == 0 else self.late_rule.slots(world)
 
     def kinds(self) -> Mapping[str, Carries]:
-        return CLOSING_KINDS if self.staleness == 0 else KINDS
+        return ATOMIC_STEP_KINDS if self.staleness == 0 else KINDS
 
     def peer(self, me: NodeId, world: World, rng: Random) -> Peer:
         if world.role(me) is Role.WORKER:
-            return (ClosingWorker if self.staleness == 0 else ShardWorker)(me, world, rng)
+            return (AtomicStepWorker if self.staleness == 0 else ShardWorker)(me, world, rng)
         if self.staleness == 0:
-            return ClosingServer(me, world, rng)
+            return AtomicStepServer(me, world, rng)
         return StaleSyncServer(self, me, world, rng)
 
 

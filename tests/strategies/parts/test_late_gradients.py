@@ -7,7 +7,7 @@ from weft.core.actions import Apply, Combine, Note
 from weft.core.errors import ConfigError
 from weft.core.names import Buffer, Roles, Slot
 from weft.core.world import World
-from weft.strategies.late import LateRule, remember
+from weft.strategies.parts.late_gradients import LateRule, remember
 
 GAP, SQUARE, CORRECTED = (Buffer(f"late.{name}", 0) for name in ("gap", "square", "corrected"))
 THEN1 = Buffer("then.1", 0)

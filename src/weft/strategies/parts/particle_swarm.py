@@ -1,4 +1,4 @@
-"""A swarm: in a contest, every worker's values move on, drawn to where they were best for it and for all."""
+"""A swarm: in a tournament, every worker's values move on, drawn to where they were best for it and for all."""
 
 from collections.abc import Mapping
 from random import Random
@@ -10,8 +10,8 @@ from weft.core.names import Buffer, NodeId
 from weft.core.peer import Actions
 from weft.core.score import WORST
 from weft.core.world import World
-from weft.strategies.contest import ContestPeer, Told
-from weft.strategies.tuned import TunedValues
+from weft.strategies.parts.tournament import Told, TournamentPeer
+from weft.strategies.parts.tuned_values import TunedValues
 
 if TYPE_CHECKING:
     from weft.strategies.population import Population
@@ -23,7 +23,7 @@ VELOCITY = "population.velocity"
 """Slots of which only the bucket of tuned values is used."""
 
 
-class SwarmPeer(ContestPeer):
+class SwarmPeer(TournamentPeer):
     """Particle swarm: asks the worker that has seen the best score for the values that it had then."""
 
     def __init__(self, recipe: "Population", me: NodeId, world: World, rng: Random) -> None:

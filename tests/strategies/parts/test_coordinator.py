@@ -12,7 +12,7 @@ from weft.core.events import MembersChanged, Received, Returned, Started
 from weft.core.names import INBOX, Bucket, Buffer, Roles
 from weft.core.world import World
 from weft.strategies import Sandblaster
-from weft.strategies.coordinator import Dealing
+from weft.strategies.parts.coordinator import Dealing
 
 COORDINATOR = 3
 S0, S1 = Buffer("sandblaster.sum", 0), Buffer("sandblaster.sum", 1)

@@ -5,7 +5,7 @@ the first server decides: the others tell it whose gradients they have whole, an
 closes the step and names its members; every server applies exactly those, and answers them. A gradient that is whole
 everywhere when its step is closed is late: the first server lets its worker go on with the open step. All servers do
 what the first says in the order in which it says it, so a worker gets the same version from all of them.
-A change of members undoes what was not closed (agreement.py).
+A change of members undoes what was not closed (server_agreement.py).
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,15 +16,15 @@ from weft.core.events import Data, Received
 from weft.core.names import Buffer, Carries, NodeId
 from weft.core.peer import Actions
 from weft.core.world import World
-from weft.strategies.agreement import AGREEMENT_KINDS, AgreeingServer
-from weft.strategies.shards import KINDS, ShardWorker
+from weft.strategies.parts.server_agreement import AGREEMENT_KINDS, AgreeingServer
+from weft.strategies.parts.shards import KINDS, ShardWorker
 
 SUM = "closing.sum"
 WHOLE = "whole"
 CLOSE = "close"
 RELEASE = "release"
 
-CLOSING_KINDS: Mapping[str, Carries] = {
+ATOMIC_STEP_KINDS: Mapping[str, Carries] = {
     **KINDS,
     **AGREEMENT_KINDS,
     **dict.fromkeys((WHOLE, CLOSE, RELEASE), Carries.NOTHING),
@@ -42,14 +42,14 @@ def workers_of(text: object) -> set[NodeId]:
     return {worker for worker in range(bits.bit_length()) if bits >> worker & 1}
 
 
-class ClosingWorker(ShardWorker):
+class AtomicStepWorker(ShardWorker):
     """Its pushes say on which version of the parameters they were computed; on the oldest, if they differ."""
 
     def push_clock(self, step: int) -> int:
         return min(self.versions.values())
 
 
-class ClosingServer(AgreeingServer):
+class AtomicStepServer(AgreeingServer):
     """Bulk-synchronous: a step closes when every worker's gradient is whole everywhere."""
 
     def __init__(self, me: NodeId, world: World, rng: Random) -> None:

@@ -8,7 +8,7 @@ from weft.core.events import Returned
 from weft.core.names import Buffer
 from weft.core.world import World
 from weft.strategies import Gossip
-from weft.strategies.rounds import Rounds, again
+from weft.strategies.parts.rounds import Rounds, again
 from weft.topologies import Exponential, Ring, Topology
 
 

@@ -1,4 +1,4 @@
-"""Contests: scores go around, and who wants something asks for it; whatever goes wrong on the way."""
+"""Tournaments: scores go around, and who wants something asks for it; whatever goes wrong on the way."""
 
 from collections.abc import Mapping
 from random import Random
@@ -13,13 +13,13 @@ from weft.core.events import EpochFinished, MembersChanged, Received, Returned, 
 from weft.core.names import Bucket, Buffer, NodeId, Roles
 from weft.core.peer import Actions
 from weft.core.world import World
-from weft.strategies.contest import ContestPeer, Told
+from weft.strategies.parts.tournament import Told, TournamentPeer
 
 BUCKETS = (Bucket(4), Bucket(2))
 INFINITE = float("inf")
 
 
-class Copier(ContestPeer):
+class Copier(TournamentPeer):
     """Whoever is not the best wants both buckets of the one that is a place better."""
 
     def choose(self, told: Mapping[NodeId, Told]) -> NodeId | None:
@@ -43,7 +43,7 @@ class Copier(ContestPeer):
         return [Note("used", source)]
 
 
-def contestant(me: int = 0, num_workers: int = 3, period: int = 1, score: str = "loss") -> Any:
+def tournamentant(me: int = 0, num_workers: int = 3, period: int = 1, score: str = "loss") -> Any:
     """A worker that has taken 4 steps with losses of 0 to 3."""
     peer = Copier(period, score, me, World(Roles(num_workers), BUCKETS), Random(0))
     tell(peer, Started(0), *(StepFinished(step, 1.0, float(step)) for step in range(4)))
@@ -73,28 +73,28 @@ def without(*lost: int, view: int = 1, num_workers: int = 3) -> MembersChanged:
 
 def waits_for_copy() -> Any:
     """Worker 0, third of three, which has asked worker 2."""
-    peer = contestant()
+    peer = tournamentant()
     asks = tell(peer, EpochFinished(0, {}), told(1, 0.5), told(2, 1.0))
     assert asks == [Send(2, "ask", 0, 0)]
     return peer
 
 
-def test_between_contests_a_worker_trains_alone() -> None:
-    peer = contestant()
+def test_between_tournaments_a_worker_trains_alone() -> None:
+    peer = tournamentant()
     assert tell(peer, StepFinished(4, 1.0, None)) == [Apply(G0, P0), Apply(Buffer("gradient", 1), P1), Compute(5)]
     assert tell(peer, StepFinished(5, 0.0, None)) == [Compute(6)]
     assert not peer.holds_user
 
 
 def test_the_score_is_told_to_everybody_and_the_user_waits_for_theirs() -> None:
-    peer = contestant()
+    peer = tournamentant()
     assert tell(peer, EpochFinished(0, {})) == scores(1.5)
     assert peer.holds_user
     assert peer.waiting_for() == "the score of epoch 0 from worker 1, 2"
 
 
-def test_a_contest_comes_only_after_so_many_epochs_with_the_score_of_the_last() -> None:
-    peer = contestant(period=2)
+def test_a_tournament_comes_only_after_so_many_epochs_with_the_score_of_the_last() -> None:
+    peer = tournamentant(period=2)
     assert tell(peer, EpochFinished(0, {})) == []
     assert not peer.holds_user
     assert tell(peer, StepFinished(4, 1.0, 7.0), EpochFinished(1, {})) == scores(7.0, epoch=1)
@@ -102,18 +102,18 @@ def test_a_contest_comes_only_after_so_many_epochs_with_the_score_of_the_last() 
 
 def test_a_score_that_the_script_does_not_report_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"^the population goes by 'acuracy', which the script does not report"):
-        tell(contestant(score="acuracy"), EpochFinished(0, {"accuracy": 0.9}))
+        tell(tournamentant(score="acuracy"), EpochFinished(0, {"accuracy": 0.9}))
 
 
 def test_who_wants_nothing_goes_on_when_all_have_told() -> None:
-    peer = contestant()
+    peer = tournamentant()
     assert tell(peer, EpochFinished(0, {}), told(1, 2.0)) == []
     assert tell(peer, told(2, 3.0)) == [Note("best", 1.0), Compute(4)]
     assert not peer.holds_user
 
 
 def test_scores_may_come_before_the_own_epoch_is_finished() -> None:
-    peer = contestant()
+    peer = tournamentant()
     assert tell(peer, told(1, 2.0), told(2, 3.0)) == []
     assert tell(peer, EpochFinished(0, {})) == [*scores(1.5), Note("best", 1.0), Compute(4)]
 
@@ -129,21 +129,21 @@ def test_who_wants_something_asks_for_it_and_goes_on_when_all_of_it_has_come() -
 
 
 def test_who_is_asked_answers_at_once_whatever_it_awaits_itself() -> None:
-    peer = contestant()
+    peer = tournamentant()
     assert tell(peer, EpochFinished(0, {}), asked(2)) == copies(2)
     assert tell(waits_for_copy(), asked(1)) == copies(1)
 
 
 def test_what_nobody_awaits_is_refused() -> None:
-    assert "worker 0 received 'copy'" in refusal(contestant(), received(1, "copy", 0))
+    assert "worker 0 received 'copy'" in refusal(tournamentant(), received(1, "copy", 0))
     peer = waits_for_copy()
     tell(peer, received(2, "copy", 0))
     for strange in (received(2, "copy", 0), received(1, "copy", 0, bucket=1), received(2, "copy", 1, bucket=1)):
         assert "does not expect now" in refusal(peer, strange)
 
 
-def test_a_score_that_comes_after_its_contest_is_ignored() -> None:
-    peer = contestant()
+def test_a_score_that_comes_after_its_tournament_is_ignored() -> None:
+    peer = tournamentant()
     tell(peer, EpochFinished(0, {}), told(1, 2.0), told(2, 2.0))
     assert tell(peer, told(2, 2.0)) == []
     assert peer.snapshot()["told"] == {}
@@ -153,13 +153,13 @@ def test_a_score_that_comes_after_its_contest_is_ignored() -> None:
 
 
 def test_nobody_waits_for_the_score_of_one_that_has_left() -> None:
-    peer = contestant()
+    peer = tournamentant()
     tell(peer, EpochFinished(0, {}), told(1, 2.0))
     assert tell(peer, without(2)) == [Note("best", 1.0), Compute(4)]
 
 
-def test_who_has_left_is_out_of_the_contest_even_if_it_had_told() -> None:
-    peer = contestant()
+def test_who_has_left_is_out_of_the_tournament_even_if_it_had_told() -> None:
+    peer = tournamentant()
     tell(peer, EpochFinished(0, {}), told(2, 0.5), without(2))
     assert tell(peer, told(1, 2.0)) == [Note("best", 1.0), Compute(4)]
 
@@ -180,14 +180,14 @@ def test_who_asked_one_that_stays_asks_again_because_nothing_outlives_a_view() -
     assert tell(peer, received(2, "copy", 0, bucket=1))[-1] == Compute(4)
 
 
-def test_a_change_of_members_between_contests_changes_nothing() -> None:
-    peer = contestant()
+def test_a_change_of_members_between_tournaments_changes_nothing() -> None:
+    peer = tournamentant()
     assert tell(peer, without(2)) == []
     assert tell(peer, EpochFinished(0, {})) == scores(1.5, others=(1,))
 
 
 def test_a_score_that_did_not_arrive_before_the_change_is_told_again_to_those_who_stay() -> None:
-    peer = contestant()
+    peer = tournamentant()
     tell(peer, EpochFinished(0, {}), without(2))
     for target, again in ((1, scores(1.5, others=(1,))), (2, [])):
         assert tell(peer, Returned(target, "score", 0, 0, None, 1.0, {"badness": 1.5}, view=0)) == again
@@ -208,7 +208,7 @@ def test_what_a_broken_channel_returns_is_sent_again(kind: str) -> None:
     assert tell(peer, Returned(2, kind, 0, 0, body, 1.0, data, view=0)) == [Send(2, kind, 0, 0, body, 1.0, data)]
 
 
-def test_the_snapshot_is_plain_in_the_midst_of_a_contest() -> None:
+def test_the_snapshot_is_plain_in_the_midst_of_a_tournament() -> None:
     peer = waits_for_copy()
     assert is_plain(peer)
     assert (peer.snapshot()["source"], peer.snapshot()["missing"]) == (2, [0, 1])

@@ -5,7 +5,7 @@ from weft.core.events import Received, Returned
 from weft.core.names import Carries, NodeId
 from weft.core.peer import Actions
 from weft.core.world import World
-from weft.strategies.knitting import Knit, Nodes, knit, reknit
+from weft.strategies.parts.live_graph import LiveGraph, Nodes, first_live_graph, next_live_graph
 from weft.topologies import Topology
 
 CLOCK = "clock"
@@ -34,7 +34,7 @@ class Rounds:
         self._me = me
         self._topology = topology
         self._lead_max = world.graph.lead_max
-        self._knits: dict[int, Knit] = {world.view: knit(world.graph, world.workers)}
+        self._graphs: dict[int, LiveGraph] = {world.view: first_live_graph(world.graph, world.workers)}
         self._workers = world.workers
         self.departed: set[NodeId] = set()
         """Who has left."""
@@ -64,16 +64,16 @@ class Rounds:
             return self.eras[0][1]
         return next(view for first, view in reversed(self.eras) if first <= clock)
 
-    def knit_of(self, clock: int) -> Knit:
-        return self._knits[self.view_of(clock)]
+    def graph_of(self, clock: int) -> LiveGraph:
+        return self._graphs[self.view_of(clock)]
 
     def targets(self, clock: int) -> Nodes:
         """To whom this worker sends in a round; those who have left are not among them."""
-        return self._living(self.knit_of(clock).targets(self._me, clock))
+        return self._living(self.graph_of(clock).targets(self._me, clock))
 
     def sources(self, clock: int) -> Nodes:
         """From whom it still expects something in a round."""
-        return self._living(self.knit_of(clock).sources(self._me, clock))
+        return self._living(self.graph_of(clock).sources(self._me, clock))
 
     def _living(self, nodes: Nodes) -> Nodes:
         return tuple(node for node in nodes if node not in self.departed) if self.departed else nodes
@@ -93,10 +93,10 @@ class Rounds:
         return self._tell_if_ready() if self.is_crossing else []
 
     def on_members_changed(self, view: int, workers: Nodes) -> Actions:
-        before = self._knits[self.view]
+        before = self._graphs[self.view]
         self.departed.update(node for node in self._workers if node not in workers)
         self._workers, self.view, self.until = workers, view, None
-        self._knits[view] = reknit(before, workers, self._topology, self._lead_max)
+        self._graphs[view] = next_live_graph(before, workers, self._topology, self._lead_max)
         self.is_crossing, self.is_ready = True, False
         self.clocks, self.ready = {}, set()
         if workers[0] == self._me:
@@ -140,7 +140,7 @@ class Rounds:
     def _go(self) -> Actions:
         self.is_crossing = False
         self.eras = self.eras[-1:]
-        self._knits = {self.view: self._knits[self.view]}
+        self._graphs = {self.view: self._graphs[self.view]}
         self.until = None
         return []
 

@@ -1,4 +1,4 @@
-"""The graph of the living: who talks to whom, by node, and how it is knit again when somebody leaves."""
+"""The graph of the living: who talks to whom, by node, and how it is remade when a worker leaves."""
 
 from functools import lru_cache
 
@@ -8,11 +8,11 @@ from weft.topologies import Topology
 
 Nodes = tuple[NodeId, ...]
 
-NUM_KNITS_KEPT = 64
+NUM_GRAPHS_KEPT = 64
 """Workers of one process share the graphs of a view: each would need as much memory as all of them."""
 
 
-class Knit:
+class LiveGraph:
     """A graph whose places are taken by `nodes`, in their order."""
 
     def __init__(self, graph: Graph, nodes: Nodes) -> None:
@@ -43,14 +43,14 @@ class Knit:
         return self._named[places]
 
 
-@lru_cache(maxsize=NUM_KNITS_KEPT)
-def knit(graph: Graph, nodes: Nodes) -> Knit:
+@lru_cache(maxsize=NUM_GRAPHS_KEPT)
+def first_live_graph(graph: Graph, nodes: Nodes) -> LiveGraph:
     """The graph with which a run begins."""
-    return Knit(graph, nodes)
+    return LiveGraph(graph, nodes)
 
 
-@lru_cache(maxsize=NUM_KNITS_KEPT)
-def reknit(before: Knit, living: Nodes, topology: Topology, lead_max: int | None = None) -> Knit:
+@lru_cache(maxsize=NUM_GRAPHS_KEPT)
+def next_live_graph(before: LiveGraph, living: Nodes, topology: Topology, lead_max: int | None = None) -> LiveGraph:
     """The graph of those who are left: made anew by its recipe, or else its holes are closed.
 
     All who were told of the same changes get the same graph, and it is connected. A recipe is not followed
@@ -59,9 +59,9 @@ def reknit(before: Knit, living: Nodes, topology: Topology, lead_max: int | None
     """
     remade = topology.remade(len(living))
     if remade is not None and (lead_max is None or remade.lead_max <= lead_max):
-        return Knit(remade, living)
+        return LiveGraph(remade, living)
     graph, staying = before.graph, set(living)
     for place in reversed(range(len(before.nodes))):
         if before.nodes[place] not in staying:
             graph = graph.without(place)
-    return Knit(graph, living)
+    return LiveGraph(graph, living)

@@ -5,7 +5,7 @@ from random import Random
 from weft.core.actions import Combine
 from weft.core.names import Bucket, Buffer, Part, Roles
 from weft.core.world import World
-from weft.strategies.tuned import TunedValues
+from weft.strategies.parts.tuned_values import TunedValues
 
 TUNED = TunedValues(World(Roles(2), (Bucket(4), Bucket(3, 8, trainable=False, tuned=True))))
 

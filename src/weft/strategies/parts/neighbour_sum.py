@@ -8,7 +8,7 @@ from weft.core.peer import Actions
 from weft.core.world import World
 
 
-class Gathering:
+class NeighbourSum:
     """The parameters of one round that are in its sums, and how many bodies are missing.
 
     `row` holds the mixing weights of all who take part; `by_samples` puts their samples in place of them. `as_change`:

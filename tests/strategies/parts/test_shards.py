@@ -10,7 +10,7 @@ from weft.core.errors import ConfigError
 from weft.core.events import MembersChanged, Received, Returned, Started, StepFinished
 from weft.core.names import INBOX, Buffer
 from weft.strategies import AsyncSGD
-from weft.strategies.shards import check_servers
+from weft.strategies.parts.shards import check_servers
 
 SERVER = 3
 

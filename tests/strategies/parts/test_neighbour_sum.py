@@ -6,19 +6,19 @@ from peers import IN0, IN1, P0, P1, TWO
 from weft.core.actions import Combine
 from weft.core.names import Buffer, Roles
 from weft.core.world import World
-from weft.strategies.gathering import Gathering
+from weft.strategies.parts.neighbour_sum import NeighbourSum
 
 S0, S1 = Buffer("mix.0", 0), Buffer("mix.0", 1)
 ROW = {0: 0.5, 1: 0.25, 2: 0.125, 3: 0.125}
 
 
-def gathering(by_samples: bool = False) -> Gathering:
+def neighbour_sum(by_samples: bool = False) -> NeighbourSum:
     """Of worker 0."""
-    return Gathering(0, World(Roles(4), TWO), 7, {0: S0, 1: S1}, ROW, by_samples)
+    return NeighbourSum(0, World(Roles(4), TWO), 7, {0: S0, 1: S1}, ROW, by_samples)
 
 
 def test_the_first_begins_a_sum_and_the_others_are_added_by_their_weight() -> None:
-    round_ = gathering()
+    round_ = neighbour_sum()
     assert round_.missing == 8
     assert round_.add(1, 0, IN0, 9.0) == Combine(S0, 0.0, IN0, 0.25)
     assert round_.add(0, 0, P0, 9.0) == Combine(S0, 1.0, P0, 0.5)
@@ -27,7 +27,7 @@ def test_the_first_begins_a_sum_and_the_others_are_added_by_their_weight() -> No
 
 
 def test_it_knows_who_takes_part_and_who_is_late() -> None:
-    round_ = gathering()
+    round_ = neighbour_sum()
     round_.add(0, 0, P0, 1.0)
     round_.add(0, 1, P1, 1.0)
     round_.add(2, 0, IN0, 1.0)
@@ -39,7 +39,7 @@ def test_it_knows_who_takes_part_and_who_is_late() -> None:
 
 
 def test_the_weight_of_one_who_left_goes_to_the_own_parameters() -> None:
-    round_ = gathering()
+    round_ = neighbour_sum()
     round_.add(0, 0, P0, 1.0)
     assert round_.forget({1}) == [Combine(S0, 1.0, P0, 0.25)]
     assert round_.add(0, 1, P1, 1.0) == Combine(S1, 0.0, P1, 0.75)
@@ -47,7 +47,7 @@ def test_the_weight_of_one_who_left_goes_to_the_own_parameters() -> None:
 
 
 def test_what_one_who_left_had_sent_counts_bucket_by_bucket() -> None:
-    round_ = gathering()
+    round_ = neighbour_sum()
     round_.add(1, 0, IN0, 1.0)
     round_.add(0, 0, P0, 1.0)
     round_.add(0, 1, P1, 1.0)
@@ -56,7 +56,7 @@ def test_what_one_who_left_had_sent_counts_bucket_by_bucket() -> None:
 
 
 def test_nobody_is_forgotten_twice() -> None:
-    round_ = gathering()
+    round_ = neighbour_sum()
     round_.add(0, 0, P0, 1.0)
     round_.forget({1, 9})
     assert round_.forget({1, 2, 9}) == [Combine(S0, 1.0, P0, 0.125)]
@@ -65,7 +65,7 @@ def test_nobody_is_forgotten_twice() -> None:
 
 def test_weights_add_up_to_one_whoever_leaves_whenever() -> None:
     for leaves_after in range(4):
-        round_, total = gathering(), 0.0
+        round_, total = neighbour_sum(), 0.0
         for place, node in enumerate((1, 0, 3)):
             if place == leaves_after:
                 total += sum(action.scale for action in round_.forget({2}))
@@ -75,7 +75,7 @@ def test_weights_add_up_to_one_whoever_leaves_whenever() -> None:
 
 
 def test_by_samples_those_who_left_are_not_replaced() -> None:
-    round_ = gathering(by_samples=True)
+    round_ = neighbour_sum(by_samples=True)
     assert round_.add(0, 0, P0, 3.0) == Combine(S0, 0.0, P0, 3.0)
     assert round_.add(1, 0, IN0, 2.0) == Combine(S0, 1.0, IN0, 2.0)
     assert round_.forget({1, 2}) == []

@@ -1,4 +1,4 @@
-"""Contests: after every few epochs all workers tell their scores, and one that wants what a better one has asks it."""
+"""Tournaments: after every few epochs all workers tell their scores, and workers ask better ones for what they have."""
 
 from collections.abc import Mapping
 from random import Random
@@ -18,12 +18,12 @@ Told = dict[str, float]
 """What a worker tells of itself; `badness` is its score, smaller is better."""
 
 
-class ContestPeer(Peer):
-    """A worker that trains alone between contests.
+class TournamentPeer(Peer):
+    """A worker that trains alone between tournaments.
 
-    The user's `report` does not return before the contest of its epoch is over here: everybody's score is known, and
+    The user's `report` does not return before the tournament of its epoch is over here: everybody's score is known, and
     whoever was asked has answered. Answers are given at once, with what was kept when the score was told, so nobody
-    waits in a circle. Who leaves is out of the contest; those who asked it choose again.
+    waits in a circle. Who leaves is out of the tournament; those who asked it choose again.
     """
 
     def __init__(self, period: int, score: str, me: NodeId, world: World, rng: Random) -> None:
@@ -34,18 +34,18 @@ class ContestPeer(Peer):
         self.told: dict[int, dict[NodeId, Told]] = {}
         """By epoch and worker."""
         self.clock: int | None = None
-        """The epoch of the contest under way here."""
+        """The epoch of the tournament under way here."""
         self.closed = -1
-        """The epoch of the last contest that ended here."""
+        """The epoch of the last tournament that ended here."""
         self.source: NodeId | None = None
         """Whose answer is awaited."""
         self.missing: set[int] = set()
         """The buckets of it that have not come yet."""
 
-    # What a method makes of contests.
+    # What a method makes of tournaments.
 
     def enter(self, clock: int) -> tuple[Actions, Told]:
-        """A contest begins for this worker: what to keep for those who ask, and what to tell besides the score."""
+        """A tournament begins for this worker: what to keep for those who ask, and what to tell besides the score."""
         return [], {}
 
     def choose(self, told: Mapping[NodeId, Told]) -> NodeId | None:
@@ -72,7 +72,7 @@ class ContestPeer(Peer):
         """All have come."""
         raise NotImplementedError
 
-    # How a contest goes.
+    # How a tournament goes.
 
     @property
     def holds_user(self) -> bool:

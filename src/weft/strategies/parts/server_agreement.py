@@ -13,7 +13,7 @@ from weft.core.events import Data, MembersChanged, Received, Started
 from weft.core.names import Carries, NodeId
 from weft.core.peer import Actions
 from weft.core.world import World
-from weft.strategies.shards import ASK, ShardServer, lost_updates
+from weft.strategies.parts.shards import ASK, ShardServer, lost_updates
 
 CLOSED = "closed"
 CLOCK = "clock"

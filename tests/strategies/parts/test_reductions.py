@@ -10,7 +10,7 @@ from weft.core.errors import ConfigError
 from weft.core.events import MembersChanged, Reduced
 from weft.core.names import Roles
 from weft.core.world import World
-from weft.strategies.reductions import ReducingPeer, check_period
+from weft.strategies.parts.reductions import ReducingPeer, check_period
 
 
 def test_what_is_under_way_begins_again_among_the_new_workers_with_the_same_contribution() -> None:

@@ -11,7 +11,7 @@ from weft.core.events import MembersChanged, Reduced, Started, StepFinished
 from weft.core.names import Buffer, Carries, Result, Role, Roles, Slot
 from weft.core.rules import SGD, Rule
 from weft.core.world import World
-from weft.strategies.outer import OuterStrategy, check_momentum, check_rate
+from weft.strategies.parts.outer_optimizer import OuterStrategy, check_momentum, check_rate
 
 EVERYONE = (0, 1, 2)
 WORLD = World(Roles(3), ONE)

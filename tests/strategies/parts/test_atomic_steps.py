@@ -9,7 +9,7 @@ from weft.core.actions import Action, Apply, Combine, Compute, Note, Send
 from weft.core.events import Data, MembersChanged, Received, Started, StepFinished
 from weft.core.names import INBOX, Buffer
 from weft.strategies import ParameterServer
-from weft.strategies.closing import named, workers_of
+from weft.strategies.parts.atomic_steps import named, workers_of
 
 SUM0, SUM1 = Buffer("closing.sum", 0), Buffer("closing.sum", 1)
 FIRST, OTHER = 2, 3
@@ -141,7 +141,7 @@ def test_when_the_last_worker_has_left_no_step_is_closed() -> None:
 
 
 def test_what_nobody_should_say_is_refused() -> None:
-    expected = "server 1 received '{}' (clock {}, bucket {}) from {}, which ClosingServer does not expect now."
+    expected = "server 1 received '{}' (clock {}, bucket {}) from {}, which AtomicStepServer does not expect now."
     other = server_of(OTHER)
     tell(other, push(0, 0, 1))
     assert refusal(other, push(0, 0, 1)) == expected.format("push", 0, 1, "worker 0")
