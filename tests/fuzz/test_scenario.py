@@ -2,13 +2,15 @@
 
 from collections import Counter
 from dataclasses import replace
+from random import Random
 
 import pytest
 
 from weft.config.compression import codec
 from weft.config.registry import STRATEGIES
+from weft.config.registry import strategy as strategy_of
 from weft.fuzz.coding import WIDTH
-from weft.fuzz.scenario import REDUCING, VARIANTS, draw
+from weft.fuzz.scenario import draw, example
 from weft.sim.faults import KINDS, Crash, Partition, Pause, Slow
 
 SEEDS = range(300)
@@ -40,7 +42,7 @@ def test_somebody_is_always_left() -> None:
 def test_only_strategies_that_reduce_are_lowered() -> None:
     lowered = {s.strategy.partition("(")[0] for s in map(draw, SEEDS) if s.collective is not None}
     assert lowered
-    assert lowered <= set(REDUCING)
+    assert lowered == {name for name, cls in STRATEGIES.items() if cls().reduces}
 
 
 def test_a_codec_changes_nothing_else_of_a_world_but_a_wider_book() -> None:
@@ -57,11 +59,18 @@ def test_one_strategy_by_name_or_call_is_drawn_alone() -> None:
     assert {draw(seed, ("ps(servers=2)",)).strategy for seed in range(9)} == {"ps(servers=2)"}
 
 
-@pytest.mark.parametrize("name", VARIANTS)
-def test_every_variant_is_of_a_registered_strategy_and_can_be_built(name: str) -> None:
-    assert name in STRATEGIES
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_the_example_parameters_of_every_strategy_can_be_built(name: str) -> None:
     for seed in range(20):
-        assert isinstance(draw(seed, (name,)).recipe, STRATEGIES[name] | object)
+        built = strategy_of(example(name, Random(seed)))
+        drawn = STRATEGIES[name].example_parameters(Random(seed))
+        assert type(built) is STRATEGIES[name]
+        assert {parameter: getattr(built, parameter) for parameter in drawn} == drawn
+
+
+def test_one_that_is_named_with_parameters_has_those() -> None:
+    assert example("ps(servers=2)", Random(0)) == "ps(servers=2)"
+    assert example("hogwild", Random(0)) == "hogwild"
 
 
 def test_the_bound_leaves_time_for_all_faults_and_slow_steps() -> None:

@@ -6,6 +6,7 @@ from random import Random
 
 from weft.core.coding import Coding
 from weft.core.graph import Graph
+from weft.core.invariants import Invariant
 from weft.core.names import Carries, NodeId, Result, Role, Roles, Slot
 from weft.core.peer import Peer
 from weft.core.rules import Rule
@@ -123,6 +124,15 @@ class Strategy:
 
     def rules(self, world: World) -> Mapping[str, Rule]:
         """The update rules it names in Apply besides the user's own optimizer, in this world."""
+        return {}
+
+    def invariants(self, world: World) -> tuple[Invariant, ...]:
+        """What it promises in this world besides what all do; `weft fuzz` audits it by the checks that are named."""
+        return ()
+
+    @classmethod
+    def example_parameters(cls, rng: Random) -> Mapping[str, object]:
+        """Some of its parameters, drawn so that all that it can do comes up in a few workers' few steps."""
         return {}
 
     def peer(self, me: NodeId, world: World, rng: Random) -> Peer:

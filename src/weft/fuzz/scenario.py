@@ -1,13 +1,13 @@
 """A scenario: one world, one strategy and what goes wrong, all drawn from a seed."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import exp, log
 from random import Random
 
 from weft.config.compression import Compression, codec, compressed
-from weft.config.registry import COLLECTIVES, STRATEGIES, TOPOLOGIES
+from weft.config.registry import COLLECTIVES, STRATEGIES, spelled
 from weft.config.registry import strategy as strategy_of
 from weft.core.errors import ConfigError
 from weft.core.names import NodeId
@@ -33,9 +33,6 @@ from weft.sim.faults import (
 NOTICE_S, FENCE_S, LINGER_S, NEWS_S = 0.02, 0.5, 0.1, 0.01
 STEP_S = (0.004, 0.04)
 """The fastest and the slowest iteration that a scenario draws."""
-
-REDUCING = ("allreduce", "local_sgd", "diloco", "bmuf", "slowmo", "easgd")
-"""Strategies whose reductions can be lowered."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +86,7 @@ def draw(seed: int, names: Sequence[str] = tuple(STRATEGIES)) -> Scenario:
     name = names[seed % len(names)]
     while True:
         num_workers = rng.randint(2, 7)
-        text = VARIANTS[name](rng) if name in VARIANTS else name
+        text = example(name, rng)
         try:
             recipe = strategy_of(text)
             recipe.graph(num_workers)
@@ -101,7 +98,7 @@ def draw(seed: int, names: Sequence[str] = tuple(STRATEGIES)) -> Scenario:
     step_s = tuple(_between(rng, *STEP_S) for _ in range(num_workers))
     num_nodes = sum(recipe.roles(num_workers))
     length_s = num_steps * sum(step_s) / num_workers
-    collective = rng.choice([None, *COLLECTIVES]) if name in REDUCING else None
+    collective = rng.choice([None, *COLLECTIVES]) if name in STRATEGIES and STRATEGIES[name]().reduces else None
     coding = draw_coding(seed, recipe, collective)
     return Scenario(
         seed,
@@ -118,6 +115,13 @@ def draw(seed: int, names: Sequence[str] = tuple(STRATEGIES)) -> Scenario:
         coding.compress,
         coding.scheme,
     )
+
+
+def example(name: str, rng: Random) -> str:
+    """A strategy with the example parameters that it declares; one that is named with parameters has those."""
+    drawn = STRATEGIES[name].example_parameters(rng) if name in STRATEGIES else {}
+    told = ", ".join(f"{parameter}={spelled(value)}" for parameter, value in drawn.items())
+    return f"{name}({told})" if told else name
 
 
 def _between(rng: Random, low: float, high: float) -> float:
@@ -172,46 +176,3 @@ def _samples(seed: int, worker: NodeId, least: int, num_steps: int) -> tuple[flo
     """Unequal, over the workers and from step to step."""
     rng = Random(f"samples/{seed}/{worker}")
     return tuple(float(least + rng.randint(0, 3)) for _ in range(num_steps))
-
-
-def _topology(rng: Random) -> str:
-    return rng.choice([name for name in TOPOLOGIES if name not in ("custom", "hierarchy", "random_regular")])
-
-
-VARIANTS: dict[str, Callable[[Random], str]] = {
-    "ps": lambda rng: f"ps(servers={rng.randint(1, 3)})",
-    "ssp": lambda rng: (
-        f"ssp(staleness={rng.randint(1, 4)}, servers={rng.randint(1, 3)}, "
-        f"{rng.choice(['late=apply', 'late=damp', 'late=reject, max_age=3', 'late=compensate'])})"
-    ),
-    "asgd": lambda rng: f"asgd(servers={rng.randint(1, 3)})",
-    "dc_asgd": lambda rng: f"dc_asgd(servers={rng.randint(1, 2)})",
-    "quorum": lambda rng: (
-        f"quorum({rng.choice(['fraction=0.5', 'fraction=0.75', 'backups=1'])}, "
-        f"late={rng.choice(['drop', 'carry'])}, servers={rng.randint(1, 3)})"
-    ),
-    "downpour": lambda rng: (
-        f"downpour(push={rng.randint(1, 3)}, fetch={rng.randint(1, 3)}, servers={rng.randint(1, 2)})"
-    ),
-    "neighbours": lambda rng: (
-        f"neighbours(topology={_topology(rng)}, wait={rng.choice(['all', 'any'])}, elect={rng.choice(['none', 1, 2])})"
-    ),
-    "gossip": lambda rng: f"gossip(topology={_topology(rng)}, order={rng.choice(['overlap', 'step_first'])})",
-    "async_gossip": lambda rng: f"async_gossip(topology={_topology(rng)})",
-    "push_sum": lambda rng: f"push_sum(topology={rng.choice(['ring', 'exponential', 'exponential(one_peer=True)'])})",
-    "gossip_grad": lambda rng: (
-        f"gossip_grad(schedule={rng.choice(['dissemination', 'hypercube'])}, seed={rng.randint(0, 9)})"
-    ),
-    "sandblaster": lambda rng: f"sandblaster(backups={rng.random() < 0.7})",
-    "population": lambda rng: (
-        f"population(method={rng.choice(['pbt', 'evolution', 'pso'])}, period={rng.randint(1, 2)}, fraction=0.5)"
-    ),
-    "local_sgd": lambda rng: f"local_sgd(period={rng.randint(1, 5)})",
-    "diloco": lambda rng: f"diloco(period={rng.randint(1, 5)}, outer={rng.choice(['nesterov', 'momentum'])})",
-    "bmuf": lambda rng: f"bmuf(period={rng.randint(1, 5)}, nesterov={rng.choice(['true', 'false'])})",
-    "slowmo": lambda rng: f"slowmo(period={rng.randint(1, 5)})",
-    "easgd": lambda rng: (
-        f"easgd(period={rng.randint(1, 4)}, {rng.choice(['mode=sync', *(f'mode=async, servers={k}' for k in (1, 2))])})"
-    ),
-}
-"""How a strategy's parameters are drawn; one without an entry runs with its defaults."""

@@ -6,6 +6,7 @@ from random import Random
 
 from weft.core.actions import Apply, Compute
 from weft.core.events import GradientReady, Reduced, StepFinished
+from weft.core.invariants import Codecs, Invariant, holds
 from weft.core.names import GRADIENT, Carries, NodeId
 from weft.core.peer import Actions, Peer
 from weft.core.strategy import Strategy
@@ -36,6 +37,15 @@ class AllReduce(Strategy):
 
     def kinds(self) -> Mapping[str, Carries]:
         return {"gradient": Carries.GRADIENT, "state": Carries.STATE}
+
+    def invariants(self, world: World) -> tuple[Invariant, ...]:
+        return (
+            holds("once.workers_apply_once", Codecs.EXACT),
+            holds("once.workers_apply_means"),
+            holds("staleness.stays_in_step", Codecs.ANY),
+            holds("equality.replicas_are_equal", Codecs.ANY),
+            holds("residuals.are_applied_or_kept", Codecs.EXACT),
+        )
 
     def peer(self, me: NodeId, world: World, rng: Random) -> Peer:
         return AllReducePeer(me, world, rng)

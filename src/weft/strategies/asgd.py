@@ -1,6 +1,8 @@
 """Asynchronous SGD on a parameter server: nobody waits for anybody."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from random import Random
 
 from weft.strategies.ssp import StaleSync
 
@@ -15,3 +17,7 @@ class AsyncSGD(StaleSync):
     """
 
     staleness: int | None = None
+
+    @classmethod
+    def example_parameters(cls, rng: Random) -> Mapping[str, object]:
+        return {"servers": rng.randint(1, 3)}

@@ -7,11 +7,13 @@ from random import Random
 from weft.core.actions import Combine, Compute, Note, Send, add
 from weft.core.events import MembersChanged, Received, Returned, StepFinished
 from weft.core.graph import Graph
-from weft.core.names import Buffer, Carries, NodeId, Result, Role, Slot
+from weft.core.invariants import Invariant, holds
+from weft.core.names import PARAMS, Buffer, Carries, NodeId, Result, Role, Slot
 from weft.core.peer import Actions, Peer
 from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.strategies.allreduce import apply_gradient
+from weft.strategies.parts.example_topology import example_topology
 from weft.strategies.parts.live_graph import first_live_graph, next_live_graph
 from weft.strategies.parts.reductions import check_period
 from weft.topologies import Exponential, Topology
@@ -58,6 +60,16 @@ class AsyncGossip(Strategy):
 
     def kinds(self) -> Mapping[str, Carries]:
         return {OFFER: Carries.STATE, ANSWER: Carries.EXACT}
+
+    def invariants(self, world: World) -> tuple[Invariant, ...]:
+        return (
+            holds("conservation.ground_is_kept"),
+            holds("conservation.total_is_conserved", slot=PARAMS, in_flight={ANSWER: -1.0}),
+        )
+
+    @classmethod
+    def example_parameters(cls, rng: Random) -> Mapping[str, object]:
+        return {"topology": example_topology(rng)}
 
     def peer(self, me: NodeId, world: World, rng: Random) -> Peer:
         return AsyncGossipPeer(self.topology, self.period, me, world, rng)

@@ -1,11 +1,14 @@
 """BMUF: local SGD whose averages are filtered by a block momentum."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from random import Random
 
+from weft.core.invariants import Invariant
 from weft.core.rules import Momentum, Rule
 from weft.core.world import World
 from weft.strategies.parts.outer_optimizer import OuterStrategy, check_momentum, check_rate
-from weft.strategies.parts.reductions import check_period
+from weft.strategies.parts.reductions import average_invariants, check_period
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,16 @@ class BMUF(OuterStrategy):
         if self.block_momentum is not None:
             check_momentum("bmuf", "block_momentum", self.block_momentum)
 
+    def momentum(self, world: World) -> float:
+        """With which a block counts in the long run as much as all workers one after another, unless told otherwise."""
+        return 1.0 - 1.0 / world.num_workers if self.block_momentum is None else self.block_momentum
+
     def rule(self, world: World) -> Rule:
-        momentum = 1.0 - 1.0 / world.num_workers if self.block_momentum is None else self.block_momentum
-        return Momentum(self.block_lr, momentum, self.nesterov)
+        return Momentum(self.block_lr, self.momentum(world), self.nesterov)
+
+    def invariants(self, world: World) -> tuple[Invariant, ...]:
+        return average_invariants(self.period, self.block_lr, self.momentum(world), self.nesterov)
+
+    @classmethod
+    def example_parameters(cls, rng: Random) -> Mapping[str, object]:
+        return {"period": rng.randint(1, 5), "nesterov": rng.choice((True, False))}

@@ -1,6 +1,8 @@
 """Asynchronous SGD with delay compensation: old gradients are corrected before they are applied."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from random import Random
 
 from weft.strategies.asgd import AsyncSGD
 from weft.strategies.parts.late_gradients import COMPENSATE
@@ -15,3 +17,7 @@ class DelayCompensated(AsyncSGD):
     """
 
     late: str = COMPENSATE
+
+    @classmethod
+    def example_parameters(cls, rng: Random) -> Mapping[str, object]:
+        return {"servers": rng.randint(1, 2)}

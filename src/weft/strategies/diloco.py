@@ -1,12 +1,15 @@
 """DiLoCo: many local steps, then one step of an outer optimizer with Nesterov momentum."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from random import Random
 
 from weft.core.errors import ConfigError
+from weft.core.invariants import Invariant
 from weft.core.rules import Momentum, Rule
 from weft.core.world import World
 from weft.strategies.parts.outer_optimizer import OuterStrategy, check_momentum, check_rate
-from weft.strategies.parts.reductions import check_period
+from weft.strategies.parts.reductions import average_invariants, check_period
 
 OUTERS = ("nesterov", "momentum")
 
@@ -42,3 +45,10 @@ class DiLoCo(OuterStrategy):
 
     def rule(self, world: World) -> Rule:
         return Momentum(self.lr, self.momentum, nesterov=self.outer == "nesterov")
+
+    def invariants(self, world: World) -> tuple[Invariant, ...]:
+        return average_invariants(self.period, self.lr, self.momentum, self.outer == "nesterov")
+
+    @classmethod
+    def example_parameters(cls, rng: Random) -> Mapping[str, object]:
+        return {"period": rng.randint(1, 5), "outer": rng.choice(OUTERS)}

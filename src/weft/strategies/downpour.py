@@ -7,6 +7,7 @@ from random import Random
 from weft.core.actions import INNER, Apply, Compute, Note, Send, SetTimer, add, copy, rescale
 from weft.core.errors import ConfigError
 from weft.core.events import Data, MembersChanged, Received, Returned, Started, StepFinished, TimerFired
+from weft.core.invariants import Codecs, Invariant, holds
 from weft.core.names import Buffer, Carries, NodeId, Result, Role, Roles, Slot
 from weft.core.peer import Actions, Peer
 from weft.core.rules import Rule
@@ -86,6 +87,18 @@ class Downpour(Strategy):
 
     def rules(self, world: World) -> Mapping[str, Rule]:
         return {} if self.server is None else {SERVER_RULE: self.server}
+
+    def invariants(self, world: World) -> tuple[Invariant, ...]:
+        return (
+            holds("once.servers_apply_once", Codecs.EXACT),
+            holds("equality.copies_are_versions", period=self.fetch),
+            holds("conservation.accrued_is_sent_once", slot=ACCRUED, kind=PUSH),
+            holds("residuals.are_applied_or_kept", Codecs.EXACT, accrued=ACCRUED),
+        )
+
+    @classmethod
+    def example_parameters(cls, rng: Random) -> Mapping[str, object]:
+        return {"push": rng.randint(1, 3), "fetch": rng.randint(1, 3), "servers": rng.randint(1, 2)}
 
     def peer(self, me: NodeId, world: World, rng: Random) -> Peer:
         if world.role(me) is Role.WORKER:

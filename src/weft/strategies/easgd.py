@@ -7,6 +7,7 @@ from random import Random
 from weft.core.actions import Combine, Compute, Note, Send, add, copy
 from weft.core.errors import ConfigError
 from weft.core.events import MembersChanged, Received, Reduced, Returned, Started, StepFinished
+from weft.core.invariants import Invariant, holds
 from weft.core.names import CENTRE, Buffer, Carries, NodeId, Result, Role, Roles, Slot
 from weft.core.peer import Actions, Peer
 from weft.core.strategy import Strategy
@@ -103,6 +104,15 @@ class EASGD(Strategy):
         if self.mode == "sync":
             return {"average": Carries.STATE}
         return {OFFER: Carries.STATE, ANSWER: Carries.EXACT, ASK: Carries.NOTHING, REPLICA: Carries.STATE}
+
+    def invariants(self, world: World) -> tuple[Invariant, ...]:
+        kept = (holds("conservation.ground_is_kept"), holds("conservation.elastic_total_is_conserved"))
+        return (*kept, holds("equality.slot_is_alike", slot=CENTRE)) if self.mode == "sync" else kept
+
+    @classmethod
+    def example_parameters(cls, rng: Random) -> Mapping[str, object]:
+        modes = ({"mode": "sync"}, {"mode": "async", "servers": 1}, {"mode": "async", "servers": 2})
+        return {"period": rng.randint(1, 4), **rng.choice(modes)}
 
     def peer(self, me: NodeId, world: World, rng: Random) -> Peer:
         force = self.force(world.num_workers)

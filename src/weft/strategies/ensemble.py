@@ -5,6 +5,7 @@ from random import Random
 
 from weft.core.actions import Compute
 from weft.core.events import StepFinished
+from weft.core.invariants import Invariant, holds
 from weft.core.names import NodeId, Result
 from weft.core.peer import Actions, Peer
 from weft.core.strategy import Strategy
@@ -33,6 +34,9 @@ class Ensemble(Strategy):
     @property
     def keeps_step(self) -> bool:
         return False
+
+    def invariants(self, world: World) -> tuple[Invariant, ...]:
+        return (holds("once.workers_apply_once"), holds("once.workers_apply_their_own"))
 
     def peer(self, me: NodeId, world: World, rng: Random) -> Peer:
         return EnsemblePeer(me, world, rng)

@@ -8,11 +8,13 @@ from weft.core.actions import Combine, Compute, Send, add, copy
 from weft.core.errors import ConfigError
 from weft.core.events import MembersChanged, Received, Returned, Started, StepFinished
 from weft.core.graph import Graph
+from weft.core.invariants import Invariant, holds
 from weft.core.names import Buffer, Carries, NodeId, Result, Role, Slot
 from weft.core.peer import Actions, Peer
 from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.strategies.allreduce import apply_gradient
+from weft.strategies.parts.example_topology import example_topology
 from weft.strategies.parts.neighbour_sum import NeighbourSum
 from weft.strategies.parts.rounds import CROSSING, Rounds, again
 from weft.topologies import Exponential, Topology
@@ -68,11 +70,30 @@ class Gossip(Strategy):
     def kinds(self) -> Mapping[str, Carries]:
         return {MIX: Carries.STATE, **CROSSING}
 
+    def invariants(self, world: World) -> tuple[Invariant, ...]:
+        """By samples, where all hear all, parameters are not conserved but equal."""
+        assert world.graph is not None
+        kept = holds("conservation.ground_is_kept")
+        if self._weighs_by_samples(world):
+            return (kept,)
+        mixes = (
+            holds("mixing.moves_by_what_left", is_applied_first=self.order == STEP_FIRST),
+            holds("mixing.rounds_are_balanced"),
+        )
+        return (kept, *mixes, holds("mixing.pairs_take_alike")) if world.graph.is_undirected else (kept, *mixes)
+
+    @classmethod
+    def example_parameters(cls, rng: Random) -> Mapping[str, object]:
+        return {"topology": example_topology(rng), "order": rng.choice((OVERLAP, STEP_FIRST))}
+
     def peer(self, me: NodeId, world: World, rng: Random) -> Peer:
+        by_samples = self._weighs_by_samples(world)
+        return GossipPeer(self.topology, self.weights, me, world, rng, order=self.order, by_samples=by_samples)
+
+    def _weighs_by_samples(self, world: World) -> bool:
         assert world.graph is not None
         is_complete = world.graph.edges_per_step == world.num_workers * (world.num_workers - 1)
-        by_samples = self.order == STEP_FIRST and is_complete
-        return GossipPeer(self.topology, self.weights, me, world, rng, order=self.order, by_samples=by_samples)
+        return self.order == STEP_FIRST and is_complete
 
 
 class GossipPeer(Peer):

@@ -6,6 +6,7 @@ from random import Random
 
 from weft.core.errors import ConfigError
 from weft.core.graph import Graph
+from weft.core.invariants import Invariant, holds
 from weft.core.names import Carries, NodeId, Result, Role, Slot
 from weft.core.peer import Peer
 from weft.core.strategy import Strategy
@@ -62,6 +63,17 @@ class GossipGrad(Strategy):
 
     def kinds(self) -> Mapping[str, Carries]:
         return {MIX: Carries.STATE, **CROSSING}
+
+    def invariants(self, world: World) -> tuple[Invariant, ...]:
+        return (
+            holds("conservation.ground_is_kept"),
+            holds("mixing.moves_by_what_left", is_applied_first=True),
+            holds("mixing.rounds_are_balanced"),
+        )
+
+    @classmethod
+    def example_parameters(cls, rng: Random) -> Mapping[str, object]:
+        return {"schedule": rng.choice((DISSEMINATION, HYPERCUBE)), "seed": rng.randint(0, 9)}
 
     def peer(self, me: NodeId, world: World, rng: Random) -> Peer:
         return GossipPeer(self._rotation, AUTO, me, world, rng, order=STEP_FIRST)

@@ -6,6 +6,7 @@ from random import Random
 from weft.core.actions import Compute
 from weft.core.errors import ConfigError
 from weft.core.events import StepFinished
+from weft.core.invariants import Invariant, holds
 from weft.core.names import NodeId
 from weft.core.peer import Actions, Peer
 from weft.core.strategy import Strategy
@@ -39,6 +40,9 @@ class Hogwild(Strategy):
                 f"{num_hosts} hosts, or talk by sockets.\n"
                 "  Use 'async_gossip' or 'downpour' there, or --transport shm on one host."
             )
+
+    def invariants(self, world: World) -> tuple[Invariant, ...]:
+        return (holds("conservation.shared_replica_adds_up"),)
 
     def peer(self, me: NodeId, world: World, rng: Random) -> Peer:
         return HogwildPeer(me, world, rng)

@@ -6,12 +6,13 @@ from random import Random
 
 from weft.core.actions import Compute
 from weft.core.events import Reduced, StepFinished
+from weft.core.invariants import Invariant
 from weft.core.names import Carries, NodeId, Result
 from weft.core.peer import Actions, Peer
 from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.strategies.allreduce import apply_gradient
-from weft.strategies.parts.reductions import ReducingPeer, check_period
+from weft.strategies.parts.reductions import ReducingPeer, average_invariants, check_period
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,13 @@ class LocalSGD(Strategy):
 
     def kinds(self) -> Mapping[str, Carries]:
         return {"average": Carries.STATE}
+
+    def invariants(self, world: World) -> tuple[Invariant, ...]:
+        return average_invariants(self.period)
+
+    @classmethod
+    def example_parameters(cls, rng: Random) -> Mapping[str, object]:
+        return {"period": rng.randint(1, 5)}
 
     def peer(self, me: NodeId, world: World, rng: Random) -> Peer:
         return LocalSGDPeer(self.period, me, world, rng)

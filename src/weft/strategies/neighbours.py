@@ -8,11 +8,13 @@ from weft.core.actions import Apply, Combine, Compute, Note, Send, rescale
 from weft.core.errors import ConfigError
 from weft.core.events import EpochFinished, MembersChanged, Received, Returned, StepFinished
 from weft.core.graph import Graph
+from weft.core.invariants import Codecs, Invariant, holds
 from weft.core.names import Buffer, Carries, NodeId, Result, Role, Slot
 from weft.core.peer import Actions, Peer
 from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.strategies.parts.election import BEST_SLOT, ELECTION, Election
+from weft.strategies.parts.example_topology import example_topology
 from weft.strategies.parts.live_graph import LiveGraph, Nodes, first_live_graph, next_live_graph
 from weft.strategies.parts.rounds import CROSSING, Rounds, again
 from weft.topologies import Topology, Torus
@@ -76,6 +78,18 @@ class Neighbours(Strategy):
 
     def kinds(self) -> Mapping[str, Carries]:
         return {NEWS: Carries.GRADIENT, **ELECTION, **CROSSING}
+
+    def invariants(self, world: World) -> tuple[Invariant, ...]:
+        """All restart from the replica that is elected, whatever the others have applied."""
+        return (holds("once.workers_apply_once", Codecs.EXACT),) if self.elect is None else ()
+
+    @classmethod
+    def example_parameters(cls, rng: Random) -> Mapping[str, object]:
+        return {
+            "topology": example_topology(rng),
+            "wait": rng.choice(("all", "any")),
+            "elect": rng.choice((None, 1, 2)),
+        }
 
     def peer(self, me: NodeId, world: World, rng: Random) -> Peer:
         return (WaitAll if self.wait == "all" else WaitAny)(self, me, world, rng)

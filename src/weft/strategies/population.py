@@ -6,6 +6,7 @@ from math import inf
 from random import Random
 
 from weft.core.errors import ConfigError, did_you_mean
+from weft.core.invariants import Invariant, holds
 from weft.core.names import Carries, NodeId, Result, Role, Roles, Slot
 from weft.core.peer import Peer
 from weft.core.strategy import Strategy
@@ -94,6 +95,17 @@ class Population(Strategy):
     def kinds(self) -> Mapping[str, Carries]:
         sent = POSITION if METHODS[self.method] is SwarmPeer else COPY
         return {SCORE: Carries.NOTHING, ASK: Carries.NOTHING, sent: Carries.STATE}
+
+    def invariants(self, world: World) -> tuple[Invariant, ...]:
+        """A swarm copies no parameters; it compares the best scores so far, others those of this tournament."""
+        if METHODS[self.method] is SwarmPeer:
+            alone = (holds("once.workers_apply_once"), holds("once.workers_apply_their_own"))
+            return (*alone, holds("lineage.asks_only_the_better", by="best"))
+        return (holds("lineage.is_whole"), holds("lineage.asks_only_the_better", by="badness"))
+
+    @classmethod
+    def example_parameters(cls, rng: Random) -> Mapping[str, object]:
+        return {"method": rng.choice(tuple(METHODS)), "period": rng.randint(1, 2), "fraction": 0.5}
 
     def peer(self, me: NodeId, world: World, rng: Random) -> Peer:
         if world.tuned is None:

@@ -7,13 +7,14 @@ from random import Random
 from weft.core.actions import Combine, Compute, Send, add, copy, rescale
 from weft.core.events import MembersChanged, Received, Returned, Started, StepFinished
 from weft.core.graph import Graph
+from weft.core.invariants import Invariant, holds
 from weft.core.names import Buffer, Carries, NodeId, Result, Role, Slot
 from weft.core.peer import Actions, Peer
 from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.strategies.allreduce import apply_gradient
 from weft.strategies.parts.rounds import CROSSING, Rounds, again
-from weft.topologies import Exponential, Topology
+from weft.topologies import Exponential, Ring, Topology
 
 SHARE = "share"
 MASS = "push_sum.mass"
@@ -50,6 +51,16 @@ class PushSum(Strategy):
 
     def kinds(self) -> Mapping[str, Carries]:
         return {SHARE: Carries.EXACT, **CROSSING}
+
+    def invariants(self, world: World) -> tuple[Invariant, ...]:
+        return (
+            holds("conservation.ground_is_kept"),
+            holds("conservation.total_is_conserved", slot=MASS, in_flight={SHARE: 1.0}),
+        )
+
+    @classmethod
+    def example_parameters(cls, rng: Random) -> Mapping[str, object]:
+        return {"topology": rng.choice((Ring(), Exponential(), Exponential(one_peer=True)))}
 
     def peer(self, me: NodeId, world: World, rng: Random) -> Peer:
         return PushSumPeer(self.topology, me, world, rng)

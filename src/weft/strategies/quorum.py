@@ -8,6 +8,7 @@ from random import Random
 from weft.core.actions import Combine, Note, SetTimer, copy
 from weft.core.errors import ConfigError
 from weft.core.events import Received, Started, TimerFired
+from weft.core.invariants import Codecs, Invariant, holds
 from weft.core.names import Buffer, Carries, NodeId, Result, Role, Roles, Slot
 from weft.core.peer import Actions, Peer
 from weft.core.strategy import Strategy
@@ -108,6 +109,22 @@ class Quorum(Strategy):
 
     def kinds(self) -> Mapping[str, Carries]:
         return ATOMIC_STEP_KINDS
+
+    def invariants(self, world: World) -> tuple[Invariant, ...]:
+        return (
+            holds("once.servers_apply_once", Codecs.EXACT),
+            holds("once.servers_apply_means", may_be_less=True),
+            holds("once.servers_count_alike"),
+            holds("equality.copies_are_versions"),
+            holds("quorums.are_on_time", num_needed=self.num_needed, may_carry=self.late == CARRY),
+            # a gradient that is late when the last step closes is dropped, though others are carried
+            holds("residuals.are_applied_or_kept", Codecs.EXACT, may_drop=True),
+        )
+
+    @classmethod
+    def example_parameters(cls, rng: Random) -> Mapping[str, object]:
+        needed = ({"fraction": 0.5}, {"fraction": 0.75}, {"backups": 1})
+        return {**rng.choice(needed), "late": rng.choice((DROP, CARRY)), "servers": rng.randint(1, 3)}
 
     def peer(self, me: NodeId, world: World, rng: Random) -> Peer:
         if world.role(me) is Role.WORKER:

@@ -7,6 +7,7 @@ from random import Random
 from weft.core.actions import Compute, Note, Send, copy
 from weft.core.errors import ConfigError
 from weft.core.events import PortionAsked, Received, Returned, StepFinished
+from weft.core.invariants import Invariant, holds
 from weft.core.names import Buffer, Carries, NodeId, Result, Role, Roles, Slot
 from weft.core.peer import Actions, Peer
 from weft.core.rules import LBFGS, Rule
@@ -86,6 +87,18 @@ class Sandblaster(Strategy):
 
     def rules(self, world: World) -> Mapping[str, Rule]:
         return {RULE: LBFGS(self.lr, self.history)}
+
+    def invariants(self, world: World) -> tuple[Invariant, ...]:
+        return (
+            holds("once.servers_apply_once"),
+            holds("once.servers_apply_means"),
+            holds("equality.copies_are_versions"),
+            holds("portions.are_counted_once"),
+        )
+
+    @classmethod
+    def example_parameters(cls, rng: Random) -> Mapping[str, object]:
+        return {"backups": rng.random() < 0.7}
 
     def peer(self, me: NodeId, world: World, rng: Random) -> Peer:
         if world.role(me) is Role.WORKER:

@@ -1,11 +1,14 @@
 """SlowMo: local SGD whose averages carry a slow momentum."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from random import Random
 
+from weft.core.invariants import Invariant
 from weft.core.rules import Momentum, Rule
 from weft.core.world import World
 from weft.strategies.parts.outer_optimizer import OuterStrategy, check_momentum, check_rate
-from weft.strategies.parts.reductions import check_period
+from weft.strategies.parts.reductions import average_invariants, check_period
 
 
 @dataclass(frozen=True)
@@ -34,3 +37,10 @@ class SlowMo(OuterStrategy):
 
     def rule(self, world: World) -> Rule:
         return Momentum(self.alpha, self.beta)
+
+    def invariants(self, world: World) -> tuple[Invariant, ...]:
+        return average_invariants(self.period, self.alpha, self.beta)
+
+    @classmethod
+    def example_parameters(cls, rng: Random) -> Mapping[str, object]:
+        return {"period": rng.randint(1, 5)}

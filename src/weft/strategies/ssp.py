@@ -11,12 +11,13 @@ from random import Random
 from weft.core.actions import Note, copy
 from weft.core.errors import ConfigError
 from weft.core.events import Data, MembersChanged, Received, Started
+from weft.core.invariants import Codecs, Invariant, holds
 from weft.core.names import INBOX, Buffer, Carries, NodeId, Result, Role, Roles, Slot
 from weft.core.peer import Actions, Peer
 from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.strategies.parts.atomic_steps import ATOMIC_STEP_KINDS, SUM, AtomicStepServer, AtomicStepWorker
-from weft.strategies.parts.late_gradients import APPLY, COMPENSATION, LateRule, remember, then
+from weft.strategies.parts.late_gradients import APPLY, COMPENSATE, COMPENSATION, DAMP, REJECT, LateRule, remember, then
 from weft.strategies.parts.shards import KINDS, ShardServer, ShardWorker, check_servers, lost_updates
 
 
@@ -85,6 +86,24 @@ class StaleSync(Strategy):
     def kinds(self) -> Mapping[str, Carries]:
         return ATOMIC_STEP_KINDS if self.staleness == 0 else KINDS
 
+    def invariants(self, world: World) -> tuple[Invariant, ...]:
+        always = [
+            holds("once.servers_apply_once", Codecs.EXACT),
+            holds("equality.copies_are_versions"),
+            holds("residuals.are_applied_or_kept", Codecs.EXACT, may_drop=self.late == REJECT),
+        ]
+        if self.staleness is not None:
+            always.append(holds("staleness.stays_within", Codecs.ANY, bound=self.staleness))
+        if self.staleness != 0:
+            return (*always, holds("shares.follow_from_whole_steps", is_damped=self.late == DAMP))
+        in_step = ("once.servers_apply_means", "once.servers_count_alike", "equality.replicas_are_equal")
+        return (*always, *map(holds, in_step))
+
+    @classmethod
+    def example_parameters(cls, rng: Random) -> Mapping[str, object]:
+        lateness = ({"late": APPLY}, {"late": DAMP}, {"late": REJECT, "max_age": 3}, {"late": COMPENSATE})
+        return {"staleness": rng.randint(1, 4), "servers": rng.randint(1, 3), **rng.choice(lateness)}
+
     def peer(self, me: NodeId, world: World, rng: Random) -> Peer:
         if world.role(me) is Role.WORKER:
             return (AtomicStepWorker if self.staleness == 0 else ShardWorker)(me, world, rng)
@@ -98,6 +117,10 @@ class ParameterServer(StaleSync):
     """Bulk-synchronous parameter server: `ssp` with staleness 0 unless told otherwise."""
 
     staleness: int | None = 0
+
+    @classmethod
+    def example_parameters(cls, rng: Random) -> Mapping[str, object]:
+        return {"servers": rng.randint(1, 3)}
 
 
 class Shard:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -71,8 +72,8 @@ def evidence() -> Evidence:
     return run(scenario("local_sgd(period=2)"))
 
 
-def found(evidence: Evidence, outer: Outer | None = None) -> list[str]:
-    return [violation.what for violation in rounds_count_by_samples(evidence, 2, outer)]
+def found(evidence: Evidence, *outer: Any) -> list[str]:
+    return [violation.what for violation in rounds_count_by_samples(evidence, 2, *outer)]
 
 
 def test_samples_are_unequal_over_workers_and_steps() -> None:
@@ -114,4 +115,4 @@ def test_own_steps_that_do_not_count_are_found(evidence: Evidence) -> None:
 
 
 def test_another_outer_rule_is_found(evidence: Evidence) -> None:
-    assert "worker 0, bucket 0: after round 0 step" in found(evidence, Outer(0.7, 0.8, is_ahead=True))[0]
+    assert "worker 0, bucket 0: after round 0 step" in found(evidence, *Outer(0.7, 0.8, is_ahead=True))[0]

@@ -42,16 +42,19 @@ class Part(NamedTuple):
 Round = dict[NodeId, Part]
 
 
-def rounds_count_by_samples(evidence: Evidence, period: int, outer: Outer | None = None) -> Iterator[Violation]:
+def rounds_count_by_samples(
+    evidence: Evidence, period: int, rate: float = 1.0, momentum: float = 0.0, is_ahead: bool = False
+) -> Iterator[Violation]:
     """What a worker begins a round with holds every contribution of the rounds before with its known weight.
 
     A round in which nobody had samples changes nothing, and the momentum rests.
     """
+    outer = Outer(rate, momentum, is_ahead)
     rounds = _rounds(evidence, period)
     for worker in evidence.world.workers:
         begun = [s for s in evidence.sightings if s.worker == worker and s.step % period == 0]
         for bucket in evidence.world.trainable:
-            for found in _unlike(evidence, worker, rounds, [s.params[bucket] for s in begun], outer or Outer()):
+            for found in _unlike(evidence, worker, rounds, [s.params[bucket] for s in begun], outer):
                 yield Violation(2, f"worker {worker}, bucket {bucket}: {found}")
                 return
 

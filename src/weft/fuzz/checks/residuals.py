@@ -56,8 +56,10 @@ def are_applied_or_kept(evidence: Evidence, accrued: str | None = None, may_drop
     """Each gradient of a worker that was not lost counts in the end, or that worker still keeps it: never both.
 
     It may be neither if the strategy drops what is late, or a moved server lost it. What stands in `accrued` was not
-    sent yet. Only for codecs that say numbers as they are.
+    sent yet. Only for codecs that say numbers as they are; where nothing is coded, nothing is kept.
     """
+    if evidence.scenario.compress is None:
+        return
     world, book = evidence.world, evidence.scenario.book
     may_drop = may_drop or bool(evidence.moved)
     for bucket in world.trainable:

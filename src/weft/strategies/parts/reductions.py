@@ -5,6 +5,7 @@ from random import Random
 from weft.core.actions import MEAN, Reduce
 from weft.core.errors import ConfigError
 from weft.core.events import MembersChanged, Reduced
+from weft.core.invariants import Codecs, Invariant, holds
 from weft.core.names import Buffer, NodeId
 from weft.core.peer import Actions, Peer
 from weft.core.world import World
@@ -17,6 +18,21 @@ def check_period(strategy: str, period: int) -> None:
             f"period is {period}, but workers average after a whole number of steps.\n"
             f"  Use '{strategy}(period=1)' to average after every step."
         )
+
+
+def average_invariants(
+    period: int, rate: float = 1.0, momentum: float = 0.0, is_ahead: bool = False
+) -> tuple[Invariant, ...]:
+    """Replicas are equal when they have been averaged, by samples, every `period` steps.
+
+    They then have what an outer rule makes of the mean change: one of this rate and momentum, Nesterov's if
+    `is_ahead`. Without these it is the mean itself.
+    """
+    return (
+        holds("conservation.ground_is_kept", Codecs.EXACT),
+        holds("equality.replicas_are_equal", Codecs.ANY, period=period),
+        holds("averages.rounds_count_by_samples", period=period, rate=rate, momentum=momentum, is_ahead=is_ahead),
+    )
 
 
 class ReducingPeer(Peer):
