@@ -1,18 +1,35 @@
-"""Writes the pages and pictures of the documentation that commands write.
+"""Writes the pages, tables and pictures of the documentation that commands write.
 
 python docs/build.py
 """
 
 import inspect
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 from statistics import mean
 
 from weft.config.registry import STRATEGIES, TOPOLOGIES, default_text, parameters
+from weft.config.registry import strategy as strategy_of
+from weft.core.errors import ConfigError
+from weft.core.invariants import Codecs
+from weft.core.names import Bucket, Carries
+from weft.core.strategy import Strategy
+from weft.core.world import World
+from weft.fuzz.scenario import example
 
 DOCS = Path(__file__).resolve().parent
+README = DOCS.parent / "README.md"
+BEGIN, END = "<!-- strategies: written by make docs -->", "<!-- end of strategies -->"
+NUM_EXAMPLES, NUM_WORKERS = 40, 4
+"""What a strategy promises depends on its parameters: that of so many examples in a small world is told."""
+WITH_CODECS = {Codecs.NONE: "", Codecs.EXACT: "¹", Codecs.ANY: "²"}
+PREFACE = """Written by `make docs` from the docstrings and declarations. What `weft fuzz` audits stands by the names
+of the checks in `src/weft/fuzz/checks/`: it holds while nothing is compressed; ¹ also with codecs that send numbers as
+they are, now or later (`topk`, `randomk`, `threshold`, `dgc`); ² with any codec."""
 DEMO = ["examples/digits_softmax.py", "-n", "16", "--cluster", "edge", "--strategy", "all"]
 
 RARE_COMMUNICATION = """A period of 100 sends a hundredth of all-reduce's bytes in its averages; the rest is what
@@ -22,14 +39,51 @@ figures are a little kind to it. Plain averages (`local_sgd`) are the thing to b
 need no outer optimizer."""
 
 
+def strategies_table() -> str:
+    """The README's table: what every strategy says of itself."""
+    rows = [f"| `{cls.entry.name}` | {cls.entry.method} | {cls.entry.summary} |" for cls in STRATEGIES.values()]
+    return "\n".join([BEGIN, "", "| name | method | in a sentence |", "|---|---|---|", *rows, "", END])
+
+
+def with_table(readme: str) -> str:
+    """The README with its table as it should be."""
+    return re.sub(f"{re.escape(BEGIN)}.*{re.escape(END)}", lambda _: strategies_table(), readme, flags=re.DOTALL)
+
+
+def promises(name: str) -> list[str]:
+    """The checks by which `weft fuzz` audits a strategy, with the codecs under which they hold."""
+    found: dict[str, None] = {}
+    for seed in range(NUM_EXAMPLES):
+        recipe = strategy_of(example(name, Random(seed)))
+        try:
+            world = World(recipe.roles(NUM_WORKERS), (Bucket(1),), recipe.graph(NUM_WORKERS))
+        except ConfigError:
+            continue  # this topology has no such number of places
+        found |= {f"`{each.check}`{WITH_CODECS[each.codecs]}": None for each in recipe.invariants(world)}
+    return list(found)
+
+
+def facts(name: str, recipe: Strategy) -> list[str]:
+    """What its declarations say of a strategy."""
+    carried = [carries.value for carries in Carries if carries in recipe.kinds().values()]
+    told = [word for word in carried if word != Carries.NOTHING.value]
+    return [
+        f"- {recipe.entry.method}: {recipe.entry.summary}.",
+        f"- Sends: {', '.join(told) or 'nothing'}.{' Sums over all workers.' if recipe.reduces else ''}",
+        f"- Audited by `weft fuzz`: {', '.join(promises(name))}.",
+        "",
+    ]
+
+
 def strategies_page() -> str:
-    """Every strategy and topology with its parameters and its own words."""
-    lines = ["# Strategies", "", "Written by `make docs` from the docstrings.", ""]
+    """Every strategy and topology with its parameters, what it declares and its own words."""
+    lines = ["# Strategies", "", PREFACE, ""]
     for title, classes in (("", STRATEGIES), ("# Topologies", TOPOLOGIES)):
         lines += [title, ""] if title else []
         for name, cls in classes.items():
             told = [f"{p}={default_text(cls, p)}" if default_text(cls, p) else p for p in parameters(cls)]
             lines += [f"## {name}", "", f"`{name}({', '.join(told)})`" if told else f"`{name}`", ""]
+            lines += facts(name, cls()) if issubclass(cls, Strategy) else []
             lines += ["```", inspect.getdoc(cls) or "", "```", ""]
     return "\n".join(lines)
 
@@ -64,6 +118,7 @@ def rare_communication_page() -> str:
 
 
 def main() -> None:
+    README.write_text(with_table(README.read_text()))
     (DOCS / "strategies.md").write_text(strategies_page())
     (DOCS / "rare-communication.md").write_text(rare_communication_page())
     command = [sys.executable, "-m", "weft", "simulate", *DEMO, "--plot", "docs/pictures/demo.png"]

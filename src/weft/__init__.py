@@ -6,6 +6,7 @@ Importing weft imports no framework; `weft.join` brings in the one that the scri
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from weft import strategies
 from weft.adapters.joining import join, once
 from weft.core.errors import (
     CheckpointError,
@@ -22,25 +23,7 @@ from weft.core.errors import (
 )
 from weft.core.rules import SGD, AdaGrad, Adam, Momentum
 from weft.core.seat import Seat, usher_by
-from weft.strategies import (
-    AllReduce,
-    AsyncGossip,
-    AsyncSGD,
-    DelayCompensated,
-    Downpour,
-    Ensemble,
-    Gossip,
-    GossipGrad,
-    Hogwild,
-    LocalSGD,
-    Neighbours,
-    ParameterServer,
-    Population,
-    PushSum,
-    Quorum,
-    Sandblaster,
-    StaleSync,
-)
+from weft.strategies import *  # noqa: F403 - one list of methods is enough: strategies.__all__
 
 if TYPE_CHECKING:
     from weft.codecs import (
@@ -73,39 +56,22 @@ __all__ = [
     "SGD",
     "AdaGrad",
     "Adam",
-    "AllReduce",
-    "AsyncGossip",
-    "AsyncSGD",
     "CheckpointError",
     "CodecError",
     "ConfigError",
     "Deadlock",
-    "DelayCompensated",
-    "Downpour",
-    "Ensemble",
     "Factors",
-    "Gossip",
-    "GossipGrad",
-    "Hogwild",
     "IllegalAction",
     "IllegalCall",
     "Int8",
-    "LocalSGD",
     "Momentum",
-    "Neighbours",
     "NodeLost",
     "OneBit",
     "Outcome",
-    "ParameterServer",
-    "Population",
     "PowerSGD",
     "ProtocolError",
-    "PushSum",
-    "Quorum",
     "RandomK",
-    "Sandblaster",
     "SignSGD",
-    "StaleSync",
     "TernGrad",
     "Threshold",
     "TopK",
@@ -117,6 +83,7 @@ __all__ = [
     "run",
     "simulate",
 ]
+__all__ += strategies.__all__
 
 _STARTING = {
     "Outcome": ("weft.engines.run_outcome", "RunOutcome"),

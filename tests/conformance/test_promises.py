@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from weft.config.registry import STRATEGIES
+from weft.config.registry import STRATEGIES, parameters
 from weft.config.registry import strategy as strategy_of
 from weft.core.errors import ConfigError
 from weft.core.invariants import Codecs, Invariant
@@ -60,6 +60,6 @@ def test_a_strategy_without_promises_is_found(monkeypatch: pytest.MonkeyPatch) -
         check_promises("allreduce")
 
 
-@pytest.mark.parametrize("name", [name for name, cls in STRATEGIES.items() if cls.__dataclass_fields__])
+@pytest.mark.parametrize("name", [name for name, cls in STRATEGIES.items() if parameters(cls)])
 def test_a_strategy_with_parameters_is_hunted_with_several_of_them(name: str) -> None:
     assert len(set(examples(name))) > 1

@@ -16,27 +16,7 @@ from weft.core.strategy import Strategy
 from weft.topologies import Topology
 
 STRATEGIES: dict[str, type[Strategy]] = {
-    "allreduce": strategies.AllReduce,
-    "ps": strategies.ParameterServer,
-    "ssp": strategies.StaleSync,
-    "asgd": strategies.AsyncSGD,
-    "dc_asgd": strategies.DelayCompensated,
-    "quorum": strategies.Quorum,
-    "downpour": strategies.Downpour,
-    "neighbours": strategies.Neighbours,
-    "gossip": strategies.Gossip,
-    "async_gossip": strategies.AsyncGossip,
-    "push_sum": strategies.PushSum,
-    "gossip_grad": strategies.GossipGrad,
-    "local_sgd": strategies.LocalSGD,
-    "diloco": strategies.DiLoCo,
-    "bmuf": strategies.BMUF,
-    "slowmo": strategies.SlowMo,
-    "easgd": strategies.EASGD,
-    "hogwild": strategies.Hogwild,
-    "ensemble": strategies.Ensemble,
-    "sandblaster": strategies.Sandblaster,
-    "population": strategies.Population,
+    cls.entry.name: cls for cls in (getattr(strategies, name) for name in strategies.__all__)
 }
 
 TOPOLOGIES: dict[str, type[Topology]] = {

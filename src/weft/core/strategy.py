@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
+from typing import ClassVar, NamedTuple
 
 from weft.core.coding import Coding
 from weft.core.graph import Graph
@@ -13,9 +14,23 @@ from weft.core.rules import Rule
 from weft.core.world import World
 
 
+class Entry(NamedTuple):
+    """Under what a published method stands in the registry, in listings and in the README's table."""
+
+    name: str
+    """What strategy strings call it: 'ssp'."""
+    method: str
+    """The method's own name with its source: 'DiLoCo (Douillard et al. 2023)'."""
+    summary: str
+    """What it does, in a sentence without a full stop."""
+
+
 @dataclass(frozen=True)
 class Strategy:
     """Base of all recipes: parameters are its fields, checked in `__post_init__`."""
+
+    entry: ClassVar[Entry]
+    """Of the methods in strategies/; a script's own strategy needs none."""
 
     @property
     def result(self) -> Result:

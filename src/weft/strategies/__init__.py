@@ -1,4 +1,8 @@
-"""Strategies: one published method per file, each a pure protocol."""
+"""Strategies: one published method per file, each a pure protocol; what several are built of is in parts/.
+
+`__all__` is the only list of them: the registry, `weft.__all__`, the fuzzer, `weft strategies`, the README's table and
+docs/strategies.md follow it, in its order.
+"""
 
 from weft.strategies.allreduce import AllReduce
 from weft.strategies.asgd import AsyncSGD
@@ -21,26 +25,26 @@ from weft.strategies.sandblaster import Sandblaster
 from weft.strategies.slowmo import SlowMo
 from weft.strategies.ssp import ParameterServer, StaleSync
 
-__all__ = [
-    "BMUF",
-    "EASGD",
+__all__ = [  # noqa: RUF022 - by families, as listings show them
     "AllReduce",
-    "AsyncGossip",
+    "ParameterServer",
+    "StaleSync",
     "AsyncSGD",
     "DelayCompensated",
-    "DiLoCo",
-    "Downpour",
-    "Ensemble",
-    "Gossip",
-    "GossipGrad",
-    "Hogwild",
-    "LocalSGD",
-    "Neighbours",
-    "ParameterServer",
-    "Population",
-    "PushSum",
     "Quorum",
-    "Sandblaster",
+    "Downpour",
+    "Neighbours",
+    "Gossip",
+    "AsyncGossip",
+    "PushSum",
+    "GossipGrad",
+    "LocalSGD",
+    "DiLoCo",
+    "BMUF",
     "SlowMo",
-    "StaleSync",
+    "EASGD",
+    "Hogwild",
+    "Ensemble",
+    "Sandblaster",
+    "Population",
 ]

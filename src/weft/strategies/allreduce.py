@@ -9,7 +9,7 @@ from weft.core.events import GradientReady, Reduced, StepFinished
 from weft.core.invariants import Codecs, Invariant, holds
 from weft.core.names import GRADIENT, Carries, NodeId
 from weft.core.peer import Actions, Peer
-from weft.core.strategy import Strategy
+from weft.core.strategy import Entry, Strategy
 from weft.core.world import World
 from weft.strategies.parts.reductions import ReducingPeer
 
@@ -22,6 +22,12 @@ class AllReduce(Strategy):
     Buckets that are not trained (BatchNorm's means) are averaged with the step's last gradient.
     A worker that leaves takes only what was not reduced yet: the mean is over those present.
     """
+
+    entry = Entry(
+        "allreduce",
+        "synchronous SGD (Goyal et al. 2017)",
+        "every gradient is averaged over all workers before it is applied",
+    )
 
     @property
     def keeps_replicas_equal(self) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 
+from weft.core.strategy import Entry
 from weft.strategies.ssp import StaleSync
 
 
@@ -15,6 +16,12 @@ class AsyncSGD(StaleSync):
     once. No worker waits for another; the price is that a gradient is about as many versions old as there are workers.
     `late` can make up for that.
     """
+
+    entry = Entry(
+        "asgd",
+        "asynchronous SGD (Agarwal & Duchi 2011)",
+        "every gradient is applied when it comes and answered at once; `late` rejects, damps or compensates old ones",
+    )
 
     staleness: int | None = None
 

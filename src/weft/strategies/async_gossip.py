@@ -10,7 +10,7 @@ from weft.core.graph import Graph
 from weft.core.invariants import Invariant, holds
 from weft.core.names import PARAMS, Buffer, Carries, NodeId, Result, Role, Slot
 from weft.core.peer import Actions, Peer
-from weft.core.strategy import Strategy
+from weft.core.strategy import Entry, Strategy
 from weft.core.world import World
 from weft.strategies.allreduce import apply_gradient
 from weft.strategies.parts.example_topology import example_topology
@@ -37,6 +37,12 @@ class AsyncGossip(Strategy):
 
     Assumes: every Send ends in one Received there or one Returned here.
     """
+
+    entry = Entry(
+        "async_gossip",
+        "AD-PSGD (Lian et al. 2018)",
+        "pairwise averaging that no step waits for",
+    )
 
     topology: Topology = field(default_factory=Exponential)
     period: int = 1

@@ -6,6 +6,7 @@ from random import Random
 
 from weft.core.invariants import Invariant
 from weft.core.rules import Momentum, Rule
+from weft.core.strategy import Entry
 from weft.core.world import World
 from weft.strategies.parts.outer_optimizer import OuterStrategy, check_momentum, check_rate
 from weft.strategies.parts.reductions import average_invariants, check_period
@@ -24,6 +25,12 @@ class BMUF(OuterStrategy):
 
     Assumes: all workers begin with the same parameters.
     """
+
+    entry = Entry(
+        "bmuf",
+        "block momentum (Chen & Huo 2016)",
+        "averages filtered by a momentum that grows with the workers' number",
+    )
 
     period: int = 16
     block_momentum: float | None = None

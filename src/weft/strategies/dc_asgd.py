@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 
+from weft.core.strategy import Entry
 from weft.strategies.asgd import AsyncSGD
 from weft.strategies.parts.late_gradients import COMPENSATE
 
@@ -15,6 +16,12 @@ class DelayCompensated(AsyncSGD):
     The server applies g + λ g⊙g⊙(w_now - w_then): w_then is what it last gave to that worker, of which it keeps a
     copy for each worker; g⊙g stands in for the second derivative; λ is `compensation`, and 0 is plain `asgd`.
     """
+
+    entry = Entry(
+        "dc_asgd",
+        "delay compensation (Zheng et al. 2016)",
+        "asynchronous, and old gradients are corrected for what happened since",
+    )
 
     late: str = COMPENSATE
 

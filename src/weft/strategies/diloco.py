@@ -7,6 +7,7 @@ from random import Random
 from weft.core.errors import ConfigError
 from weft.core.invariants import Invariant
 from weft.core.rules import Momentum, Rule
+from weft.core.strategy import Entry
 from weft.core.world import World
 from weft.strategies.parts.outer_optimizer import OuterStrategy, check_momentum, check_rate
 from weft.strategies.parts.reductions import average_invariants, check_period
@@ -27,6 +28,12 @@ class DiLoCo(OuterStrategy):
 
     Assumes: all workers begin with the same parameters.
     """
+
+    entry = Entry(
+        "diloco",
+        "DiLoCo (Douillard et al. 2023)",
+        "long local periods; the averaged change is one step of an outer optimizer",
+    )
 
     period: int = 100
     outer: str = "nesterov"

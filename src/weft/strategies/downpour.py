@@ -11,7 +11,7 @@ from weft.core.invariants import Codecs, Invariant, holds
 from weft.core.names import Buffer, Carries, NodeId, Result, Role, Roles, Slot
 from weft.core.peer import Actions, Peer
 from weft.core.rules import Rule
-from weft.core.strategy import Strategy
+from weft.core.strategy import Entry, Strategy
 from weft.core.world import World
 from weft.strategies.allreduce import apply_gradient
 from weft.strategies.parts.shards import (
@@ -42,6 +42,12 @@ class Downpour(Strategy):
 
     Assumes: channels are FIFO per (source, target), so a fetch sees the push before it.
     """
+
+    entry = Entry(
+        "downpour",
+        "Downpour SGD (Dean et al. 2012)",
+        "local steps; gradients pushed and parameters fetched every few",
+    )
 
     push: int = 1
     fetch: int = 1

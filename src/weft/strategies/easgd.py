@@ -10,7 +10,7 @@ from weft.core.events import MembersChanged, Received, Reduced, Returned, Starte
 from weft.core.invariants import Invariant, holds
 from weft.core.names import CENTRE, Buffer, Carries, NodeId, Result, Role, Roles, Slot
 from weft.core.peer import Actions, Peer
-from weft.core.strategy import Strategy
+from weft.core.strategy import Entry, Strategy
 from weft.core.world import World
 from weft.strategies.allreduce import apply_gradient
 from weft.strategies.local_sgd import LocalSGDPeer
@@ -43,6 +43,12 @@ class EASGD(Strategy):
 
     Assumes: all workers begin with the same parameters.
     """
+
+    entry = Entry(
+        "easgd",
+        "elastic averaging (Zhang et al. 2015)",
+        "replicas explore alone, tied to a common centre by an elastic force; in step or asynchronous",
+    )
 
     period: int = 8
     alpha: float | None = None

@@ -8,7 +8,7 @@ from weft.core.events import StepFinished
 from weft.core.invariants import Invariant, holds
 from weft.core.names import NodeId, Result
 from weft.core.peer import Actions, Peer
-from weft.core.strategy import Strategy
+from weft.core.strategy import Entry, Strategy
 from weft.core.world import World
 from weft.strategies.allreduce import apply_gradient
 
@@ -22,6 +22,12 @@ class Ensemble(Strategy):
     model's every call runs each of them; arrays have no such call, so the numbers themselves are averaged.
     Nobody waits for a member that is lost.
     """
+
+    entry = Entry(
+        "ensemble",
+        "independent replicas (Hansen & Salamon 1990)",
+        "nobody communicates; the members' predictions are averaged",
+    )
 
     @property
     def result(self) -> Result:

@@ -11,7 +11,7 @@ from weft.core.graph import Graph
 from weft.core.invariants import Invariant, holds
 from weft.core.names import Buffer, Carries, NodeId, Result, Role, Slot
 from weft.core.peer import Actions, Peer
-from weft.core.strategy import Strategy
+from weft.core.strategy import Entry, Strategy
 from weft.core.world import World
 from weft.strategies.allreduce import apply_gradient
 from weft.strategies.parts.example_topology import example_topology
@@ -42,6 +42,12 @@ class Gossip(Strategy):
 
     Assumes: channels are FIFO; a source is at most `graph.lead_max` steps ahead of its target.
     """
+
+    entry = Entry(
+        "gossip",
+        "D-PSGD (Lian et al. 2017)",
+        "parameters are averaged with neighbours only",
+    )
 
     topology: Topology = field(default_factory=Exponential)
     weights: str = "auto"

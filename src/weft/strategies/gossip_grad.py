@@ -9,7 +9,7 @@ from weft.core.graph import Graph
 from weft.core.invariants import Invariant, holds
 from weft.core.names import Carries, NodeId, Result, Role, Slot
 from weft.core.peer import Peer
-from weft.core.strategy import Strategy
+from weft.core.strategy import Entry, Strategy
 from weft.core.world import World
 from weft.strategies.gossip import MIX, STEP_FIRST, GossipPeer
 from weft.strategies.parts.rounds import CROSSING
@@ -35,6 +35,12 @@ class GossipGrad(Strategy):
 
     Assumes: channels are FIFO; a source is at most `graph.lead_max` steps ahead of its target.
     """
+
+    entry = Entry(
+        "gossip_grad",
+        "GossipGraD (Daily et al. 2018)",
+        "parameters are averaged with one partner at a time; partners rotate, so after log2 N steps all heard of all",
+    )
 
     schedule: str = DISSEMINATION
     seed: int = 0

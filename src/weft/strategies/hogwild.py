@@ -9,7 +9,7 @@ from weft.core.events import StepFinished
 from weft.core.invariants import Invariant, holds
 from weft.core.names import NodeId
 from weft.core.peer import Actions, Peer
-from weft.core.strategy import Strategy
+from weft.core.strategy import Entry, Strategy
 from weft.core.world import World
 from weft.strategies.allreduce import apply_gradient
 
@@ -23,6 +23,12 @@ class Hogwild(Strategy):
     gradients are sparse that is rare; one worker is plain SGD. Each worker keeps its optimizer's state for itself.
     It is for the workers of one host, and sends nothing; one that is out can write until its process ends.
     """
+
+    entry = Entry(
+        "hogwild",
+        "Hogwild! (Niu et al. 2011)",
+        "all workers of a host write one replica, without locks",
+    )
 
     @property
     def keeps_step(self) -> bool:

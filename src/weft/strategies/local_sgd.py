@@ -9,7 +9,7 @@ from weft.core.events import Reduced, StepFinished
 from weft.core.invariants import Invariant
 from weft.core.names import Carries, NodeId, Result
 from weft.core.peer import Actions, Peer
-from weft.core.strategy import Strategy
+from weft.core.strategy import Entry, Strategy
 from weft.core.world import World
 from weft.strategies.allreduce import apply_gradient
 from weft.strategies.parts.reductions import ReducingPeer, average_invariants, check_period
@@ -23,6 +23,12 @@ class LocalSGD(Strategy):
     since the last average. period=1 equals `allreduce` for SGD and, while each worker's share of the
     samples stays the same, for momentum.
     """
+
+    entry = Entry(
+        "local_sgd",
+        "model averaging (Povey et al. 2014)",
+        "workers train alone and average their parameters every `period` steps",
+    )
 
     period: int = 8
 

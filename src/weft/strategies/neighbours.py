@@ -11,7 +11,7 @@ from weft.core.graph import Graph
 from weft.core.invariants import Codecs, Invariant, holds
 from weft.core.names import Buffer, Carries, NodeId, Result, Role, Slot
 from weft.core.peer import Actions, Peer
-from weft.core.strategy import Strategy
+from weft.core.strategy import Entry, Strategy
 from weft.core.world import World
 from weft.strategies.parts.election import BEST_SLOT, ELECTION, Election
 from weft.strategies.parts.example_topology import example_topology
@@ -38,6 +38,12 @@ class Neighbours(Strategy):
 
     Assumes: channels are FIFO; with wait='all' a source is at most `graph.lead_max` steps ahead.
     """
+
+    entry = Entry(
+        "neighbours",
+        "FAST (Viviani et al. 2019)",
+        "gradients go to neighbours only; all restart from the best replica every `elect` epochs",
+    )
 
     topology: Topology = field(default_factory=Torus)
     wait: str = "all"

@@ -9,7 +9,7 @@ from weft.core.errors import ConfigError, did_you_mean
 from weft.core.invariants import Invariant, holds
 from weft.core.names import Carries, NodeId, Result, Role, Roles, Slot
 from weft.core.peer import Peer
-from weft.core.strategy import Strategy
+from weft.core.strategy import Entry, Strategy
 from weft.core.world import World
 from weft.strategies.parts.exploit_explore import COPY, KEPT, AgingPeer, ExploitExplorePeer, TruncatingPeer
 from weft.strategies.parts.particle_swarm import LEADER, PERSONAL, POSITION, VELOCITY, SwarmPeer
@@ -41,6 +41,12 @@ class Population(Strategy):
 
     Assumes: every worker reports after every epoch; there are at least 2; the script keeps values within their ranges.
     """
+
+    entry = Entry(
+        "population",
+        "population-based training (Jaderberg et al. 2017), regularized evolution, particle swarms",
+        "workers try different hyper-parameters (`worker.tune`); bad ones copy good ones and vary them",
+    )
 
     method: str = "pbt"
     period: int = 1

@@ -10,7 +10,7 @@ from weft.core.graph import Graph
 from weft.core.invariants import Invariant, holds
 from weft.core.names import Buffer, Carries, NodeId, Result, Role, Slot
 from weft.core.peer import Actions, Peer
-from weft.core.strategy import Strategy
+from weft.core.strategy import Entry, Strategy
 from weft.core.world import World
 from weft.strategies.allreduce import apply_gradient
 from weft.strategies.parts.rounds import CROSSING, Rounds, again
@@ -36,6 +36,12 @@ class PushSum(Strategy):
     A worker that leaves takes its mass with it, and what it had sent and nobody received. A share that did not reach
     it goes back to its sender; one that did not reach a worker who stays is sent again.
     """
+
+    entry = Entry(
+        "push_sum",
+        "SGP (Assran et al. 2019)",
+        "averaging over directed graphs, de-biased by a travelling weight",
+    )
 
     topology: Topology = field(default_factory=lambda: Exponential(one_peer=True))
 

@@ -11,7 +11,7 @@ from weft.core.events import Received, Started, TimerFired
 from weft.core.invariants import Codecs, Invariant, holds
 from weft.core.names import Buffer, Carries, NodeId, Result, Role, Roles, Slot
 from weft.core.peer import Actions, Peer
-from weft.core.strategy import Strategy
+from weft.core.strategy import Entry, Strategy
 from weft.core.world import World
 from weft.strategies.parts.atomic_steps import ATOMIC_STEP_KINDS, SUM, AtomicStepServer, AtomicStepWorker
 from weft.strategies.parts.shards import check_servers
@@ -39,6 +39,12 @@ class Quorum(Strategy):
 
     Assumes: channels are FIFO per (source, target).
     """
+
+    entry = Entry(
+        "quorum",
+        "75 % rule (Chilimbi et al. 2014), backup workers (Chen et al. 2016)",
+        "a step closes when enough gradients are in; late ones are dropped or carried into the next",
+    )
 
     fraction: float | None = None
     backups: int | None = None

@@ -11,7 +11,7 @@ from weft.core.invariants import Invariant, holds
 from weft.core.names import Buffer, Carries, NodeId, Result, Role, Roles, Slot
 from weft.core.peer import Actions, Peer
 from weft.core.rules import LBFGS, Rule
-from weft.core.strategy import Strategy
+from weft.core.strategy import Entry, Strategy
 from weft.core.world import World
 from weft.strategies.parts.coordinator import (
     ASK,
@@ -51,6 +51,12 @@ class Sandblaster(Strategy):
 
     Assumes: channels are FIFO per (source, target); all workers share the same data, in the same order.
     """
+
+    entry = Entry(
+        "sandblaster",
+        "Sandblaster L-BFGS (Dean et al. 2012)",
+        "a coordinator hands out portions of the full batch, faster workers take more; one L-BFGS step per epoch",
+    )
 
     lr: float = 1.0
     history: int = 10

@@ -6,6 +6,7 @@ from random import Random
 
 from weft.core.invariants import Invariant
 from weft.core.rules import Momentum, Rule
+from weft.core.strategy import Entry
 from weft.core.world import World
 from weft.strategies.parts.outer_optimizer import OuterStrategy, check_momentum, check_rate
 from weft.strategies.parts.reductions import average_invariants, check_period
@@ -25,6 +26,8 @@ class SlowMo(OuterStrategy):
 
     Assumes: all workers begin with the same parameters.
     """
+
+    entry = Entry("slowmo", "slow momentum (Wang et al. 2020)", "averages carry a slow momentum")
 
     period: int = 12
     alpha: float = 1.0

@@ -14,7 +14,7 @@ from weft.core.events import Data, MembersChanged, Received, Started
 from weft.core.invariants import Codecs, Invariant, holds
 from weft.core.names import INBOX, Buffer, Carries, NodeId, Result, Role, Roles, Slot
 from weft.core.peer import Actions, Peer
-from weft.core.strategy import Strategy
+from weft.core.strategy import Entry, Strategy
 from weft.core.world import World
 from weft.strategies.parts.atomic_steps import ATOMIC_STEP_KINDS, SUM, AtomicStepServer, AtomicStepWorker
 from weft.strategies.parts.late_gradients import APPLY, COMPENSATE, COMPENSATION, DAMP, REJECT, LateRule, remember, then
@@ -38,6 +38,12 @@ class StaleSync(Strategy):
 
     Assumes: channels are FIFO per (source, target).
     """
+
+    entry = Entry(
+        "ssp",
+        "stale-synchronous parameter server (Ho et al. 2013)",
+        "the fastest is at most `staleness` steps ahead of the slowest; `none` never waits",
+    )
 
     staleness: int | None = 3
     servers: int = 1
@@ -115,6 +121,12 @@ class StaleSync(Strategy):
 @dataclass(frozen=True)
 class ParameterServer(StaleSync):
     """Bulk-synchronous parameter server: `ssp` with staleness 0 unless told otherwise."""
+
+    entry = Entry(
+        "ps",
+        "bulk-synchronous parameter server",
+        "servers sum a step's gradients and apply them once",
+    )
 
     staleness: int | None = 0
 

@@ -1,0 +1,65 @@
+"""What `make docs` writes is up to date, and the strategy of the documentation works as it stands."""
+
+import runpy
+from dataclasses import replace
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from weft.config.registry import STRATEGIES
+from weft.fuzz.auditor import audit
+from weft.fuzz.run import run
+from weft.fuzz.scenario import draw
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+
+
+@pytest.fixture(scope="module")
+def build() -> dict[str, Any]:
+    """What docs/build.py defines."""
+    return runpy.run_path(str(DOCS / "build.py"))
+
+
+def test_the_readme_has_the_table_that_the_strategies_declare(build: dict[str, Any]) -> None:
+    readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    assert build["strategies_table"]() in readme, "run make docs"
+    assert build["with_table"](readme) == readme
+    rows = [line for line in build["strategies_table"]().splitlines() if line.startswith("| `")]
+    assert [row.split("`")[1] for row in rows] == list(STRATEGIES)
+
+
+def test_the_page_of_strategies_is_what_they_declare(build: dict[str, Any]) -> None:
+    assert (DOCS / "strategies.md").read_text(encoding="utf-8") == build["strategies_page"](), "run make docs"
+
+
+def test_the_table_is_put_between_its_marks_and_nothing_else_changes(build: dict[str, Any]) -> None:
+    begin, end = build["BEGIN"], build["END"]
+    assert build["with_table"](f"before\n{begin}\nold\n{end}\nafter") == f"before\n{build['strategies_table']()}\nafter"
+
+
+def test_the_page_says_under_which_codecs_a_promise_holds(build: dict[str, Any]) -> None:
+    assert {"`staleness.stays_within`²", "`once.servers_apply_once`¹"} <= set(build["promises"]("ssp"))
+    assert build["promises"]("hogwild") == ["`conservation.shared_replica_adds_up`"]
+
+
+def test_the_strategy_that_the_documentation_writes_is_hunted_by_what_it_declares(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (DOCS / "writing-a-strategy.md").read_text(encoding="utf-8")
+    (tmp_path / "averaging.py").write_text(page.split("```python\n")[1].split("```")[0], encoding="utf-8")
+    spec = spec_from_file_location("averaging", tmp_path / "averaging.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setitem(STRATEGIES, module.Averaging.entry.name, module.Averaging)
+    for seed in range(4):
+        scenario = draw(seed, ("averaging",))
+        assert scenario.strategy.startswith("averaging(period=")
+        evidence = run(replace(scenario, faults=replace(scenario.faults, schedule=())))
+        assert audit(evidence) == []
+        averaged = [s for s in evidence.sightings if s.worker == 1 and s.step % scenario.recipe.period == 0]  # type: ignore[attr-defined]
+        averaged[-1].params[0][:] += 1.0
+        assert {violation.invariant for violation in audit(evidence)} == {4}
