@@ -5,15 +5,18 @@ from dataclasses import replace
 
 import pytest
 
+from weft.config.registry import STRATEGIES
+from weft.config.registry import strategy as strategy_of
 from weft.core.names import Buffer
 from weft.fuzz import auditor
 from weft.fuzz.auditor import audit
+from weft.fuzz.coding import LEAVES_OUT
 from weft.fuzz.evidence import AUDITOR, Evidence, Violation
 from weft.fuzz.run import run
 from weft.fuzz.scenario import draw
 
 SERVED = ("ps", "ssp", "asgd", "dc_asgd", "quorum", "downpour")
-CODED = ("allreduce", *SERVED, "neighbours", "diloco", "bmuf", "slowmo")
+CODED = [name for name in STRATEGIES if LEAVES_OUT.intersection(strategy_of(name).kinds().values())]
 CLEAN = ("async_gossip", "gossip", "gossip_grad", "neighbours", "push_sum", *SERVED)
 
 

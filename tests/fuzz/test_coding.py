@@ -7,10 +7,10 @@ import pytest
 from weft.config.compression import GATHER, HOPS, SPARSE, SUMS, TWO_WAY, codec, schemes
 from weft.config.registry import CODECS, STRATEGIES
 from weft.config.registry import strategy as strategy_of
-from weft.fuzz.coding import OTHERS, WHOLE, Coding, codec_name, draw_coding, says_whole
+from weft.fuzz.coding import LEAVES_OUT, OTHERS, WHOLE, Coding, codec_name, draw_coding, says_whole
 
 SEEDS = range(600)
-CAN = ["allreduce", "ps", "ssp", "asgd", "dc_asgd", "quorum", "downpour", "neighbours", "diloco", "bmuf", "slowmo"]
+CAN = [name for name in STRATEGIES if LEAVES_OUT.intersection(strategy_of(name).kinds().values())]
 
 
 @pytest.mark.parametrize("name", CAN)
@@ -19,6 +19,11 @@ def test_about_a_third_of_the_seeds_of_a_strategy_that_can_have_a_codec_do(name:
     coded = [coding for coding in drawn if coding.compress is not None]
     assert 150 < len(coded) < 250
     assert 0.35 < sum(coding.compress in WHOLE for coding in coded) / len(coded) < 0.65
+
+
+def test_methods_that_send_gradients_or_deltas_can_have_a_codec_and_those_that_average_parameters_cannot() -> None:
+    assert {"allreduce", "ssp", "quorum", "downpour", "neighbours", "diloco"} < set(CAN)
+    assert not {"gossip", "push_sum", "local_sgd", "hogwild"} & set(CAN)
 
 
 def test_strategies_that_cannot_make_up_for_what_is_left_out_have_none() -> None:

@@ -1,4 +1,4 @@
-"""An outer optimizer on the averaged parameter change: what DiLoCo, BMUF and SlowMo have in common."""
+"""An outer optimizer on the averaged parameter change: what DiLoCo and its relatives have in common."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
