@@ -16,14 +16,14 @@ from random import Random
 
 from weft.config.network import Network, read_network
 from weft.core.activity import COMPUTES, PAUSED, READS
-from weft.engines.birth import Nursery, Process
-from weft.engines.local import nursery_of, run_local
-from weft.engines.local_job import LocalJob
-from weft.engines.machine import machine
-from weft.engines.watcher import Watcher
-from weft.observe.linkbook import NETWORK
-from weft.observe.status import Status
-from weft.observe.stragglers import Blame
+from weft.engines.calibrate.machine import machine
+from weft.engines.local.forked_workers import Nursery, Process
+from weft.engines.local.launcher import nursery_of, run_local
+from weft.engines.real.job import LocalJob
+from weft.engines.real.observer import Watcher
+from weft.observe.records.linkbook import NETWORK
+from weft.observe.records.status import Status
+from weft.observe.records.stragglers import Blame
 
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPT = ROOT / "benchmarks/blame_course.py"

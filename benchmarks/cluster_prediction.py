@@ -17,13 +17,13 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-from machines import Machines, machines
-from namespaces import inside
+from support.network.machines import Machines, machines
+from support.network.namespaces import inside
 
 from weft.config.cluster import Cluster, load_cluster
 from weft.config.network import Network, read_network
-from weft.engines.secret import new_secret
-from weft.observe.quantities import human_rate, human_seconds
+from weft.engines.real.secret import new_secret
+from weft.observe.records.quantities import human_rate, human_seconds
 
 BAR = 0.15
 PORT = "29500"

@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 from statistics import mean, stdev
 
-from weft.engines.birth import Nursery
-from weft.engines.local import nursery_of, run_local
-from weft.engines.local_job import LocalJob
-from weft.engines.machine import machine
+from weft.engines.calibrate.machine import machine
+from weft.engines.local.forked_workers import Nursery
+from weft.engines.local.launcher import nursery_of, run_local
+from weft.engines.real.job import LocalJob
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks/results/codecs_accuracy.json"

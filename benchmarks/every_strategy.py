@@ -8,9 +8,9 @@ import time
 from pathlib import Path
 
 from weft.config.registry import STRATEGIES
-from weft.engines.local import nursery_of, run_local
-from weft.engines.local_job import LocalJob
-from weft.runtime.wires import SHM, TRANSPORTS
+from weft.engines.local.launcher import nursery_of, run_local
+from weft.engines.real.job import LocalJob
+from weft.runtime.connections import SHM, TRANSPORTS
 
 NAMES = {
     **{name: name for name in STRATEGIES},

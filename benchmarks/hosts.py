@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from machines import machines
+from support.network.machines import machines
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "digits_cnn.py"
 STRATEGIES = ("allreduce", "ssp", "gossip")

@@ -13,7 +13,7 @@ from statistics import median
 
 import msgspec
 
-from weft.observe.comparison import Comparison, Contender, Run
+from weft.observe.records.comparison import Comparison, Contender, Run
 
 BAR = 0.15
 

@@ -24,14 +24,14 @@ from pathlib import Path
 from random import Random
 
 from faults import GROUNDS, HOSTS, KILL, LAUNCHER, MOMENTS, NURSERY, SHM, STOP, TCP, TORCHRUN, WORKER, Fault, fault
-from launches import lives
-from real import bear_by_fork
+from support.processes.launches import lives
+from support.processes.real import bear_by_fork
 
 from weft.core.errors import WeftError
-from weft.engines.local import run_local
-from weft.engines.local_job import LocalJob, spread
-from weft.engines.stopped import children_of
-from weft.engines.watcher import Watcher
+from weft.engines.local.launcher import run_local
+from weft.engines.real.job import LocalJob, spread
+from weft.engines.real.observer import Watcher
+from weft.engines.real.stopped_processes import children_of
 
 MARK = "SOAK_MARK"
 HANG_S = 10.0
@@ -189,7 +189,7 @@ def _strike(wanted: Fault, launcher: int) -> tuple[float, int]:
     elif wanted.ground == TORCHRUN:
         found = [pid for pid in parents if str(SCRIPT).encode() in _read(pid, "cmdline")]
     else:
-        nurseries = [pid for pid in parents if b"weft.engines.nursery" in _read(pid, "cmdline")][:1]
+        nurseries = [pid for pid in parents if b"weft.engines.local.fork_server" in _read(pid, "cmdline")][:1]
         found = [*(pid for pid in parents if pid not in nurseries), *(c for n in nurseries for c in children_of(n))]
     with suppress(ProcessLookupError):
         for pid in found[:1]:

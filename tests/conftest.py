@@ -1,4 +1,4 @@
-"""Lets every test import tests/worlds.py, whichever folder it is in; one thread for each process of tests."""
+"""Lets every test import tests/support/simulated/worlds.py, whichever folder it is in; one thread for each process of tests."""
 
 import os
 import sys

@@ -37,4 +37,4 @@ def test_importing_weft_takes_under_a_fifth_of_a_second(children: list[dict[str,
 @pytest.mark.parametrize("what", ["weft", "command"])
 def test_no_framework_is_imported(children: list[dict[str, Any]], what: str) -> None:
     assert FRAMEWORKS & set(children[0][what]) == set()
-    assert "weft.adapters.joining" in children[0][what]
+    assert "weft.adapters.join" in children[0][what]

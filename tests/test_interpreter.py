@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from scripts import write
+from support.scripts.training_scripts import write
 
 from weft.interpreter import python_code, python_module, script_path
 

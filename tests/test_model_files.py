@@ -15,7 +15,7 @@ import pytest
 import torch
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
-from scripts import write
+from support.scripts.training_scripts import write
 
 import weft
 from weft.core.errors import CheckpointError

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from weft import strategies
-from weft.adapters.joining import join, once
+from weft.adapters.join import join, once
 from weft.core.errors import (
     CheckpointError,
     CodecError,
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
         Threshold,
         TopK,
     )
+    from weft.engines.run_api import run, simulate
     from weft.engines.run_outcome import RunOutcome as Outcome
-    from weft.engines.starting import run, simulate
 
 __version__ = "0.1.0"
 
@@ -87,14 +87,14 @@ __all__ += strategies.__all__
 
 _STARTING = {
     "Outcome": ("weft.engines.run_outcome", "RunOutcome"),
-    "run": ("weft.engines.starting", "run"),
-    "simulate": ("weft.engines.starting", "simulate"),
+    "run": ("weft.engines.run_api", "run"),
+    "simulate": ("weft.engines.run_api", "simulate"),
 }
 
 
 def _find_seat() -> Seat | None:
     """A seat for a script that another engine than Weft's own has started, if one has."""
-    from weft.engines.ushering import find_seat
+    from weft.engines.hosts.join_hook import find_seat
 
     return find_seat()
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
-from scripts import ARRAYS, ARRAYS_TRAIN, SEEN, simulated, write
+from support.scripts.training_scripts import ARRAYS, ARRAYS_TRAIN, SEEN, simulated, write
 
 import weft
 from weft.adapters.arrays import ArrayReplica

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from launches import TRAIN
-from real import Heard, real
-from scripts import ARRAYS, TORCH, TORCH_JOIN, simulated, write
+from support.processes.launches import TRAIN
+from support.processes.real import Heard, real
+from support.scripts.training_scripts import ARRAYS, TORCH, TORCH_JOIN, simulated, write
 
 from weft.adapters.first_gradient import digest_of
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 import torch
-from launches import TRAIN
-from real import real
-from scripts import simulated, write
+from support.processes.launches import TRAIN
+from support.processes.real import real
+from support.scripts.training_scripts import simulated, write
 
 from weft.adapters.pacing import paced
 from weft.core.pace import Pace, pace_of

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from launches import TRAIN
-from real import Heard, real
-from scripts import ARRAYS, SEEN, simulated, write
+from support.processes.launches import TRAIN
+from support.processes.real import Heard, real
+from support.scripts.training_scripts import ARRAYS, SEEN, simulated, write
 
 from weft.core.errors import ConfigError
 

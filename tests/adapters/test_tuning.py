@@ -7,8 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from real import real
-from scripts import ARRAYS, ARRAYS_TRAIN, SEEN, TORCH, TORCH_JOIN, TORCH_TRAIN, simulated, write
+from support.processes.real import real
+from support.scripts.training_scripts import (
+    ARRAYS,
+    ARRAYS_TRAIN,
+    SEEN,
+    TORCH,
+    TORCH_JOIN,
+    TORCH_TRAIN,
+    simulated,
+    write,
+)
 
 import weft
 from weft.adapters.tuning import Tuning

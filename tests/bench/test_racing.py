@@ -3,14 +3,14 @@
 from pathlib import Path
 
 import pytest
-from idx import write_tiny_mnist
-from launches import TRAIN
-from real import bear_by_fork
-from scripts import write
+from support.processes.launches import TRAIN
+from support.processes.real import bear_by_fork
+from support.scripts.mnist_files import write_tiny_mnist
+from support.scripts.training_scripts import write
 
 from weft.bench.racing import Finish, Goal, check_mnist, finish_rows, race
 from weft.core.errors import ConfigError
-from weft.engines.local_job import LocalJob
+from weft.engines.real.job import LocalJob
 
 SCORED = """
 for _ in range(100):

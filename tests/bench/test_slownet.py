@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from idx import write_tiny_mnist
+from support.scripts.mnist_files import write_tiny_mnist
 
 from weft.bench import slownet
 from weft.bench.racing import Goal

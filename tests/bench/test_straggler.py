@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from idx import write_mnist
+from support.scripts.mnist_files import write_mnist
 
 from weft.bench.racing import Goal
 from weft.bench.straggler import BARS, BEST, OTHERS, Course, measure_straggler

@@ -1,7 +1,7 @@
 """The `weft` command: its verbs, and how errors leave it."""
 
 import pytest
-from commands import weft_command
+from support.processes.commands import weft_command
 
 import weft
 from weft.cli import app as module

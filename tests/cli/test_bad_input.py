@@ -5,11 +5,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands import assert_refused, weft_command
-from scripts import ARRAYS, ARRAYS_TRAIN, TORCH, TORCH_JOIN, TORCH_TRAIN, write
+from support.processes.commands import assert_refused, weft_command
+from support.scripts.training_scripts import ARRAYS, ARRAYS_TRAIN, TORCH, TORCH_JOIN, TORCH_TRAIN, write
 
-from weft.cli.screen import PACKAGE
-from weft.engines import simulated as engine
+from weft.cli.show.screen import PACKAGE
+from weft.engines.simulated import runner as engine
 
 NEVER_TOUCHED = "raise SystemExit('the script ran')\n"
 CUSTOM = "gossip(topology=custom([(0, 1), (2, 3)]))"

@@ -1,9 +1,9 @@
-"""weft head leads what torchrun has started; tests/engines/test_member.py sees it at work."""
+"""weft head leads what torchrun has started; tests/engines/hosts/test_join.py sees it at work."""
 
 import subprocess
 import sys
 
-from commands import weft_command
+from support.processes.commands import weft_command
 
 
 def test_nobody_is_shown_a_verb_that_is_not_for_people() -> None:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from commands import Ended, weft_command
-from scripts import write
+from support.processes.commands import Ended, weft_command
+from support.scripts.training_scripts import write
 
 from weft.core.shortening import CHARACTERS_MAX
 

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from peers import G0, IN0, ONE, P0, TWO, bodiless, is_plain, members, peer_of, received, returned, tell
-from puppets import Puppets
+from support.peers.peers import G0, IN0, ONE, P0, TWO, bodiless, is_plain, members, peer_of, received, returned, tell
+from support.peers.puppets import Puppets
 
 from weft.codecs import DGC, FP16, TopK
 from weft.collectives.coded_messages import CodedMessages

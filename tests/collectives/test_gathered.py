@@ -1,8 +1,8 @@
 """Gathering instead of reducing, as one worker speaks it: facts to commands."""
 
 import pytest
-from peers import G0, IN0, ONE, P0, TWO, WITH_STATE, bodiless, is_plain, peer_of, received, returned, tell
-from reducers import ReduceOnce
+from support.peers.peers import G0, IN0, ONE, P0, TWO, WITH_STATE, bodiless, is_plain, peer_of, received, returned, tell
+from support.simulated.reducers import ReduceOnce
 
 from weft.collectives.gathered import Gathered, came
 from weft.collectives.recovery import kinds_of

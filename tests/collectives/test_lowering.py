@@ -1,8 +1,8 @@
 """A lowered collective as one peer speaks it: facts to commands."""
 
 import pytest
-from peers import G0, IN0, P0, P1, TWO, WITH_STATE, is_plain, peer_of, received, tell
-from reducers import ReduceOnce
+from support.peers.peers import G0, IN0, P0, P1, TWO, WITH_STATE, is_plain, peer_of, received, tell
+from support.simulated.reducers import ReduceOnce
 
 from weft.collectives import Flat, Lowered, butterfly, halving_doubling, ring, tree
 from weft.core.actions import MAX, MEAN, SUM, Apply, Combine, Compute, Reduce, Send

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from peers import G0, ONE, P0, TWO, is_plain, members, peer_of, received, tell
-from reducers import ReduceOnce
+from support.peers.peers import G0, ONE, P0, TWO, is_plain, members, peer_of, received, tell
+from support.simulated.reducers import ReduceOnce
 
 from weft.codecs import PowerSGD, TernGrad, TopK
 from weft.collectives import Flat, Lowered, butterfly

@@ -4,9 +4,9 @@ from random import Random
 
 import numpy as np
 import pytest
-from peers import IN0, P0, TWO, is_plain, peer_of, received, tell
-from reducers import ReduceOnce
-from survivors import Crew
+from support.peers.peers import IN0, P0, TWO, is_plain, peer_of, received, tell
+from support.simulated.reducers import ReduceOnce
+from support.simulated.survivors import Crew
 
 from weft.collectives import Flat, Lowered, tree
 from weft.collectives.recovery import kinds_of

@@ -3,8 +3,8 @@
 from random import Random
 
 import pytest
-from peers import G0, IN0, ONE, TWO, is_plain, members, received, returned, tell
-from puppets import Puppets
+from support.peers.peers import G0, IN0, ONE, TWO, is_plain, members, received, returned, tell
+from support.peers.puppets import Puppets
 
 from weft.collectives.recovery import kinds_of
 from weft.collectives.speaking import Key, SpeakingPeer, spoken_kinds

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from problems import Array, fixed_updates, relative
-from reducers import ReduceOnce
-from weather import storm
-from worlds import simulate_arrays
+from support.simulated.problems import Array, fixed_updates, relative
+from support.simulated.reducers import ReduceOnce
+from support.simulated.weather import storm
+from support.simulated.worlds import simulate_arrays
 
 from weft.config.registry import COLLECTIVES, lowered
 from weft.core.actions import MEAN, SUM

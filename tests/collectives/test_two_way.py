@@ -1,8 +1,8 @@
 """Coded there and back, as one worker speaks it, which is the server of a part as well: facts to commands."""
 
 import pytest
-from peers import G0, ONE, P0, TWO, WITH_STATE, bodiless, is_plain, members, peer_of, returned, tell
-from reducers import ReduceOnce
+from support.peers.peers import G0, ONE, P0, TWO, WITH_STATE, bodiless, is_plain, members, peer_of, returned, tell
+from support.simulated.reducers import ReduceOnce
 
 from weft.codecs import OneBit, SignSGD
 from weft.collectives.two_way import TwoWay, came

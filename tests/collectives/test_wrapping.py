@@ -3,8 +3,8 @@
 from random import Random
 
 import pytest
-from peers import G0, ONE, P0, is_plain, peer_of, received, returned, tell
-from puppets import Puppets
+from support.peers.peers import G0, ONE, P0, is_plain, peer_of, received, returned, tell
+from support.peers.puppets import Puppets
 
 from weft.collectives.wrapping import Wrapped, WrappingPeer
 from weft.core.actions import Action, Apply, Compute, Note, Send

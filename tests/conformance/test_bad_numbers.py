@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch  # noqa: F401  once for all workers that are forked from here
-from real import Heard, real
-from recipes import RECIPES, VARIANTS
 from safetensors.numpy import load_file
-from scripts import simulated
+from support.processes.real import Heard, real
+from support.scripts.training_scripts import simulated
+from support.simulated.recipes import RECIPES, VARIANTS
 
 from weft.core.errors import CheckpointError, NotFinite
 from weft.core.names import PARAMS

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from codecs_in_numpy import decoded, summed
+from support.oracles.codecs_in_numpy import decoded, summed
 
 from weft.codecs import (
     BF16,

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from real import real
-from recipes import RECIPES, recipe
-from scripts import TORCH, TORCH_JOIN, TORCH_TRAIN, simulated, write
-from worlds import Ran, simulate_arrays
+from support.processes.real import real
+from support.scripts.training_scripts import TORCH, TORCH_JOIN, TORCH_TRAIN, simulated, write
+from support.simulated.recipes import RECIPES, recipe
+from support.simulated.worlds import Ran, simulate_arrays
 
 from weft.config.cluster import load_cluster
 from weft.config.compression import GATHER, SUMS, TWO_WAY, Compression, check_pair, codec, compressed, schemes
@@ -19,9 +19,9 @@ from weft.core.names import Bucket, Part
 from weft.core.recorder import replay
 from weft.core.rules import SGD
 from weft.core.strategy import Strategy
-from weft.engines.simulated import simulate_dry
-from weft.engines.simulated_job import Job
-from weft.runtime.wires import SHM, TCP
+from weft.engines.simulated.job import Job
+from weft.engines.simulated.runner import simulate_dry
+from weft.runtime.connections import SHM, TCP
 from weft.store.coded import shape_of
 
 NUM_WORKERS, STEPS, SHAPE = 3, 16, (8, 6)

@@ -5,10 +5,10 @@ from functools import cache
 
 import numpy as np
 import pytest
-from problems import SIZES, LeastSquares, relative
-from recipes import recipe
-from weather import storm
-from worlds import Ran, simulate_arrays
+from support.simulated.problems import SIZES, LeastSquares, relative
+from support.simulated.recipes import recipe
+from support.simulated.weather import storm
+from support.simulated.worlds import Ran, simulate_arrays
 
 from weft.config.registry import COLLECTIVES, STRATEGIES, lowered
 from weft.core.actions import Reduce, Send

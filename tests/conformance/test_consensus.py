@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 import torch  # noqa: F401  once for all workers that are forked from here
-from real import Heard, real
-from scripts import simulated
+from support.processes.real import Heard, real
+from support.scripts.training_scripts import simulated
 
 from weft.core.consensus import END
 from weft.core.errors import ReplicasDiffer
-from weft.engines.conversation import Conversation
+from weft.engines.real.session import Conversation
 from weft.runtime.channel import Concluded, Evaluated, Joined, ReplicaTold, Reported
 
 SCRIPT = """
@@ -99,7 +99,7 @@ def test_what_one_worker_alone_writes_last_is_found_at_the_end(tmp_path: Path) -
 def test_hosts_with_unlike_processors_may_be_apart_by_rounding_which_is_told_and_no_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("weft.runtime.engine_seat.processor_kind", lambda: f"kind {os.getpid()}")
+    monkeypatch.setattr("weft.runtime.seats.engine_seat.processor_kind", lambda: f"kind {os.getpid()}")
     heard = Heard()
     ran = real(written(tmp_path), 2, "allreduce", 1, "report", hosts=(0, 1), heard=heard)
     assert 0 < (ran.consensus or 0) < 1e-3

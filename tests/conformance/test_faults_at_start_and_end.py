@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from launches import TRAIN
-from real import bear_by_fork
-from scripts import write
+from support.processes.launches import TRAIN
+from support.processes.real import bear_by_fork
+from support.scripts.training_scripts import write
 
 from weft.core.errors import NodeLost
-from weft.engines import vigil
-from weft.engines.birth import Process
-from weft.engines.local import run_local
-from weft.engines.local_job import LocalJob
+from weft.engines.local.forked_workers import Process
+from weft.engines.local.launcher import run_local
+from weft.engines.real import watchdog
+from weft.engines.real.job import LocalJob
 
 KILLED = "killed by signal 9 (SIGKILL)"
 STOPPED = "its process is stopped"
@@ -64,7 +64,7 @@ def error_of(folder: Path, script: str, bear: Callable[..., list[Process]] = bea
 def test_a_worker_that_is_killed_or_stopped_is_named_with_its_moment(
     script: str, number: signal.Signals, moment: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vigil, "STOPPED_S", 0.2)
+    monkeypatch.setattr(watchdog, "STOPPED_S", 0.2)
     told = error_of(tmp_path, script.replace("NUMBER", str(int(number))))
     assert told.startswith("worker 1 (host ")
     assert f") stopped {moment}: {said}." in told

@@ -13,11 +13,11 @@ from threading import Thread
 
 import numpy as np
 import pytest
-from real import Heard, real
+from support.processes.real import Heard, real
 
 from weft.core.errors import TransportError
-from weft.engines.local_job import spread
-from weft.engines.watcher import Watcher
+from weft.engines.real.job import spread
+from weft.engines.real.observer import Watcher
 from weft.transports.certificates import Authority, contexts
 from weft.transports.dialing import dial
 from weft.transports.frames import VERSION, Header

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from real import Heard, real
-from scripts import simulated
+from support.processes.real import Heard, real
+from support.scripts.training_scripts import simulated
 
 LOOPS = Path(__file__).parent / "loops"
 NUM_WORKERS = 2

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from real import real
+from support.processes.real import real
 
 from weft.core.errors import ConfigError
-from weft.engines.local_job import spread
+from weft.engines.real.job import spread
 
 SCRIPT = """
 import sys

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from real import real
-from scripts import ARRAYS, TORCH, TORCH_JOIN, simulated, write
+from support.processes.real import real
+from support.scripts.training_scripts import ARRAYS, TORCH, TORCH_JOIN, simulated, write
 
 from weft.core.errors import IllegalCall
 from weft.core.script_state import EVALUATING, FILL, FILLING, REPORT, SAVE, SHARE, STEP, refusal

@@ -7,9 +7,9 @@ from pathlib import Path
 from secrets import token_hex
 
 import pytest
-from crews import Crew, crew
-from launches import FOREVER, TRAIN
-from scripts import write
+from support.processes.launched_workers import Crew, crew
+from support.processes.launches import FOREVER, TRAIN
+from support.scripts.training_scripts import write
 
 SECRET = {"WEFT_SECRET": token_hex(32)}
 ONE, TWO = ["mill", "mill"], ["mill", "barn"]

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from real import real
 from safetensors.numpy import load_file
-from scripts import simulated, write
+from support.processes.real import real
+from support.scripts.training_scripts import simulated, write
 
 from weft.config.registry import STRATEGIES
 from weft.config.registry import strategy as strategy_of

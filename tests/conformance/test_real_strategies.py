@@ -8,13 +8,13 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import torch  # noqa: F401  once for all workers that are forked from here
-from real import Heard, real
-from recipes import RECIPES, VARIANTS
-from scripts import simulated
+from support.processes.real import Heard, real
+from support.scripts.training_scripts import simulated
+from support.simulated.recipes import RECIPES, VARIANTS
 
 from weft.config.registry import COLLECTIVES
 from weft.config.registry import strategy as strategy_of
-from weft.runtime.wires import SHM, TCP, TORCH, TRANSPORTS
+from weft.runtime.connections import SHM, TCP, TORCH, TRANSPORTS
 
 NUM_WORKERS, NUM_EPOCHS, NUM_SAMPLES = 3, 3, 50
 APART = "apart"

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 import torch
-from real import real
-from scripts import simulated
+from support.processes.real import real
+from support.scripts.training_scripts import simulated
 from torch import nn
 
 from weft.data.static import global_batches

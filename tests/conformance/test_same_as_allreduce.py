@@ -3,9 +3,9 @@
 from functools import cache
 
 import pytest
-from problems import SIZES, LeastSquares, relative
-from weather import storm
-from worlds import Ran, simulate_arrays
+from support.simulated.problems import SIZES, LeastSquares, relative
+from support.simulated.weather import storm
+from support.simulated.worlds import Ran, simulate_arrays
 
 from weft.config.registry import strategy
 from weft.core.rules import SGD, Momentum, Rule

@@ -6,17 +6,17 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
-from real import Heard, real
-from recipes import RECIPES, VARIANTS
 from safetensors.numpy import load_file
-from scripts import simulated, write
+from support.processes.real import Heard, real
+from support.scripts.training_scripts import simulated, write
+from support.simulated.recipes import RECIPES, VARIANTS
 
 from weft.config.cluster import load_cluster
 from weft.config.registry import strategy
 from weft.core.errors import ConfigError
 from weft.data.static import global_batches
-from weft.engines.simulated import simulate_dry
-from weft.engines.simulated_job import Job
+from weft.engines.simulated.job import Job
+from weft.engines.simulated.runner import simulate_dry
 
 NUM_WORKERS, NUM_SAMPLES, BATCH_SIZE, NUM_EPOCHS = 4, 331, 8, 2
 SPEEDS = (1.0, 1.0, 2.0, 4.0)

@@ -7,10 +7,10 @@ from threading import Thread
 
 import numpy as np
 import pytest
-from real import Heard, real
+from support.processes.real import Heard, real
 
 from weft.core.names import Bucket
-from weft.engines.watcher import Watcher
+from weft.engines.real.observer import Watcher
 from weft.transports.frames import VERSION, Header, Layout
 from weft.transports.handshake import HELLO, MAGIC, PROOF_BYTES
 

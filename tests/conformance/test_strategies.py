@@ -8,10 +8,10 @@ from functools import cache
 
 import numpy as np
 import pytest
-from problems import SIZES, LeastSquares
-from recipes import recipe
-from weather import storm
-from worlds import Ran, simulate_arrays, taking
+from support.simulated.problems import SIZES, LeastSquares
+from support.simulated.recipes import recipe
+from support.simulated.weather import storm
+from support.simulated.worlds import Ran, simulate_arrays, taking
 
 from weft.config.registry import STRATEGIES
 from weft.core.actions import Reduce, Send

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 import torch
 import torch._dynamo  # here, once: every forked worker would take seconds for it
-from real import real
-from scripts import simulated, write
+from support.processes.real import real
+from support.scripts.training_scripts import simulated, write
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from weft.adapters.torch.face import TorchWorker
 from weft.adapters.torch.plain_model import PlainModel
+from weft.adapters.torch.worker import TorchWorker
 from weft.sim.script import ScriptSeat
 from weft.sim.shares import VirtualShares
 

@@ -9,13 +9,13 @@ from secrets import token_hex
 
 import numpy as np
 import pytest
-from captures import Capture, Way, capture, is_tls_1_3
-from examples_here import EXAMPLES
-from launches import FOREVER, TRAIN
-from machines import MEETING_PORT, Machines, Running, machines
-from real import real
 from safetensors.numpy import load_file
-from scripts import write
+from support.network.captures import Capture, Way, capture, is_tls_1_3
+from support.network.machines import MEETING_PORT, Machines, Running, machines
+from support.processes.launches import FOREVER, TRAIN
+from support.processes.real import real
+from support.scripts.examples import EXAMPLES
+from support.scripts.training_scripts import write
 
 PATIENCE_S = 240.0
 SECRET = token_hex(32)

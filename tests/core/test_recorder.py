@@ -8,8 +8,8 @@ from random import Random
 from typing import get_args
 
 import pytest
-from puppets import Puppet, Puppets
-from worlds import Ran, simulate_arrays
+from support.peers.puppets import Puppet, Puppets
+from support.simulated.worlds import Ran, simulate_arrays
 
 import weft
 from weft.core.actions import Action, Compute, Note
@@ -126,7 +126,7 @@ PROGRAM = """
 import weft
 from random import Random
 from weft.sim.network import RandomDelays
-from worlds import simulate_arrays
+from support.simulated.worlds import simulate_arrays
 for strategy in (weft.Gossip(), weft.Neighbours(), weft.StaleSync(), weft.AsyncGossip()):
     ran = simulate_arrays(strategy, 6, num_steps=4, epoch_steps=2, network=RandomDelays(Random(0)))
     print(ran.recording.hexdigest())

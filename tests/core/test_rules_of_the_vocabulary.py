@@ -9,8 +9,8 @@ from random import Random
 
 import numpy as np
 import pytest
-from puppets import Answer, Puppet, Puppets
-from worlds import Ran, simulate_arrays
+from support.peers.puppets import Answer, Puppet, Puppets
+from support.simulated.worlds import Ran, simulate_arrays
 
 import weft
 from weft.adapters.arrays import ArrayReplica

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from problems import nothing
-from reducers import ReduceOnce
-from worlds import simulate_arrays
+from support.simulated.problems import nothing
+from support.simulated.reducers import ReduceOnce
+from support.simulated.worlds import simulate_arrays
 
 from weft.config.registry import COLLECTIVES, lowered
 from weft.cost import collectives

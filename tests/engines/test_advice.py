@@ -9,9 +9,9 @@ from weft.config.network import read_network
 from weft.core.activity import COMPUTES, PAUSED, READS
 from weft.engines import advice as module
 from weft.engines.advice import ADVICE_S_MAX, LOADER, Setting, Way, advise, samples_per_s, setting_of
-from weft.engines.local_job import LocalJob
-from weft.observe.linkbook import NETWORK
-from weft.observe.stragglers import Blame, Cost
+from weft.engines.real.job import LocalJob
+from weft.observe.records.linkbook import NETWORK
+from weft.observe.records.stragglers import Blame, Cost
 from weft.runtime.channel import Welcome
 
 MODEL_BYTES = 400_000

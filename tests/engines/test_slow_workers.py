@@ -8,20 +8,20 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from real import Heard, bear_by_fork
-from scripts import write
+from support.processes.real import Heard, bear_by_fork
+from support.scripts.training_scripts import write
 
 from weft.config.network import read_network
 from weft.core.activity import COMPUTES, PAUSED, READS
-from weft.engines.birth import Process
-from weft.engines.local import run_local
-from weft.engines.local_job import LocalJob
-from weft.engines.local_outcome import LocalOutcome
-from weft.engines.nursery import FOLLOW_UPS
-from weft.engines.watcher import Watcher
-from weft.observe.linkbook import NETWORK
-from weft.observe.status import Status
-from weft.observe.stragglers import Blame
+from weft.engines.local.fork_server import FOLLOW_UPS
+from weft.engines.local.forked_workers import Process
+from weft.engines.local.launcher import run_local
+from weft.engines.real.job import LocalJob
+from weft.engines.real.observer import Watcher
+from weft.engines.real.outcome import LocalOutcome
+from weft.observe.records.linkbook import NETWORK
+from weft.observe.records.status import Status
+from weft.observe.records.stragglers import Blame
 
 NUM_WORKERS = 3
 SOON_STEPS = 20

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from commands import weft_command
+from support.processes.commands import weft_command
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "char_transformer.py"
 TINY = ("--layers", "1", "--width", "16", "--context", "8", "--batch-size", "8")

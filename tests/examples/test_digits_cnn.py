@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from scripts import simulated
+from support.scripts.training_scripts import simulated
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 

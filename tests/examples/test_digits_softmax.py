@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import weft_command
-from scripts import simulated
+from support.processes.commands import weft_command
+from support.scripts.training_scripts import simulated
 
 from weft.config.cluster import load_cluster
 from weft.config.registry import COLLECTIVES, STRATEGIES
-from weft.engines.simulated import simulate_dry
-from weft.engines.simulated_job import Job
+from weft.engines.simulated.job import Job
+from weft.engines.simulated.runner import simulate_dry
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "digits_softmax.py"
 

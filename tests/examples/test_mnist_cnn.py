@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from examples_here import run_example
-from idx import write_mnist
+from support.scripts.examples import run_example
+from support.scripts.mnist_files import write_mnist
 
 
 def test_an_epoch_is_scored_as_often_as_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from examples_here import run_example
-from idx import write_mnist
+from support.scripts.examples import run_example
+from support.scripts.mnist_files import write_mnist
 
 
 @pytest.fixture

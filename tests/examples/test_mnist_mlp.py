@@ -5,9 +5,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from commands import weft_command
-from examples_here import run_example
-from idx import write_mnist
+from support.processes.commands import weft_command
+from support.scripts.examples import run_example
+from support.scripts.mnist_files import write_mnist
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "mnist_mlp.py"
 NOTICE = "no MNIST in data/mnist: training on the digits of scikit-learn"

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 import torch._dynamo  # noqa: F401 - here, once: every forked worker would take seconds for it
-from examples_here import EXAMPLES, run_example
-from real import Heard, real
 from safetensors.torch import load_file
+from support.processes.real import Heard, real
+from support.scripts.examples import EXAMPLES, run_example
 
 EPOCHS = 7
 TOLERANCE = 0.1

@@ -7,7 +7,7 @@ import pytest
 from weft.fuzz.evidence import Evidence
 from weft.fuzz.run import run
 from weft.fuzz.scenario import draw
-from weft.sim.faults import Crash, Faults, Finish
+from weft.sim.faults.plan import Crash, Faults, Finish
 
 
 @pytest.fixture(scope="module")

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from puppets import Puppet, Puppets
+from support.peers.puppets import Puppet, Puppets
 
 from weft.core.errors import Deadlock
 from weft.core.events import Event, StepFinished
 from weft.fuzz.auditor import audit
 from weft.fuzz.run import run
 from weft.fuzz.scenario import draw
-from weft.sim.faults import Faults, Finish
+from weft.sim.faults.plan import Faults, Finish
 
 NUM_SEEDS = 100
 

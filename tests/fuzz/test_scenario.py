@@ -11,7 +11,7 @@ from weft.config.registry import STRATEGIES
 from weft.config.registry import strategy as strategy_of
 from weft.fuzz.coding import WIDTH
 from weft.fuzz.scenario import draw, example
-from weft.sim.faults import KINDS, Crash, Partition, Pause, Slow
+from weft.sim.faults.plan import KINDS, Crash, Partition, Pause, Slow
 
 SEEDS = range(300)
 

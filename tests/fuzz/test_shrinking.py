@@ -3,7 +3,7 @@
 from weft.fuzz import shrinking
 from weft.fuzz.scenario import Scenario, draw
 from weft.fuzz.shrinking import breaks, shrink
-from weft.sim.faults import Crash
+from weft.sim.faults.plan import Crash
 
 
 def scenario_with_a_crash() -> Scenario:

@@ -8,7 +8,7 @@ from weft.core.names import Buffer
 from weft.fuzz import stories
 from weft.fuzz.run import run
 from weft.fuzz.scenario import draw
-from weft.sim.faults import Crash, Faults
+from weft.sim.faults.plan import Crash, Faults
 
 
 def test_the_opening_names_the_world_and_its_faults() -> None:

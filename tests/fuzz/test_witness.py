@@ -10,7 +10,7 @@ from weft.fuzz import witness
 from weft.fuzz.run import run
 from weft.fuzz.scenario import draw
 from weft.fuzz.witness import BoundedRecording
-from weft.sim.letter import RECEIVED
+from weft.sim.faults.in_flight import RECEIVED
 
 
 def test_a_run_that_goes_on_and_on_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:

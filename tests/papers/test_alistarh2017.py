@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from compressed import descend, many_draws, noisy_bowl, within_standard_errors
+from support.oracles.compressed import descend, many_draws, noisy_bowl, within_standard_errors
 
 from weft.codecs import QSGD, Form
 

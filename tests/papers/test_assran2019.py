@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from problems import LeastSquares, different_starts, nothing, relative
-from weather import TOPOLOGIES, storm
-from worlds import Array, Ran, simulate_arrays
+from support.simulated.problems import LeastSquares, different_starts, nothing, relative
+from support.simulated.weather import TOPOLOGIES, storm
+from support.simulated.worlds import Array, Ran, simulate_arrays
 
 from weft.core.actions import Send
 from weft.core.events import Received

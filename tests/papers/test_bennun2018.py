@@ -5,9 +5,9 @@ L is 1000 ns, G is 1 ns per byte and the bucket has 1280 bytes, so that every te
 
 import numpy as np
 import pytest
-from problems import nothing
-from reducers import ReduceOnce
-from worlds import Ran, simulate_arrays
+from support.simulated.problems import nothing
+from support.simulated.reducers import ReduceOnce
+from support.simulated.worlds import Ran, simulate_arrays
 
 from weft.config.registry import COLLECTIVES, lowered
 from weft.core.strategy import Strategy

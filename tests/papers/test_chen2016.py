@@ -3,9 +3,9 @@ intra-block parallel optimization and blockwise model-update filtering": BMUF.""
 
 import numpy as np
 import pytest
-from outer_steps import PERIOD, by_hand, run
-from problems import Array, relative
-from weather import storm
+from support.simulated.outer_steps import PERIOD, by_hand, run
+from support.simulated.problems import Array, relative
+from support.simulated.weather import storm
 
 from weft.core.rules import SGD, Momentum, Rule
 from weft.strategies import BMUF, LocalSGD

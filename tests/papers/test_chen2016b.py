@@ -1,8 +1,8 @@
 """Chen et al. 2016, "Revisiting Distributed Synchronous SGD": synchronous steps with backup workers."""
 
-from problems import SIZES, LeastSquares
-from weather import storm
-from worlds import Ran, simulate_arrays
+from support.simulated.problems import SIZES, LeastSquares
+from support.simulated.weather import storm
+from support.simulated.worlds import Ran, simulate_arrays
 
 from weft.core.actions import Note
 from weft.core.rules import SGD

@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from problems import SIZES, LeastSquares, relative
-from weather import storm
-from worlds import Arrays, Ran, simulate_arrays
+from support.simulated.problems import SIZES, LeastSquares, relative
+from support.simulated.weather import storm
+from support.simulated.worlds import Arrays, Ran, simulate_arrays
 
 from weft.core.actions import Send
 from weft.core.rules import SGD, Momentum

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from problems import SIZES, LeastSquares, different_starts, nothing, relative
-from weather import storm
-from worlds import Array, simulate_arrays
+from support.simulated.problems import SIZES, LeastSquares, different_starts, nothing, relative
+from support.simulated.weather import storm
+from support.simulated.worlds import Array, simulate_arrays
 
 from weft.core.actions import Send
 from weft.core.rules import SGD

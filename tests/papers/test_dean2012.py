@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from problems import SIZES, LeastSquares, relative
-from scripts import simulated, write
-from weather import storm
-from worlds import Ran, simulate_arrays, taking
+from support.scripts.training_scripts import simulated, write
+from support.simulated.problems import SIZES, LeastSquares, relative
+from support.simulated.weather import storm
+from support.simulated.worlds import Ran, simulate_arrays, taking
 
 from weft.core.rules import SGD, AdaGrad, Adam, Momentum, Rule
 from weft.sim.compute import PerSample, Trace

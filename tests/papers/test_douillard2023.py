@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from outer_steps import PERIOD, by_hand, run
-from problems import SIZES, Array, LeastSquares, relative
-from weather import storm
+from support.simulated.outer_steps import PERIOD, by_hand, run
+from support.simulated.problems import SIZES, Array, LeastSquares, relative
+from support.simulated.weather import storm
 
 from weft.core.rules import SGD, Momentum, Rule
 from weft.strategies import AllReduce, DiLoCo, LocalSGD

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from problems import SIZES, LeastSquares, relative
-from weather import storm
-from worlds import simulate_arrays
+from support.simulated.problems import SIZES, LeastSquares, relative
+from support.simulated.weather import storm
+from support.simulated.worlds import simulate_arrays
 
 from weft.core.rules import SGD, AdaGrad, Adam, Momentum, Rule
 from weft.strategies import AllReduce

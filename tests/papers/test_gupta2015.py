@@ -1,7 +1,7 @@
 """Gupta et al. 2015, "Deep learning with limited numerical precision": stochastic rounding."""
 
 import numpy as np
-from compressed import many_draws, within_standard_errors
+from support.oracles.compressed import many_draws, within_standard_errors
 
 from weft.codecs import Int8
 

@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from problems import SIZES, LeastSquares
-from real import Heard, real
 from safetensors.torch import load_file
-from scripts import simulated
+from support.processes.real import Heard, real
+from support.scripts.training_scripts import simulated
+from support.simulated.problems import SIZES, LeastSquares
+from support.simulated.worlds import simulate_arrays
 from torch import nn
-from worlds import simulate_arrays
 
 from weft.core.rules import SGD
 from weft.strategies import Ensemble

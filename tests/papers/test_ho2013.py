@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from measures import lead_max, leads
-from problems import SIZES, LeastSquares, relative
-from weather import storm
-from worlds import Arrays, simulate_arrays
+from support.oracles.measures import lead_max, leads
+from support.simulated.problems import SIZES, LeastSquares, relative
+from support.simulated.weather import storm
+from support.simulated.worlds import Arrays, simulate_arrays
 
 from weft.core.rules import SGD, AdaGrad, Adam, Momentum, Rule
 from weft.sim.compute import Trace

@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from populations import EPOCH_STEPS, FIRST, HIGH, LOW, live, loss_alone
-from weather import FEW, SEEDS
+from support.simulated.populations import EPOCH_STEPS, FIRST, HIGH, LOW, live, loss_alone
+from support.simulated.weather import FEW, SEEDS
 
 
 @FEW

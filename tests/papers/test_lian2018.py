@@ -5,9 +5,9 @@ from random import Random
 
 import numpy as np
 import pytest
-from problems import SIZES, LeastSquares, different_starts, nothing, relative
-from weather import TOPOLOGIES, storm
-from worlds import simulate_arrays
+from support.simulated.problems import SIZES, LeastSquares, different_starts, nothing, relative
+from support.simulated.weather import TOPOLOGIES, storm
+from support.simulated.worlds import simulate_arrays
 
 from weft.core.actions import Combine, Send
 from weft.core.events import Received, StepFinished

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from compressed import Vector, noisy_bowl
+from support.oracles.compressed import Vector, noisy_bowl
 
 from weft.codecs import DGC, Form, Turn
 

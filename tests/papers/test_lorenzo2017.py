@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from populations import EPOCH_STEPS, HIGH, LOW, NUM_EPOCHS, live
-from weather import FEW, SEEDS
+from support.simulated.populations import EPOCH_STEPS, HIGH, LOW, NUM_EPOCHS, live
+from support.simulated.weather import FEW, SEEDS
 
 from weft.core.actions import Combine, Send
 

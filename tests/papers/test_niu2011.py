@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import numpy as np
-from real import real
-from weather import storm
-from worlds import simulate_arrays
+from support.processes.real import real
+from support.simulated.weather import storm
+from support.simulated.worlds import simulate_arrays
 
 from weft.core.rules import SGD, Momentum
 from weft.strategies import Hogwild

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from problems import SIZES, LeastSquares, relative
-from weather import storm
-from worlds import simulate_arrays
+from support.simulated.problems import SIZES, LeastSquares, relative
+from support.simulated.weather import storm
+from support.simulated.worlds import simulate_arrays
 
 from weft.adapters.arrays import ArrayReplica
 from weft.core.rules import SGD, Momentum, Rule

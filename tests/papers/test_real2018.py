@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from populations import HIGH, LOW, NUM_EPOCHS, live, loss_alone
-from weather import FEW, SEEDS
+from support.simulated.populations import HIGH, LOW, NUM_EPOCHS, live, loss_alone
+from support.simulated.weather import FEW, SEEDS
 
 
 @FEW

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 import pytest
-from problems import SIZES, LeastSquares
-from weather import storm
-from worlds import Ran, simulate_arrays
+from support.simulated.problems import SIZES, LeastSquares
+from support.simulated.weather import storm
+from support.simulated.worlds import Ran, simulate_arrays
 
 from weft.core.actions import Apply, Note
 from weft.core.events import Received

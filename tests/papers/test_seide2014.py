@@ -3,7 +3,7 @@ speech DNNs"."""
 
 import numpy as np
 import pytest
-from compressed import descend, noisy_bowl
+from support.oracles.compressed import descend, noisy_bowl
 
 from weft.codecs import Form, OneBit, Turn
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from compressed import descend, noisy_bowl
+from support.oracles.compressed import descend, noisy_bowl
 
 from weft.codecs import Form, Threshold, Turn
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from problems import SIZES, LeastSquares, fixed_updates, nothing, relative
-from weather import MODERATE, storm
-from worlds import Array, simulate_arrays
+from support.simulated.problems import SIZES, LeastSquares, fixed_updates, nothing, relative
+from support.simulated.weather import MODERATE, storm
+from support.simulated.worlds import Array, simulate_arrays
 
 from weft.core.rules import SGD
 from weft.core.strategy import Strategy

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from compressed import Vector
+from support.oracles.compressed import Vector
 
 from weft.codecs import Form, PowerSGD, Turn
 

@@ -1,7 +1,7 @@
 """Wen et al. 2017, "TernGrad: ternary gradients to reduce communication in distributed deep learning"."""
 
 import numpy as np
-from compressed import many_draws, within_standard_errors
+from support.oracles.compressed import many_draws, within_standard_errors
 
 from weft.codecs import Form, TernGrad, Turn
 

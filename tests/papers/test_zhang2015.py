@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from problems import SIZES, LeastSquares
-from worlds import simulate_arrays
+from support.simulated.problems import SIZES, LeastSquares
+from support.simulated.worlds import simulate_arrays
 
 from weft.core.rules import SGD, Adam, Rule
 from weft.sim.compute import Trace

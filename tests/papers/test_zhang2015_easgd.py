@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from problems import SIZES, Array, LeastSquares, different_starts, fixed_updates, nothing, relative
-from weather import MODERATE, SEEDS, storm
-from worlds import Ran, simulate_arrays
+from support.simulated.problems import SIZES, Array, LeastSquares, different_starts, fixed_updates, nothing, relative
+from support.simulated.weather import MODERATE, SEEDS, storm
+from support.simulated.worlds import Ran, simulate_arrays
 
 from weft.core.rules import SGD, Momentum, Rule
 from weft.strategies import EASGD, LocalSGD

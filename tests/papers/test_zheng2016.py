@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from problems import SIZES, LeastSquares, relative
-from weather import storm
-from worlds import Ran, simulate_arrays
+from support.simulated.problems import SIZES, LeastSquares, relative
+from support.simulated.weather import storm
+from support.simulated.worlds import Ran, simulate_arrays
 
 from weft.core.events import Received
 from weft.core.rules import SGD, Momentum, Rule

@@ -3,9 +3,9 @@
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from problems import LeastSquares, different_starts, relative
-from weather import MODERATE, SEEDS, places, storm
-from worlds import Ran, simulate_arrays
+from support.simulated.problems import LeastSquares, different_starts, relative
+from support.simulated.weather import MODERATE, SEEDS, places, storm
+from support.simulated.worlds import Ran, simulate_arrays
 
 from weft.core.rules import SGD
 from weft.core.strategy import Strategy

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from peers import TWO
-from shuffled import Shuffled
-from weather import FEW, SEEDS, places
+from support.peers.peers import TWO
+from support.simulated.shuffled import Shuffled
+from support.simulated.weather import FEW, SEEDS, places
 
 from weft.core.actions import Compute
 from weft.core.events import Received

@@ -19,8 +19,8 @@ from weft.fuzz.auditor import audit
 from weft.fuzz.campaign import judge
 from weft.fuzz.run import run
 from weft.fuzz.scenario import draw
-from weft.sim.delivery import DeliverySimulation
-from weft.sim.letter import Letter
+from weft.sim.faults.delivery import DeliverySimulation
+from weft.sim.faults.in_flight import Letter
 from weft.store.gate import Gate
 from weft.strategies.allreduce import AllReducePeer
 from weft.strategies.async_gossip import ANSWER, AsyncGossipPeer

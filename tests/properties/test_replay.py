@@ -3,9 +3,9 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from problems import SIZES, LeastSquares
-from weather import FEW, SEEDS, storm
-from worlds import Ran, simulate_arrays
+from support.simulated.problems import SIZES, LeastSquares
+from support.simulated.weather import FEW, SEEDS, storm
+from support.simulated.worlds import Ran, simulate_arrays
 
 from weft.config.registry import COLLECTIVES, STRATEGIES, lowered
 from weft.core.actions import Compute

@@ -6,10 +6,10 @@ from random import Random
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from measures import lead_max
-from problems import nothing
-from weather import MODERATE, SEEDS, storm
-from worlds import simulate_arrays
+from support.oracles.measures import lead_max
+from support.simulated.problems import nothing
+from support.simulated.weather import MODERATE, SEEDS, storm
+from support.simulated.worlds import simulate_arrays
 
 from weft.core.names import NodeId
 from weft.core.peer import Peer

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from problems import SIZES, LeastSquares, relative
-from weather import FEW, MODERATE, SEEDS, places, storm
-from worlds import Array, simulate_arrays
+from support.simulated.problems import SIZES, LeastSquares, relative
+from support.simulated.weather import FEW, MODERATE, SEEDS, places, storm
+from support.simulated.worlds import Array, simulate_arrays
 
 from weft.core.rules import Momentum
 from weft.core.strategy import Strategy

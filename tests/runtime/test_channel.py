@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from weft.core.errors import TransportError
-from weft.observe.status import Status
+from weft.observe.records.status import Status
 from weft.runtime.channel import LENGTH, MESSAGE_BYTES_MAX, Channel, Decided, Halt, Order
 from weft.runtime.descriptors import Descriptors
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from puppets import Puppet, Puppets
-from wires import Processes
+from support.network.loopback import Processes
+from support.peers.puppets import Puppet, Puppets
 
 from weft.core.actions import Action, Apply, Combine, Compute, Note, Reduce, Send, SetTimer, Stop, add, copy
 from weft.core.errors import IllegalAction, IllegalCall

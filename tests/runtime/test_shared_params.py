@@ -7,12 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from hosts import Host
+from support.processes.one_host import Host
 
 from weft.core.errors import ConfigError, Deadlock
 from weft.core.names import Bucket
+from weft.runtime.reduce.shared import ENDED, READY
 from weft.runtime.shared_params import COMMITTED, STEPPING, SharedParams
-from weft.runtime.shared_reduce import ENDED, READY
 
 BUCKETS = (Bucket(100),)
 

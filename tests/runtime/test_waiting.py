@@ -2,11 +2,11 @@
 
 import os
 
-from hosts import Host
+from support.processes.one_host import Host
 
 from weft.core.activity import COMPUTES, REPORTS, WAITS
 from weft.core.names import Bucket
-from weft.runtime.diary import Diary
+from weft.runtime.measure.activity_clock import Diary
 from weft.runtime.waiting import YIELDS, Waiting
 from weft.transports.bells import SCRIPT
 

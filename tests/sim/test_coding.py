@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pytest
-from peers import G0, P0
-from puppets import Answer, Puppets
+from support.peers.peers import G0, P0
+from support.peers.puppets import Answer, Puppets
 
 from weft.codecs import Codec, TopK
 from weft.core.actions import Action, Compute, Encode, Send, SetTimer

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from problems import nothing
-from reducers import ReduceOnce
-from worlds import simulate_arrays
+from support.simulated.problems import nothing
+from support.simulated.reducers import ReduceOnce
+from support.simulated.worlds import simulate_arrays
 
 from weft.adapters.arrays import ArrayReplica
 from weft.core.actions import MAX, MEAN, SUM, Reduce

@@ -1,7 +1,7 @@
 """What the simulator keeps for a node."""
 
-from peers import peer_of
-from puppets import Puppets
+from support.peers.peers import peer_of
+from support.peers.puppets import Puppets
 
 from weft.core.events import GradientReady
 from weft.core.names import Bucket

@@ -4,8 +4,8 @@ from collections.abc import Generator
 
 import numpy as np
 import pytest
-from puppets import Answer, Puppet, Puppets
-from worlds import Ran, simulate_arrays, taking
+from support.peers.puppets import Answer, Puppet, Puppets
+from support.simulated.worlds import Ran, simulate_arrays, taking
 
 import weft
 from weft.adapters.arrays import ArrayReplica

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
-from worlds import ArrayProgram
+from support.simulated.worlds import ArrayProgram
 
 from weft.adapters.arrays import ArrayReplica
 from weft.core.names import Bucket, Roles

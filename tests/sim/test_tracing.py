@@ -4,15 +4,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripts import ARRAYS, ARRAYS_TRAIN, write
-from traces import Trace
+from support.oracles.traces import Trace
+from support.scripts.training_scripts import ARRAYS, ARRAYS_TRAIN, write
 
 from weft.config.cluster import load_cluster
 from weft.config.registry import STRATEGIES
-from weft.engines.outcome import Outcome
-from weft.engines.simulated import Watcher, simulate, simulate_dry
-from weft.engines.simulated_job import Job
-from weft.observe.trace import write_trace
+from weft.engines.simulated.job import Job
+from weft.engines.simulated.outcome import Outcome
+from weft.engines.simulated.runner import Watcher, simulate, simulate_dry
+from weft.observe.logs.trace import write_trace
 
 NUM_WORKERS = 4
 RUNS = {"wet": simulate, "dry": simulate_dry}

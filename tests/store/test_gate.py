@@ -11,7 +11,7 @@ from weft.core.errors import NotFinite
 from weft.core.names import GRADIENT, PARAMS
 from weft.core.rules import SGD
 from weft.core.strategy import Strategy
-from weft.observe.left_out import LeftOut
+from weft.observe.records.left_out import LeftOut
 from weft.store.gate import Gate
 from weft.strategies import AllReduce, Ensemble, Gossip
 

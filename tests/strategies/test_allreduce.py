@@ -1,6 +1,6 @@
 """Synchronous SGD: facts to commands."""
 
-from peers import G0, G1, P0, P1, TWO, WITH_STATE, is_plain, peer_of, received, refusal, tell
+from support.peers.peers import G0, G1, P0, P1, TWO, WITH_STATE, is_plain, peer_of, received, refusal, tell
 
 from weft.core.actions import MEAN, Apply, Compute, Reduce
 from weft.core.events import GradientReady, MembersChanged, Reduced, Started, StepFinished

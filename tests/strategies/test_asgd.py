@@ -1,6 +1,6 @@
 """Asynchronous SGD: `ssp` without a bound."""
 
-from peers import IN0, P0, peer_of, received, tell
+from support.peers.peers import IN0, P0, peer_of, received, tell
 
 from weft.core.actions import Apply, Note, Send
 from weft.strategies import AsyncSGD, StaleSync

@@ -1,7 +1,7 @@
 """Asynchronous decentralized SGD: facts to commands."""
 
 import pytest
-from peers import (
+from support.peers.peers import (
     G0,
     G1,
     IN0,

@@ -1,7 +1,7 @@
 """BMUF: its parameters and what it refuses; test_outer.py has its facts and commands."""
 
 import pytest
-from peers import ONE
+from support.peers.peers import ONE
 
 from weft.core.errors import ConfigError
 from weft.core.names import Roles

@@ -1,6 +1,6 @@
 """Asynchronous SGD with delay compensation."""
 
-from peers import ONE, P0, peer_of, received, tell
+from support.peers.peers import ONE, P0, peer_of, received, tell
 
 from weft.core.actions import Apply
 from weft.core.names import Buffer, Role, Roles, Slot

@@ -1,7 +1,22 @@
 """Elastic averaging SGD: facts to commands."""
 
 import pytest
-from peers import G0, G1, IN0, ONE, P0, P1, TWO, WITH_STATE, bodiless, is_plain, peer_of, received, refusal, tell
+from support.peers.peers import (
+    G0,
+    G1,
+    IN0,
+    ONE,
+    P0,
+    P1,
+    TWO,
+    WITH_STATE,
+    bodiless,
+    is_plain,
+    peer_of,
+    received,
+    refusal,
+    tell,
+)
 
 from weft.core.actions import MEAN, Apply, Combine, Compute, Note, Reduce, Send
 from weft.core.errors import ConfigError

@@ -1,6 +1,6 @@
 """Independent replicas: events in, actions out."""
 
-from peers import G0, G1, P0, P1, TWO, is_plain, peer_of, received, refusal, tell
+from support.peers.peers import G0, G1, P0, P1, TWO, is_plain, peer_of, received, refusal, tell
 
 from weft.core.actions import Apply, Compute
 from weft.core.events import EpochFinished, GradientReady, MembersChanged, Started, StepFinished

@@ -1,7 +1,7 @@
 """GossipGraD: facts to commands, and who is whose partner when."""
 
 import pytest
-from peers import G0, IN0, ONE, P0, WITH_STATE, is_plain, peer_of, received, refusal, tell
+from support.peers.peers import G0, IN0, ONE, P0, WITH_STATE, is_plain, peer_of, received, refusal, tell
 
 from weft.core.actions import Apply, Combine, Compute, Send
 from weft.core.errors import ConfigError

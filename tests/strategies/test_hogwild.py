@@ -1,7 +1,7 @@
 """All workers write one replica."""
 
 import pytest
-from peers import G0, P0, peer_of, tell
+from support.peers.peers import G0, P0, peer_of, tell
 
 from weft.core.actions import Apply, Compute
 from weft.core.errors import ConfigError

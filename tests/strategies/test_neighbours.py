@@ -1,7 +1,7 @@
 """FAST's exchange of gradients with neighbours: facts to commands."""
 
 import pytest
-from peers import (
+from support.peers.peers import (
     G0,
     IN0,
     IN1,

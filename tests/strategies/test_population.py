@@ -4,7 +4,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from peers import ONE, TWO
+from support.peers.peers import ONE, TWO
 
 from weft.core.errors import ConfigError
 from weft.core.names import Bucket, Carries, Result, Role, Roles, Slot

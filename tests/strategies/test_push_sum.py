@@ -1,6 +1,6 @@
 """Stochastic gradient push: facts to commands."""
 
-from peers import (
+from support.peers.peers import (
     G0,
     IN0,
     IN1,

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from peers import IN0, ONE, P0, P1, TWO, is_plain, peer_of, received, tell
+from support.peers.peers import IN0, ONE, P0, P1, TWO, is_plain, peer_of, received, tell
 
 from weft.core.actions import Action, Apply, Combine, Note, Send, SetTimer
 from weft.core.errors import ConfigError

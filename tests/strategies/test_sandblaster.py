@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from peers import G0, G1, IN0, IN1, ONE, P0, P1, TWO, bodiless, is_plain, peer_of, received, refusal, tell
+from support.peers.peers import G0, G1, IN0, IN1, ONE, P0, P1, TWO, bodiless, is_plain, peer_of, received, refusal, tell
 
 from weft.core.actions import Combine, Compute, Note, Send
 from weft.core.errors import ConfigError

@@ -1,7 +1,23 @@
 """Parameter server under a staleness bound: facts to commands."""
 
 import pytest
-from peers import G0, G1, IN0, IN1, ONE, P0, P1, TWO, WITH_STATE, bodiless, is_plain, peer_of, received, refusal, tell
+from support.peers.peers import (
+    G0,
+    G1,
+    IN0,
+    IN1,
+    ONE,
+    P0,
+    P1,
+    TWO,
+    WITH_STATE,
+    bodiless,
+    is_plain,
+    peer_of,
+    received,
+    refusal,
+    tell,
+)
 
 from weft.core.actions import Action, Apply, Combine, Compute, Note, Send
 from weft.core.errors import ConfigError

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from random import Random
 
 import pytest
-from meshes import SECRET, SMALL, Mesh, exchange, frame, polled_until
+from support.network.meshes import SECRET, SMALL, Mesh, exchange, frame, polled_until
 
 from weft.transports.certificates import Authority, contexts
 from weft.transports.door import HANDSHAKE_S_MAX, PENDING_MAX, Door

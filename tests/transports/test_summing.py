@@ -4,7 +4,7 @@ import inspect
 from typing import Any
 
 import pytest
-from late_sums import LateSums
+from support.devices.late_sums import LateSums
 
 from weft.transports.summing import Summing
 from weft.transports.torch_distributed import TorchSums

@@ -9,7 +9,7 @@ from zlib import crc32
 
 import numpy as np
 import pytest
-from meshes import LAYOUT, NUM_ELEMENTS, SECRET, SMALL, Mesh, exchange, frame, polled_until, together
+from support.network.meshes import LAYOUT, NUM_ELEMENTS, SECRET, SMALL, Mesh, exchange, frame, polled_until, together
 
 from weft.core.errors import ConfigError, NodeLost, TransportError
 from weft.core.names import Part

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
-from late_streams import LateStream, PromptStream, go
-from launches import wait_until
+from support.devices.late_streams import LateStream, PromptStream, go
+from support.processes.launches import wait_until
 
 from weft.core.actions import MAX, SUM
 from weft.core.errors import TransportError

@@ -11,7 +11,7 @@ from weft.bench.contender import Contender
 from weft.bench.group import Group
 from weft.bench.statistics import interval, paired_ratio
 from weft.core.errors import ConfigError, did_you_mean
-from weft.engines.machine import machine
+from weft.engines.calibrate.machine import machine
 
 WEFT = "weft"
 """The contender that all ratios are against."""

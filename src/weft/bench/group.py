@@ -18,7 +18,7 @@ from weft.bench.contender import Contender, process
 from weft.bench.serving import Task
 from weft.bench.tether import tethered
 from weft.core.errors import NodeLost
-from weft.engines.surroundings import surroundings
+from weft.engines.real.worker_env import surroundings
 
 START_S_MAX = 120.0
 BLOCK_S_MAX = 120.0

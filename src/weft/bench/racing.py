@@ -8,10 +8,10 @@ from typing import Any
 
 from weft.bench.statistics import interval, paired_ratio
 from weft.core.errors import ConfigError
-from weft.engines.birth import Nursery
-from weft.engines.local import run_local
-from weft.engines.local_job import LocalJob
-from weft.engines.watcher import Watcher
+from weft.engines.local.forked_workers import Nursery
+from weft.engines.local.launcher import run_local
+from weft.engines.real.job import LocalJob
+from weft.engines.real.observer import Watcher
 
 WEFT = "weft"
 BLOCKS_MIN = 3

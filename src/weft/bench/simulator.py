@@ -10,7 +10,7 @@ from weft.core.names import Bucket
 from weft.core.recorder import TraceHash
 from weft.core.world import World
 from weft.cost.links import Link
-from weft.engines.machine import machine
+from weft.engines.calibrate.machine import machine
 from weft.sim.compute import PerSample
 from weft.sim.network import HostLinks
 from weft.sim.program import GhostProgram

@@ -8,9 +8,9 @@ from typing import Any
 from weft.bench.contender import ROOT
 from weft.bench.racing import WEFT, Finish, Goal, check_mnist, finish_rows, race
 from weft.config.network import Network
-from weft.engines.local import nursery_of
-from weft.engines.local_job import LocalJob
-from weft.engines.machine import machine
+from weft.engines.calibrate.machine import machine
+from weft.engines.local.launcher import nursery_of
+from weft.engines.real.job import LocalJob
 
 RIVALS = {"ddp": "ddp", "fp16": "ddp+fp16", "powersgd": "ddp+powersgd"}
 """What ratios call them, and the baselines that they are."""

@@ -8,9 +8,9 @@ from typing import Any
 from weft.bench.contender import ROOT
 from weft.bench.racing import Finish, Goal, check_mnist, finish_rows, race
 from weft.config.ways import Way, read_ways
-from weft.engines.contests import RealContest
-from weft.engines.local_job import LocalJob
-from weft.engines.machine import machine
+from weft.engines.calibrate.machine import machine
+from weft.engines.compare.trials import RealContest
+from weft.engines.real.job import LocalJob
 
 DDP = "ddp"
 BARS = {DDP: 2.2}

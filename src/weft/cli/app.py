@@ -8,14 +8,17 @@ from typing import Annotated
 import typer
 
 from weft import __version__
-from weft.cli import (
+from weft.cli import head
+from weft.cli.options.script_command import ScriptCommand
+from weft.cli.show.screen import screen, show_error
+from weft.cli.show.streams import enduring_streams
+from weft.cli.verbs import (
     bench,
     calibrate,
     codecs,
     compare,
     doctor,
     fuzz,
-    head,
     replay,
     run,
     secret,
@@ -23,9 +26,6 @@ from weft.cli import (
     strategies,
     topology,
 )
-from weft.cli.screen import screen, show_error
-from weft.cli.script_command import ScriptCommand
-from weft.cli.streams import enduring_streams
 from weft.core.errors import TransportError, WeftError
 
 ENOUGH = 4096

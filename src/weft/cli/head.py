@@ -9,19 +9,19 @@ from pathlib import Path
 import msgspec
 import typer
 
-from weft.cli.live_run import watched
-from weft.cli.runs import show_runs
-from weft.cli.screen import errors
+from weft.cli.show.live_run import watched
+from weft.cli.show.runs import show_runs
+from weft.cli.show.screen import errors
 from weft.config.options import set_options, with_parameters
 from weft.config.settings import Settings, read_settings
 from weft.core.errors import WeftError
 from weft.data.shares import STATIC
-from weft.engines.conversation import DEFAULT_STRATEGY
-from weft.engines.head import Head
-from weft.engines.local_job import LocalJob
-from weft.engines.member import HeadOrders
-from weft.engines.presence import host_numbers
-from weft.runtime.wires import SHM
+from weft.engines.hosts.controller import Head
+from weft.engines.hosts.join import HeadOrders
+from weft.engines.hosts.worker_info import host_numbers
+from weft.engines.real.job import LocalJob
+from weft.engines.real.session import DEFAULT_STRATEGY
+from weft.runtime.connections import SHM
 
 
 def head() -> None:

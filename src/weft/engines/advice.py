@@ -25,11 +25,11 @@ from weft.cost.links import Link
 from weft.data.proportional import counts
 from weft.data.shares import PROPORTIONAL, STATIC, check_sharing
 from weft.engines.explanation import cut
-from weft.engines.local_job import LocalJob
-from weft.observe.linkbook import NETWORK
-from weft.observe.stragglers import Blame, Cost
+from weft.engines.real.job import LocalJob
+from weft.observe.records.linkbook import NETWORK
+from weft.observe.records.stragglers import Blame, Cost
 from weft.runtime.channel import Welcome
-from weft.runtime.wires import LINKS, TCP, TLS
+from weft.runtime.connections import LINKS, TCP, TLS
 from weft.sim.compute import PerSample
 from weft.sim.facts import Facts
 from weft.sim.network import HostLinks

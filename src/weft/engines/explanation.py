@@ -12,7 +12,7 @@ from weft.core.strategy import Strategy
 from weft.cost.choice import Ground, prices_s
 from weft.cost.links import Link
 from weft.cost.staging import AUTO, DEVICE, HOST
-from weft.runtime.wires import SHM, TORCH
+from weft.runtime.connections import SHM, TORCH
 
 
 @dataclass(frozen=True)

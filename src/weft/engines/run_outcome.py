@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from weft.observe.quantities import human_seconds
+from weft.observe.records.quantities import human_seconds
 
 
 @dataclass(frozen=True)

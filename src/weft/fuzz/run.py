@@ -16,7 +16,7 @@ from weft.fuzz.ledger import LedgerProgram, LedgerReplica
 from weft.fuzz.scenario import Scenario
 from weft.fuzz.witness import BoundedRecording, WitnessedSimulation
 from weft.sim.compute import PerSample
-from weft.sim.faults import Finish, NotFinite
+from weft.sim.faults.plan import Finish, NotFinite
 from weft.sim.kernel import to_ns
 from weft.sim.network import RandomDelays
 from weft.sim.program import ReportDone

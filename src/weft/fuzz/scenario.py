@@ -14,7 +14,7 @@ from weft.core.names import NodeId
 from weft.core.strategy import Strategy
 from weft.fuzz.coding import WIDTH, draw_coding
 from weft.fuzz.ledger import Book
-from weft.sim.faults import (
+from weft.sim.faults.plan import (
     KINDS,
     Crash,
     Duplicates,

@@ -11,8 +11,8 @@ from weft.core.names import PARAMS, NodeId
 from weft.core.recorder import Recording
 from weft.core.script_state import ENDED
 from weft.fuzz.ledger import Array
-from weft.sim.faulty import FaultySimulation
-from weft.sim.letter import Letter, MortalNode
+from weft.sim.faults.in_flight import Letter, MortalNode
+from weft.sim.faults.simulation import FaultySimulation
 from weft.sim.node import Node
 from weft.store.numpy import NumpyStore
 from weft.store.store import Payload

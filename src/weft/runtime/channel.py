@@ -15,10 +15,10 @@ from weft.core.score import WORST
 from weft.cost.staging import AUTO
 from weft.data.proportional import EVERY
 from weft.data.shares import STATIC
-from weft.observe.status import Status, Told
-from weft.observe.tracks import Traced
+from weft.observe.records.status import Status, Told
+from weft.observe.records.tracks import Traced
 from weft.runtime.descriptors import Descriptors
-from weft.runtime.returning import FilePiece, PieceTaken, Unsaved
+from weft.runtime.seats.returned_files import FilePiece, PieceTaken, Unsaved
 
 LENGTH = struct.Struct("<I")
 CREDENTIALS = struct.Struct("3i")

@@ -33,9 +33,9 @@ from weft.core.recorder import TraceHash, node_rng
 from weft.core.script_state import EXIT, IN_STEP, READS_PARAMS, RESUME
 from weft.core.strategy import Strategy
 from weft.core.world import World
-from weft.runtime.post import Post
+from weft.runtime.mailbox import Post
+from weft.runtime.measure.tracer import Tracer
 from weft.runtime.shared_params import SharedParams
-from weft.runtime.tracer import Tracer
 from weft.store.live import LiveStore
 
 Payload = Any

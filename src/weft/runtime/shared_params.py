@@ -14,7 +14,7 @@ from zlib import crc32
 import numpy as np
 
 from weft.core.errors import ConfigError, Deadlock
-from weft.runtime.shared_reduce import ENDED, READY
+from weft.runtime.reduce.shared import ENDED, READY
 from weft.store.arena import Arena
 from weft.store.own_writes import same_bytes
 from weft.transports.bells import Bells, fence

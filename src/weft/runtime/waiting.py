@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from weft.core.activity import COMPUTES, WAITS
-from weft.runtime.diary import Diary
+from weft.runtime.measure.activity_clock import Diary
 from weft.transports.bells import SCRIPT, Bells
 
 YIELDS = 20

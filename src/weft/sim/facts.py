@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from weft.observe.tracks import Tracks
+from weft.observe.records.tracks import Tracks
 
 POINTS_MAX = 200
 NOT_REPORTED = ("epoch", "virtual_s", "consensus")

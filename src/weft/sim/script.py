@@ -15,8 +15,8 @@ from weft.core.pace import Pace
 from weft.core.script_state import EVALUATE, ScriptState
 from weft.core.seat import TWICE, Replica, Reported
 from weft.core.strategy import Strategy
-from weft.observe.same_samples import SameSamples
-from weft.observe.same_stream import SameStream
+from weft.observe.records.same_samples import SameSamples
+from weft.observe.records.same_stream import SameStream
 from weft.sim.program import CALLS, BackwardDone, PortionWanted, ReportDone, Request, SaveAsked, StepDone
 from weft.sim.shares import VirtualShares
 from weft.sim.stage import Stage

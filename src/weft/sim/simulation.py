@@ -39,7 +39,7 @@ from weft.core.script_state import ENDED, EXIT, IN_REPORT, IN_STEP, JOINED, NO_U
 from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.cost.coding import CodingSpeed
-from weft.observe.left_out import LeftOut
+from weft.observe.records.left_out import LeftOut
 from weft.sim.coding import CodingTime
 from weft.sim.compute import ComputeTime
 from weft.sim.facts import Facts

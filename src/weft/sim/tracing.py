@@ -6,7 +6,7 @@ from weft.core.actions import Reduce, Send
 from weft.core.activity import COMPUTES, WAITS
 from weft.core.events import Event, GradientReady, Received, Reduced
 from weft.core.names import Buffer, NodeId
-from weft.observe.tracks import Numbering, Passage, Reduction, Span, Tracks
+from weft.observe.records.tracks import Numbering, Passage, Reduction, Span, Tracks
 from weft.sim.facts import Facts
 from weft.sim.kernel import NS_PER_S
 from weft.sim.node import Node

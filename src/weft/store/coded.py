@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from weft.codecs.codec import Codec, Form, Payload, Turn
 from weft.core.errors import CodecError
 from weft.core.names import Bucket, Part
-from weft.observe.status import CodingStatus
+from weft.observe.records.status import CodingStatus
 
 Array = NDArray[Any]
 Places = tuple[int, ...]

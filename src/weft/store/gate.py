@@ -16,7 +16,7 @@ from weft.core.errors import NotFinite
 from weft.core.names import GIVEN, GRADIENT, PARAMS, Result
 from weft.core.seat import Replica
 from weft.core.strategy import Strategy
-from weft.observe.left_out import LeftOut
+from weft.observe.records.left_out import LeftOut
 from weft.store.finite import bad_tensor, is_finite
 
 MIXED = (Result.MEAN, Result.CENTRE)

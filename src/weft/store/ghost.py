@@ -8,7 +8,7 @@ from weft.core.actions import Apply, Combine, Encode
 from weft.core.errors import IllegalAction
 from weft.core.names import GRADIENT, INBOX, PARAMS, Bucket, Buffer
 from weft.core.strategy import Strategy
-from weft.observe.left_out import LeftOut
+from weft.observe.records.left_out import LeftOut
 from weft.store.coded import shape_of
 from weft.store.store import Payload, undeclared
 

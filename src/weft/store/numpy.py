@@ -15,7 +15,7 @@ from weft.core.names import GRADIENT, INBOX, PARAMS, Buffer
 from weft.core.rules import LBFGS, Rule
 from weft.core.seat import Replica
 from weft.core.strategy import Strategy
-from weft.observe.left_out import LeftOut
+from weft.observe.records.left_out import LeftOut
 from weft.store.coded import Coded, Meter, encode, shape_of
 from weft.store.coded_slots import CodedSlots
 from weft.store.digest import digests, sketches

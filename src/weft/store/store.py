@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from weft.core.actions import Apply, Combine, Encode
 from weft.core.names import Buffer
 from weft.core.strategy import Strategy
-from weft.observe.left_out import LeftOut
+from weft.observe.records.left_out import LeftOut
 from weft.store.gate import Gate
 
 Payload = Any

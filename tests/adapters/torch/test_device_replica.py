@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from late_streams import PromptStream
-from real import real
+from support.devices.late_streams import PromptStream
+from support.processes.real import real
 from torch import nn
 
 from weft.adapters.torch import join

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import torch
 import torch._dynamo  # here, once: every forked worker would take seconds for it
-from real import Heard, real
 from safetensors.torch import load_file
-from scripts import simulated
+from support.processes.real import Heard, real
+from support.scripts.training_scripts import simulated
 from torch import nn
 
 from weft.adapters.torch.replica import TorchReplica

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from scripts import TORCH, TORCH_JOIN, TORCH_TRAIN, simulated, write
+from support.scripts.training_scripts import TORCH, TORCH_JOIN, TORCH_TRAIN, simulated, write
 
 from weft.core.errors import ConfigError
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from scripts import SEEN, TORCH, TORCH_JOIN, TORCH_TRAIN, simulated, write
+from support.scripts.training_scripts import SEEN, TORCH, TORCH_JOIN, TORCH_TRAIN, simulated, write
 from torch import nn
 from torch.utils.data import DataLoader
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from real import Heard, real
-from scripts import SEEN, TORCH, TORCH_JOIN, simulated, write
+from support.processes.real import Heard, real
+from support.scripts.training_scripts import SEEN, TORCH, TORCH_JOIN, simulated, write
 from torch.amp import GradScaler
 
 from weft.adapters.torch import shown_loss

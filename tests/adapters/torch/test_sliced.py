@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from weft.adapters.torch.flat import Flat
+from weft.adapters.torch.bucket_layout import Flat
 from weft.adapters.torch.sliced import ELEMENT_BY_ELEMENT, SlicedUpdate, works_element_by_element
 from weft.core.seat import Places
 

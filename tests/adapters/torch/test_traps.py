@@ -8,11 +8,11 @@ from weakref import ref
 
 import pytest
 import torch
-from scripts import SEEN, TORCH, TORCH_JOIN, TORCH_TRAIN, simulated, write
+from support.scripts.training_scripts import SEEN, TORCH, TORCH_JOIN, TORCH_TRAIN, simulated, write
 
 from weft.adapters.torch.replica import TorchReplica
 from weft.core.errors import ConfigError
-from weft.engines.outcome import Outcome
+from weft.engines.simulated.outcome import Outcome
 
 UNION = (
     TORCH.replace("shuffle=True", "shuffle=False")

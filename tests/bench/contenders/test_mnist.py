@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from idx import write_tiny_mnist
+from support.scripts.mnist_files import write_tiny_mnist
 
 import weft
 from weft.bench.contenders.mnist import load, main

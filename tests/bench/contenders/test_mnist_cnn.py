@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from idx import write_mnist
+from support.scripts.mnist_files import write_mnist
 
 from weft.bench.contenders.mnist_cnn import main
 

@@ -1,6 +1,6 @@
 """Weft's all-reduce as a contender: its strategy sums, and nothing else."""
 
-from peers import peer_of, tell
+from support.peers.peers import peer_of, tell
 
 from weft.bench.contenders.weft_sum import Sum
 from weft.core.actions import SUM, Compute, Reduce

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ray_nodes import Nodes, ray_nodes
+from support.processes.ray_nodes import Nodes, ray_nodes
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from launches import FOREVER, TRAIN, Launched, launched
+from support.processes.launches import FOREVER, TRAIN, Launched, launched
 
 from weft.core.errors import ConfigError
 from weft.engines.ray.cluster import address_of, check_ray, meaning, short_folder, surroundings
@@ -94,7 +94,7 @@ def test_a_cluster_of_our_own_is_private_and_leaves_nothing_even_when_the_launch
         commands = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in run.processes()]
         assert any(b"gcs_server" in command for command in commands)
         assert not any(token.partition(b"=")[2] in command for command in commands)
-        (porter,) = [command.split(b"\0") for command in commands if b"weft.engines.ray.porter" in command]
+        (porter,) = [command.split(b"\0") for command in commands if b"weft.engines.ray.bridge" in command]
         folder = Path(os.fsdecode(porter[-2]))
         assert folder.is_dir()
         run.signal(signal.SIGKILL)

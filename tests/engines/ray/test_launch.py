@@ -10,14 +10,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from launches import FOREVER, TRAIN, Launched, launched, wait_until
-from ray_nodes import Nodes, parent_of
 from safetensors.numpy import load_file
+from support.processes.launches import FOREVER, TRAIN, Launched, launched, wait_until
+from support.processes.ray_nodes import Nodes, parent_of
 
 from weft.config.network import read_network
 from weft.core.errors import ConfigError
-from weft.engines.local_job import LocalJob
 from weft.engines.ray.launch import RayPlan, check_for_ray
+from weft.engines.real.job import LocalJob
 
 pytestmark = pytest.mark.xdist_group("ray")
 EXAMPLE = Path(__file__).parents[3] / "examples" / "digits_cnn.py"

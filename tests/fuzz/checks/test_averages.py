@@ -12,7 +12,7 @@ from weft.fuzz.checks.averages import Outer, rounds_count_by_samples
 from weft.fuzz.evidence import Evidence
 from weft.fuzz.run import run
 from weft.fuzz.scenario import Scenario, draw
-from weft.sim.faults import Faults, NotFinite
+from weft.sim.faults.plan import Faults, NotFinite
 
 Recursion = Callable[[list[float]], float]
 

@@ -9,8 +9,8 @@ from weft.fuzz.checks import conservation
 from weft.fuzz.evidence import Evidence
 from weft.fuzz.run import run
 from weft.fuzz.scenario import draw
-from weft.sim.faults import Crash, Faults
-from weft.sim.letter import OPEN
+from weft.sim.faults.in_flight import OPEN
+from weft.sim.faults.plan import Crash, Faults
 
 
 def ran(name: str, faults: Faults) -> Evidence:

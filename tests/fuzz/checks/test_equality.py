@@ -12,7 +12,7 @@ from weft.fuzz.evidence import Evidence
 from weft.fuzz.run import run
 from weft.fuzz.scenario import draw
 from weft.fuzz.witness import Sighting, Version
-from weft.sim.faults import Faults, Finish
+from weft.sim.faults.plan import Faults, Finish
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from weft.fuzz.checks.fencing import hears_members_only, takes_nothing_from_the_
 from weft.fuzz.evidence import Evidence
 from weft.fuzz.run import run
 from weft.fuzz.scenario import draw
-from weft.sim.faults import Faults, Pause
+from weft.sim.faults.plan import Faults, Pause
 
 
 @pytest.fixture

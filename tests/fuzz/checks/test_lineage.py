@@ -9,7 +9,7 @@ from weft.fuzz.checks.lineage import asks_only_the_better, is_whole
 from weft.fuzz.evidence import Evidence, Violation
 from weft.fuzz.run import run
 from weft.fuzz.scenario import draw
-from weft.sim.faults import Faults
+from weft.sim.faults.plan import Faults
 
 
 def ran(strategy: str) -> Evidence:

@@ -12,7 +12,7 @@ from weft.fuzz.checks.mixing import Take
 from weft.fuzz.evidence import Evidence
 from weft.fuzz.run import run
 from weft.fuzz.scenario import draw
-from weft.sim.faults import Crash, Faults, Finish
+from weft.sim.faults.plan import Crash, Faults, Finish
 
 CRASHES = Faults((Crash(0, 0.2), Crash(3, 0.21)), notice_s=0.02)
 

@@ -11,7 +11,7 @@ from weft.fuzz.checks.portions import are_counted_once
 from weft.fuzz.evidence import Evidence
 from weft.fuzz.run import run
 from weft.fuzz.scenario import draw
-from weft.sim.faults import Faults
+from weft.sim.faults.plan import Faults
 
 P, SUM, INBOX = (Buffer(slot, 0) for slot in ("params", "sum", "inbox"))
 

@@ -10,8 +10,8 @@ from weft.fuzz.checks import residuals
 from weft.fuzz.evidence import Evidence
 from weft.fuzz.run import run
 from weft.fuzz.scenario import Scenario, draw
-from weft.sim.faults import Faults
-from weft.sim.letter import RECEIVED, RETURNED
+from weft.sim.faults.in_flight import RECEIVED, RETURNED
+from weft.sim.faults.plan import Faults
 
 
 def scenario(name: str, compress: str, scheme: str | None = None, collective: str | None = None) -> Scenario:

@@ -10,7 +10,7 @@ from weft.fuzz.checks.staleness import stays_in_step, stays_within
 from weft.fuzz.evidence import Evidence
 from weft.fuzz.run import run
 from weft.fuzz.scenario import draw
-from weft.sim.faults import Faults
+from weft.sim.faults.plan import Faults
 
 
 @pytest.fixture

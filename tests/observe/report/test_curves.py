@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 import pytest
-from comparisons import HABITS, among, comparison, measured
+from support.ui.comparisons import HABITS, among, comparison, measured
 
-from weft.observe.comparison import Comparison, Contender
+from weft.observe.records.comparison import Comparison, Contender
 from weft.observe.report.curves import consensus_section, learned_section, loss_section
 from weft.observe.report.figures import Standings, standings
 from weft.observe.report.markup import Markup

@@ -1,9 +1,9 @@
 """Figures of contenders and their order."""
 
 import pytest
-from comparisons import among, comparison, measured, setup
+from support.ui.comparisons import among, comparison, measured, setup
 
-from weft.observe.comparison import Contender
+from weft.observe.records.comparison import Contender
 from weft.observe.report.figures import first_line, measure_of, ranked, standings
 
 

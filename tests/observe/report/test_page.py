@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browser import Browser, browser
-from comparisons import HABITS, Habit, among, comparison, measured, setup
+from support.ui.browser import Browser, browser
+from support.ui.comparisons import HABITS, Habit, among, comparison, measured, setup
 
-from weft.observe.comparison import Comparison, Contender
+from weft.observe.records.comparison import Comparison, Contender
 from weft.observe.report.page import page, write_html
 
 LONG = Habit(

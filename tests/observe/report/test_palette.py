@@ -1,7 +1,7 @@
 """Who has which colour."""
 
 from weft.core.activity import ACTIVITIES, SENDS
-from weft.observe.comparison import Contender
+from weft.observe.records.comparison import Contender
 from weft.observe.report.palette import ACTIVITIES_DARK, ACTIVITIES_LIGHT, DARK, LIGHT, looks, variables
 
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from comparisons import HABITS, among, comparison, measured
+from support.ui.comparisons import HABITS, among, comparison, measured
 
-from weft.observe.comparison import Comparison, Contender
+from weft.observe.records.comparison import Comparison, Contender
 from weft.observe.report.picture import write_png
 
 FEW, OTHER = comparison(HABITS[:2], 1, 0.97), comparison(HABITS[:2], 1, 0.96)

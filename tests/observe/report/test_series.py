@@ -3,9 +3,9 @@
 from math import inf
 
 import pytest
-from comparisons import HABITS, run
+from support.ui.comparisons import HABITS, run
 
-from weft.observe.comparison import Run
+from weft.observe.records.comparison import Run
 from weft.observe.report.series import POINTS_MAX, mean_line, reported, thinned, training_loss
 
 

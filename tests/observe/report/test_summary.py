@@ -1,8 +1,8 @@
 """The head of a report."""
 
-from comparisons import among, comparison, measured, setup
+from support.ui.comparisons import among, comparison, measured, setup
 
-from weft.observe.comparison import Contender, Target
+from weft.observe.records.comparison import Contender, Target
 from weft.observe.report.figures import standings
 from weft.observe.report.palette import looks
 from weft.observe.report.summary import cells, excuse, facts, facts_section, headings, race_section, table_section

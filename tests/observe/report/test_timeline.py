@@ -2,9 +2,9 @@
 
 from xml.etree import ElementTree
 
-from comparisons import setup
+from support.ui.comparisons import setup
 
-from weft.observe.comparison import Setup, Span, WorkerFigures
+from weft.observe.records.comparison import Setup, Span, WorkerFigures
 from weft.observe.report.timeline import (
     LANES_MAX,
     activity_legend,

@@ -1,9 +1,9 @@
 """Who won and why, in two sentences."""
 
 import pytest
-from comparisons import HABITS, among, comparison, measured, setup
+from support.ui.comparisons import HABITS, among, comparison, measured, setup
 
-from weft.observe.comparison import Contender, Target
+from weft.observe.records.comparison import Contender, Target
 from weft.observe.report.words import counted, listed, number, percent, times, verdict
 
 

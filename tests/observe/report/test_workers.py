@@ -1,8 +1,8 @@
 """The parts of a report about single workers."""
 
-from comparisons import HABITS, Habit, among, comparison, measured
+from support.ui.comparisons import HABITS, Habit, among, comparison, measured
 
-from weft.observe.comparison import Contender
+from weft.observe.records.comparison import Contender
 from weft.observe.report.figures import standings
 from weft.observe.report.palette import looks
 from weft.observe.report.workers import staleness_section, time_section, timeline_section, worker_shares

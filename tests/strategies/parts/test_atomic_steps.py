@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from peers import G1, IN0, IN1, P0, P1, TWO, bodiless, is_plain, peer_of, received, refusal, tell
+from support.peers.peers import G1, IN0, IN1, P0, P1, TWO, bodiless, is_plain, peer_of, received, refusal, tell
 
 from weft.core.actions import Action, Apply, Combine, Compute, Note, Send
 from weft.core.events import Data, MembersChanged, Received, Started, StepFinished

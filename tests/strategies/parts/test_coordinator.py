@@ -4,7 +4,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from peers import IN0, IN1, ONE, P0, P1, TWO, bodiless, is_plain, peer_of, received, refusal, tell
+from support.peers.peers import IN0, IN1, ONE, P0, P1, TWO, bodiless, is_plain, peer_of, received, refusal, tell
 
 from weft.core.actions import Action, Apply, Combine, Note, Send
 from weft.core.errors import ConfigError

@@ -1,7 +1,7 @@
 """Election of the best replica, as one worker of FAST sees it."""
 
 import pytest
-from peers import IN0, IN1, P0, P1, TWO, is_plain, members, peer_of, received, refusal, tell
+from support.peers.peers import IN0, IN1, P0, P1, TWO, is_plain, members, peer_of, received, refusal, tell
 
 from weft.core.actions import Combine, Compute, Note, Send
 from weft.core.errors import ConfigError

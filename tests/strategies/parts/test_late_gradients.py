@@ -1,7 +1,7 @@
 """What a server does with a gradient that is late."""
 
 import pytest
-from peers import IN0, ONE, P0
+from support.peers.peers import IN0, ONE, P0
 
 from weft.core.actions import Apply, Combine, Note
 from weft.core.errors import ConfigError

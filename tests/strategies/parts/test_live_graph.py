@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from weather import MODERATE, TOPOLOGIES, fits, places
+from support.simulated.weather import MODERATE, TOPOLOGIES, fits, places
 
 from weft.core.graph import Graph
 from weft.strategies.gossip import mixing_of

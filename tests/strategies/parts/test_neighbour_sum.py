@@ -1,7 +1,7 @@
 """The weighted parameters of one round, whoever sends them and whoever leaves."""
 
 import pytest
-from peers import IN0, IN1, P0, P1, TWO
+from support.peers.peers import IN0, IN1, P0, P1, TWO
 
 from weft.core.actions import Combine
 from weft.core.names import Buffer, Roles

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import pytest
-from peers import G0, G1, ONE, P0, P1, TWO, WITH_STATE, is_plain, peer_of, received, refusal, tell
+from support.peers.peers import G0, G1, ONE, P0, P1, TWO, WITH_STATE, is_plain, peer_of, received, refusal, tell
 
 from weft.core.actions import MEAN, Apply, Combine, Compute, Reduce
 from weft.core.errors import ConfigError

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from peers import IN1, is_plain, peer_of, received, tell
+from support.peers.peers import IN1, is_plain, peer_of, received, tell
 
 from weft.core.actions import Combine, Compute, Note, Send
 from weft.core.events import EpochFinished, Received, Started, StepFinished

@@ -3,7 +3,7 @@
 from random import Random
 
 import pytest
-from peers import P0, P1, TWO, tell
+from support.peers.peers import P0, P1, TWO, tell
 
 from weft.core.actions import MEAN, Reduce
 from weft.core.errors import ConfigError

@@ -1,7 +1,7 @@
 """Rounds, and how all workers change to the graph of a new view before the same one."""
 
 import pytest
-from peers import ONE, bodiless
+from support.peers.peers import ONE, bodiless
 
 from weft.core.actions import Action, Send
 from weft.core.events import Returned

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from peers import IN0, IN1, P0, P1, TWO, bodiless, is_plain, peer_of, received, tell
+from support.peers.peers import IN0, IN1, P0, P1, TWO, bodiless, is_plain, peer_of, received, tell
 
 from weft.core.actions import Action, Apply, Combine, Note, Send
 from weft.core.events import Data, MembersChanged, Received, Started

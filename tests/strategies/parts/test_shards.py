@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from peers import G0, IN0, IN1, P0, P1, TWO, bodiless, is_plain, peer_of, received, refusal, tell
+from support.peers.peers import G0, IN0, IN1, P0, P1, TWO, bodiless, is_plain, peer_of, received, refusal, tell
 
 from weft.core.actions import Action, Apply, Combine, Note, Send
 from weft.core.errors import ConfigError

@@ -5,7 +5,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from peers import G0, IN0, IN1, P0, P1, is_plain, received, refusal, tell
+from support.peers.peers import G0, IN0, IN1, P0, P1, is_plain, received, refusal, tell
 
 from weft.core.actions import Apply, Combine, Compute, Note, Send
 from weft.core.errors import ConfigError

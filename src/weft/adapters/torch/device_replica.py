@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from weft.adapters.torch.flat import Flat
+from weft.adapters.torch.bucket_layout import Flat
 from weft.adapters.torch.replica import TorchReplica
 from weft.core.names import PARAMS
 

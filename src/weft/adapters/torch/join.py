@@ -9,9 +9,9 @@ from torch.optim import Optimizer
 
 from weft.adapters.seeding import seed_of, vary_by_rank
 from weft.adapters.torch.device_replica import DeviceReplica, is_elsewhere
-from weft.adapters.torch.face import TorchWorker
 from weft.adapters.torch.plain_model import PlainModel
 from weft.adapters.torch.replica import TorchReplica
+from weft.adapters.torch.worker import TorchWorker
 from weft.core.errors import ConfigError
 from weft.core.seat import Seat
 from weft.core.strategy import Strategy

@@ -11,15 +11,15 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from weft.adapters.torch.bucket_layout import BUCKET_BYTES_MAX, Flat, bucketed, by_type
+from weft.adapters.torch.ensemble_call import predicting_together
 from weft.adapters.torch.factors import FactorCapture
-from weft.adapters.torch.flat import BUCKET_BYTES_MAX, Flat, bucketed, by_type
 from weft.adapters.torch.join_checks import check_joining, requires_closure
 from weft.adapters.torch.momentum import check_no_momentum, taken_momentum
 from weft.adapters.torch.optimizers import Optimizers
 from weft.adapters.torch.saving import check_finite
 from weft.adapters.torch.sliced import SlicedUpdate, works_element_by_element
 from weft.adapters.torch.step_mark import StepMark
-from weft.adapters.torch.together import predicting_together
 from weft.adapters.torch.trained import Trained
 from weft.adapters.torch.unchanged import Unchanged
 from weft.adapters.tuning import Tuning

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from weft.adapters.torch.flat import Flat
+from weft.adapters.torch.bucket_layout import Flat
 from weft.core.errors import ConfigError
 from weft.core.seat import Places
 

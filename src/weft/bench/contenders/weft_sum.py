@@ -16,7 +16,7 @@ from weft.core.peer import Actions, Peer
 from weft.core.seat import current
 from weft.core.strategy import Strategy
 from weft.core.world import World
-from weft.runtime.live_seat import LiveSeat
+from weft.runtime.seats.live_seat import LiveSeat
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Any
 
 from weft.config.extras import check_extra
 from weft.core.errors import ConfigError, NodeLost
-from weft.engines.ray.errands import (
+from weft.engines.ray.bridge_messages import (
     Answered,
     Ask,
     Clear,
@@ -112,7 +112,7 @@ class Cluster:
         self._words = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the rest)
         with theirs:
             self._process = subprocess.Popen(
-                python_module("weft.engines.ray.porter", [str(theirs.fileno()), self._temporary]),
+                python_module("weft.engines.ray.bridge", [str(theirs.fileno()), self._temporary]),
                 stdin=subprocess.DEVNULL,
                 stdout=self._words,
                 stderr=self._words,

@@ -12,17 +12,17 @@ from socket import socket
 import msgspec
 
 from weft.core.errors import ConfigError
-from weft.engines.head import Head
-from weft.engines.local_job import LocalJob
-from weft.engines.local_outcome import LocalOutcome
-from weft.engines.presence import Presence, check_addresses, check_alike, check_places, home, host_numbers
+from weft.engines.hosts.agent import Orders
+from weft.engines.hosts.controller import Head
+from weft.engines.hosts.worker_info import Presence, check_addresses, check_alike, check_places, home, host_numbers
+from weft.engines.ray.actor import Begin, Ended, Roll
+from weft.engines.ray.bridge_messages import Lost
 from weft.engines.ray.cluster import Cluster, meaning
-from weft.engines.ray.errands import Lost
-from weft.engines.ray.posts import Begin, Ended, Roll
 from weft.engines.ray.resources import DEFAULT
-from weft.engines.secret import new_secret
-from weft.engines.steward import Orders
-from weft.engines.watcher import Watcher
+from weft.engines.real.job import LocalJob
+from weft.engines.real.observer import Watcher
+from weft.engines.real.outcome import LocalOutcome
+from weft.engines.real.secret import new_secret
 from weft.runtime.channel import Job
 from weft.transports.tcp import listen
 

@@ -12,7 +12,7 @@ import numpy as np
 from weft.core.names import CENTRE, PARAMS, Buffer
 from weft.fuzz.evidence import Evidence, Violation
 from weft.fuzz.ledger import GROUND, Array
-from weft.sim.letter import CLOSED, FATES, OPEN, RECEIVED
+from weft.sim.faults.in_flight import CLOSED, FATES, OPEN, RECEIVED
 from weft.store.numpy import NumpyStore
 
 ROUNDING = 1e-7

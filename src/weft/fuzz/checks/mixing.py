@@ -16,7 +16,7 @@ from weft.core.names import INBOX, PARAMS, NodeId
 from weft.fuzz.checks.conservation import ROUNDING, held
 from weft.fuzz.evidence import TOLERANCE, Evidence, Violation
 from weft.fuzz.ledger import GROUND, Array
-from weft.sim.letter import RECEIVED, Letter
+from weft.sim.faults.in_flight import RECEIVED, Letter
 
 MIX = "mix"
 """The kind of message that carries parameters to be averaged."""

@@ -13,7 +13,7 @@ from weft.fuzz.accounts import Account, AccountingStore, keeps
 from weft.fuzz.checks.conservation import ROUNDING
 from weft.fuzz.evidence import Evidence, Violation
 from weft.fuzz.ledger import Array
-from weft.sim.letter import RECEIVED
+from weft.sim.faults.in_flight import RECEIVED
 
 
 def are_balanced(evidence: Evidence) -> Iterator[Violation]:

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from statistics import median
 
 from weft.core.score import sign
-from weft.observe.comparison import Comparison, Run, Setup
-from weft.observe.quantities import human_seconds
+from weft.observe.records.comparison import Comparison, Run, Setup
+from weft.observe.records.quantities import human_seconds
 from weft.observe.report.figures import Standings, ranked
 from weft.observe.report.lines import Curve, chart
 from weft.observe.report.markup import Markup

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import fmean, median
 
 from weft.core.score import sign
-from weft.observe.comparison import Comparison, Contender, Run, spread
+from weft.observe.records.comparison import Comparison, Contender, Run, spread
 
 CLOSE = 1.05
 """Times that differ by less are about the same, however many seeds say so."""

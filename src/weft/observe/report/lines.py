@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from weft.observe.quantities import human_seconds
+from weft.observe.records.quantities import human_seconds
 from weft.observe.report.markup import Markup, joined, tag
 from weft.observe.report.scales import Scale, label
 from weft.observe.report.series import Line

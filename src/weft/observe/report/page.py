@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from weft.observe.comparison import Comparison
+from weft.observe.records.comparison import Comparison
 from weft.observe.report.curves import consensus_section, learned_section, loss_section
 from weft.observe.report.figures import standings
 from weft.observe.report.markup import Markup, tag

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from weft.core.activity import COMPUTES, PAUSED, READS, REPORTS, SENDS, WAITS
-from weft.observe.comparison import Contender
+from weft.observe.records.comparison import Contender
 
 LIGHT = ("#0072b2", "#d55e00", "#009e73", "#b5579a", "#c98a00", "#3a9bd1")
 DARK = ("#5aa9e6", "#ff8a5c", "#2cc295", "#e29bc4", "#f2b632", "#9ad7f5")

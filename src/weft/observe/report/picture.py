@@ -6,8 +6,8 @@ from statistics import fmean
 from textwrap import wrap
 from typing import Any
 
-from weft.observe.comparison import Comparison, Run
-from weft.observe.quantities import human_seconds
+from weft.observe.records.comparison import Comparison, Run
+from weft.observe.records.quantities import human_seconds
 from weft.observe.report.figures import Standings, ranked, standings
 from weft.observe.report.palette import ACTIVITIES_LIGHT, BASELINE, DASHES, LIGHT, looks
 from weft.observe.report.series import Line, mean_line, reported, training_loss

@@ -5,7 +5,7 @@ from itertools import pairwise
 from math import isfinite
 from statistics import fmean
 
-from weft.observe.comparison import Run
+from weft.observe.records.comparison import Run
 
 Point = tuple[float, float]
 Line = list[Point]

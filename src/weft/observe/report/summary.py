@@ -2,8 +2,8 @@
 
 import shlex
 
-from weft.observe.comparison import Comparison, Setup
-from weft.observe.quantities import human_bytes, human_seconds
+from weft.observe.records.comparison import Comparison, Setup
+from weft.observe.records.quantities import human_bytes, human_seconds
 from weft.observe.report.bars import race
 from weft.observe.report.figures import Figures, Standings
 from weft.observe.report.markup import Markup, joined, tag

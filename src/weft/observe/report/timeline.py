@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from weft.core.activity import ACTIVITIES, COMPUTES, PAUSED, READS, REPORTS, SENDS, WAITS
-from weft.observe.comparison import Setup, WorkerFigures
-from weft.observe.quantities import human_seconds
+from weft.observe.records.comparison import Setup, WorkerFigures
+from weft.observe.records.quantities import human_seconds
 from weft.observe.report.bars import bar, piece
 from weft.observe.report.lines import boxed
 from weft.observe.report.markup import Markup, joined, tag

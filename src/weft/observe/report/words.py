@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from weft.core.score import sign
-from weft.observe.comparison import Comparison, Setup, Target
-from weft.observe.quantities import human_bytes, human_seconds
+from weft.observe.records.comparison import Comparison, Setup, Target
+from weft.observe.records.quantities import human_bytes, human_seconds
 from weft.observe.report.figures import CLOSE, Figures, Standings, standings
 
 NAMED_MAX = 3

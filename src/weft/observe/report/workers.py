@@ -4,7 +4,7 @@ from collections import Counter
 from statistics import fmean
 
 from weft.core.activity import COMPUTES, PAUSED, READS, WAITS
-from weft.observe.comparison import Comparison, Contender, WorkerFigures
+from weft.observe.records.comparison import Comparison, Contender, WorkerFigures
 from weft.observe.report.bars import histogram, shares
 from weft.observe.report.figures import Standings, ranked
 from weft.observe.report.markup import Markup, joined, tag

@@ -1,0 +1,1 @@
+"""What verbs show: tables, live views, progress, files."""

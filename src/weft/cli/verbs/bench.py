@@ -1,0 +1,176 @@
+"""weft bench: how fast Weft is, measured against its peers in the same run."""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from weft.bench.allreduce import ALLREDUCE
+from weft.bench.benchmark import Benchmark, measure
+from weft.bench.codecs import CODECS
+from weft.bench.overhead import OVERHEAD
+from weft.bench.racing import BLOCKS_MIN
+from weft.bench.simulator import measure_simulator
+from weft.bench.slownet import COMPRESS as SLOWNET_COMPRESS
+from weft.bench.slownet import STRATEGY as SLOWNET_STRATEGY
+from weft.bench.slownet import Course, measure_slownet
+from weft.bench.straggler import BEST as STRAGGLER_BEST
+from weft.bench.straggler import OTHERS as STRAGGLER_OTHERS
+from weft.bench.straggler import Course as StragglerCourse
+from weft.bench.straggler import measure_straggler
+from weft.bench.throughput import THROUGHPUT
+from weft.cli.show.files import check_writable, write_or_show
+from weft.cli.show.listing import NARROW
+from weft.cli.show.progress import progress
+from weft.cli.show.screen import screen
+from weft.config.extras import check_extra
+from weft.core.errors import ConfigError
+from weft.observe.records.quantities import human_seconds
+
+app = typer.Typer(help="Measure Weft on this machine.", no_args_is_help=True)
+
+Blocks = Annotated[int, typer.Option(help="How many alternating blocks of each contender.")]
+Only = Annotated[list[str] | None, typer.Option(help="Only the work of this name; may be given several times.")]
+JsonFile = Annotated[Path | None, typer.Option("--json", help="Write all figures to this file.")]
+Row = dict[str, Any]
+
+LOW, HIGH = "95 % low", "95 % high"
+CONTENDER_COLUMNS = ("work", "contender", "median", LOW, HIGH, "its time\n/ Weft's", "its\n95 % low", "bar")
+
+
+@app.callback()
+def bench() -> None:
+    """Measure Weft on this machine."""
+
+
+@app.command()
+def simulator(blocks: Blocks = 15, json_file: JsonFile = None) -> None:
+    """Events per second of the simulator, with and without its recorder."""
+    _check(blocks, 15, json_file)
+    with progress("simulator") as tell:
+        report = measure_simulator(blocks, tell)
+    columns = ("world", "recorder", "events", "median", LOW, HIGH, "bar")
+    _show(report, "simulator: events per second (1 core)", columns, _simulator_cells, json_file)
+
+
+@app.command()
+def allreduce(blocks: Blocks = 15, only: Only = None, json_file: JsonFile = None) -> None:
+    """The sum of a vector over 2 and 4 processes: torch's Gloo, Open MPI, and a memory copy as the limit."""
+    _compete(ALLREDUCE, blocks, 15, only, json_file)
+
+
+@app.command()
+def throughput(blocks: Blocks = 15, only: Only = None, json_file: JsonFile = None) -> None:
+    """Training on 2 and 4 workers: DistributedDataParallel, and no communication as the limit."""
+    _compete(THROUGHPUT, blocks, 15, only, json_file)
+
+
+@app.command()
+def overhead(blocks: Blocks = 50, only: Only = None, json_file: JsonFile = None) -> None:
+    """Training with one worker under Weft: the bare loop."""
+    _compete(OVERHEAD, blocks, 50, only, json_file)
+
+
+@app.command()
+def codecs(blocks: Blocks = 15, only: Only = None, json_file: JsonFile = None) -> None:
+    """Gradients into payloads and back: the same in torch operations, and a memory copy as the limit."""
+    _compete(CODECS, blocks, 15, only, json_file)
+
+
+@app.command()
+def slownet(
+    data: Annotated[Path, typer.Option(help="The folder of MNIST's four files.")] = Path("data/mnist"),
+    strategy: Annotated[str, typer.Option(help="How Weft trains.")] = SLOWNET_STRATEGY,
+    compress: Annotated[str, typer.Option(help="Weft's codec, or 'none'.")] = SLOWNET_COMPRESS,
+    blocks: Annotated[int, typer.Option(help="How many times each contender trains.")] = BLOCKS_MIN,
+    json_file: JsonFile = None,
+) -> None:
+    """Time to 97 % on MNIST over links of 100 Mbit/s and 10 ms: DistributedDataParallel and its hooks (needs root)."""
+    _check(blocks, BLOCKS_MIN, json_file)
+    check_extra("torch", "weft bench slownet")
+    course = Course(data)
+    with progress("slownet") as tell:
+        report = measure_slownet(course, blocks, strategy, None if compress == "none" else compress, tell)
+    _show(report, f"slownet: {report['unit']}", CONTENDER_COLUMNS, _contender_cells, json_file)
+
+
+@app.command()
+def straggler(
+    data: Annotated[Path, typer.Option(help="The folder of MNIST's four files.")] = Path("data/mnist"),
+    strategy: Annotated[str, typer.Option(help="The way whose time counts.")] = STRAGGLER_BEST,
+    others: Annotated[int, typer.Option(help="In how many blocks the other ways run, too.")] = 3,
+    blocks: Annotated[int, typer.Option(help="How many times each contender trains.")] = 15,
+    json_file: JsonFile = None,
+) -> None:
+    """Time to 97 % on MNIST while one of 4 workers is 4 times slower: DistributedDataParallel, and other ways."""
+    _check(blocks, 15, json_file)
+    check_extra("torch", "weft bench straggler")
+    course = StragglerCourse(data)
+    ways = [way for way in STRAGGLER_OTHERS if way != strategy]
+    with progress("straggler") as tell:
+        report = measure_straggler(course, blocks, strategy, ways, others, tell)
+    _show(report, f"straggler: {report['unit']}", CONTENDER_COLUMNS, _contender_cells, json_file)
+
+
+def _compete(benchmark: Benchmark, blocks: int, usual: int, only: list[str] | None, json_file: Path | None) -> None:
+    _check(blocks, usual, json_file)
+    check_extra("torch", f"weft bench {benchmark.name}")
+    works = benchmark.only(only or ())
+    with progress(benchmark.name) as tell:
+        report = measure(benchmark, works, blocks, tell=tell)
+    _show(report, f"{benchmark.name}: {benchmark.unit}", CONTENDER_COLUMNS, _contender_cells, json_file)
+
+
+def _check(blocks: int, usual: int, json_file: Path | None) -> None:
+    if blocks < 1:
+        raise ConfigError(f"--blocks is {blocks}, but at least 1 must be measured.\n  Use --blocks {usual}.")
+    check_writable(json_file)
+
+
+def _simulator_cells(row: Row) -> list[str]:
+    figures = (f"{row[key]:,.0f}" for key in ("events", "events_per_s", "low", "high"))
+    return [row["world"], row["recorder"], *figures, _verdict(row["low"], row["bar"], ",")]
+
+
+def _contender_cells(row: Row) -> list[str]:
+    if "missing" in row:
+        return [row["work"], row["contender"], row["missing"]]
+    cells = [row["work"], row["contender"], *(human_seconds(row[key]) for key in ("seconds", "low", "high"))]
+    if "ratio" in row:
+        cells += [f"{row['ratio']:.2f}", f"{row['ratio_low']:.2f}", _verdict(row["ratio_low"], row.get("bar"), ".2f")]
+    return cells
+
+
+def _joined(cells: Sequence[str], low: int | None) -> list[str]:
+    """The same with the cells of the lower and the upper bound, which is beside it, in one."""
+    if low is None or len(cells) <= low + 1:
+        return list(cells)
+    return [*cells[:low], "\n".join(dict.fromkeys(cells[low : low + 2])), *cells[low + 2 :]]
+
+
+def _verdict(low: float, bar: float | None, form: str) -> str:
+    """A bar is met when the lower bound reaches it."""
+    return "" if bar is None else f"{bar:{form}} {'met' if low >= bar else 'MISSED'}"
+
+
+def _show(
+    report: Row, title: str, columns: Sequence[str], cells: Callable[[Row], list[str]], json_file: Path | None
+) -> None:
+    """The one table of all benchmarks: two columns of words, then figures; on a narrow screen, bounds share one."""
+    low = columns.index(LOW) if screen.width < NARROW else None
+    table = Table(title=title)
+    for place, name in enumerate(_joined(columns, low)):
+        table.add_column(
+            name,
+            justify="left" if place < 2 else "right",
+            overflow="fold",
+            min_width=max(map(len, name.split("\n"))) if place == 1 else None,
+        )
+    for row in report["rows"]:
+        table.add_row(*_joined(cells(row), low))
+    screen.print(table)
+    if json_file is not None:
+        write_or_show("--json", json_file, json.dumps(report, indent=1) + "\n")

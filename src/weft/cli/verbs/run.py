@@ -1,0 +1,188 @@
+"""weft run: a training script on real workers, of this machine or of a cluster."""
+
+import json
+from pathlib import Path
+
+from weft.cli.options.run_on import Perform, ground, read_ground
+from weft.cli.options.run_options import (
+    Address,
+    Arguments,
+    Baseline,
+    CheckReplay,
+    Collective,
+    Compress,
+    Devices,
+    Explain,
+    GlobalBatch,
+    Hiccups,
+    Hosts,
+    Json,
+    Log,
+    Net,
+    On,
+    Resources,
+    Script,
+    Seed,
+    Set,
+    Share,
+    Slow,
+    Steps,
+    Strategies,
+    TensorBoard,
+    Trace,
+    Transport,
+    Workers,
+    share_and_factor,
+    slow_workers,
+)
+from weft.cli.show.files import check_writable, write_or_show
+from weft.cli.show.live_run import run_shown
+from weft.cli.show.logs import Logs, RunLogs
+from weft.cli.show.runs import show_runs
+from weft.cli.show.screen import errors, show_left_out
+from weft.config.compression import objection
+from weft.config.devices import objection as objection_to_devices
+from weft.config.devices import read_devices
+from weft.config.network import read_network
+from weft.config.options import set_options, with_parameters
+from weft.config.registry import both, expanded, is_only_of_all, left_out
+from weft.config.settings import Settings
+from weft.core.errors import ConfigError, WeftError
+from weft.data.shares import STATIC
+from weft.data.shares import objection as objection_to_share
+from weft.engines.ray.launch import RayPlan
+from weft.engines.real.job import LocalJob, spread
+from weft.engines.real.outcome import LocalOutcome
+from weft.engines.real.session import DEFAULT_STRATEGY
+from weft.engines.settings_sources import settings_of
+from weft.runtime.connections import SHM, TCP
+
+
+def run(
+    script: Script,
+    arguments: Arguments = None,
+    workers: Workers = None,
+    strategy: Strategies = None,
+    transport: Transport = None,
+    hosts: Hosts = 1,
+    net: Net = None,
+    collective: Collective = None,
+    compress: Compress = None,
+    share: Share = None,
+    device: Devices = None,
+    slow: Slow = None,
+    hiccups: Hiccups = None,
+    global_batch: GlobalBatch = None,
+    baseline: Baseline = None,
+    seed: Seed = None,
+    steps: Steps = None,
+    set_: Set = None,
+    explain: Explain = False,
+    check_replay: CheckReplay = False,
+    json_file: Json = None,
+    trace: Trace = None,
+    log: Log = None,
+    tensorboard: TensorBoard = None,
+    on: On = None,
+    address: Address = None,
+    resources: Resources = None,
+) -> None:
+    """Run SCRIPT on real workers of this machine or of a cluster."""
+    check_writable(json_file)
+    said = Settings(_said(strategy), None, collective, compress, workers, seed, steps, share, transport, _said(set_))
+    settings = settings_of(said)
+    options, parameters = set_options(settings.set or ())
+    job = LocalJob(
+        script,
+        tuple(arguments or ()),
+        settings.num_workers,
+        collective=settings.collective,
+        compress=settings.compress,
+        share=settings.share or STATIC,
+        transport=settings.transport or (SHM if net is None or hosts > 1 else TCP),
+        seed=settings.seed or 0,
+        steps_max=settings.steps,
+        slow=slow_workers(slow or ()),
+        hiccups=share_and_factor(hiccups),
+        global_batch=global_batch,
+        options=options,
+        checks_replay=check_replay,
+        traces=trace is not None,
+        network=None if net is None else read_network(*net),
+        devices=read_devices(device or ()),
+        hosts=spread(settings.num_workers, hosts),
+    )
+    jobs, dispensable = _jobs(job, settings.strategy, parameters, baseline)
+    plan = read_ground(on, address, resources, jobs)
+    with Logs(trace, log, tensorboard) as logs:
+        outcomes = _run_all(jobs, dispensable, plan, explain, logs)
+    _show(outcomes, json_file, checks_replay=check_replay)
+
+
+def _said(texts: list[str] | None) -> tuple[str, ...] | None:
+    return tuple(texts) if texts else None
+
+
+def _jobs(
+    job: LocalJob, asked: tuple[str, ...] | None, parameters: dict[str, str], baseline: str | None
+) -> tuple[list[LocalJob], list[bool]]:
+    """One for each strategy that was asked for, and whether only 'all' did so; those that cannot run are named."""
+    if parameters and not asked:
+        asked = (DEFAULT_STRATEGY,)
+    doubts = both(objection(job.compress), objection_to_share(job.sharing), objection_to_devices(job.devices))
+    about = asked, job.num_workers, job.num_memories, doubts
+    texts = expanded(*about)
+    show_left_out(left_out(*about))
+    jobs = [job.with_strategy(text and with_parameters(text, parameters)) for text in texts]
+    jobs += [] if baseline is None else [job.under(baseline)]
+    return jobs, [*(is_only_of_all(text, asked) for text in texts), False]
+
+
+def _show(outcomes: list[LocalOutcome], json_file: Path | None, *, checks_replay: bool) -> None:
+    rows = [outcome.to_json() for outcome in outcomes]
+    show_runs(rows)
+    if outcomes[-1].was_stopped:
+        errors.print(f"stopped early, as asked, after {rows[-1]['steps']} steps", markup=False)
+    if json_file is not None:
+        write_or_show("--json", json_file, json.dumps(rows, indent=1) + "\n")
+    if checks_replay:
+        _show_replays(outcomes)
+
+
+def _run_all(
+    jobs: list[LocalJob], dispensable: list[bool], plan: RayPlan | None, explain: bool, logs: Logs
+) -> list[LocalOutcome]:
+    """Run one job after another, until somebody has had enough; those that are dispensable may not fit the script."""
+    outcomes: list[LocalOutcome] = []
+    with ground(plan, jobs, lambda text: errors.print(text, markup=False)) as perform:
+        for number, job in enumerate(jobs, 1):
+            try:
+                about = job.label, job.num_workers, number, len(jobs)
+                with logs.run(*about, is_real=True, counts_messages=job.baseline is None) as log:
+                    outcomes.append(_run(job, number, len(jobs), perform, explain, log))
+                    log.end(outcomes[-1].to_json(), outcomes[-1].tracks)
+            except WeftError as error:
+                if outcomes and isinstance(error, ConfigError) and dispensable[number - 1]:
+                    errors.print(f"{job.label} is left out: {error}", markup=False)
+                    continue
+                if outcomes:  # what has been run is not lost because the next one fails
+                    show_runs([outcome.to_json() for outcome in outcomes])
+                raise
+            if outcomes[-1].was_stopped:
+                break
+    return outcomes
+
+
+def _run(job: LocalJob, number: int, of: int, perform: Perform, explain: bool, log: RunLogs) -> LocalOutcome:
+    if of > 1 and not errors.is_terminal:
+        errors.print(f"{job.label} ({number} of {of})", markup=False)
+    return run_shown(job, job.label, perform, explain, log.watching)
+
+
+def _show_replays(outcomes: list[LocalOutcome]) -> None:
+    for outcome in outcomes:
+        for line in outcome.replay:
+            errors.print(line, markup=False)
+        if outcome.replay:
+            raise ConfigError(f"the run of '{outcome.strategy}' cannot be replayed.")
+        errors.print(f"replayed: the peers of '{outcome.strategy}' gave the same answers again", markup=False)

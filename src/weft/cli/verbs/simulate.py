@@ -1,0 +1,137 @@
+"""weft simulate: a script on many workers, in virtual time."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from weft.cli.options.run_options import (
+    Arguments,
+    Collective,
+    Compress,
+    Explain,
+    Json,
+    Log,
+    Script,
+    Share,
+    Steps,
+    Strategies,
+    TensorBoard,
+    Trace,
+)
+from weft.cli.show.files import check_writable, write_or_show, written
+from weft.cli.show.live_run import simulate_shown
+from weft.cli.show.logs import Logs
+from weft.cli.show.outcomes import show_outcomes
+from weft.cli.show.plot import check_plot, plot_curves
+from weft.cli.show.screen import errors, screen, show_left_out
+from weft.config.cluster import load_cluster
+from weft.config.compression import objection
+from weft.config.registry import both, expanded, is_only_of_all, left_out
+from weft.config.settings import Settings
+from weft.core.errors import ConfigError
+from weft.data.shares import STATIC
+from weft.data.shares import objection as objection_to_share
+from weft.engines.job_checks import check_job
+from weft.engines.real.kernels import compile_kernels
+from weft.engines.settings_sources import settings_of
+from weft.engines.simulated.job import Job
+from weft.engines.simulated.outcome import Outcome
+
+
+def simulate(
+    script: Script,
+    arguments: Arguments = None,
+    workers: Annotated[
+        int | None, typer.Option("-n", "--workers", help="How many workers; default: those of the cluster.")
+    ] = None,
+    strategy: Strategies = None,
+    cluster: Annotated[
+        str | None, typer.Option(help="rack, cloud, edge, or a file ending in .toml.", show_default="rack")
+    ] = None,
+    collective: Collective = None,
+    compress: Compress = None,
+    share: Share = None,
+    seed: Annotated[int | None, typer.Option(help="The same seed repeats the same run.", show_default="0")] = None,
+    steps: Steps = None,
+    explain: Explain = False,
+    dry: Annotated[bool, typer.Option("--dry", help="Without tensors: times and messages only.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Draw loss against virtual time into this .png.")] = None,
+    json_file: Json = None,
+    trace: Trace = None,
+    log: Log = None,
+    tensorboard: TensorBoard = None,
+) -> None:
+    """Run SCRIPT on simulated workers: gradients are real, time is virtual."""
+    given = Settings(tuple(strategy) if strategy else None, cluster, collective, compress, workers, seed, steps, share)
+    settings = settings_of(given)
+    for path in (plot, json_file):
+        check_writable(path)
+    if plot is not None:
+        check_plot(plot, dry)
+    place = load_cluster(settings.cluster or "rack")
+    num_workers = place.num_workers if settings.workers is None else settings.workers
+    check_job(script, num_workers, settings.seed or 0, settings.steps)
+    sharing = STATIC if num_workers == 1 else settings.share or STATIC
+    objected = both(objection(settings.compress), objection_to_share(sharing))
+    about = settings.strategy, num_workers, place.num_hosts(num_workers), objected
+    jobs = [
+        Job(
+            script,
+            tuple(arguments or ()),
+            place,
+            num_workers,
+            text,
+            settings.collective,
+            settings.seed or 0,
+            settings.steps,
+            settings.compress,
+            settings.share or STATIC,
+            trace is not None,
+        )
+        for text in expanded(*about)
+    ]
+    show_left_out(left_out(*about))
+    compile_kernels(settings.compress, lambda text: errors.print(text, markup=False))
+    with _shown(json_file, plot) as outcomes, Logs(trace, log, tensorboard) as logs:
+        _run_all(jobs, settings.strategy, dry, explain, logs, outcomes)
+
+
+@contextmanager
+def _shown(json_file: Path | None, plot: Path | None) -> Iterator[list[Outcome]]:
+    """A list whose outcomes are shown at the end, also if a run after them fails or is interrupted."""
+    outcomes: list[Outcome] = []
+    try:
+        yield outcomes
+    finally:
+        if outcomes:
+            _show(outcomes, json_file, plot)
+
+
+def _show(outcomes: list[Outcome], json_file: Path | None, plot: Path | None) -> None:
+    show_outcomes(outcomes)
+    if json_file is not None:
+        rows = [outcome.to_json() for outcome in outcomes]
+        write_or_show("--json", json_file, json.dumps(rows, indent=1) + "\n")
+    if plot is not None and written("--plot", plot, lambda: plot_curves(outcomes, plot)):
+        screen.print(f"picture: {plot}")
+
+
+def _run_all(
+    jobs: list[Job], strategies: tuple[str, ...] | None, dry: bool, explain: bool, logs: Logs, outcomes: list[Outcome]
+) -> None:
+    """Run one job after another into `outcomes`; one that only 'all' asked for may turn out not to fit the script."""
+    for number, job in enumerate(jobs, 1):
+        if len(jobs) > 1 and not errors.is_terminal:
+            errors.print(f"{job.label(None)} ({number} of {len(jobs)})", markup=False)
+        try:
+            with logs.run(job.label(None), job.num_workers, number, len(jobs), is_real=False) as log:
+                outcomes.append(simulate_shown(job, job.label(None), dry, explain, log.watching_simulated))
+                log.end(outcomes[-1].to_json(), outcomes[-1].facts.tracks)
+        except ConfigError as error:
+            if not outcomes or not is_only_of_all(job.name_of(None), strategies):
+                raise
+            errors.print(f"{job.label(None)} is left out: {error}", markup=False)

@@ -1,0 +1,1 @@
+"""Measures scripts, workers and codecs on this machine, for cluster files."""

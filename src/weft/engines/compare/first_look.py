@@ -1,0 +1,77 @@
+"""A first look at a script: which numbers it reports."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from weft.core.errors import ConfigError, NodeLost, did_you_mean
+from weft.engines.local.launcher import Bear, run_local
+from weft.engines.real.job import LocalJob
+from weft.engines.real.observer import Watcher
+from weft.engines.real.outcome import NOT_REPORTED as BESIDE_REAL
+from weft.engines.simulated.job import Job
+from weft.engines.simulated.runner import Watcher as SimulatedWatcher
+from weft.engines.simulated.runner import simulate
+from weft.observe.records.comparison import Target
+from weft.sim.facts import NOT_REPORTED as BESIDE_SIMULATED
+
+NOT_REPORTED = {*BESIDE_REAL, *BESIDE_SIMULATED}
+
+
+STEPS_MAX = 1000
+"""Of a first look: a script of its own loops may make many."""
+
+
+def reported_names(job: LocalJob, bear: Bear, show: Callable[[str], None]) -> list[str]:
+    """The names of all that the script reports, by a first look: one worker, one step of each share.
+
+    What it prints is dropped; if it leaves and has said why, `show` gets that.
+    """
+    probe = LocalJob(job.script, job.arguments, 1, seed=job.seed, options=job.options, saves=False, is_probe=True)
+    with _shown_if_it_says_why(show) as lines:
+        watcher = Watcher(on_line=lambda rank, text, is_error: lines.append(text))
+        return _names(run_local(replace(probe, steps_max=STEPS_MAX), watcher, bear).reports)
+
+
+def simulated_names(job: Job, show: Callable[[str], None]) -> list[str]:
+    """The same of a script that is to be simulated."""
+    probe = Job(job.script, job.arguments, job.cluster, 1, seed=job.seed, saves=False, is_probe=True)
+    with _shown_if_it_says_why(show) as lines:
+        return _names(simulate(replace(probe, steps_max=STEPS_MAX), SimulatedWatcher(lines.append)).facts.reports)
+
+
+@contextmanager
+def _shown_if_it_says_why(show: Callable[[str], None]) -> Iterator[list[str]]:
+    """Lines to add to, which are shown if the script leaves with nothing but them to say why."""
+    lines: list[str] = []
+    try:
+        yield lines
+    except NodeLost as lost:
+        if lost.is_said and lines:
+            show("\n".join(lines))
+        raise
+
+
+def _names(reports: Sequence[Mapping[str, Any]]) -> list[str]:
+    return list(dict.fromkeys(name for report in reports for name in report if name not in NOT_REPORTED))
+
+
+def check_target(target: Target, names: Sequence[str]) -> None:
+    """Refuse a number that a script does not report, though it reports others."""
+    if names and target.name not in names:
+        raise ConfigError(
+            f"the script does not report '{target.name}', so --target {target} is never reached.\n"
+            f"  It reports: {', '.join(names)}. {did_you_mean(target.name, names)}"
+        )
+
+
+def read_target(text: str) -> Target:
+    """'accuracy=0.97'."""
+    match = re.fullmatch(r"\s*(\w+)\s*=\s*([-+]?[0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?)\s*", text)
+    if match is None:
+        raise ConfigError(
+            f"--target got '{text}', but wants a reported number and a value.\n  Write e.g. --target accuracy=0.97."
+        )
+    return Target(match[1], float(match[2]))

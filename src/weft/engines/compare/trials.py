@@ -1,0 +1,52 @@
+"""Makes the runs of a comparison: real ones on this machine, or simulated ones on a cluster."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from weft.config.ways import Way
+from weft.core.errors import ConfigError
+from weft.engines.local.forked_workers import Nursery
+from weft.engines.local.launcher import nursery_of
+from weft.engines.real.job import LocalJob
+from weft.engines.simulated.job import Job
+
+
+@dataclass(frozen=True)
+class RealContest:
+    """Contenders on real workers: all that they have in common is in one job."""
+
+    common: LocalJob
+
+    def job(self, way: Way, seed: int) -> LocalJob:
+        """One contender's run; raises ConfigError if it cannot be."""
+        same = replace(self.common, seed=seed)
+        if way.baseline is not None:
+            return same.under(way.baseline)
+        return replace(same, strategy=way.strategy, compress=way.compress, share=way.share)
+
+    def nursery(self, ways: Sequence[Way], tell: Callable[[str], None]) -> Nursery:
+        """Where the workers of all contenders come from, with everybody's codecs compiled."""
+        return nursery_of(self.common, tell, [way.compress for way in ways])
+
+
+@dataclass(frozen=True)
+class SimulatedContest:
+    """Contenders in virtual time."""
+
+    common: Job
+
+    def job(self, way: Way, seed: int) -> Job:
+        """One contender's run; raises ConfigError if it cannot be."""
+        return replace(self.common, seed=seed, strategy=way.strategy, compress=way.compress, share=way.share)
+
+
+Contest = RealContest | SimulatedContest
+
+
+def refusal(contest: Contest, way: Way) -> ConfigError | None:
+    """Why a way cannot run here, if it cannot: it is looked at before the first one starts."""
+    try:
+        contest.job(way, 0)
+    except ConfigError as error:
+        return error
+    return None

@@ -1,0 +1,157 @@
+"""What the processes of a check-up tell of themselves, and what each host found out about the others.
+
+All of it comes over a board, from whoever can write there: nothing is believed beyond what its type says.
+"""
+
+import platform
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from weft.core.errors import TransportError
+from weft.engines.diagnose.machine import usable_cores
+from weft.engines.hosts.interfaces import interface_of
+from weft.engines.hosts.rendezvous import Board, post_note, read_notes
+from weft.engines.hosts.worker_info import Number, Words, code_digests, home
+
+Positive = Annotated[float, Meta(ge=0)]
+Port = Annotated[int, Meta(ge=1, le=65535)]
+
+PACKAGES = ("torch", "numpy", "msgspec")
+ROSTER = "checkup/roster"
+LOOK_S = 0.05
+LATER_S = 10.0
+"""How much later than others a process may be."""
+
+
+class Card(Struct, frozen=True):
+    """One process. Those whose `home` is the same are on one host."""
+
+    rank: Number
+    home: Words
+    machine: Words
+    """Hosts that are namespaces of one machine have this in common: they share its cores."""
+    host: Words
+    """The name of its host."""
+    address: Words
+    port: Port
+    interface: Words
+    cores: Annotated[float, Meta(gt=0)]
+    versions: dict[Words, Words]
+    same: dict[Words, Words]
+    """What must be the same for all: digests of code."""
+
+    @property
+    def words(self) -> str:
+        return f"{self.host} ({self.address})"
+
+
+class Seen(Struct, frozen=True):
+    """What a host found out about another one."""
+
+    other: Number
+    trouble: Words = ""
+    """How it failed: a name of a cause, as `mesh.py` has them; empty if it did not."""
+    detail: Words = ""
+    round_trip_s: Positive | None = None
+    """The shortest. Only who has called measures it; so with the next two."""
+    usual_trip_s: Positive | None = None
+    skew_s: float | None = None
+    """By how much the other's clock is ahead."""
+    incoming_bytes_per_s: Positive | None = None
+    meanwhile_bytes_per_s: Positive | None = None
+    """What came in while as much went out."""
+
+
+class Report(Struct, frozen=True):
+    """All that a host found out."""
+
+    seen: list[Seen]
+    refused: dict[Words, Number]
+    """Connections that were not let in, by reason."""
+
+
+def own_card(rank: int, listener: socket.socket, script: Path | None) -> Card:
+    """That of this process, which listens there."""
+    address, port = listener.getsockname()[:2]
+    return Card(
+        rank,
+        home(),
+        home().partition("/")[0],
+        socket.gethostname(),
+        address,
+        port,
+        interface_of(address),
+        usable_cores(),
+        versions(),
+        dict(code_digests(script)),
+    )
+
+
+def versions() -> dict[str, str]:
+    """Of Python, and of packages whose versions should not differ between hosts."""
+    return {"python": platform.python_version(), **{package: _version(package) for package in PACKAGES}}
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "none"
+
+
+def card_key(rank: int) -> str:
+    return f"checkup/card/{rank}"
+
+
+def report_key(number: int) -> str:
+    return f"checkup/report/{number}"
+
+
+def gather(rank: int, num_processes: int, board: Board, timeout_s: float) -> dict[int, Card]:
+    """The cards of all who came in time, by rank. Worker 0 says who they are: all shall see the same ones."""
+    if rank:
+        wait_s = timeout_s + LOOK_S * num_processes + LATER_S
+        (ranks,) = read_notes(board, [ROSTER], list[Number], wait_s)
+        cards = read_notes(board, [card_key(one) for one in ranks], Card, LATER_S)
+        return dict(zip(ranks, cards, strict=True))
+    deadline_s = time.monotonic() + timeout_s
+    found = {one: _card(board, one, max(LOOK_S, deadline_s - time.monotonic())) for one in range(num_processes)}
+    came = {one: card for one, card in found.items() if card is not None}
+    post_note(board, ROSTER, list(came))
+    return came
+
+
+def _card(board: Board, rank: int, timeout_s: float) -> Card | None:
+    try:
+        (card,) = read_notes(board, [card_key(rank)], Card, timeout_s)
+        ip_address(card.address)
+    except (TransportError, ValueError):
+        return None
+    return card if card.rank == rank else None
+
+
+def hosts_of(cards: Mapping[int, Card]) -> list[list[Card]]:
+    """The processes of each host, in order of rank; hosts in order of their first."""
+    found: dict[str, list[Card]] = {}
+    for rank in sorted(cards):
+        found.setdefault(cards[rank].home, []).append(cards[rank])
+    return list(found.values())
+
+
+def rounds_of(num_hosts: int) -> list[list[tuple[int, int]]]:
+    """Every pair of hosts once, in as few rounds as there can be, nobody twice in a round (the circle method)."""
+    players: Sequence[int | None] = [*range(num_hosts), *([None] if num_hosts % 2 else [])]
+    rounds = []
+    for _ in range(len(players) - 1 if num_hosts > 1 else 0):
+        half = len(players) // 2
+        pairs = zip(players[:half], reversed(players[half:]), strict=True)
+        rounds.append([(min(a, b), max(a, b)) for a, b in pairs if a is not None and b is not None])
+        players = [players[0], players[-1], *players[1:-1]]
+    return rounds

@@ -1,0 +1,114 @@
+"""One process's part in a check-up of the cluster: it tells of itself, meets the others and measures what is between.
+
+Of each host the first process measures; the others only tell that they are there. All pairs of hosts are measured, and
+at the same time those that have nobody in common.
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from weft.core.errors import TransportError
+from weft.engines.diagnose.cluster.connections import BROKEN, Mesh, connect
+from weft.engines.diagnose.cluster.info import (
+    Card,
+    Report,
+    Seen,
+    card_key,
+    gather,
+    hosts_of,
+    own_card,
+    report_key,
+    rounds_of,
+)
+from weft.engines.diagnose.cluster.link_probe import PHASE_S_MAX, TIMEOUT_S, TRIES, measure
+from weft.engines.hosts.rendezvous import Board, post_note, read_notes
+from weft.transports.tcp import listen
+
+COME_S = 20.0
+"""How long processes wait for each other to come."""
+CONNECT_S = 5.0
+
+
+@dataclass(frozen=True)
+class Checkup:
+    """What all hosts found out together."""
+
+    num_processes: int
+    hosts: list[list[Card]]
+    """The processes of each host; those who did not come are missing."""
+    reports: Mapping[int, Report]
+    """By host; of one that ended before it could tell, there is none."""
+    seconds: float
+
+    @property
+    def missing(self) -> list[int]:
+        """The ranks of those who did not come."""
+        came = {card.rank for host in self.hosts for card in host}
+        return [rank for rank in range(self.num_processes) if rank not in came]
+
+    def seen(self, host: int, other: int) -> Seen | None:
+        """What a host found out about another one."""
+        report = self.reports.get(host)
+        return None if report is None else next((seen for seen in report.seen if seen.other == other), None)
+
+
+def probe(
+    rank: int,
+    num_processes: int,
+    board: Board,
+    secret: bytes,
+    address: str,
+    *,
+    script: Path | None = None,
+    come_s: float = COME_S,
+    connect_s: float = CONNECT_S,
+) -> Checkup | None:
+    """Take part as one of so many processes, reachable at this address; worker 0 gets the result."""
+    began_s = time.monotonic()
+    with listen(address) as listener:
+        post_note(board, card_key(rank), own_card(rank, listener, script))
+        hosts = hosts_of(gather(rank, num_processes, board, come_s))
+        firsts = [host[0].rank for host in hosts]
+        if rank not in firsts:
+            return None
+        me = firsts.index(rank)
+        mesh = connect(me, [(host[0].address, host[0].port) for host in hosts], listener, secret, connect_s)
+    try:
+        post_note(board, report_key(me), Report(_measure_all(me, len(hosts), mesh), mesh.refused))
+    finally:
+        mesh.close()
+    if rank != firsts[0]:
+        return None
+    wait_s = TIMEOUT_S + TRIES * 6 * PHASE_S_MAX * len(hosts)  # three phases, each with its warming up
+    reports = {number: report for number in range(len(hosts)) if (report := _report(board, number, wait_s)) is not None}
+    return Checkup(num_processes, hosts, reports, time.monotonic() - began_s)
+
+
+def _measure_all(me: int, num_hosts: int, mesh: Mesh) -> list[Seen]:
+    """Measure this host's connections, each in its round."""
+    seen = []
+    for pairs in rounds_of(num_hosts):
+        for answerer, caller in pairs:
+            if me in (answerer, caller):
+                seen.append(_measure(mesh, caller if me == answerer else answerer, is_caller=me == caller))
+    return seen
+
+
+def _measure(mesh: Mesh, other: int, *, is_caller: bool) -> Seen:
+    if other in mesh.failed:
+        return Seen(other, *mesh.failed[other])
+    try:
+        found = measure(mesh.links[other], is_caller=is_caller)
+    except TransportError as error:
+        return Seen(other, BROKEN, str(error).splitlines()[0])
+    shortest_s, usual_s, skew_s = found.trips or (None, None, None)
+    return Seen(other, "", "", shortest_s, usual_s, skew_s, found.incoming_bytes_per_s, found.meanwhile_bytes_per_s)
+
+
+def _report(board: Board, number: int, timeout_s: float) -> Report | None:
+    try:
+        return read_notes(board, [report_key(number)], Report, timeout_s)[0]
+    except TransportError:
+        return None

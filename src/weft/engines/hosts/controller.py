@@ -1,0 +1,279 @@
+"""The head of a run whose workers an engine has put on several hosts: hears and answers them through their stewards."""
+
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+from secrets import token_bytes
+from statistics import median
+from typing import Any
+
+from weft.core.errors import NodeLost, TransportError, WeftError
+from weft.engines.hosts.agent_link import (
+    HEAD,
+    STALLED_S,
+    Asked,
+    Beat,
+    Because,
+    Came,
+    Gone,
+    Kill,
+    Pulse,
+    Relayed,
+    Said,
+    Tell,
+    Trunk,
+    Values,
+    Wrote,
+)
+from weft.engines.hosts.worker_info import Presence, host_numbers, rooms
+from weft.engines.real.assignment import assigned
+from weft.engines.real.job import LocalJob
+from weft.engines.real.observer import Watcher
+from weft.engines.real.outcome import LocalOutcome
+from weft.engines.real.supervisor import Supervisor
+from weft.engines.real.worker_record import Worker
+from weft.runtime.channel import Job, Message, packed
+from weft.runtime.descriptors import Descriptors
+from weft.transports.door import Door
+from weft.transports.handshake import NONCE_BYTES, Candidate, Steps, answer
+from weft.transports.transport import Rank
+
+STEWARDS_S_MAX = 60.0
+"""How long stewards may take to call."""
+SILENT_S = 2.0
+SILENT_STEPS = 5
+"""A host that says nothing for this long, and so many median steps, is lost."""
+BEAT_S = 0.2
+LET_GO_S = 0.8
+"""How long who has failed may take to end before the others are ended."""
+FAREWELL_S_MAX = 1.0
+
+
+class Host:
+    """One host, as the head sees it."""
+
+    def __init__(self, name: str, address: str) -> None:
+        self.name = name
+        self.address = address
+        self.trunk: Trunk | None = None
+        self.states: dict[int, str] = {}
+        self.workers: list[Worker] = []
+
+
+class Head(Supervisor):
+    """One run on several hosts."""
+
+    def __init__(
+        self,
+        job: LocalJob,
+        watcher: Watcher,
+        crew: Sequence[Presence],
+        listener: socket.socket,
+        secret: bytes,
+        *,
+        is_elsewhere: bool = False,
+    ) -> None:
+        """`crew` are the workers in order of rank; their stewards will call at the listener.
+
+        `is_elsewhere`: even if they are all on one host, it is not this one.
+        """
+        super().__init__(job, watcher)
+        self._crew = crew
+        self._is_elsewhere = is_elsewhere
+        self._beat_s = self._turned_s = time.monotonic()
+        self._num_signals = 0
+        self._secret = secret
+        self._host_of = host_numbers(crew)
+        self._conversation.rooms = rooms(crew)
+        self._values: list[bytes] = []
+        """What has come of the first values, for hosts that have not called yet."""
+        self._workers = [Worker(each.rank, each.host, each.pid) for each in crew]
+        self._hosts: list[Host] = []
+        for worker, number, each in zip(self._workers, self._host_of, crew, strict=True):
+            if number == len(self._hosts):
+                self._hosts.append(Host(each.host, each.address))
+            self._hosts[number].workers.append(worker)
+        is_encrypted = is_elsewhere or len(self._hosts) > 1
+        tls = None
+        if is_encrypted:
+            from weft.transports.certificates import Authority, contexts
+
+            tls = contexts(Authority.of(secret).issue(HEAD)).answer
+        self._door = Door(listener, self._answer, tls, self._selector, time.monotonic)
+        self.refused = self._door.refused
+        """Connections of strangers, by reason."""
+
+    def run(self) -> LocalOutcome:
+        """As every run; when it fails, every host is told why."""
+        try:
+            return super().run()
+        except WeftError as error:
+            trace = error.traceback if isinstance(error, NodeLost) else ""
+            self._explain(f"weft: {error}" + (f"\n{trace}" if trace else ""))
+            raise
+
+    def _explain(self, text: str) -> None:
+        """Let every host's steward say it; where the head has a host in common with one that cannot, it does."""
+        for host in self._hosts:
+            if host.trunk is not None:
+                host.trunk.send(Because(text))
+        here = self._hosts[0].trunk
+        if not self._is_elsewhere and (here is None or here.is_closed):
+            self._watcher.on_tell(text)
+
+    def _answer(self, certified: Rank | None) -> Steps:
+        def objection(caller: Rank) -> str | None:
+            if caller >= len(self._hosts) or certified not in (None, caller):
+                return "wrong host"
+            return "duplicate host" if self._hosts[caller].trunk is not None else None
+
+        return answer(HEAD, objection, self._secret, token_bytes(NONCE_BYTES))
+
+    def _start(self) -> None:
+        """Wait for all stewards; their workers are told their part when they come."""
+        descriptors = Descriptors(-1, -1, -1, -1, [])
+        addresses = [each.address for each in self._crew] if len(self._hosts) > 1 else []
+        cores = {number: each.cores for number, each in zip(self._host_of, self._crew, strict=True)}
+        self._assignment = assigned(self._job, descriptors, addresses, self._secret, cores)
+        deadline_s = time.monotonic() + STEWARDS_S_MAX
+        while missing := [host for host in self._hosts if host.trunk is None]:
+            if time.monotonic() > deadline_s:
+                raise TransportError(
+                    f"the head of the run waited {STEWARDS_S_MAX:g} s for "
+                    f"{', '.join(f'host {host.name} ({host.address})' for host in missing)}.\n"
+                    "  Can it reach this host? Look at what it printed, and at firewalls between them: "
+                    "weft doctor --cluster says more."
+                )
+            self._turn(0.05)
+            self._check_interrupts()
+            self._check()
+
+    def _part(self, rank: int) -> Job:
+        """What a worker is told first."""
+        return self._assignment(rank)
+
+    def _turn(self, timeout_s: float) -> None:
+        if time.monotonic() - self._turned_s > STALLED_S:  # it was the head that did nothing: nobody else is late
+            for trunk in self._trunks():
+                trunk.heard_s = time.monotonic()
+        for key, _ in self._selector.select(timeout_s):
+            if isinstance(key.data, Door):
+                key.data.accept()
+            elif isinstance(key.data, Candidate):
+                self._let_in(key.data)
+            else:
+                key.data()
+        self._door.dismiss_the_slow()
+        self._check_hosts()
+        self._watcher.on_turn()
+        self._turned_s = time.monotonic()
+
+    def _trunks(self) -> list[Trunk]:
+        return [host.trunk for host in self._hosts if host.trunk is not None]
+
+    def _let_in(self, candidate: Candidate) -> None:
+        number = self._door.advance(candidate)
+        if number is not None:
+            host = self._hosts[number]
+            host.trunk = Trunk(candidate.sock, self._selector, partial(self._hear, host), partial(self._lose, host))
+            for packet in self._values:
+                host.trunk.pass_on(packet)
+            if all(each.trunk is not None for each in self._hosts):
+                self._values.clear()
+
+    def _hear(self, host: Host, message: Relayed) -> None:
+        if isinstance(message, Values):
+            self._spread(host, packed(message))
+        elif isinstance(message, Pulse):
+            host.states = message.states
+        elif isinstance(message, Came | Said | Wrote | Gone | Asked):
+            if not 0 <= message.rank < len(self._workers) or self._workers[message.rank] not in host.workers:
+                raise TransportError(f"host {host.name} speaks for worker {message.rank}, which is not there")
+            self._hear_of(self._workers[message.rank], message)
+
+    def _spread(self, source: Host, packet: bytes) -> None:
+        """Let all other hosts have a piece of the first values; those that have not called get it when they do."""
+        for host in self._hosts:
+            if host.trunk is not None and host is not source:
+                host.trunk.pass_on(packet)
+        if any(host.trunk is None for host in self._hosts):
+            self._values.append(packet)
+
+    def _hear_of(self, worker: Worker, message: Came | Said | Wrote | Gone | Asked) -> None:
+        if isinstance(message, Said):
+            self._take(worker, message.message)
+        elif isinstance(message, Came):
+            self._send(worker.rank, self._part(worker.rank))
+        elif isinstance(message, Wrote):
+            self._watcher.on_line(worker.rank, message.text, message.is_error)
+        elif isinstance(message, Asked):
+            self._num_interrupts = max(self._num_interrupts, message.times)
+        else:
+            worker.is_alive = False
+
+    def _guilty(self) -> Worker | None:
+        """The same; one that said why is let go first, so that its engine, too, sees it fail before the others."""
+        guilty = super()._guilty()
+        if guilty is not None and guilty.failed is not None:
+            deadline_s = time.monotonic() + LET_GO_S
+            while guilty.is_alive and time.monotonic() < deadline_s:
+                self._turn(0.02)
+        return guilty
+
+    def _lose(self, host: Host, why: str) -> None:
+        for worker in host.workers:
+            if worker.is_alive:
+                worker.lost = f"host {host.name} ({host.address}) is gone: {why}"
+                worker.is_alive = False
+
+    def _check_hosts(self) -> None:
+        """Give up those that say nothing any more, and let all know that the head is there."""
+        steps_s = [w.status.time_s / w.status.step for w in self._workers if w.status is not None and w.status.step]
+        patience_s = max(SILENT_S, SILENT_STEPS * median(steps_s or [0.0]))
+        now_s = time.monotonic()
+        for host in self._hosts:
+            if host.trunk is not None and not host.trunk.is_closed and now_s - host.trunk.heard_s > patience_s:
+                host.trunk.close()
+                self._lose(host, f"nothing was heard of it for {now_s - host.trunk.heard_s:.1f} s")
+        if now_s >= self._beat_s:
+            self._beat_s = now_s + BEAT_S
+            for trunk in self._trunks():
+                trunk.send(Beat(patience_s))
+
+    def _interrupt(self, number: int, frame: Any) -> None:
+        """A signal to the head may be the same that the workers had: it is not counted twice."""
+        self._num_signals += 1
+        self._num_interrupts = max(self._num_interrupts, self._num_signals)
+
+    def _send(self, rank: int, message: Message) -> None:
+        trunk = self._hosts[self._host_of[rank]].trunk
+        if trunk is not None:
+            trunk.send(Tell(rank, message))
+
+    def _states(self) -> Mapping[int, str]:
+        return {rank: state for host in self._hosts for rank, state in host.states.items()}
+
+    def _end_all(self) -> None:
+        for trunk in self._trunks():
+            trunk.send(Kill())
+
+    def _kill(self) -> None:
+        """Workers of hosts that do not answer are out of reach: their steward ends them when it notices."""
+        self._end_all()
+        deadline_s = time.monotonic() + SILENT_S
+        while self._anybody_lives() and time.monotonic() < deadline_s:
+            self._turn(0.05)
+        for worker in self._workers:
+            worker.is_alive = False
+
+    def _drain(self) -> None:
+        """What the workers wrote came before the news that they have ended."""
+
+    def close(self) -> None:
+        """Hang up, when all that was said has left."""
+        for trunk in self._trunks():
+            trunk.linger(FAREWELL_S_MAX)
+            trunk.close()
+        self._door.close()
+        super().close()

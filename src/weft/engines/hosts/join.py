@@ -1,0 +1,320 @@
+"""How a script that an engine has started, on whatever host, becomes a worker: it finds the others, and takes a seat.
+
+All processes meet at a board. Worker 0 starts the head of the run, the first worker of each host its steward.
+"""
+
+import atexit
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from secrets import token_hex
+from types import TracebackType
+from typing import Annotated, Any, NoReturn
+
+import msgspec
+from msgspec import Meta, Struct
+
+from weft.config.extras import check_extra
+from weft.config.registry import strategy as strategy_of
+from weft.config.settings import Settings
+from weft.core.errors import ConfigError, TransportError, WeftError
+from weft.core.leaving import ScriptLeft, code_of, exit_code
+from weft.core.seat import Seat, sit
+from weft.engines.hosts.agent import Orders
+from weft.engines.hosts.agent_socket import meet
+from weft.engines.hosts.interfaces import VARIABLE, own_address
+from weft.engines.hosts.launch_env import Placement
+from weft.engines.hosts.rendezvous import Board, post_note, read_notes
+from weft.engines.hosts.script_exit import ScriptExit
+from weft.engines.hosts.worker_info import (
+    Presence,
+    Words,
+    check_addresses,
+    check_alike,
+    check_places,
+    host_numbers,
+    presence,
+    settled,
+)
+from weft.engines.real.child_processes import start_apart
+from weft.engines.real.seat_factory import seat_of
+from weft.engines.real.secret import VARIABLE as SECRET_VARIABLE
+from weft.engines.real.secret import WRITE_ONE, new_secret, read_secret, secret_of_run
+from weft.engines.settings_sources import settings_of
+from weft.lifeline import die_with_parent
+from weft.runtime.channel import Channel, Job
+from weft.runtime.descriptors import Descriptors
+from weft.runtime.measure.script_watch import watch_script
+from weft.runtime.seats.engine_seat import EngineSeat
+from weft.transports.tcp import listen
+
+PRESENT_S_MAX = 300.0
+"""Scripts may load their data before they join, some longer than others."""
+TELL_S = 15.0
+"""How often worker 0 says that it waits for others."""
+TORCHRUN = "TORCHELASTIC_RUN_ID"
+HEAD_S_MAX = 60.0
+STEWARD_S_MAX = 90.0
+PART_S_MAX = 60.0
+"""How long it may take until a worker that was let in is told its part."""
+NOTICE_S = 1.0
+"""How long the script has to notice by itself that its engine is gone."""
+FAREWELL_S_MAX = 10.0
+"""How long the steward and the head may take for their last words."""
+ONE_SIGNAL_S = 1.0
+"""Signals that come closer together are one: a terminal and an engine both pass Ctrl-C on."""
+
+
+class Lead(Struct, frozen=True):
+    """Worker 0 to all: where the head of the run is, and under which name stewards are found."""
+
+    host: Words
+    port: Annotated[int, Meta(ge=1, le=65535)]
+    meeting: Annotated[str, Meta(pattern=r"^[0-9a-f]{32}\Z")]
+
+
+class HeadOrders(Struct, frozen=True):
+    """What the head of a run is told, on its standard input."""
+
+    script: str
+    settings: dict[str, Any]
+    crew: list[Presence]
+    secret: bytes
+    listener: int
+    """The descriptor at which stewards call."""
+
+
+def join_crew(placed: Placement, board: Board, environ: MutableMapping[str, str]) -> Seat:
+    """Meet the others of this run, and sit down among them.
+
+    The job's secret is taken out of the environment, so that processes that the script starts do not get it.
+    """
+    script, settings = Path(sys.argv[0]), settings_of(Settings())
+    if settings.strategy is not None and len(settings.strategy) > 1:
+        names = ", ".join(settings.strategy)
+        raise ConfigError(f"'{names}' are several strategies, but this run has one.\n  Name one.")
+    if settings.strategy is not None:
+        strategy_of(settings.strategy[0], settings.collective)  # says what is wrong before anything is started
+    if TORCHRUN in environ:  # one that is killed leaves its workers behind; srun does not
+        die_with_parent()
+    crew = _gather(placed, board, script, settings, environ)
+    hosts = host_numbers(crew)
+    if len(set(hosts)) > 1:
+        check_extra("tls", "a run on several hosts")
+    job_secret = _secret_for(crew, environ)
+    environ.pop(SECRET_VARIABLE, None)
+    if placed.rank == 0:
+        meeting = token_hex(16)
+        head = _start_head(script, settings, crew, secret_of_run(job_secret, placed.run, meeting))
+        post_note(board, "lead", Lead(*head, meeting))
+    (lead,) = read_notes(board, ["lead"], Lead, HEAD_S_MAX)
+    secret = secret_of_run(job_secret, placed.run, lead.meeting)
+    mine = [each for each in crew if hosts[each.rank] == hosts[placed.rank]]
+    steward = None
+    if mine[0].rank == placed.rank:
+        pids = {each.rank: each.pid for each in mine}
+        head, is_encrypted = (lead.host, lead.port), len(set(hosts)) > 1
+        orders = Orders(hosts[placed.rank], pids, lead.meeting, head, secret, is_encrypted, placed)
+        steward = start_apart("the steward of this host", ["weft.engines.hosts.agent"], msgspec.json.encode(orders))
+    seat = take_seat(lead.meeting, hosts[placed.rank], placed.rank, started=steward, is_last=True)
+    Ending(seat)
+    return seat  # type: ignore[return-value]
+
+
+def _gather(
+    placed: Placement, board: Board, script: Path, settings: Settings, environ: Mapping[str, str]
+) -> list[Presence]:
+    """Everybody who is there, when everybody is; refused if anybody does not fit."""
+    me = presence(placed.rank, own_address(environ.get(VARIABLE), placed.host, placed.port), script, settings)
+    if board.claim(f"rank {placed.rank}") > 1:
+        (first,) = read_notes(board, [f"present/{placed.rank}"], Presence, HEAD_S_MAX)
+        raise ConfigError(
+            f"rank {placed.rank} is there twice: process {first.pid} on host {first.host} came first, this is process "
+            f"{me.pid} on host {me.host}.\n  Give every process a rank of its own. {_attempt(placed)}"
+        )
+    post_note(board, f"present/{placed.rank}", me)
+    names = [f"present/{rank}" for rank in range(placed.num_workers)]
+    _wait_for(placed, board, names)
+    crew = read_notes(board, names, Presence, HEAD_S_MAX)
+    check_places(crew)
+    check_alike(crew)
+    check_addresses(crew)
+    return settled(crew)
+
+
+def _wait_for(placed: Placement, board: Board, names: Sequence[str]) -> None:
+    """Return when all notes are there; worker 0 says which are not, if it waits for long."""
+    deadline_s = time.monotonic() + PRESENT_S_MAX
+    while (lack := _lack(board, names)) is not None:
+        if time.monotonic() >= deadline_s:
+            raise TransportError(f"{lack}\n  {_attempt(placed)}")
+        if placed.rank == 0:
+            print(f"weft: some workers have not called weft.join yet: {lack}", file=sys.stderr, flush=True)
+
+
+def _lack(board: Board, names: Sequence[str]) -> TransportError | None:
+    """What is said of notes that do not come for a while; None when all are there."""
+    try:
+        board.read(names, min(TELL_S, PRESENT_S_MAX))
+    except TransportError as error:
+        return error
+    return None
+
+
+def _attempt(placed: Placement) -> str:
+    return (
+        f"This is attempt '{placed.run}': an engine that restarts some hosts, and does not count alike on all of them, "
+        "has to restart all."
+    )
+
+
+def _secret_for(crew: Sequence[Presence], environ: Mapping[str, str]) -> bytes:
+    """The job's secret: given where hosts must prove themselves to each other; on one host, worker 0 makes it."""
+    hosts = list(dict.fromkeys(each.host for each in crew))
+    secret = read_secret(environ)
+    if secret is None and len({each.home for each in crew}) > 1:
+        raise ConfigError(f"this run is on {len(hosts)} hosts ({', '.join(hosts)}) and has no secret.\n  {WRITE_ONE}")
+    return secret or new_secret()
+
+
+def _start_head(script: Path, settings: Settings, crew: list[Presence], secret: bytes) -> tuple[str, int]:
+    """Start the head of the run here; where it is."""
+    with listen(crew[0].address) as listener:
+        host, port = listener.getsockname()[:2]
+        said = {name: value for name, value in asdict(settings).items() if value is not None}
+        orders = HeadOrders(str(script), said, crew, secret, listener.fileno())
+        start_apart("the head of the run", ["weft", "head"], msgspec.json.encode(orders), [listener.fileno()])
+    return host, port
+
+
+def take_seat(
+    meeting: str,
+    host: int,
+    rank: int,
+    written: Sequence[int] = (),
+    started: "subprocess.Popen[bytes] | None" = None,
+    *,
+    is_last: bool = False,
+) -> EngineSeat:
+    """Have the steward of this host, which this process may have started, let it in, and sit down.
+
+    `is_last` lets it end after its steward: Slurm kills what tasks have started as soon as the last task has ended.
+    """
+    channel_fd, memories, signals = meet(meeting, host, rank, list(written), STEWARD_S_MAX, started)
+    end = socket.socket(fileno=channel_fd)
+    channel = Channel(end)
+    job = msgspec.structs.replace(part(channel, end, PART_S_MAX), descriptors=Descriptors.of(memories))
+    seat = seat_of(job, channel)
+    sit(seat)  # type: ignore[arg-type]
+    watch_script(seat, channel)
+    os.register_at_fork(after_in_child=die_with_parent)  # a loader's processes end with the worker, however it ends
+    pass_signals_on(signals)
+    threading.Thread(target=end_with_engine, args=(seat, channel), name="weft lifeline", daemon=True).start()
+    if is_last:
+        seat.await_engine = partial(wait_for_reader, signals)
+    return seat
+
+
+def part(channel: Channel, end: socket.socket, timeout_s: float) -> Job:
+    """What a worker is told first of all, through its end of the channel."""
+    deadline_s = time.monotonic() + timeout_s
+    end.settimeout(timeout_s)
+    job = next(iter(channel.receive(wait=True)), None)
+    if isinstance(job, Job):
+        end.settimeout(None)
+        return job
+    if time.monotonic() < deadline_s:
+        raise WeftError("the run ended before this worker had its part in it.\n  What its head printed says why.")
+    raise TransportError(
+        f"this worker was not told its part in the run for {timeout_s:g} s.\n"
+        f"  The steward of this host (pid {channel.maker}) may be stopped, or the head of the run, on worker 0's host."
+    )
+
+
+def end_with_engine(seat: EngineSeat, channel: Channel) -> None:
+    """Wait until the engine hangs up; then end this process, also in the midst of what the script computes."""
+    poller = select.poll()
+    poller.register(channel.fileno(), select.POLLRDHUP)
+    poller.poll()
+    time.sleep(NOTICE_S)
+    if not seat.has_ended:
+        seat.lose_engine()
+
+
+def wait_for_reader(pipe: int, timeout_s: float = FAREWELL_S_MAX) -> None:
+    """Wait until nobody reads from a pipe any more: the steward, which does, has ended."""
+    poller = select.poll()
+    poller.register(pipe, 0)  # that its other end is gone is always told
+    poller.poll(timeout_s * 1000)
+
+
+def pass_signals_on(pipe: int, clock: Callable[[], float] = time.monotonic) -> None:
+    """From now on, SIGINT and SIGTERM ask the run to end in order, rather than end this process."""
+    last_s = -ONE_SIGNAL_S
+
+    def tell(number: int, frame: Any) -> None:
+        nonlocal last_s
+        if clock() - last_s >= ONE_SIGNAL_S:
+            last_s = clock()
+            try:
+                os.write(pipe, b"!")
+            except OSError:  # nobody is left to ask
+                signal.signal(number, signal.SIG_DFL)
+                signal.raise_signal(number)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, tell)
+
+
+class Ending:
+    """Sees a script out that is nobody's to run: at its end the worker ends in order; at an error it tells why."""
+
+    def __init__(self, seat: EngineSeat) -> None:
+        self._seat = seat
+        self._failed_by: BaseException | None = None
+        self._show = sys.excepthook
+        sys.excepthook = self._fail
+        self._exit = ScriptExit()
+        atexit.register(self._end)
+
+    def _fail(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        self._failed_by = error
+        self._tell(kind, error, trace)
+
+    def _tell(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        try:
+            self._seat.fail(error)
+            is_told = isinstance(error, WeftError | ScriptLeft)  # the steward says it once for all
+        except TransportError:
+            is_told = False
+        if not is_told:
+            self._show(kind, error, trace)
+
+    def _end(self) -> None:
+        if self._failed_by is not None:
+            self._break_off(self._failed_by)
+        try:
+            if exit_code(self._exit.code):
+                raise ScriptLeft(self._exit.code)
+            self._seat.end()
+            self._seat.leave()
+        except BaseException as error:
+            self._tell(type(error), error, error.__traceback__)
+            self._break_off(error)
+
+    def _break_off(self, error: BaseException) -> NoReturn:
+        """End: at once and before the others, if it is the script's own fault, which it has shown by itself."""
+        sys.stdout.flush()
+        sys.stderr.flush()
+        if isinstance(error, WeftError):
+            self._seat.leave()
+        os._exit(code_of(error))

@@ -1,0 +1,46 @@
+"""A seat for scripts that were not started by Weft: those that torchrun, srun or Kubernetes put somewhere."""
+
+import os
+import sys
+from collections.abc import Callable
+from functools import partial
+from types import TracebackType
+from typing import Any
+
+from weft.config.extras import check_extra
+from weft.core.errors import WeftError
+from weft.core.seat import Seat
+from weft.engines.hosts.launch_env import placement
+from weft.engines.hosts.siblings import watched_siblings
+
+STORE_S_MAX = 60.0
+"""How long the store where all meet may take to be there."""
+
+
+def find_seat() -> Seat | None:
+    """The seat among the others of this run; None for a script that nobody has put anywhere."""
+    placed = placement(os.environ)
+    if placed is None:
+        return None
+    check_extra("torch", "a run of processes that torchrun or srun has started")
+    with watched_siblings(placed):
+        from weft.adapters.torch.rendezvous import TorchBoard  # torch is only there for those who have come by it
+        from weft.engines.hosts.join import join_crew
+
+        sys.excepthook = partial(_show_briefly, placed.rank, sys.excepthook)
+        board = TorchBoard.at(placed.host, placed.port, placed.run, is_host=placed.hosts_store, timeout_s=STORE_S_MAX)
+        return join_crew(placed, board, os.environ)
+
+
+def _show_briefly(
+    rank: int,
+    show: Callable[..., Any],
+    kind: type[BaseException],
+    error: BaseException,
+    trace: TracebackType | None,
+) -> None:
+    """Say what Weft has to say in its own words: many workers would show many traces of one thing."""
+    if isinstance(error, WeftError):
+        print(f"weft: worker {rank}: {error}", file=sys.stderr, flush=True)
+    else:
+        show(kind, error, trace)

@@ -1,0 +1,1 @@
+"""`weft run` on this machine: a fork server, and the workers that it forks."""

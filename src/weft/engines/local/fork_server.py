@@ -1,0 +1,187 @@
+"""The nursery: imports what the script imports, once, and forks workers whenever it is told to.
+
+Started by the launcher as `python -m weft.engines.local.fork_server SOCKET LAUNCHER`. Every worker is a grandchild:
+its parent ends at once, and the launcher adopts it. So workers are the launcher's own children, and the
+nursery may serve several runs. The nursery, not the worker, tells the launcher of each birth: a worker may be
+killed before it can say anything, or the system may refuse to fork it.
+"""
+
+import ast
+import errno
+import gc
+import importlib
+import os
+import select
+import socket
+import struct
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from weft.engines.real.exit_status import how_it_ended
+from weft.lifeline import die_with_parent
+
+HEAVY = frozenset({"numpy", "torch", "scipy", "sklearn", "pandas", "matplotlib", "torchvision", "transformers"})
+"""Libraries that are worth importing once: they are slow to import, and start no threads when they are."""
+
+FOLLOW_UPS = {"torch": ("torch._dynamo", "weft.adapters.torch.join"), "numpy": ("weft.adapters.arrays",)}
+"""What a script that imports a library will need besides: torch imports its compiler with the first optimizer."""
+
+FDS_PER_MESSAGE = 200
+"""The system takes 253 at most."""
+ADOPTED_MS = 1
+"""How often a worker looks whether its launcher is its parent yet, or gone."""
+FORKED = struct.Struct("<ii")
+"""What the process between tells the nursery: the worker's process id, or the number of the system's error."""
+OWN_FDS = 3
+"""Of each worker: its channel to the launcher, standard output and error."""
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True):
+    """How many workers to fork, and how many descriptors come with the order: shared ones, then each worker's own."""
+
+    number: int = 0
+    """Of the order: births of one that was given up are told apart from those of the next."""
+    num_workers: int
+    num_fds: int
+
+
+class Born(msgspec.Struct, frozen=True):
+    """To the launcher, once per worker: its process, which is the launcher's child by now; or why there is none."""
+
+    order: int
+    rank: int
+    pid: int
+    problem: str = ""
+
+
+def heavy_imports(script: Path) -> list[str]:
+    """The heavy modules that a script imports at its top, as far as can be told without running it."""
+    try:
+        tree = ast.parse(script.read_bytes())
+    except (SyntaxError, ValueError):  # the workers will say what is wrong with it
+        return []
+    names: list[str] = []
+    for node in tree.body:
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.append(node.module)
+    heavy = [name for name in dict.fromkeys(names) if name.partition(".")[0] in HEAVY]
+    return heavy + [more for name in heavy for more in FOLLOW_UPS.get(name, ())]
+
+
+def main() -> None:
+    """Import, then fork workers until the launcher has enough."""
+    launcher = int(sys.argv[2])
+    die_with_parent(launcher)
+    end = socket.socket(fileno=int(sys.argv[1]))
+    from weft.engines.local import worker_main
+
+    for name in sys.argv[3:]:
+        with suppress(Exception):  # a worker that needs it will say what is wrong
+            importlib.import_module(name)
+    gc.freeze()  # what is there stays shared between the workers
+    lifeline = os.pidfd_open(launcher)
+    while fds := receive_fds(end):
+        order = msgspec.json.decode(fds[0], type=Order)
+        shared, own = fds[1][: order.num_fds - OWN_FDS * order.num_workers], fds[1][-OWN_FDS * order.num_workers :]
+        for rank in range(order.num_workers):
+            mine = own[OWN_FDS * rank : OWN_FDS * (rank + 1)]
+            born = bear_one(order.number, rank)
+            if born is None:
+                end.close()
+                _settle(mine, [fd for fd in own if fd not in mine], launcher, lifeline)
+                worker_main.main(mine[0], shared)
+                return
+            end.send(msgspec.json.encode(born))
+            if born.problem:
+                break
+        for fd in fds[1]:
+            os.close(fd)
+
+
+def send_fds(end: socket.socket, order: bytes, fds: list[int]) -> None:
+    """Hand descriptors over, as many at a time as the system takes."""
+    for start in range(0, len(fds), FDS_PER_MESSAGE):
+        socket.send_fds(end, [order], fds[start : start + FDS_PER_MESSAGE])
+
+
+def receive_fds(end: socket.socket) -> tuple[bytes, list[int]] | None:
+    """An order with all its descriptors; None at the end."""
+    fds: list[int] = []
+    while True:
+        raw, some, _, _ = socket.recv_fds(end, 1 << 12, FDS_PER_MESSAGE)
+        if not raw:
+            return None
+        fds += some
+        if len(fds) == msgspec.json.decode(raw, type=Order).num_fds:
+            return raw, fds
+
+
+def bear_one(order: int, rank: int) -> Born | None:
+    """Fork twice: None in the grandchild, which is the worker; in the nursery, what to tell of it."""
+    readable, writable = os.pipe()
+    nursery = os.getpid()
+    try:
+        between = os.fork()
+    except OSError as error:
+        os.close(readable)
+        os.close(writable)
+        return Born(order, rank, 0, _refused(error.errno or 0))
+    if not between:
+        os.close(readable)
+        die_with_parent(nursery)
+        _fork_and_tell(writable)
+        os.close(writable)
+        return None
+    os.close(writable)
+    told = os.read(readable, FORKED.size)
+    os.close(readable)
+    _, status = os.waitpid(between, 0)
+    if len(told) < FORKED.size:
+        how = how_it_ended(os.waitstatus_to_exitcode(status))
+        return Born(order, rank, 0, f"the process that forks it (pid {between}): {how}")
+    pid, error_number = FORKED.unpack(told)
+    return Born(order, rank, pid, _refused(error_number) if error_number else "")
+
+
+def _fork_and_tell(writable: int) -> None:
+    """In the process between: fork the worker, tell the nursery, and end. Returns in the worker only."""
+    try:
+        pid, error_number = os.fork(), 0
+    except OSError as error:
+        pid, error_number = -1, error.errno or errno.EAGAIN
+    if pid:
+        os.write(writable, FORKED.pack(max(pid, 0), error_number))
+        os._exit(0)
+
+
+def _refused(error_number: int) -> str:
+    return f"the system does not fork it ({os.strerror(error_number)})"
+
+
+def _settle(mine: list[int], others: list[int], launcher: int, lifeline: int) -> None:
+    """Become a worker process of the launcher's.
+
+    Ends if before that the launcher, whose pidfd `lifeline` is, ends, or gives the order up and closes the channel.
+    """
+    os.setsid()
+    os.dup2(mine[1], 1)
+    os.dup2(mine[2], 2)
+    for descriptor in (mine[1], mine[2], *others):
+        os.close(descriptor)
+    gone = select.poll()
+    gone.register(lifeline, select.POLLIN)
+    gone.register(mine[0], 0)  # its hanging up is told always
+    while os.getppid() != launcher:  # the parent between is about to end
+        if gone.poll(ADOPTED_MS):
+            os._exit(1)
+    os.close(lifeline)
+    die_with_parent(launcher)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,202 @@
+"""How the launcher gets its workers: a nursery forks them, and the launcher adopts them."""
+
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from weft.core.errors import NodeLost
+from weft.engines.local.fork_server import OWN_FDS, Born, Order, heavy_imports, send_fds
+from weft.engines.real.child_processes import start
+from weft.engines.real.exit_status import how_it_ended
+from weft.engines.real.stopped_processes import STOPPED_S, Stops, children_of, process_state
+from weft.interpreter import python_module
+
+PR_SET_CHILD_SUBREAPER = 36
+LOOK_S = 0.5
+"""How often the system is asked for the state of the processes that are to bear workers."""
+BORN_BYTES_MAX = 1 << 10
+MORE_PROCESSES = (
+    "If there are too many processes, use fewer workers (-n), or raise the limit: pids.max of the container's cgroup "
+    "(docker run --pids-limit), or ulimit -u."
+)
+
+
+class Process:
+    """A worker process: ended by its own id, and waited for."""
+
+    def __init__(self, pid: int, channel: socket.socket, output: int, error: int) -> None:
+        self.pid = pid
+        self.channel = channel
+        self.output = output
+        self.error = error
+        self.pidfd = os.pidfd_open(pid)
+        self.exit_code: int | None = None
+
+    def kill(self) -> None:
+        signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+
+    def wait(self) -> None:
+        """Take note of how it ended."""
+        _, status = os.waitpid(self.pid, 0)
+        self.exit_code = os.waitstatus_to_exitcode(status)
+        os.close(self.pidfd)
+
+
+class Nursery:
+    """The process that forks workers of one script, for as many runs as are wanted; used inside `with`."""
+
+    def __init__(self, script: Path, environment: Mapping[str, str], modules: Sequence[str] = ()) -> None:
+        imports = [*heavy_imports(script), *modules]
+        self._order = 0
+        self._end, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._end.settimeout(0.1)
+        with theirs:
+            try:
+                self._process = start(
+                    "the nursery that forks workers",
+                    python_module("weft.engines.local.fork_server", [str(theirs.fileno()), str(os.getpid()), *imports]),
+                    stdin=subprocess.DEVNULL,
+                    pass_fds=[theirs.fileno()],
+                    env=dict(environment),
+                    start_new_session=True,
+                )
+            except OSError as error:
+                self._end.close()
+                raise NodeLost(
+                    f"the workers could not be started: the system starts no process for their nursery "
+                    f"({error.strerror}).\n  {MORE_PROCESSES}"
+                ) from error
+        adopt_orphans(True)
+
+    def __enter__(self) -> "Nursery":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        forked = self._halt()
+        self._process.kill()
+        self._process.wait()
+        for pid in forked:  # ours by now; one that was stopped as it was forked would never end
+            end(pid)
+        self._end.setblocking(False)
+        with suppress(OSError):  # empty, or the nursery has hung up
+            while raw := self._end.recv(BORN_BYTES_MAX):
+                self._end_late(msgspec.json.decode(raw, type=Born))
+        self._end.close()
+        adopt_orphans(False)
+
+    def _halt(self) -> list[int]:
+        """Stop the nursery, so that it forks no more; those that it is just forking, and those that these fork."""
+        self._process.send_signal(signal.SIGSTOP)
+        with suppress(ChildProcessError):  # it has ended, and was waited for
+            os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        children = children_of(self._process.pid)
+        return [*children, *(pid for child in children for pid in children_of(child))]
+
+    def bear(self, num_workers: int, shared: Sequence[int], check: Callable[[], None]) -> list[Process]:
+        """Workers that have the shared descriptors; `check` is called now and then while they are awaited.
+
+        Raises NodeLost, when those that were born have ended, if one cannot be: nobody waits for it then.
+        """
+        channels = [socket.socketpair() for _ in range(num_workers)]
+        pipes = [(os.pipe(), os.pipe()) for _ in range(num_workers)]
+        own = [
+            fd
+            for (_, channel), (output, error) in zip(channels, pipes, strict=True)
+            for fd in (channel.fileno(), output[1], error[1])
+        ]
+        assert len(own) == OWN_FDS * num_workers
+        pids: dict[int, int] = {}
+        self._order += 1
+        try:
+            order = Order(number=self._order, num_workers=num_workers, num_fds=len(shared) + len(own))
+            with suppress(OSError):  # a nursery that is gone says so below
+                send_fds(self._end, msgspec.json.encode(order), [*shared, *own])
+            self._await(pids, num_workers, check)
+        except BaseException:  # whoever was born without the launcher's knowledge ends when its channel does
+            for channel, _ in channels:
+                channel.close()
+            for output, error in pipes:
+                os.close(output[0])
+                os.close(error[0])
+            for pid in pids.values():
+                end(pid)
+            raise
+        finally:
+            for _, channel in channels:
+                channel.close()
+            for output, error in pipes:
+                os.close(output[1])
+                os.close(error[1])
+        return [
+            Process(pids[rank], channel, output[0], error[0])
+            for rank, ((channel, _), (output, error)) in enumerate(zip(channels, pipes, strict=True))
+        ]
+
+    def _await(self, pids: dict[int, int], num_workers: int, check: Callable[[], None]) -> None:
+        """Note the process ids that the nursery tells, by rank, until all are there."""
+        stops, looked_s = Stops[str](), time.monotonic()
+        while len(pids) < num_workers:
+            check()
+            if time.monotonic() - looked_s > LOOK_S:
+                looked_s = time.monotonic()
+                self._check_stopped(stops, pids)
+            try:
+                raw = self._end.recv(BORN_BYTES_MAX)
+            except TimeoutError:
+                if self._process.poll() is None:
+                    continue
+                raw = b""
+            except OSError:
+                raw = b""
+            if not raw:
+                how = how_it_ended(self._process.wait())
+                raise NodeLost(
+                    f"worker {len(pids)} could not be started: the nursery that forks workers "
+                    f"(pid {self._process.pid}): {how}.\n  If nobody killed it, what it printed may say why."
+                )
+            born = msgspec.json.decode(raw, type=Born)
+            if born.order != self._order:
+                self._end_late(born)
+            elif born.problem:
+                raise NodeLost(f"worker {born.rank} could not be started: {born.problem}.\n  {MORE_PROCESSES}")
+            else:
+                pids[born.rank] = born.pid
+
+    def _end_late(self, born: Born) -> None:
+        """End a worker of an order that was given up before its birth was told."""
+        if born.pid:
+            end(born.pid)
+
+    def _check_stopped(self, stops: Stops[str], pids: Mapping[int, int]) -> None:
+        """Raise NodeLost if a process without which no more workers are born is stopped for long."""
+        nursery = self._process.pid
+        who = {f"the nursery that forks workers (pid {nursery})": nursery}
+        who |= {f"a process that the nursery has forked (pid {pid})": pid for pid in children_of(nursery)}
+        who |= {f"worker {rank} (pid {pid})": pid for rank, pid in pids.items()}
+        seen = stops.see({name: process_state(pid) for name, pid in who.items()}, time.monotonic())
+        for name in (name for name, seconds in seen.items() if seconds > STOPPED_S):
+            raise NodeLost(
+                f"{name} is stopped, and worker {len(pids)} is not born yet.\n"
+                f"  Let it go on with kill -CONT {who[name]}, or find out who stopped it."
+            )
+
+
+def end(pid: int) -> None:
+    """Kill a child of this process, and wait for it, so that its number is not given to another before."""
+    with suppress(ProcessLookupError, ChildProcessError):
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def adopt_orphans(really: bool) -> None:
+    """Let grandchildren whose parent ends become ours rather than the system's."""
+    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, int(really), 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER) failed")

@@ -1,0 +1,174 @@
+"""Real workers on this machine: starts their processes, brings them together, sees to it that nothing is left."""
+
+import os
+import selectors
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from weft.core.errors import NodeLost, TransportError
+from weft.engines.echoes import Echoes
+from weft.engines.local.forked_workers import Nursery, Process
+from weft.engines.netem.namespaces import address
+from weft.engines.netem.network import SlowNetwork
+from weft.engines.real.assignment import assigned
+from weft.engines.real.failure import has_left
+from weft.engines.real.host_memory import make_memories, share_out, spread_values
+from weft.engines.real.job import LocalJob
+from weft.engines.real.kernels import compile_kernels
+from weft.engines.real.observer import Watcher
+from weft.engines.real.outcome import LocalOutcome
+from weft.engines.real.secret import new_secret
+from weft.engines.real.stopped_processes import process_state
+from weft.engines.real.supervisor import Supervisor
+from weft.engines.real.worker_env import surroundings
+from weft.engines.real.worker_output import Output
+from weft.engines.real.worker_record import LocalWorker
+from weft.runtime.channel import Message
+
+Bear = Callable[[int, Sequence[int], Callable[[], None]], list[Process]]
+"""How worker processes come into being: how many, with which descriptors, and what to check meanwhile."""
+
+
+def nursery_of(
+    job: LocalJob, tell: Callable[[str], None] = lambda text: None, codecs: Sequence[str | None] = ()
+) -> Nursery:
+    """Where the workers of a job come from; it serves all jobs of the same script and options with these codecs."""
+    worker = job.options.worker
+    environment = surroundings(os.environ, worker.threads, keeps_memory=worker.keeps_memory)
+    compiled = [module for compress in (job.compress, *codecs) for module in compile_kernels(compress, tell)]
+    return Nursery(job.script, environment, list(dict.fromkeys(compiled)))
+
+
+def run_local(job: LocalJob, watcher: Watcher | None = None, bear: Bear | None = None) -> LocalOutcome:
+    """Run a script on real workers; raises what went wrong when every process has ended."""
+    if bear is None:
+        with nursery_of(job) as nursery:
+            return run_local(job, watcher, nursery.bear)
+    launch = Launch(job, watcher or Watcher(), bear)
+    try:
+        return launch.run()
+    finally:
+        launch.close()
+
+
+class Launch(Supervisor):
+    """The processes of one run, from their start to the last one's end."""
+
+    def __init__(self, job: LocalJob, watcher: Watcher, bear: Bear) -> None:
+        super().__init__(job, watcher)
+        self._bear = bear
+        self._descriptors: list[int] = []
+        self._workers: list[LocalWorker] = []
+        self._outputs: list[Output] = []
+        self._network: SlowNetwork | None = None
+        self._echoes = Echoes(job.num_workers, watcher.on_line)
+
+    def _start(self) -> None:
+        job = self._job
+        hosts = job.hosts or (0,) * job.num_workers
+        for host in range(job.num_hosts):
+            self._descriptors += make_memories(hosts.count(host))
+        addresses: list[str] = []
+        if job.network is not None:
+            self._network = SlowNetwork(job.network, job.num_addresses, job.seed)
+            self._descriptors += self._network.namespaces
+            self._selector.register(self._network.fileno(), selectors.EVENT_READ, self._hear_network)
+            addresses = [address(host) for host in job.hosts or range(job.num_workers)]
+        processes = self._bear(job.num_workers, self._descriptors, self._check_interrupts)
+        for rank, process in enumerate(processes):
+            self._watch(LocalWorker(rank, process))
+        each = share_out(self._descriptors, hosts, job.num_addresses if addresses else 0)
+        self._conversation.on_joined = partial(spread_values, each, hosts[0])
+        assignment = assigned(job, each[0], addresses, new_secret())
+        for rank in range(job.num_workers):
+            self._send(rank, assignment(rank))
+
+    def _watch(self, worker: LocalWorker) -> None:
+        self._workers.append(worker)
+        self._selector.register(worker.channel.fileno(), selectors.EVENT_READ, partial(self._hear, worker))
+        self._selector.register(worker.process.pidfd, selectors.EVENT_READ, partial(self._bury, worker))
+        for descriptor, is_error in ((worker.process.output, False), (worker.process.error, True)):
+            output = Output(descriptor, partial(self._show, worker.rank, is_error))
+            self._outputs.append(output)
+            self._selector.register(descriptor, selectors.EVENT_READ, partial(self._copy, output))
+
+    def _show(self, rank: int, is_error: bool, text: str) -> None:
+        self._echoes.take(rank, text, is_error, time.perf_counter())
+
+    def _turn(self, timeout_s: float) -> None:
+        super()._turn(timeout_s)
+        self._echoes.check(time.perf_counter())
+
+    def _send(self, rank: int, message: Message) -> None:
+        try:
+            self._workers[rank].channel.send(message)
+        except TransportError:  # it is gone; its end is noticed by its pidfd
+            return
+
+    def _copy(self, output: Output) -> None:
+        if not output.read():
+            self._selector.unregister(output.fileno())
+            output.close()
+
+    def _hear(self, worker: LocalWorker) -> None:
+        for message in worker.channel.receive(wait=False):
+            self._take(worker, message)
+        if worker.has_joined:
+            self._echoes.release(worker.rank)
+        if worker.channel.is_closed:
+            self._selector.unregister(worker.channel.fileno())
+            worker.channel.close()
+
+    def _hear_network(self) -> None:
+        assert self._network is not None
+        try:
+            self._network.hear()
+        except NodeLost as error:
+            self._selector.unregister(self._network.fileno())
+            self._error = error
+            return
+        self._vigil.hear_network(time.perf_counter())
+
+    def _states(self) -> dict[int, str]:
+        return {worker.rank: process_state(worker.pid) for worker in self._workers if worker.is_alive}
+
+    def _bury(self, worker: LocalWorker) -> None:
+        """A process has ended: hear its last words first."""
+        if not worker.channel.is_closed:
+            self._hear(worker)
+        self._selector.unregister(worker.process.pidfd)
+        worker.process.wait()
+        worker.exit_code = worker.process.exit_code
+        worker.is_alive = False
+
+    def _end_all(self) -> None:
+        for worker in self._workers:
+            if worker.is_alive:
+                worker.process.kill()
+
+    def _drain(self) -> None:
+        deadline = time.perf_counter() + 0.5
+        while any(not output.is_closed for output in self._outputs) and time.perf_counter() < deadline:
+            self._turn(0.05)
+        self._echoes.end(have_left=any(worker.failed and has_left(worker.failed) for worker in self._workers))
+
+    def _network_figures(self) -> dict[str, Any] | None:
+        return None if self._network is None else self._network.conclude()
+
+    def close(self) -> None:
+        """Nothing is left: processes, descriptors, memory."""
+        self._kill()
+        if self._network is not None:
+            self._network.close()
+        for worker in self._workers:
+            if not worker.channel.is_closed:
+                worker.channel.close()
+        for output in self._outputs:
+            if not output.is_closed:
+                output.close()
+        for descriptor in self._descriptors:
+            os.close(descriptor)
+        self._descriptors.clear()
+        super().close()

@@ -1,0 +1,122 @@
+"""A slow network as the launcher holds it: starts the relay, gets a namespace for each worker, and leaves nothing."""
+
+import os
+import socket
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import to_builtins
+
+from weft.config.network import Network
+from weft.core.errors import ConfigError, NodeLost
+from weft.engines.netem.links import Line
+from weft.engines.netem.namespaces import TUN, WORKERS_MAX
+from weft.engines.netem.relay import FDS_PER_MESSAGE, Carried, Plan
+from weft.interpreter import python_module
+
+MAKE_S_MAX = 60.0
+CONCLUDE_S_MAX = 5.0
+CONNECT_S = 10.0
+CALL_DELAYS = 12
+"""A call is TCP's greeting and three messages, some of which may be lost."""
+LOST_S = 10.0
+FIGURES = ("num_bytes", "num_packets", "num_lost", "num_dropped")
+OTHERWISE = "or try it in virtual time, as any user: weft simulate SCRIPT --cluster FILE."
+
+
+def check_network(num_workers: int) -> None:
+    """Refuse what cannot be made here, before anything starts."""
+    if not sys.platform.startswith("linux") or os.geteuid() != 0:
+        raise ConfigError(f"--net makes network namespaces, which needs root on Linux.\n  Use sudo, {OTHERWISE}")
+    if not Path(TUN).exists():
+        raise ConfigError(f"--net needs '{TUN}', which this machine lacks.\n  Use modprobe tun, {OTHERWISE}")
+    if num_workers > WORKERS_MAX:
+        raise ConfigError(f"--net is for {WORKERS_MAX} workers at most.\n  Use weft simulate SCRIPT --cluster FILE.")
+
+
+def connect_timeout_s(network: Network | None, num_workers: int) -> float:
+    """How long workers may take to connect: each calls all before it, one after the other."""
+    return CONNECT_S if network is None else CONNECT_S + CALL_DELAYS * num_workers * network.worst.delay_s
+
+
+def patience_s(network: Network | None) -> float:
+    """How much longer than usual nothing may happen while everybody waits: what is lost is sent again after a while."""
+    return 0.0 if network is None else 4 * network.worst.delay_s + (LOST_S if network.worst.loss else 0.0)
+
+
+class SlowNetwork:
+    """The namespaces of a run's workers and the relay between them, until it is closed."""
+
+    def __init__(self, network: Network, num_workers: int, seed: int) -> None:
+        self.carried = Carried()
+        self._network = network
+        plan = Plan([_line(network.link(worker)) for worker in range(num_workers)], seed)
+        self._end, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._end.settimeout(MAKE_S_MAX)
+        with theirs:
+            self._relay = subprocess.Popen(
+                python_module(
+                    "weft.engines.netem.relay",
+                    [str(theirs.fileno()), str(os.getpid()), msgspec.json.encode(plan).decode()],
+                ),
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        self.namespaces: list[int] = []
+        """Their descriptors, in order of rank; they are the caller's to close."""
+        try:
+            while len(self.namespaces) < num_workers:
+                self._take_namespaces()
+        except BaseException:
+            for namespace in self.namespaces:
+                os.close(namespace)
+            self.close()
+            raise
+        self._end.setblocking(False)
+
+    def _take_namespaces(self) -> None:
+        raw, some, _, _ = socket.recv_fds(self._end, 1 << 12, FDS_PER_MESSAGE)
+        self.namespaces += some
+        error = msgspec.json.decode(raw, type=Carried).error if raw else "its relay ended"
+        if error:
+            raise ConfigError(
+                f"--net: the network cannot be made: {error}.\n  Give the container that right, {OTHERWISE}"
+            )
+
+    def fileno(self) -> int:
+        """Readable when the relay has told something."""
+        return self._end.fileno()
+
+    def hear(self) -> None:
+        """Take what the relay has told; raises NodeLost if it is gone."""
+        try:
+            while raw := self._end.recv(1 << 12):
+                self.carried = msgspec.json.decode(raw, type=Carried)
+        except BlockingIOError:
+            return
+        raise NodeLost(f"the relay of the slow network ended with code {self._relay.wait()}.\n  Run it again.")
+
+    def conclude(self) -> dict[str, Any]:
+        """End the relay; the network and all that it has carried, as plain data."""
+        self._end.settimeout(CONCLUDE_S_MAX)
+        self._end.shutdown(socket.SHUT_WR)
+        with suppress(NodeLost, TimeoutError):  # it ends when it has told
+            self.hear()
+        told = msgspec.structs.asdict(self.carried)
+        own = {str(worker): to_builtins(_line(link)) for worker, link in self._network.own}
+        return {**to_builtins(_line(self._network)), "own": own, **{name: told[name] for name in FIGURES}}
+
+    def close(self) -> None:
+        """End the relay; its devices go with it."""
+        self._end.close()
+        self._relay.kill()
+        self._relay.wait()
+
+
+def _line(link: Network) -> Line:
+    return Line(link.bytes_per_s, link.delay_s, link.loss)

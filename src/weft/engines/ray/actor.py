@@ -1,0 +1,148 @@
+"""A post: the actor that is one worker's place in a Ray cluster. It starts the worker's process, and waits for it."""
+
+import os
+import subprocess
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+import msgspec
+from msgspec import Struct
+
+import weft
+from weft.config.settings import Settings
+from weft.engines.hosts.interfaces import VARIABLE, own_address
+from weft.engines.hosts.worker_info import presence
+from weft.engines.real.child_processes import start_apart
+from weft.engines.real.worker_env import surroundings
+from weft.interpreter import python_module
+from weft.transports.tcp import listen
+
+ANY_PORT = 9
+"""Nothing is sent there: only the way is asked for."""
+WORDS_BYTES_MAX = 16 << 10
+"""Of what a process wrote before anybody listened to it."""
+
+
+class Roll(Struct, frozen=True):
+    """A post's call: whose it is, which script, and where the launcher is."""
+
+    rank: int
+    script: str | None
+    launcher: str
+
+
+class Begin(Struct, frozen=True):
+    """What a worker's process is started with; what is secret comes to it from the steward of its host."""
+
+    meeting: str
+    host: int
+    rank: int
+    threads: int
+    keeps_memory: bool
+
+
+class Exam(Struct, frozen=True):
+    """A check-up in which a post takes part, and where all of its processes meet."""
+
+    rank: int
+    num_posts: int
+    launcher: str
+    host: str
+    port: int
+    secret: bytes
+    script: str | None
+
+
+class Orders(Struct, frozen=True):
+    """A post to the worker's process, on its standard input: who it is, and where its steward will be found."""
+
+    post: int
+    """The process that started it."""
+    meeting: str
+    host: int
+    rank: int
+
+
+class Ended(Struct, frozen=True):
+    """How a process has ended, and what it wrote before anybody listened to it."""
+
+    code: int
+    words: str
+
+
+class Post:
+    """One worker's place: does one deed after another, in the thread whose end would end the process it started."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._words: IO[bytes] | None = None
+
+    def do(self, deed: str, argument: bytes) -> bytes:
+        """Do something; what it takes and gives are bytes, so that nothing but Ray's own records is unpickled."""
+        deeds = {
+            "present": self._present,
+            "begin": self._begin,
+            "steward": self._start_steward,
+            "wait": self._wait,
+            "port": self._find_port,
+            "examine": self._examine,
+        }
+        return deeds[deed](argument)
+
+    def _present(self, argument: bytes) -> bytes:
+        """Where this is, and whether it fits the others."""
+        roll = msgspec.json.decode(argument, type=Roll)
+        address = own_address(os.environ.get(VARIABLE), roll.launcher, ANY_PORT)
+        script = None if roll.script is None else Path(roll.script)
+        return msgspec.json.encode(presence(roll.rank, address, script, Settings()))
+
+    def _begin(self, argument: bytes) -> bytes:
+        """Start the worker's process, which inherits what Ray has set up here: folder, devices, environment."""
+        begin = msgspec.json.decode(argument, type=Begin)
+        ours = surroundings(os.environ, begin.threads, keeps_memory=begin.keeps_memory)
+        own = str(Path(weft.__file__).parents[1])
+        paths = [own, *ours.get("PYTHONPATH", "").split(os.pathsep)]
+        self._words = tempfile.TemporaryFile()  # noqa: SIM115 (until the process has ended)
+        self._process = subprocess.Popen(
+            python_module("weft.engines.ray.worker_main"),
+            stdin=subprocess.PIPE,
+            stdout=self._words,
+            stderr=self._words,
+            env={**ours, "PYTHONPATH": os.pathsep.join(path for path in paths if path)},
+        )
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError), self._process.stdin as orders:  # how it ended is told to who waits for it
+            orders.write(msgspec.json.encode(Orders(os.getpid(), begin.meeting, begin.host, begin.rank)))
+        return b"%d" % self._process.pid
+
+    def _start_steward(self, argument: bytes) -> bytes:
+        """Start the steward of this host; its orders go on as they are."""
+        start_apart("the steward of this host", ["weft.engines.hosts.agent"], argument)
+        return b""
+
+    def _wait(self, argument: bytes) -> bytes:
+        """How the worker's process ended, once it has."""
+        assert self._process is not None
+        assert self._words is not None
+        code = self._process.wait()
+        with self._words as file:
+            file.seek(0)
+            return msgspec.json.encode(Ended(code, file.read(WORDS_BYTES_MAX).decode(errors="replace")))
+
+    def _find_port(self, argument: bytes) -> bytes:
+        """One that is free at this address."""
+        with listen(argument.decode()) as listener:
+            return b"%d" % listener.getsockname()[1]
+
+    def _examine(self, argument: bytes) -> bytes:
+        """Take part in a check-up of the cluster; the first post gets the result."""
+        from weft.adapters.torch.rendezvous import TorchBoard  # imports torch
+        from weft.engines.diagnose.cluster.run import probe
+
+        exam = msgspec.json.decode(argument, type=Exam)
+        board = TorchBoard.at(exam.host, exam.port, "doctor", is_host=exam.rank == 0)
+        address = own_address(os.environ.get(VARIABLE), exam.launcher, ANY_PORT)
+        script = None if exam.script is None else Path(exam.script)
+        return msgspec.json.encode(probe(exam.rank, exam.num_posts, board, exam.secret, address, script=script))

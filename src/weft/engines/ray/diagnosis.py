@@ -1,0 +1,48 @@
+"""A check-up of a Ray cluster: a post on every node, and what they find out about each other."""
+
+import os
+import tempfile
+from pathlib import Path
+
+import msgspec
+
+from weft.core.errors import ConfigError
+from weft.engines.diagnose.cluster.run import Checkup
+from weft.engines.hosts.worker_info import Presence
+from weft.engines.ray.actor import Exam, Roll
+from weft.engines.ray.cluster import Cluster, address_of, check_ray
+from weft.engines.real.secret import new_secret
+
+PATIENCE_S = 10.0
+PART_OF_A_NODE = 0.001
+"""Of the resource that each node has for itself: nobody who computes there is disturbed."""
+
+
+def examine_cluster(address: str | None, script: Path | None) -> Checkup:
+    """What all nodes found out together."""
+    check_ray()
+    found = address_of(address, os.environ)
+    if found is None:
+        raise ConfigError("there is no Ray cluster to examine.\n  Name one: --address HOST:6379, or RAY_ADDRESS.")
+    with tempfile.TemporaryDirectory(prefix="weft-") as empty:
+        folder = Path(empty) if script is None else script.resolve().parent
+        with Cluster(found, {}, folder) as cluster:
+            cluster.settle(go_on)
+            bundles = [{node: PART_OF_A_NODE} for node in cluster.nodes]
+            cluster.place(bundles, PATIENCE_S, go_on, spreads=True)
+            return _examined(cluster, len(bundles), script)
+
+
+def _examined(cluster: Cluster, num_posts: int, script: Path | None) -> Checkup:
+    name = None if script is None else script.name
+    rolls = [msgspec.json.encode(Roll(rank, name, cluster.address)) for rank in range(num_posts)]
+    crew = [msgspec.json.decode(raw, type=Presence) for raw in cluster.ask_all("present", rolls, go_on)]
+    host, secret = crew[0].address, new_secret()
+    port = int(cluster.ask_all("port", [host.encode()], go_on)[0])
+    exams = [Exam(rank, num_posts, cluster.address, host, port, secret, name) for rank in range(num_posts)]
+    answers = cluster.ask_all("examine", [msgspec.json.encode(exam) for exam in exams], go_on)
+    return msgspec.json.decode(answers[0], type=Checkup)
+
+
+def go_on() -> None:
+    """Nobody has to be asked whether to go on: Ctrl-C ends this at once."""

@@ -1,0 +1,1 @@
+"""What every real run has, wherever its workers are."""

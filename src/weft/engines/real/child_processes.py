@@ -1,0 +1,95 @@
+"""Processes of Weft's own: how they are started, and ended if they are stopped."""
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from weft.engines.real.secret import VARIABLE
+from weft.engines.real.stopped_processes import Stops, children_of, process_state
+from weft.interpreter import python_module
+
+STOPPED_S = 1.0
+"""One that is stopped for longer is ended: before others take its silence for its host's, and end who watches it."""
+LOOK_S = 0.2
+"""How often the system is asked whether they are stopped."""
+STDERR = 2
+
+_started: list["subprocess.Popen[bytes]"] = []
+"""Kept, so that nobody complains of those that still run."""
+
+
+def start(name: str, command: Sequence[str], **options: Any) -> "subprocess.Popen[bytes]":
+    """Start a process as `subprocess.Popen` does, which waits until the new process runs its program.
+
+    One that is stopped before it does is named and killed, or this would wait for ever.
+    """
+    is_over = threading.Event()
+    about = name, set(children_of(os.getpid())), is_over
+    with suppress(RuntimeError):  # a system that gives no thread gives no process either, and says so
+        threading.Thread(target=_end_stopped_children, args=about, name=f"weft start of {name}", daemon=True).start()
+    try:
+        return subprocess.Popen(command, **options)
+    finally:
+        is_over.set()
+
+
+def _end_stopped_children(name: str, before: set[int], is_over: threading.Event) -> None:
+    stops = Stops[int]()
+    while not is_over.wait(LOOK_S):
+        states = {pid: process_state(pid) for pid in children_of(os.getpid()) if pid not in before}
+        for pid, stopped_s in stops.see(states, time.monotonic()).items():
+            if stopped_s > STOPPED_S:
+                say(
+                    f"weft: {name} (pid {pid}) is stopped before it has begun: it is ended.\n  Find out who stopped it."
+                )
+                os.kill(pid, signal.SIGKILL)
+
+
+def start_apart(
+    name: str, module: Sequence[str], orders: bytes, descriptors: Sequence[int] = ()
+) -> "subprocess.Popen[bytes]":
+    """Start a module of Weft's that outlives this process, in a session of its own, with orders that nobody else sees.
+
+    What is secret comes with the orders: the environment, which other processes of this user can read, is without it.
+    While this process lives, a thread of it ends what it has started, which `name` says to people, if that is stopped.
+    """
+    process = start(
+        name,
+        python_module(module[0], module[1:]),
+        stdin=subprocess.PIPE,
+        pass_fds=descriptors,
+        start_new_session=True,
+        env={name: value for name, value in os.environ.items() if name != VARIABLE},
+    )
+    _started.append(process)
+    assert process.stdin is not None
+    with suppress(BrokenPipeError), process.stdin:  # one that was killed meanwhile is missed by those who need it
+        process.stdin.write(orders)
+    about = name, process
+    threading.Thread(target=_end_if_stopped, args=about, name=f"weft watch over {name}", daemon=True).start()
+    return process
+
+
+def _end_if_stopped(name: str, process: "subprocess.Popen[bytes]") -> None:
+    """Kill a process that is stopped for too long: who waits for it sees its connections end then."""
+    stops = Stops[int]()
+    while process.poll() is None:
+        stopped = stops.see({process.pid: process_state(process.pid)}, time.monotonic())
+        if stopped.get(process.pid, 0.0) > STOPPED_S:
+            say(
+                f"weft: {name} (pid {process.pid}) is stopped: it is ended, and the run with it.\n"
+                "  Find out who stopped it."
+            )
+            process.kill()
+        time.sleep(LOOK_S)
+
+
+def say(text: str) -> None:
+    """Write to standard error, whatever the script has made of `sys.stderr`, and whether or not anybody reads it."""
+    with suppress(OSError):
+        os.write(STDERR, f"{text}\n".encode())

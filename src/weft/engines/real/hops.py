@@ -1,0 +1,23 @@
+"""What the leaders of hosts do to add up their hosts' sums: the schedules of collectives, as the runtime takes them."""
+
+from weft.collectives import butterfly, halving_doubling
+from weft.collectives.schedule import Give, Schedule
+from weft.cost.collectives import butterfly_s, halving_doubling_s
+from weft.runtime.connections import LINKS, TLS
+from weft.runtime.reduce.between_hosts import Hop
+
+
+def hops_between(place: int, num_hosts: int, num_bytes: int) -> list[Hop]:
+    """What the leader of a host does for a bucket of so many bytes: few messages if it is small, few bytes if not."""
+    link = LINKS[TLS]
+    is_small = butterfly_s(num_hosts, num_bytes, link) <= halving_doubling_s(num_hosts, num_bytes, link)
+    return _hops((butterfly if is_small else halving_doubling)(place, num_hosts))
+
+
+def _hops(schedule: Schedule) -> list[Hop]:
+    return [
+        Hop(step.to, step.part, is_sent=True)
+        if isinstance(step, Give)
+        else Hop(step.source, step.part, is_sent=False, replaces=step.replace)
+        for step in schedule
+    ]

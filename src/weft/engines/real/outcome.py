@@ -1,0 +1,134 @@
+"""The outcome of a real run: what the table shows and what --json writes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from msgspec import to_builtins
+
+from weft.engines.simulated.outcome import coding_json, finite, histogram, timeline_json
+from weft.observe.records.status import Status, in_all
+from weft.observe.records.stragglers import Blame
+from weft.observe.records.tracks import Tracks
+from weft.runtime.connections import TORCH
+
+POINTS_MAX = 200
+UNKNOWN_OF_BASELINES = ("bytes_sent", "copies", "refused", "staleness_mean", "staleness_max", "staleness_histogram")
+NOT_REPORTED = ("epoch", "wall_s", "consensus")
+"""What stands with reported numbers."""
+
+
+@dataclass
+class LocalOutcome:
+    """One run. `workers` are their last words, `curve` and `reports` what they told on the way."""
+
+    strategy: str
+    transport: str
+    seed: int
+    wall_s: float
+    workers: list[Status]
+    pids: list[int]
+    reports: list[dict[str, float | None]]
+    curve: list[dict[str, float | None]]
+    consensus: float | None
+    replay: list[str]
+    """Where peers answered the recorded events differently; empty when the run can be replayed."""
+    is_measured: bool = True
+    """False for a baseline, of whose inner life nothing is known."""
+    was_stopped: bool = False
+    """Somebody asked the run to end early."""
+    network: dict[str, Any] | None = None
+    """The slow network of the run, and what it carried."""
+    ages: Mapping[int, int] = field(default_factory=dict)
+    """How many updates were how many whole steps old."""
+    tracks: Tracks | None = None
+    """What the workers did and sent, if that was kept."""
+    blamed: list[Blame] = field(default_factory=list)
+    """Who was found to be slow, and why."""
+    hosts: tuple[int, ...] = ()
+    """The number of each worker's host; none: all were on one."""
+    saved: list[str] = field(default_factory=list)
+    """The paths to which the script saved models of all workers, as it named them."""
+    not_saved: list[str] = field(default_factory=list)
+    """Models that are not where the script saved them, and why."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, with the names that `weft simulate` uses; None for what is not finite."""
+        samples = sum(status.samples for status in self.workers)
+        told = {
+            "strategy": self.strategy,
+            "workers": len(self.workers),
+            "seed": self.seed,
+            "trace": None,
+            "transport": self.transport,
+            "hosts": len(set(self.hosts)) or 1,
+            "network": self.network,
+            "virtual_s": None,
+            "wall_s": self.wall_s,
+            "steps": max(status.step for status in self.workers),
+            "samples": samples,
+            "samples_per_s": samples / self.wall_s if self.wall_s else 0.0,
+            "bytes_sent": sum(status.bytes_sent for status in self.workers),
+            "bytes_between_hosts": self._bytes_between_hosts(),
+            "copies": sum(status.num_copies for status in self.workers),
+            "refused": sum(status.refused for status in self.workers),
+            "staleness_mean": sum(status.staleness_mean for status in self.workers) / len(self.workers),
+            "staleness_max": max(status.staleness_max for status in self.workers),
+            "staleness_histogram": histogram(self.ages),
+            "coding": coding_json(in_all(status.coding for status in self.workers if status.coding is not None)),
+            "not_finite": [0 if status.left_out is None else status.left_out.num_steps for status in self.workers],
+            "consensus": self.consensus,
+            "waiting_fraction": self._fraction(sum(status.waiting_s for status in self.workers)) / len(self.workers),
+            "final": self._final(),
+            "curve": self._thinned(),
+            "reports": self.reports,
+            "not_saved": self.not_saved,
+            "blame": [str(blame) for blame in self.blamed],
+            "blamed": [to_builtins(blame) for blame in self.blamed],
+            "per_worker": [self._row(*each) for each in zip(self.workers, self.pids, strict=True)],
+            "timeline": timeline_json(self.tracks),
+        }
+        if not self.is_measured:
+            told.update(dict.fromkeys(UNKNOWN_OF_BASELINES))
+        return {name: finite(value) for name, value in told.items()}
+
+    def _row(self, status: Status, pid: int) -> dict[str, Any]:
+        return {
+            "rank": status.rank,
+            "pid": pid,
+            "seconds": status.time_s,
+            "steps": status.step,
+            "samples": status.samples,
+            "samples_per_s": status.samples / status.time_s if status.time_s else 0.0,
+            "computing_fraction": self._fraction(status.compute_s),
+            "reading_fraction": self._fraction(status.input_s),
+            "waiting_fraction": self._fraction(status.waiting_s),
+            "paused_fraction": self._fraction(status.paused_s),
+            "staleness_mean": status.staleness_mean,
+            "staleness_max": status.staleness_max,
+            "bytes_sent": status.bytes_sent,
+            "copies": status.num_copies,
+            "coding": coding_json(status.coding),
+            "device": None if status.device is None else to_builtins(status.device),
+        }
+
+    def _bytes_between_hosts(self) -> int | None:
+        """What went over sockets from a host to another, with all that protocols add; None where nobody counts."""
+        if not self.hosts or self.transport == TORCH:
+            return None
+        links = [(self.hosts[status.rank], link) for status in self.workers for link in status.links]
+        return sum(link.num_bytes for host, link in links if self.hosts[link.peer] != host)
+
+    def _fraction(self, duration_s: float) -> float:
+        return duration_s / self.wall_s if self.wall_s else 0.0
+
+    def _final(self) -> dict[str, float | None]:
+        losses = [status.loss for status in self.workers if status.loss is not None]
+        final: dict[str, float | None] = {"loss": sum(losses) / len(losses)} if losses else {}
+        for report in self.reports:
+            final.update({name: value for name, value in report.items() if name not in NOT_REPORTED})
+        return final
+
+    def _thinned(self) -> list[dict[str, float | None]]:
+        stride = max(1, -(-len(self.curve) // POINTS_MAX))
+        return self.curve[::stride]

@@ -1,0 +1,389 @@
+"""What the engine answers its workers: they join alike, load once, report and save together, and end together."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from weft.config.compression import cheapest as cheapest_scheme
+from weft.config.compression import check_pair, said, with_codec
+from weft.config.compression import codec as codec_of
+from weft.config.devices import check_on_devices
+from weft.config.network import Network
+from weft.config.registry import AUTO
+from weft.config.registry import strategy as strategy_of
+from weft.core.consensus import END, Consensus, Look
+from weft.core.score import WORST, best
+from weft.core.strategy import Strategy
+from weft.cost.choice import Ground, taken
+from weft.cost.links import Link
+from weft.cost.staging import AUTO as AUTO_PLACE
+from weft.data.dealt import portions
+from weft.data.proportional import EVERY, Done
+from weft.data.shares import STATIC, Shares, check_sharing, with_share
+from weft.data.static import global_batches
+from weft.engines.explanation import Explanation, coded, cut, explained, native, native_with_devices
+from weft.engines.real.barriers import Meeting, left_to_worker_0
+from weft.engines.real.layout_check import check_layouts
+from weft.engines.real.memory_check import Room, available_bytes, check_fits
+from weft.engines.real.once_loads import Loadings
+from weft.engines.real.seat_factory import OWN
+from weft.engines.real.short_runs import ShortRun
+from weft.runtime.channel import (
+    Concluded,
+    Decided,
+    Ended,
+    Evaluated,
+    Finish,
+    FractionsAsked,
+    FractionsTold,
+    Joined,
+    Measured,
+    Message,
+    OnceAsked,
+    OnceLoaded,
+    Order,
+    Planned,
+    PortionTold,
+    PortionWanted,
+    ReplicaTold,
+    Reported,
+    Saves,
+    Welcome,
+)
+from weft.runtime.connections import LINKS, SHM, TCP, TLS, TORCH
+
+DEFAULT_STRATEGY = "allreduce"
+COPIES = 5
+"""Of the model in each worker's memory: parameters, gradients, what is reduced, and the optimizer's state."""
+
+PLACES = {
+    SHM: "shared memory",
+    TCP: "sockets (tcp)",
+    TORCH: "torch.distributed for sums, and for all else shared memory",
+}
+ONE_STREAM = "so that a bucket crosses between hosts once each way, however many workers are there"
+
+Send = Callable[[int, Message], None]
+
+
+class Conversation:
+    """Everything the workers of a run ask and tell, apart from how they do."""
+
+    _short_run: ShortRun | None = None
+    """Of a strategy that is known here."""
+    samples_planned: int | None = None
+    """All that the workers will train on, if the script has said it and no number of steps ends the run."""
+    rooms: Sequence[Room] = ()
+    """What each host can give, in the order of their numbers; if there are none, all workers share this one's."""
+
+    def __init__(
+        self,
+        num_workers: int,
+        strategy: str | None,
+        collective: str | None,
+        transport: str,
+        send: Send,
+        *,
+        compress: str | None = None,
+        steps_max: int | None = None,
+        global_batch: int | None = None,
+        baseline: str | None = None,
+        bucket_bytes_max: int = 4 << 20,
+        network: Network | None = None,
+        share: str = STATIC,
+        block_steps: int = EVERY,
+        on_devices: Sequence[int] = (),
+        reduce_place: str = AUTO_PLACE,
+        hosts: Sequence[int] = (),
+    ) -> None:
+        """`hosts` has the number of each worker's host; if there are none, all are on one."""
+        self._num_workers, self._hosts = num_workers, list(hosts) or [0] * num_workers
+        self._strategy = strategy
+        self._collective = None if collective == AUTO else collective
+        self._transport, self._compress = transport, compress
+        self._network, self._bucket_bytes_max = network, bucket_bytes_max
+        self._on_devices, self._reduce_place = on_devices, reduce_place
+        self._send = send
+        self._steps_max, self._global_batch = steps_max, global_batch
+        self._baseline, self._share = baseline, share
+        self._shares = Shares(num_workers, share, block_steps)
+        self._joined: dict[int, Joined] = {}
+        self._more: dict[int, Joined] = {}
+        """Those that have joined with another model, until all have."""
+        self._reports: dict[int, Meeting] = {}
+        self._saves: dict[int, Meeting] = {}
+        self.unsaved: set[int | None] = set()
+        """The numbers of saves that the disk could not take."""
+        self._badness = dict.fromkeys(range(num_workers), WORST)
+        """What each worker told last of its score."""
+        self._is_alike = num_workers == 1 or baseline is not None
+        """All workers' models are equal at all times."""
+        self._deals_portions = self._shares.steals
+        self._loadings, self._consensus = Loadings(self._hosts, send), Consensus(num_workers)
+        self.ended: dict[int, Ended] = {}
+        self.concluded: dict[int, Concluded] = {}
+        self.steps_total: int | None = steps_max
+        self.label = strategy or ""
+        self.welcome: tuple[Welcome, int] | None = None
+        """What all were told when they had joined, and how many bytes their model has."""
+        self.on_joined: Callable[[], None] = lambda: None
+        """All have joined alike, and will be welcomed when this returns."""
+        self.on_explain: Callable[[Explanation], None] = lambda explanation: None
+        self.on_tell: Callable[[str], None] = lambda text: None
+        self.on_report: Callable[[int, dict[str, float], float | None], None] = lambda epoch, numbers, consensus: None
+        """The epoch, its numbers, and how far the replicas were apart if that was looked at."""
+        self.began_s = self._over = 0.0
+        """When all had joined, and when all scripts had ended, by `time.perf_counter`."""
+
+    @property
+    def has_begun(self) -> bool:
+        """All have joined."""
+        return len(self._joined) == self._num_workers
+
+    @property
+    def run_s(self) -> float:
+        """From when all had joined until all scripts had ended."""
+        return self._over - self.began_s
+
+    @property
+    def so_far_s(self) -> float:
+        """Since all had joined."""
+        return time.perf_counter() - self.began_s if self.has_begun else 0.0
+
+    @property
+    def saved(self) -> list[str]:
+        """The paths to which models of all workers were saved, in order; without those that no disk could take."""
+        done = [meeting for number, meeting in self._saves.items() if number not in self.unsaved]
+        came = [message for meeting in done for message in meeting.came.values()]
+        return list(dict.fromkeys(message.path for message in came if isinstance(message, Saves)))
+
+    @property
+    def consensus(self) -> float | None:
+        """How far the replicas were apart at the end; None if that is not known."""
+        told = self.concluded[0].consensus
+        return self._consensus.distance(END) if told is None else told
+
+    @property
+    def is_over(self) -> bool:
+        """All have said their last word."""
+        return len(self.concluded) == self._num_workers
+
+    def hear(self, rank: int, message: Message) -> None:
+        """Take what a worker said."""
+        if isinstance(message, Joined):
+            self._join(rank, message)
+        elif isinstance(message, Order):
+            self._to_all(message)
+        elif isinstance(message, Planned):
+            self._plan(message)
+        elif isinstance(message, Reported):
+            self._report(rank, message)
+        elif isinstance(message, ReplicaTold):
+            self._compare(rank, message)
+        elif isinstance(message, Evaluated):
+            self._evaluate(message)
+        elif isinstance(message, Saves):
+            self._save(rank, message)
+        elif isinstance(message, OnceAsked):
+            self._loadings.ask(rank, message)
+        elif isinstance(message, OnceLoaded):
+            self._loadings.take(rank, message)
+        elif isinstance(message, Measured | FractionsAsked | PortionWanted):
+            self._share_data(rank, message)
+        elif isinstance(message, Ended):
+            self._end(rank, message)
+        elif isinstance(message, Concluded):
+            self.concluded[rank] = message
+            if self.is_over:
+                self._to_all(Finish([], [], best(self._badness)))
+
+    def _to_all(self, message: Message) -> None:
+        for rank in range(self._num_workers):
+            self._send(rank, message)
+
+    def _join(self, rank: int, message: Joined) -> None:
+        if self.has_begun:
+            self._join_more(rank, message)
+            return
+        self._joined[rank] = message
+        if not self.has_begun:
+            return
+        first = self._joined[0]
+        for other in range(1, self._num_workers):
+            check_layouts(other, first.layout, self._joined[other].layout)
+        self._check_memory(COPIES * first.num_bytes)
+        text = self._strategy or first.strategy
+        if text is None:
+            text = DEFAULT_STRATEGY
+        built = None
+        if text != OWN:
+            built = strategy_of(text)
+            built.check(self._num_workers, self._num_workers if self._transport == TCP else len(set(self._hosts)))
+            self._is_alike = self._is_alike or built.keeps_replicas_equal
+            check_sharing(built, text, self._share)
+            self._deals_portions = self._deals_portions or built.deals_portions
+            if self._baseline is None:
+                self._short_run = ShortRun(built, self._num_workers, self.on_tell)
+                self._expect_steps()
+        compress = None if self._baseline or self._num_workers == 1 else said(self._compress or first.compress)
+        if compress is not None and built is not None:
+            check_pair(built, codec_of(compress), text)
+        self.label = self._baseline or with_share(with_codec(text or "the script's own", compress), self._share)
+        if self._on_devices:
+            check_on_devices(built, compress, self.label)
+        ports = [self._joined[other].port for other in range(self._num_workers)]
+        welcome = self._choose(built, text, compress, first.num_bytes, ports)
+        self.welcome = welcome, first.num_bytes
+        self.on_joined()
+        self.began_s = time.perf_counter()
+        self._to_all(welcome)
+
+    def _join_more(self, rank: int, message: Joined) -> None:
+        """A worker has another model, with all that it had before; all are welcomed again when all have."""
+        self._more[rank] = message
+        if len(self._more) < self._num_workers:
+            return
+        first = self._more[0]
+        for other in range(1, self._num_workers):
+            check_layouts(other, first.layout, self._more[other].layout)
+        self._check_memory(COPIES * first.num_bytes)
+        assert self.welcome is not None
+        self.welcome = self.welcome[0], first.num_bytes
+        self._more.clear()
+        self.on_joined()
+        self._to_all(self.welcome[0])
+
+    def _check_memory(self, bytes_per_worker: int) -> None:
+        """Refuse a run of which the workers of a host will not fit there."""
+        if not self.rooms:
+            check_fits(self._num_workers, bytes_per_worker, available_bytes())
+            return
+        for room, num_workers in zip(self.rooms, Counter(self._hosts).values(), strict=True):
+            check_fits(num_workers, bytes_per_worker, room.available_bytes, room.host)
+
+    def _choose(
+        self, built: Strategy | None, text: str, compress: str | None, num_bytes: int, ports: list[int]
+    ) -> Welcome:
+        """The strategy with the collective that speaks its reductions, where nobody does them natively.
+
+        If none is named, it is the cheapest for this model. A script's own strategy may reduce, too.
+        """
+        ground = self._ground()
+        buckets = cut(num_bytes, self._bucket_bytes_max)
+        collective, scheme, coding, why = self._collective, None, None, ""
+        if built is None or built.reduces:
+            if collective is None and (self._transport == TCP or compress is not None):
+                collective, why = taken(buckets, ground), ONE_STREAM if ground.shares_links else ""
+            if compress is not None:
+                scheme = cheapest_scheme(codec_of(compress), num_bytes, self._num_workers, ground.slowest)
+        if compress is not None:
+            coding = coded(compress, scheme, num_bytes, ground)
+        if built is not None and self._baseline is None:
+            place, how = self._place(len(ground.sizes)), self._native(len(ground.sizes))
+            self.on_explain(explained(built, text, place, how, buckets, ground, collective, coding, why))
+        return Welcome(text, ports, collective, compress, scheme)
+
+    def _ground(self) -> Ground:
+        """Where the workers sit, and what is assumed of the links between them."""
+        net, sizes = self._network, tuple(Counter(self._hosts).values())
+        between = LINKS[TLS if len(sizes) > 1 else self._transport]
+        if net is not None:
+            between = Link(net.worst.delay_s, net.worst.bytes_per_s)
+        return Ground(sizes, LINKS[self._transport] if len(sizes) > 1 else between, between)
+
+    def _native(self, num_hosts: int) -> str:
+        if self._on_devices:
+            return native_with_devices(self._on_devices, self._reduce_place)
+        is_on_gpus = any(line.endswith(" on cuda") for line in self._joined[0].layout)
+        return native(self._transport, num_hosts, is_on_gpus=is_on_gpus)
+
+    def _place(self, num_hosts: int) -> str:
+        net = f", {self._network}" if self._network else ""
+        if num_hosts == 1:
+            return f"processes of this machine over {PLACES[self._transport]}{net}"
+        between = "sockets (tcp)" if net else "TLS"
+        return f"processes on {num_hosts} hosts: {PLACES[self._transport]} within a host, {between} between them{net}"
+
+    def _plan(self, plan: Planned) -> None:
+        if plan.num_epochs is None or self._steps_max is not None:
+            return
+        self.samples_planned = plan.num_epochs * plan.num_samples
+        about = (plan.num_samples, self._num_workers, plan.batch_size, plan.drop_last, self._global_batch)
+        if self._deals_portions:  # each worker makes as many steps as it can: on average, so many
+            self.steps_total = plan.num_epochs * -(-len(portions(*about)) // self._num_workers)
+        else:
+            self.steps_total = plan.num_epochs * len(global_batches(*about))
+        self._expect_steps()
+
+    def _expect_steps(self) -> None:
+        if self._short_run is not None and self.steps_total is not None:
+            self._short_run.expect(self.steps_total)
+
+    def _report(self, rank: int, message: Reported) -> None:
+        """Numbers are averaged over the workers; callables are run by the last one, on the result model."""
+        self._badness[rank] = message.badness
+        meeting = self._reports.setdefault(message.number, Meeting(message.epoch, bool(message.callables)))
+        meeting.came[rank] = message
+        if message.callables:
+            self._send(rank, Decided(meeting.chooses(self._num_workers, is_alike=self._is_alike), best(self._badness)))
+        for number in sorted(self._reports):
+            # a worker that reports again has not waited for those that never did
+            is_passed = number < message.number and rank in self._reports[number].came
+            self._tell_report(number, even_if_some_lack=is_passed and self._is_alike)
+
+    def _tell_report(self, number: int, *, even_if_some_lack: bool = False) -> None:
+        meeting = self._reports[number]
+        if len(meeting.came) < self._num_workers and not even_if_some_lack:
+            return
+        if meeting.has_callables and meeting.evaluated is None:
+            return
+        del self._reports[number]
+        means = meeting.means()
+        if meeting.evaluated is None:
+            self.on_report(meeting.epoch, means, None)
+        else:
+            consensus = meeting.evaluated.consensus
+            if consensus is None:
+                consensus = self._consensus.distance(number)
+            self.on_report(meeting.epoch, {**means, **meeting.evaluated.numbers}, consensus)
+
+    def _compare(self, rank: int, message: ReplicaTold) -> None:
+        look = Look(message.step, message.digests, message.sketches, message.processor)
+        warning = self._consensus.take(rank, message.number, look)
+        if warning is not None:
+            self.on_tell(warning)
+
+    def _evaluate(self, message: Evaluated) -> None:
+        self._reports[message.number].evaluated = message
+        self._tell_report(message.number, even_if_some_lack=len(self.ended) == self._num_workers)
+
+    def _save(self, rank: int, message: Saves) -> None:
+        self._badness[rank] = message.badness
+        meeting = self._saves.setdefault(message.number, Meeting(0, True))
+        meeting.came[rank] = message
+        self._send(rank, Decided(meeting.chooses(self._num_workers, is_alike=self._is_alike), best(self._badness)))
+
+    def _share_data(self, rank: int, message: Measured | FractionsAsked | PortionWanted) -> None:
+        """The first to ask for a block decides it for all, with what everybody has told until then."""
+        if not isinstance(message, Measured):
+            self._shares.check(rank, message.share, message.num_samples)
+        if isinstance(message, PortionWanted):
+            portion = self._shares.queues.take(rank, message.share, message.num_portions)
+            self._send(rank, PortionTold(portion))
+            return
+        measured = message if isinstance(message, Measured) else message.measured
+        self._shares.fractions.tell(rank, Done(measured.steps, measured.samples, measured.seconds))
+        if isinstance(message, FractionsAsked):
+            self._send(rank, FractionsTold(list(self._shares.fractions.ask(message.share, message.block))))
+
+    def _end(self, rank: int, message: Ended) -> None:
+        self.ended[rank] = message
+        self._badness[rank] = message.badness
+        if len(self.ended) < self._num_workers:
+            return
+        self._over = time.perf_counter()
+        if self._short_run is not None:
+            self._short_run.end(max(ended.final.step for ended in self.ended.values()))
+        for number in sorted(self._reports):
+            self._tell_report(number, even_if_some_lack=True)
+        self._to_all(Finish(left_to_worker_0(self._reports), left_to_worker_0(self._saves), best(self._badness)))

@@ -1,0 +1,357 @@
+"""Sees a run of real workers through, wherever they are: hears them, judges, and ends the run if it has failed."""
+
+import selectors
+import signal
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from weft.core.errors import WeftError
+from weft.engines.advice import advise, setting_of
+from weft.engines.netem.network import patience_s
+from weft.engines.real.failure import also, blame, describe, is_silent_death, name
+from weft.engines.real.job import LocalJob
+from weft.engines.real.observer import Watcher
+from weft.engines.real.outcome import LocalOutcome
+from weft.engines.real.returned_files import Homecoming
+from weft.engines.real.session import Conversation
+from weft.engines.real.stalls import Delays
+from weft.engines.real.watchdog import Vigil
+from weft.engines.real.worker_record import Worker
+from weft.observe.records.left_out import Lines
+from weft.observe.records.progress import steps_in_all
+from weft.observe.records.same_samples import SameSamples
+from weft.observe.records.same_stream import SameStream
+from weft.observe.records.status import StackTold, Status
+from weft.observe.records.stragglers import Blame, Cost, Stragglers
+from weft.observe.records.tracks import Traced, Tracks
+from weft.runtime.channel import (
+    Concluded,
+    Ended,
+    Failed,
+    Halt,
+    Halted,
+    Joined,
+    LeaveAt,
+    Message,
+    StepAsked,
+    StepTold,
+)
+from weft.runtime.seats.returned_files import FilePiece, PieceTaken, Unsaved
+
+HALT_GRACE_S = 1.0
+"""How long workers may take to say what they waited for, once a run has failed."""
+BLAME_GRACE_S = 0.1
+"""How long to look for a cause behind an error that may be another worker's fault."""
+CURVE_POINTS_MAX = 4096
+"""A long run keeps every other point, again and again."""
+
+
+class Supervisor:
+    """One run, from the start of its workers to the last one's end. How they are reached is its heirs' business."""
+
+    def __init__(self, job: LocalJob, watcher: Watcher) -> None:
+        self._job = job
+        self._watcher = watcher
+        self._selector = selectors.DefaultSelector()
+        self._workers: Sequence[Worker] = ()
+        self._curve: list[dict[str, float | None]] = []
+        self._reports: list[dict[str, float | None]] = []
+        self._tracks = Tracks(job.num_workers) if job.traces else None
+        self._vigil = Vigil(
+            job.num_workers,
+            patience_s(job.network),
+            lambda rank: name(self._workers[rank]),
+            lambda rank: self._workers[rank].moment,
+        )
+        self._delays = Delays()
+        self._stragglers = Stragglers(job.num_workers, self._advise)
+        self._left_out = Lines(watcher.on_tell)
+        self._same_samples = SameSamples(job.num_workers)
+        self._same_stream = SameStream()
+        self._not_saved: list[str] = []
+        self._homecoming = None if job.brings_back_to is None else Homecoming(job.brings_back_to)
+        self._error: WeftError | None = None
+        """Why the run cannot go on, if that is known already."""
+        self._num_interrupts = 0
+        self._asked_to_leave = False
+        self._leave_at: int | None = None
+        self._conversation = Conversation(
+            job.num_workers,
+            job.strategy,
+            job.collective,
+            job.transport,
+            self._send,
+            steps_max=job.steps_max,
+            global_batch=job.global_batch,
+            baseline=job.baseline,
+            compress=job.compress,
+            bucket_bytes_max=job.options.buckets.bytes_max,
+            network=job.network,
+            share=job.sharing,
+            block_steps=job.options.shares.every,
+            on_devices=sorted(job.devices),
+            reduce_place=job.options.reduce.place,
+            hosts=job.hosts,
+        )
+        self._conversation.on_explain = watcher.on_explain
+        self._conversation.on_tell = watcher.on_tell
+        self._conversation.on_report = self._take_report
+
+    def run(self) -> LocalOutcome:
+        handlers = {number: signal.signal(number, self._interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            self._start()
+            while self._anybody_lives():
+                self._turn(0.1)
+                self._check()
+                self._answer_interrupts()
+            self._drain()
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+        return self._outcome()
+
+    def _check(self) -> None:
+        """End the run and raise why, if it cannot go on; say who keeps others waiting, if anybody does."""
+        late = self._late()
+        guilty = None if self._error is not None else self._guilty()
+        if guilty is not None:
+            self._halt()
+            failure = also(describe(guilty, self._workers), late)
+            failure.before_join = not guilty.has_joined
+            raise failure
+        now_s = time.perf_counter()
+        error = self._error or self._vigil.check(now_s, self._conversation.ended, self._states())
+        if error is not None:
+            self._halt()
+            raise also(error, late)
+        for text in self._delays.check(now_s, self._workers, has_begun=self._conversation.has_begun):
+            self._watcher.on_tell(text)
+
+    def _late(self) -> list[str]:
+        """What is to be said of workers that keep others waiting, if the run ends now."""
+        return self._delays.lines(time.perf_counter(), self._workers)
+
+    def _start(self) -> None:
+        """Have all workers, and tell them what they are part of."""
+        raise NotImplementedError
+
+    def _send(self, rank: int, message: Message) -> None:
+        """Tell a worker something; one that is gone does not hear it."""
+        raise NotImplementedError
+
+    def _states(self) -> Mapping[int, str]:
+        """What the systems say of the processes that live: 'R', 'S', 'T', ..."""
+        raise NotImplementedError
+
+    def _end_all(self) -> None:
+        """Kill every worker that lives."""
+        raise NotImplementedError
+
+    def _drain(self) -> None:
+        """Show what the workers wrote last."""
+        raise NotImplementedError
+
+    def _anybody_lives(self) -> bool:
+        return any(worker.is_alive for worker in self._workers)
+
+    def _turn(self, timeout_s: float) -> None:
+        for key, _ in self._selector.select(timeout_s):
+            key.data()
+        self._watcher.on_turn()
+
+    def _check_interrupts(self) -> None:
+        """For those who wait before anything has begun."""
+        self._watcher.on_turn()
+        if self._num_interrupts:
+            raise KeyboardInterrupt
+
+    def _take(self, worker: Worker, message: Message) -> None:
+        """Hear what a worker says."""
+        if isinstance(message, Status):
+            self._take_status(worker, message)
+        elif isinstance(message, Traced):
+            assert self._tracks is not None
+            self._tracks.take(worker.rank, message)
+        elif isinstance(message, Failed):
+            worker.failed = worker.failed or message
+        elif isinstance(message, Halted):
+            worker.halted = message
+        elif isinstance(message, StackTold):
+            self._delays.hear(worker.rank, message, time.perf_counter())
+        elif isinstance(message, StepTold):
+            worker.step_told = message.step
+        elif isinstance(message, FilePiece):
+            self._take_piece(worker, message)
+        elif isinstance(message, Unsaved):
+            self._conversation.unsaved.add(message.number)
+            self._take_loss(f"worker {worker.rank} on host {worker.host}: {message.text}")
+        else:
+            worker.has_joined = isinstance(message, Joined) or worker.has_joined
+            worker.has_ended = isinstance(message, Ended) or worker.has_ended
+            worker.has_finished = isinstance(message, Concluded) or worker.has_finished
+            if isinstance(message, Ended):  # a short run tells no other status
+                self._watcher.on_status(msgspec.structs.replace(message.final, steps_total=self._steps_total()))
+                self._judge(message.final)
+                self._left_out.take(worker.rank, message.final.left_out)
+                self._show_notices(worker, message.final)
+            if self._error is None:
+                try:
+                    self._conversation.hear(worker.rank, message)
+                except WeftError as error:  # nothing is ended in the midst of hearing
+                    self._error = error
+
+    def _take_piece(self, worker: Worker, piece: FilePiece) -> None:
+        """A file that a worker saved comes to where the user is."""
+        home = self._homecoming
+        objection = "nobody asked for it" if home is None else home.take(worker.rank, piece)
+        if objection is not None:
+            self._take_loss(f"'{piece.path}' stays with worker {worker.rank} on host {worker.host}: {objection}")
+        elif piece.is_last:
+            self._watcher.on_tell(f"'{piece.path}' has come from worker {worker.rank} on host {worker.host}")
+        self._send(worker.rank, PieceTaken(objection is None))
+
+    def _take_loss(self, text: str) -> None:
+        """A model is not where the script saved it: told at once, and again when the run is over."""
+        self._not_saved.append(text)
+        self._watcher.on_tell(text)
+
+    def _take_status(self, worker: Worker, status: Status) -> None:
+        worker.status = status
+        worker.status = status = msgspec.structs.replace(status, steps_total=self._steps_total())
+        self._vigil.hear(status, time.perf_counter())
+        self._watcher.on_status(status)
+        self._judge(status)
+        self._left_out.take(status.rank, status.left_out)
+        self._show_notices(worker, status)
+        samples = sum(w.status.samples for w in self._workers if w.status is not None)
+        self._curve.append({"wall_s": self._conversation.so_far_s, "samples": samples, "loss": status.loss})
+        if len(self._curve) >= CURVE_POINTS_MAX:
+            self._curve = self._curve[::2]
+
+    def _steps_total(self) -> int | None:
+        """Of each worker, by the plan of worker 0's script and what all have done so far."""
+        total, planned = self._conversation.steps_total, self._conversation.samples_planned
+        told = [worker.status for worker in self._workers if worker.status is not None]
+        if total is None or not planned or not told:
+            return total
+        share = sum(status.samples for status in told) / planned * len(self._workers) / len(told)
+        return steps_in_all(total, sum(status.step for status in told) / len(told), share)
+
+    def _show_notices(self, worker: Worker, status: Status) -> None:
+        for text in status.notices[worker.num_notices :]:
+            self._watcher.on_tell(text)
+        worker.num_notices = max(worker.num_notices, len(status.notices))
+        same = self._same_samples.hear(status.rank, status.first_gradient)
+        if same is not None:
+            self._watcher.on_tell(same)
+        try:
+            self._same_stream.hear(status.rank, status.first_item)
+        except WeftError as error:
+            self._error = self._error or error
+
+    def _advise(self, found: Blame, costs: Mapping[int, Cost]) -> str:
+        welcome = self._conversation.welcome
+        return "" if welcome is None else advise(found, costs, setting_of(self._job, *welcome))
+
+    def _judge(self, status: Status) -> None:
+        for found in self._stragglers.hear(status):
+            self._watcher.on_blame(found)
+        self._watcher.on_slow(self._stragglers.current())
+
+    def _take_report(self, epoch: int, numbers: dict[str, float], consensus: float | None) -> None:
+        now_s = self._conversation.so_far_s
+        self._reports.append({**numbers, "epoch": epoch, "wall_s": now_s, "consensus": consensus})
+        self._watcher.on_report(epoch, numbers)
+        self._watcher.on_reported(self._reports[-1])
+
+    def _guilty(self) -> Worker | None:
+        """The worker because of which the run has failed, if it has."""
+        if not any(worker.failed or is_silent_death(worker) for worker in self._workers):
+            return None
+        deadline = time.perf_counter() + BLAME_GRACE_S  # others may have noticed a death before its system told
+        while time.perf_counter() < deadline and self._anybody_lives():
+            self._turn(0.02)
+        return blame(self._workers)
+
+    def _halt(self) -> None:
+        """End all processes: those that can are asked what they waited for, the others are killed."""
+        for worker in self._workers:
+            if worker.is_alive:
+                self._send(worker.rank, Halt())
+        deadline = time.perf_counter() + HALT_GRACE_S
+        while self._anybody_lives() and time.perf_counter() < deadline:
+            self._turn(0.02)
+        self._kill()
+        self._drain()
+
+    def _kill(self) -> None:
+        self._end_all()
+        while self._anybody_lives():
+            self._turn(0.1)
+
+    def _interrupt(self, number: int, frame: Any) -> None:
+        self._num_interrupts += 1
+
+    def _answer_interrupts(self) -> None:
+        """Once: finish the step and leave in order. Twice, before anything has begun, or under a baseline: now.
+
+        Workers of a baseline wait for each other where they cannot be asked which step they are in.
+        """
+        if not self._num_interrupts:
+            return
+        if self._num_interrupts > 1 or not self._conversation.has_begun or self._job.baseline is not None:
+            late = self._late()
+            self._kill()
+            self._drain()
+            self._watcher.on_tell("\n".join(["stopped at once; what was not saved is lost", *late]))
+            raise KeyboardInterrupt
+        if not self._asked_to_leave:
+            self._asked_to_leave = True
+            self._watcher.on_tell("\n".join(["stopping after this step; once more to stop now", *self._late()]))
+            for worker in self._workers:
+                self._send(worker.rank, StepAsked())
+        told = [w.step_told for w in self._workers if w.rank not in self._conversation.ended]
+        if told and all(step is not None for step in told) and self._leave_at is None:
+            self._leave_at = max(step for step in told if step is not None) + 1
+            for worker in self._workers:
+                self._send(worker.rank, LeaveAt(self._leave_at))
+
+    def _network_figures(self) -> dict[str, Any] | None:
+        """The slow network of the run, if it had one of its own, and what it carried."""
+        return None
+
+    def _outcome(self) -> LocalOutcome:
+        if self._tracks is not None:
+            self._tracks.began_s = self._conversation.began_s
+        return LocalOutcome(
+            self._conversation.label,
+            self._job.transport,
+            self._job.seed,
+            self._conversation.run_s,
+            [ended.final for _, ended in sorted(self._conversation.ended.items())],
+            [worker.pid for worker in self._workers],
+            self._reports,
+            self._curve,
+            self._conversation.consensus,
+            [line for _, c in sorted(self._conversation.concluded.items()) for line in c.replay or ()],
+            self._job.baseline is None,
+            self._asked_to_leave,
+            self._network_figures(),
+            sum((Counter(told.ages) for told in self._conversation.concluded.values()), Counter()),
+            self._tracks,
+            self._stragglers.lasting(),
+            self._job.hosts,
+            self._conversation.saved,
+            self._not_saved,
+        )
+
+    def close(self) -> None:
+        """Nothing is left."""
+        if self._homecoming is not None:
+            self._homecoming.close()
+        self._selector.close()

@@ -1,0 +1,51 @@
+"""A worker process as its supervisor sees it: what it has said, and whether it lives."""
+
+import socket
+
+from weft.engines.local.forked_workers import Process
+from weft.observe.records.status import Status
+from weft.runtime.channel import Channel, Failed, Halted
+
+
+class Worker:
+    """One worker process, wherever it runs."""
+
+    def __init__(self, rank: int, host: str, pid: int) -> None:
+        self.rank = rank
+        self.host = host
+        """By name."""
+        self.pid = pid
+        self.exit_code: int | None = None
+        """None while it lives, and if nobody who could know has told."""
+        self.lost = ""
+        """Why nothing is known of it any more, if that is so."""
+        self.status: Status | None = None
+        self.num_notices = 0
+        """How many of those of its statuses have been shown."""
+        self.failed: Failed | None = None
+        self.halted: Halted | None = None
+        self.step_told: int | None = None
+        self.is_alive = True
+        self.has_joined = False
+        """Its script has called weft.join."""
+        self.has_ended = False
+        """Its script has ended well."""
+        self.has_finished = False
+
+    @property
+    def moment(self) -> str:
+        """Where its script was when it was last heard of."""
+        if self.has_ended:
+            return "after its script had ended"
+        if not self.has_joined:
+            return "before it had joined"
+        return "after it had joined" if self.status is None else f"at step {self.status.step}"
+
+
+class LocalWorker(Worker):
+    """One that the launcher has started itself."""
+
+    def __init__(self, rank: int, process: Process) -> None:
+        super().__init__(rank, socket.gethostname(), process.pid)
+        self.process = process
+        self.channel = Channel(process.channel)

@@ -1,0 +1,1 @@
+"""Simulated workers: a script in virtual time, in one process."""

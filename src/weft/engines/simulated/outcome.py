@@ -1,0 +1,101 @@
+"""The outcome of one run: what the table shows and what --json writes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Any
+
+from msgspec.structs import asdict
+
+from weft.observe.records.status import CodingStatus
+from weft.observe.records.timeline import timeline
+from weft.observe.records.tracks import Tracks
+from weft.sim.facts import Facts
+
+
+@dataclass
+class Outcome:
+    """One strategy's run. `arrays` is the result model, bucket by bucket; None for a dry run.
+
+    Of an ensemble it is one member after another.
+    """
+
+    strategy: str
+    workers: int
+    seed: int
+    trace: str
+    facts: Facts
+    consensus: float | None = None
+    arrays: list[Any] | None = None
+    replicas: list[Any] = field(default_factory=list)
+    coding: CodingStatus | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, with the names of the documentation; None for what is not finite, which JSON cannot say."""
+        facts = self.facts
+        told = {
+            "strategy": self.strategy,
+            "workers": self.workers,
+            "seed": self.seed,
+            "trace": self.trace,
+            "virtual_s": facts.virtual_s,
+            "steps": max(facts.steps),
+            "samples": facts.samples,
+            "samples_per_s": facts.samples / facts.virtual_s if facts.virtual_s else 0.0,
+            "bytes_sent": facts.bytes_sent,
+            "staleness_mean": facts.staleness_mean,
+            "staleness_max": facts.staleness_max,
+            "staleness_histogram": histogram(facts.ages),
+            "coding": coding_json(self.coding),
+            "not_finite": facts.left_out,
+            "consensus": self.consensus,
+            "waiting_fraction": facts.waiting_fraction,
+            "final": {**({"loss": facts.final_loss} if facts.final_loss is not None else {}), **facts.final},
+            "curve": facts.curve(),
+            "reports": facts.reports,
+            "not_saved": facts.not_saved,
+            "per_worker": [self._row(rank) for rank in range(self.workers)],
+            "timeline": timeline_json(facts.tracks),
+            "events": facts.num_events,
+        }
+        return {name: finite(value) for name, value in told.items()}
+
+    def _row(self, rank: int) -> dict[str, Any]:
+        facts, run_s = self.facts, self.facts.virtual_s or 1.0
+        seconds, samples = facts.finished_s[rank], facts.samples_of[rank]
+        return {
+            "rank": rank,
+            "seconds": seconds,
+            "steps": facts.steps[rank],
+            "samples": samples,
+            "samples_per_s": samples / seconds if seconds else 0.0,
+            "computing_fraction": facts.compute_s[rank] / run_s,
+            "reading_fraction": 0.0,
+            "waiting_fraction": (seconds - facts.compute_s[rank]) / run_s,
+            "paused_fraction": 0.0,
+            "bytes_sent": facts.bytes_from[rank],
+        }
+
+
+def histogram(ages: Mapping[int, int]) -> dict[str, int]:
+    """How many updates were how many steps old, from the newest to the oldest; JSON has no other names than text."""
+    return {str(age): ages[age] for age in sorted(ages)}
+
+
+def timeline_json(tracks: Tracks | None) -> list[list[list[Any]]] | None:
+    """For each worker, what it did in a stretch of the run; None if that was not kept."""
+    return None if tracks is None else [[list(span) for span in lane] for lane in timeline(tracks)]
+
+
+def coding_json(coding: CodingStatus | None) -> dict[str, Any] | None:
+    """What codecs have done, in plain data."""
+    return None if coding is None else asdict(coding)
+
+
+def finite(value: Any) -> Any:
+    """The same, with None for numbers that are not finite, which JSON cannot say."""
+    if isinstance(value, dict):
+        return {name: finite(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [finite(inner) for inner in value]
+    return None if isinstance(value, float) and not isfinite(value) else value

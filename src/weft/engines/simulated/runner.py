@@ -1,0 +1,366 @@
+"""Simulated workers: runs a script under a strategy on a cluster, in virtual time and one process."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from weft.adapters.torch.simulated_globals import TorchSwapper
+from weft.config.cluster import Placement
+from weft.config.extras import advice_on_import
+from weft.core.errors import ConfigError, WeftError
+from weft.core.leaving import lost_by
+from weft.core.names import PARAMS, Bucket, Role, Roles
+from weft.core.recorder import TraceHash
+from weft.core.seat import Places, Replica, check_optimizers, check_tuned
+from weft.core.shortening import shortened
+from weft.core.strategy import Strategy
+from weft.core.world import World
+from weft.cost.coding import CodingSpeed
+from weft.engines.explanation import Explanation
+from weft.engines.real.layout_check import check_layouts
+from weft.engines.real.memory_check import available_bytes, check_fits, resident_bytes
+from weft.engines.real.short_runs import ShortRun
+from weft.engines.simulated.dry_programs import ghosts, num_samples, num_steps
+from weft.engines.simulated.job import Job
+from weft.engines.simulated.outcome import Outcome
+from weft.interpreter import script_path
+from weft.observe.records.left_out import Lines
+from weft.observe.records.same_samples import SameSamples
+from weft.observe.records.same_stream import SameStream
+from weft.observe.records.status import CodingStatus, in_all
+from weft.sim.compute import ComputeTime, PerSample, Trace
+from weft.sim.facts import Facts
+from weft.sim.network import HostLinks
+from weft.sim.program import BackwardDone, Program, ReportDone, SaveAsked
+from weft.sim.reports import ModelReports, NoReports, Reports
+from weft.sim.script import Joined, ScriptProgram, ScriptSeat
+from weft.sim.shares import VirtualShares
+from weft.sim.simulation import Simulation
+from weft.sim.stage import PlainSwapper, Stage
+from weft.sim.tracing import TracedSimulation
+from weft.store.coded import told_by
+from weft.store.ghost import GhostStore
+from weft.store.numpy import NumpyStore
+from weft.store.preparing import ready_codecs
+from weft.store.store import Store
+
+
+@dataclass
+class Watcher:
+    """Whoever looks on: lines that worker 0 prints, and every finished step."""
+
+    show: Callable[[str], None] = print
+    on_step: Callable[[Facts, float], None] | None = None
+    on_plan: Callable[[int], None] | None = None
+    on_explain: Callable[[Explanation], None] = lambda explanation: None
+    on_tell: Callable[[str], None] = lambda text: None
+
+
+class _Scripts:
+    """All workers' scripts up to their joining, on one stage."""
+
+    def __init__(self, job: Job, watcher: Watcher) -> None:
+        self._job = job
+        # torch reads it when it is imported: compiling for each simulated worker would take minutes
+        os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")
+        argv = [str(job.script), *job.arguments]
+        self.stage = Stage([PlainSwapper(argv, script_path(job.script)), TorchSwapper()], job.seed, watcher.show)
+        shared: dict[object, Any] = {}
+        self.shares = VirtualShares(job.num_workers, job.sharing)
+        about = job.num_workers, job.seed, job.steps_max, shared, self.shares, job.pace
+        self.seats = [ScriptSeat(rank, *about) for rank in range(job.num_workers)]
+        same_samples, same_stream = SameSamples(job.num_workers), SameStream()
+        for seat in self.seats:
+            seat.saves, seat.is_probe = job.saves, job.is_probe
+            seat.same_samples, seat.same_stream, seat.say = same_samples, same_stream, watcher.on_tell
+        self.programs = [ScriptProgram(str(job.script), seat, self.stage) for seat in self.seats]
+
+    def resume(self, rank: int, when: str) -> Any:
+        """Run one worker's script to its next request; `when` says how far it is, for errors."""
+        return self._told(when, rank, self.programs[rank].resume)
+
+    @staticmethod
+    def _told(when: str, rank: int, run: Callable[[], Any]) -> Any:
+        try:
+            return run()
+        except WeftError:
+            raise
+        except Exception as error:
+            text = shortened(str(error))
+            lost = lost_by(f"worker {rank}", when, error, text + advice_on_import(type(error).__name__, text))
+            raise lost from lost.__cause__
+
+    def begin(self, rank: int) -> bool:
+        """Run one worker's script on, until it joins with another model (then True) or has said all that its world
+        depends on: what it tunes."""
+        return bool(self._told("at step 0", rank, self.programs[rank].begin))
+
+    def join(self, rank: int) -> Joined:
+        """Run one worker's script until it joins."""
+        try:
+            request = self.resume(rank, "before it joined")
+            if not isinstance(request, Joined):
+                raise ConfigError(
+                    f"script '{self._job.script}' ended without calling weft.join.\n"
+                    "  Add worker = weft.join(model, optimizer) before its training loop."
+                )
+        except WeftError as error:
+            error.before_join = True
+            raise
+        return request
+
+    def close(self) -> None:
+        """End what has not ended and leave the process as it was."""
+        for program in self.programs:
+            program.abandon()
+        self.stage.leave()
+
+
+def simulate(job: Job, watcher: Watcher | None = None, recorder: TraceHash | None = None) -> Outcome:
+    """Run the script once for each worker, gradients real and time virtual."""
+    watcher = watcher or Watcher()
+    recorder = TraceHash() if recorder is None else recorder
+    scripts = _Scripts(job, watcher)
+    try:
+        joined = _join_all(job, scripts)
+        watcher.on_explain(job.explained(joined[0].strategy, joined[0].replica.buckets, joined[0].compress))
+        strategy = job.resolved(joined[0].strategy, joined[0].replica.buckets, joined[0].compress)
+        label = job.label(joined[0].strategy, joined[0].compress)
+        for seat in scripts.seats:
+            seat.runs_closures = strategy.allows_closures
+            seat.deals_portions = strategy.deals_portions
+        _begin_all(job, scripts, joined)
+        replicas: list[Replica] = [each.replica for each in joined]
+        for rank, replica in enumerate(replicas):
+            check_tuned(rank, replicas[0].tuned(), replica.tuned())
+            if strategy.tunes:
+                replica.share_tuned()
+            if strategy.averages_steps:
+                replica.expect_equal_steps(len(replicas))
+        check_optimizers(strategy, label, replicas[0])
+        world, placement = _world(job, strategy, replicas[0].buckets)
+        codecs = ready_codecs(strategy, replicas)
+        replicas += [replicas[0].twin() for _ in world.servers]
+        stores = [
+            NumpyStore(
+                replica,
+                [slot.name for slot in strategy.slots(world.role(node), world)],
+                strategy.rules(world),
+                is_server=world.role(node) is Role.SERVER,
+                codecs=codecs,
+                seed=(job.seed, node),
+                overwritten_by=None if strategy.keeps_writes or world.role(node) is Role.SERVER else label,
+            )
+            for node, replica in enumerate(replicas)
+        ]
+        reports = ModelReports(scripts.programs, replicas, strategy, world, stores[0].lend, _digests(stores))
+        short_run = ShortRun(strategy, job.num_workers, watcher.on_tell)
+        watcher = _with_total(job, strategy, scripts.seats[0], watcher, short_run)
+        facts = _run(
+            job, strategy, world, placement, stores, scripts.programs, reports, scripts.shares, recorder, watcher
+        )
+        if not any(facts.steps):
+            raise ConfigError(
+                f"script '{job.script}' joined but never stepped.\n"
+                "  Call optimizer.step() (or worker.step() for arrays) in its training loop."
+            )
+        short_run.end(max(facts.steps))
+        arrays = [array for model in reports.result.models().values() for array in model]
+        consensus = reports.result.consensus()
+        trace, coding = recorder.hexdigest(), _coding(strategy, stores)
+        return Outcome(label, job.num_workers, job.seed, trace, facts, consensus, arrays, replicas, coding)
+    finally:
+        scripts.close()
+
+
+def _digests(stores: Sequence[NumpyStore]) -> Callable[[int], Mapping[str, int]]:
+    """Those of a worker's replica now."""
+    return lambda worker: stores[worker].digests()
+
+
+def _coding(strategy: Strategy, stores: Sequence[NumpyStore]) -> CodingStatus | None:
+    """What codecs have done for all nodes; their times are those of this process."""
+    return in_all(told_by(store.meter, store.residual_norm()) for store in stores if strategy.codecs())
+
+
+def simulate_dry(job: Job, watcher: Watcher | None = None, recorder: TraceHash | None = None) -> Outcome:
+    """Run the script once for its layout and number of steps, then peers without tensors."""
+    watcher = watcher or Watcher()
+    recorder = TraceHash() if recorder is None else recorder
+    scripts = _Scripts(job, watcher)
+    try:
+        joined = scripts.join(0)
+        joined.replica.settle()
+        request = scripts.resume(0, "at step 0")
+        while isinstance(request, ReportDone | SaveAsked | Joined):
+            if isinstance(request, Joined):
+                joined.replica.settle()
+            request = scripts.resume(0, "at step 0")
+        plan = scripts.seats[0].planned
+    finally:
+        scripts.close()
+    if not isinstance(request, BackwardDone):
+        raise ConfigError(
+            f"script '{job.script}' joined but computed no gradient.\n  Call backward() in its training loop."
+        )
+    watcher.on_explain(job.explained(joined.strategy, joined.replica.buckets, joined.compress))
+    strategy = job.resolved(joined.strategy, joined.replica.buckets, joined.compress)
+    ready_codecs(strategy, [joined.replica])  # which refuses what a run with tensors would
+    shares = VirtualShares(job.num_workers, job.sharing)
+    programs = ghosts(job, strategy, plan, request.samples, shares)
+    total = num_steps(job, strategy, plan)
+    ShortRun(strategy, job.num_workers, watcher.on_tell).expect(total // job.num_workers)
+    if watcher.on_plan is not None:
+        watcher.on_plan(total)
+    if strategy.tunes:
+        joined.replica.share_tuned()
+    world, placement = _world(job, strategy, joined.replica.buckets)
+    stores: list[Store] = [
+        GhostStore(world.buckets, [slot.name for slot in strategy.slots(world.role(node), world)], strategy.codecs())
+        for node in range(world.num_nodes)
+    ]
+    facts = _run(job, strategy, world, placement, stores, programs, NoReports(), shares, recorder, watcher)
+    return Outcome(job.label(joined.strategy, joined.compress), job.num_workers, job.seed, recorder.hexdigest(), facts)
+
+
+def _with_total(job: Job, strategy: Strategy, seat: ScriptSeat, watcher: Watcher, short_run: ShortRun) -> Watcher:
+    """Let whoever looks on know the number of steps as soon as worker 0 has said how long it trains."""
+
+    def first_step(facts: Facts, now_s: float) -> None:
+        if facts.num_steps == 1 and seat.planned is not None and (seat.planned.num_epochs or job.steps_max):
+            total = num_steps(job, strategy, seat.planned)
+            facts.samples_planned = num_samples(job, strategy, seat.planned)
+            short_run.expect(total // job.num_workers)
+            if watcher.on_plan is not None:
+                watcher.on_plan(total)
+        if watcher.on_step is not None:
+            watcher.on_step(facts, now_s)
+
+    return replace(watcher, on_step=first_step)
+
+
+def _join_all(job: Job, scripts: _Scripts) -> list[Joined]:
+    """Run all scripts to their joining; all begin with worker 0's parameters."""
+    joined: list[Joined] = []
+    before = resident_bytes()
+    for rank in range(job.num_workers):
+        joined.append(scripts.join(rank))
+        if rank == 0:
+            before = resident_bytes()
+        _settle(job, rank, joined)
+        if rank <= 1:
+            _check_memory(job, joined[0], resident_bytes() - before)
+    return joined
+
+
+def _begin_all(job: Job, scripts: _Scripts, joined: list[Joined]) -> None:
+    """Run all scripts on to their first iteration; those with several models join with one after another."""
+    while True:
+        more = [scripts.begin(rank) for rank in range(job.num_workers)]
+        if not any(more):
+            return
+        for rank, has_more in enumerate(more):
+            if has_more != more[0]:
+                raise ConfigError(
+                    f"worker {rank} joined with {'another model' if has_more else 'fewer models'} than worker 0.\n"
+                    "  Let every worker join with the same models."
+                )
+            _settle(job, rank, joined)
+
+
+def _settle(job: Job, rank: int, joined: list[Joined]) -> None:
+    """Let a worker's models begin with worker 0's values, in buckets."""
+    first, mine = joined[0].replica, joined[rank].replica
+    if rank:
+        _check_layout(rank, joined)
+        for value, others in zip(mine.values(), first.values(), strict=True):
+            value[...] = others
+    if rank and job.asked(joined[0].strategy).shares_replica:
+        mine.settle(place=partial(_beside, first))
+    else:
+        mine.settle()
+
+
+def _beside(first: Replica, buckets: Sequence[Bucket]) -> Places:
+    """The memory of a replica that is worker 0's, but for gradients and what is not trained."""
+    own = [np.zeros(kind.num_elements, f"f{kind.itemsize}") for kind in buckets]
+    params = [first.array(PARAMS, b) if kind.trainable else own[b] for b, kind in enumerate(buckets)]
+    gradient = [np.zeros_like(params[b]) for b, kind in enumerate(buckets) if kind.trainable]
+    return Places(params, gradient, gradient)
+
+
+def _check_memory(job: Job, joined: Joined, grown_bytes: int) -> None:
+    """Refuse a run that will not fit: parameters, gradients, slots and two copies for the optimizer, at every node."""
+    strategy = job.resolved(joined.strategy, joined.replica.buckets, joined.compress)
+    world, _ = _world(job, strategy, joined.replica.buckets)
+    copies = len(strategy.slots(Role.WORKER, world)) + 4
+    model_bytes = copies * sum(bucket.num_bytes for bucket in world.buckets)
+    check_fits(
+        job.num_workers, model_bytes * world.num_nodes // job.num_workers + max(grown_bytes, 0), available_bytes()
+    )
+
+
+def _check_layout(rank: int, joined: list[Joined]) -> None:
+    first, mine = joined[0].replica, joined[rank].replica
+    if {id(thing) for other in joined[:rank] for thing in other.replica.brought} & {
+        id(thing) for thing in mine.brought
+    }:
+        raise ConfigError(
+            f"worker {rank} joined with the very objects of another worker.\n"
+            "  Build the model in the script itself: modules that it imports are shared by all simulated workers."
+        )
+    check_layouts(rank, list(first.layout()), list(mine.layout()))
+
+
+def _world(job: Job, strategy: Strategy, buckets: Sequence[Bucket]) -> tuple[World, Placement]:
+    """Servers sit on the hosts of the first workers."""
+    strategy.check(job.num_workers, job.cluster.num_hosts(job.num_workers))
+    placement = job.cluster.place(job.num_workers)
+    roles: Roles = strategy.roles(job.num_workers)
+    hosts = placement.hosts + tuple(placement.hosts[i % job.num_workers] for i in range(roles.num_servers))
+    return World(roles, tuple(buckets), strategy.graph(job.num_workers), hosts), placement
+
+
+def _run(
+    job: Job,
+    strategy: Strategy,
+    world: World,
+    placement: Placement,
+    stores: Sequence[Store],
+    programs: Sequence[Program],
+    reports: Reports,
+    shares: VirtualShares,
+    recorder: TraceHash,
+    watcher: Watcher,
+) -> Facts:
+    num_hosts = max(world.hosts) + 1
+    network = HostLinks(world.hosts, [job.cluster.between] * num_hosts, job.cluster.within)
+    compute: ComputeTime = PerSample(placement.seconds_per_sample, job.cluster.variation, placement.seconds_per_step)
+    if job.cluster.step_s:
+        compute = Trace(job.cluster.step_s)
+    kind = TracedSimulation if job.traces else Simulation
+    simulation = kind(
+        strategy,
+        world,
+        stores,
+        programs,
+        network,
+        compute,
+        reports,
+        job.seed,
+        recorder,
+        watcher.on_step,
+        CodingSpeed(dict(job.cluster.codecs)) if job.cluster.codecs else None,
+        job.cluster.cores,
+        placement.factors,
+    )
+    for program, node in zip(programs, simulation.nodes, strict=False):  # servers have none
+        if isinstance(program, ScriptProgram):
+            program.follow(node.script)
+    shares.facts = simulation.facts
+    simulation.on_left_out = Lines(watcher.show).take
+    return simulation.run()

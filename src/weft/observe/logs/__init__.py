@@ -1,0 +1,1 @@
+"""What runs leave in files: JSON lines, TensorBoard's events, traces."""

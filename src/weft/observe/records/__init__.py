@@ -1,0 +1,1 @@
+"""What is known of a run: records, and what follows from them."""

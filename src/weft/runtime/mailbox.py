@@ -1,0 +1,206 @@
+"""The post between processes: actions become frames, frames become events, and replicas can be fetched."""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+from zlib import crc32
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.codecs.codec import Codec
+from weft.core.actions import Send
+from weft.core.errors import CodecError, UnexpectedMessage
+from weft.core.events import Received
+from weft.core.names import INBOX, PARAMS, Buffer, NodeId, Part
+from weft.core.world import World
+from weft.runtime.measure.tracer import Tracer
+from weft.runtime.reduce.between_hosts import Came, Key
+from weft.store.coded import Coded, received, shape_of
+from weft.store.live import LiveStore
+from weft.transports.frames import CODED_ITEMSIZE, HEADER_BYTES, Header, kind_table
+from weft.transports.transport import Frame, Rank, Transport
+
+Array = NDArray[Any]
+Receive = Callable[[NodeId, Received, Array | Coded | None, Any], None]
+
+FETCH = "@fetch"
+VALUES = "@values"
+NOTE = "@note"
+"""Frames that no peer sees: one asks for a bucket of a node's parameters, one brings it, one is for who reduces."""
+SUMS = ("@sum.0", "@sum.1")
+"""Others that none sees: parts of sums of hosts, by their lane."""
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder().decode
+
+
+def kinds_of(names: Mapping[str, object]) -> dict[str, int]:
+    """The table of kinds that all processes of a run agree on."""
+    return kind_table([*names, FETCH, VALUES, NOTE, *SUMS])
+
+
+def rank_of(world: World, node: NodeId) -> Rank:
+    """The process of a node: servers sit on worker processes, dealt in turn."""
+    return node if node < world.num_workers else (node - world.num_workers) % world.num_workers
+
+
+def _refuse(source: NodeId, note: bytes | memoryview) -> None:
+    raise UnexpectedMessage(f"node {source} sent a note of {len(note)} bytes, but nobody here agrees on anything.")
+
+
+class Post:
+    """Sends and receives for the nodes of one process, over any transport; without one it has nobody to write to."""
+
+    def __init__(
+        self,
+        world: World,
+        kinds: Mapping[str, int],
+        transport: Transport | None,
+        codecs: Mapping[str, Any] | None = None,
+        tracer: Tracer | None = None,
+    ) -> None:
+        self._world = world
+        self._tracer = tracer
+        self._codecs: Mapping[str, Codec] = codecs or {}
+        self._kinds = dict(kinds)
+        self._names = {place: name for name, place in kinds.items()}
+        self.transport = transport
+        self._receive: Receive
+        self._stores: Mapping[NodeId, LiveStore] = {}
+        self._me: NodeId | None = None
+        self._fetched: dict[tuple[NodeId, int], Array] = {}
+        self.on_note: Callable[[NodeId, bytes | memoryview], None] = _refuse
+        """Who hears notes: whoever does the reductions, if it has to agree on something."""
+        self.on_sum: Callable[[Key, Came], None] | None = None
+        """Who adds up sums of hosts; nobody but a leader does."""
+
+    def open(self, receive: Receive, stores: Mapping[NodeId, LiveStore]) -> None:
+        """Whom to hand what comes."""
+        self._receive = receive
+        self._stores = stores
+        self._me = min(stores)
+
+    def poll(self) -> bool:
+        return self.transport is not None and self.transport.poll(self._take) > 0
+
+    def send(self, source: NodeId, action: Send, body: Array | Coded | None, hyper: Any) -> None:
+        """Send the value that the body has now; of one that is coded, say how."""
+        data = b"" if action.data is None and hyper is None else _encode((action.data, hyper))
+        if isinstance(body, Coded):
+            data = _encode((action.data, hyper, body.kind))
+            body = body.raw()
+        part = (0, 0) if action.body is None or action.body.part is None else action.body.part
+        bucket = action.bucket if action.body is None else action.body.bucket
+        self._post(action.to, action.kind, source, action.clock, bucket, part, action.weight, data, body)
+
+    def _post(
+        self,
+        to: NodeId,
+        kind: str,
+        source: NodeId,
+        clock: int,
+        bucket: int,
+        part: tuple[int, int],
+        weight: float,
+        data: bytes,
+        body: Array | None,
+    ) -> None:
+        assert self.transport is not None
+        itemsize, num_bytes = (0, 0) if body is None else (body.itemsize, body.nbytes)
+        header = Header(
+            self._kinds[kind], source, to, clock, bucket, part, weight, itemsize, len(data), num_bytes, crc32(data)
+        )
+        memory = None if body is None else body.data
+        if self._tracer is None:
+            self.transport.send(rank_of(self._world, to), header.pack(), data, memory)
+            return
+        since_s = time.perf_counter()
+        self.transport.send(rank_of(self._world, to), header.pack(), data, memory)
+        self._tracer.sent(source, to, kind, clock, HEADER_BYTES + len(data) + num_bytes, since_s)
+
+    def _take(self, frame: Frame) -> None:
+        if self._tracer is None:
+            self._hand_over(frame, frame.header)
+            return
+        since_s, header = time.perf_counter(), frame.header
+        self._hand_over(frame, header)
+        num_bytes = HEADER_BYTES + header.data_bytes + header.body_bytes
+        self._tracer.received(header.source, header.target, self._names[header.kind], header.clock, num_bytes, since_s)
+
+    def _hand_over(self, frame: Frame, header: Header) -> None:
+        kind = self._names[header.kind]
+        payload: Array | Coded | None = None
+        if header.itemsize > CODED_ITEMSIZE:
+            payload = np.frombuffer(frame.body, f"f{header.itemsize}")
+        if kind == FETCH:
+            values = self._stores[header.target].lend(Buffer(PARAMS, header.bucket))
+            place = (header.bucket, (0, 0))
+            self._post(header.source, VALUES, header.target, header.clock, *place, 1.0, b"", values)
+        elif kind == VALUES:
+            assert isinstance(payload, np.ndarray)
+            self._fetched[header.source, header.bucket] = payload.copy()
+        elif kind == NOTE:
+            self.on_note(header.source, frame.data)
+        elif kind in SUMS:
+            self._take_sum(SUMS.index(kind), header, frame.data, payload)
+        else:
+            data, hyper, *coding = _decode(frame.data) if header.data_bytes else (None, None)
+            body = None
+            if header.itemsize:
+                body = Buffer(INBOX, header.bucket, Part(*header.part) if header.part[1] else None)
+                if header.itemsize == CODED_ITEMSIZE:
+                    payload = self._decoded(header, body, coding, frame.body)
+            event = Received(header.source, kind, header.clock, header.bucket, body, header.weight, data)
+            self._receive(header.target, event, payload, hyper)
+
+    def send_sum(self, to: NodeId, key: Key, number: int, part: Part | None, about: bytes, values: Array) -> None:
+        """Send a part of a host's sum from its leader to another one."""
+        lane, bucket = key
+        assert self._me is not None
+        place = (bucket, (0, 0) if part is None else (part.which, part.of))
+        self._post(to, SUMS[lane], self._me, number, *place, 1.0, about, values)
+
+    def _take_sum(self, lane: int, header: Header, about: bytes | memoryview, values: Array | Coded | None) -> None:
+        if self.on_sum is None or not isinstance(values, np.ndarray):
+            raise UnexpectedMessage(
+                f"{self._world.name(header.source)} sent a part of a sum to {self._world.name(header.target)}, "
+                "which adds none up."
+            )
+        part = Part(*header.part) if header.part[1] else None
+        self.on_sum((lane, header.bucket), Came(header.source, header.clock, part, bytes(about), values))
+
+    def _decoded(self, header: Header, body: Buffer, coding: list[Any], raw: memoryview) -> Coded:
+        """A coded body, checked; raises CodecError that names its sender."""
+        source = self._world.name(header.source)
+        kind = coding[0] if coding else None
+        codec = self._codecs.get(kind) if isinstance(kind, str) else None
+        if codec is None or not isinstance(kind, str):
+            raise CodecError(f"{source} sent a body in the code of {kind!r}, which has no codec here.")
+        shape = shape_of(self._world.buckets[body.bucket], body.part)
+        try:
+            return received(kind, codec, shape, np.frombuffer(raw, np.uint8), header.clock)
+        except CodecError as error:
+            raise CodecError(
+                f"{source} sent what cannot be decoded, at step {header.clock}: {error}\n"
+                "  Nothing of it was applied. Is the same version of Weft installed everywhere?"
+            ) from error
+
+    def tell(self, me: NodeId, to: NodeId, note: bytes) -> None:
+        """Send a note to another process."""
+        self._post(to, NOTE, me, 0, 0, (0, 0), 1.0, note, None)
+
+    def fetch(self, me: NodeId, wanted: list[tuple[NodeId, int]], wait: Callable[[Callable[[], bool]], None]) -> None:
+        """Ask for buckets of other nodes' parameters; `fetched` has them when `wait` returns."""
+        self._fetched.clear()
+        afar = [(node, bucket) for node, bucket in wanted if node not in self._stores]
+        for node, bucket in afar:
+            self._post(node, FETCH, me, 0, bucket, (0, 0), 1.0, b"", None)
+        wait(lambda: len(self._fetched) == len(afar))
+
+    def fetched(self, node: NodeId, bucket: int) -> Array:
+        """What was fetched, or what lies here."""
+        if node in self._stores:
+            return self._stores[node].lend(Buffer(PARAMS, bucket))
+        return self._fetched[node, bucket]

@@ -1,0 +1,116 @@
+"""What a worker's script does, and since when: how its time divides into activities."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from weft.core.activity import ACTIVITIES, COMPUTES, PAUSED
+from weft.runtime.measure.off_core import Starving
+from weft.runtime.measure.pauses import PAUSE_S_MIN, Pauses
+
+Span = tuple[str, float, float]
+
+STARVING_S_MIN = 0.001
+"""Whether a thread had a core is not looked up for what is shorter: that takes some microseconds."""
+
+
+class Diary:
+    """Kept by the script's thread; others may read how the time divides.
+
+    At any time the script does one thing. Times are those of `time.perf_counter`, which all processes of a host share.
+    What stood still with the whole process is taken out of what the script did then.
+    """
+
+    def __init__(self, *, keeps_spans: bool = False, pauses: Pauses | None = None) -> None:
+        self._keeps_spans = keeps_spans
+        self._pauses = pauses
+        self.spans: list[Span] = []
+        """What was done from when to when, if that is kept; whoever takes some removes them."""
+        self.begin()
+
+    def begin(self) -> None:
+        """The run begins now."""
+        self._activity = COMPUTES
+        self._since = time.perf_counter()
+        self._seconds = dict.fromkeys(ACTIVITIES, 0.0)
+        self._starving = Starving(threading.get_native_id())
+        self._starved = dict.fromkeys(ACTIVITIES, 0.0)
+        self._starved_s = self._starving.seconds()
+        self.spans.clear()
+
+    @property
+    def current(self) -> tuple[str, float]:
+        """What the script does, and since when."""
+        return self._activity, self._since
+
+    def turn_to(self, activity: str) -> str:
+        """The script does something else from now on; what it did until now."""
+        before, now = self._activity, time.perf_counter()
+        self._close(now)
+        self._activity, self._since = activity, now
+        return before
+
+    def _close(self, now: float) -> None:
+        self._set_pauses_apart(now)
+        self._set_starving_apart(now - self._since)
+        self._note(self._activity, self._since, now)
+
+    def _set_starving_apart(self, seconds: float) -> None:
+        """Of so many seconds of what the script did, some may have been without a core."""
+        if seconds >= STARVING_S_MIN:
+            so_far_s = self._starving.seconds()
+            self._starved[self._activity] += min(seconds, so_far_s - self._starved_s)
+            self._starved_s = so_far_s
+
+    def _set_pauses_apart(self, now: float) -> None:
+        """What the script did since the last turn began later, by as long as the process stood still."""
+        if self._pauses is None or now - self._since < PAUSE_S_MIN:
+            return
+        resumed = min(now, self._since + self._pauses.take())
+        self._note(PAUSED, self._since, resumed)
+        self._since = resumed
+
+    def _note(self, activity: str, since: float, until: float) -> None:
+        self._seconds[activity] += until - since
+        if self._keeps_spans and until > since:
+            self.spans.append((activity, since, until))
+
+    @contextmanager
+    def during(self, activity: str) -> Iterator[None]:
+        """The script does this meanwhile, and goes on with what it did before."""
+        before = self.turn_to(activity)
+        try:
+            yield
+        finally:
+            self.turn_to(before)
+
+    def turn_back_to(self, activity: str, seconds: float) -> None:
+        """Of the time since the last turn, so much at its end was spent otherwise: that is known only now."""
+        since, now = self._since, time.perf_counter()
+        self._set_pauses_apart(now)
+        middle = max(self._since, now - max(0.0, seconds - (self._since - since)))
+        self._set_starving_apart(middle - self._since)
+        self._note(self._activity, self._since, middle)
+        self._note(activity, middle, now)
+        self._since = now
+
+    def seconds(self) -> dict[str, float]:
+        """How long the script has done what, until now."""
+        seconds, activity, since = dict(self._seconds), self._activity, self._since
+        so_far_s = max(0.0, time.perf_counter() - since)
+        paused_s = 0.0 if self._pauses is None else min(so_far_s, self._pauses.found_s())
+        seconds[PAUSED] += paused_s
+        seconds[activity] += so_far_s - paused_s
+        return seconds
+
+    def own_seconds(self) -> dict[str, float]:
+        """The same without the time in which the script was ready to go on and had no core; for its own thread.
+
+        Those who share a machine share its cores: that one of them has to wait for one is not its own fault.
+        """
+        seconds = self.seconds()
+        open_s = time.perf_counter() - self._since
+        if open_s >= STARVING_S_MIN:
+            seconds[self._activity] -= min(open_s, self._starving.seconds() - self._starved_s)
+        return {activity: max(0.0, seconds[activity] - self._starved[activity]) for activity in seconds}

@@ -1,0 +1,85 @@
+"""Notices that a worker's script stays in one place, and tells the engine where: the engine knows whether others wait.
+
+A thread looks at the diary of the script's thread. That works while the script sleeps or waits for a device or a file;
+not while native code keeps the interpreter, when this thread cannot run either.
+"""
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from math import inf
+from traceback import StackSummary, walk_stack
+
+from weft.core.activity import WAITS
+from weft.core.errors import TransportError
+from weft.observe.records.status import StackTold
+from weft.runtime.channel import Channel
+from weft.runtime.measure.activity_clock import Diary
+from weft.runtime.seats.engine_seat import EngineSeat
+from weft.runtime.seats.failure import PACKAGE
+
+LOOK_S = 1.0
+STAYS_S = 8.0
+"""A script that has done nothing else for so long, and does not wait for other workers, is told of."""
+TELL_EVERY_S = 4.0
+"""How often that is said while it lasts."""
+FRAMES_MAX = 12
+CHARACTERS_MAX = 4000
+
+Tell = Callable[[float, str], object]
+"""For how many seconds the script has been there, and its stack."""
+
+
+class ScriptWatch:
+    """Watches the script of the thread that makes this."""
+
+    def __init__(self, diary: Diary, tell: Tell, is_over: Callable[[], bool]) -> None:
+        self._diary = diary
+        self._tell = tell
+        self._is_over = is_over
+        self._thread = threading.get_ident()
+        self._told_s = -inf
+
+    def start(self) -> None:
+        """Look now and then, until it is over or nobody is there to tell."""
+        threading.Thread(target=self._run, name="weft watch over the script", daemon=True).start()
+
+    def _run(self) -> None:
+        while not self._is_over():
+            try:
+                self.look(time.perf_counter())
+            except TransportError:  # the engine is gone, which the script's thread notices by itself
+                return
+            time.sleep(LOOK_S)
+
+    def look(self, now_s: float) -> None:
+        """Tell, if it is time to."""
+        activity, since_s = self._diary.current
+        if activity == WAITS or now_s - since_s < STAYS_S:
+            self._told_s = -inf
+        elif now_s - self._told_s >= TELL_EVERY_S:
+            self._told_s = now_s
+            self._tell(now_s - since_s, stack_of(self._thread))
+
+
+def watch_script(seat: EngineSeat, channel: Channel) -> None:
+    """From now on, tell the engine when the script of this thread stays in one place."""
+
+    def tell(seconds: float, stack: str) -> None:
+        channel.send(StackTold(seconds, stack), droppable=True)
+
+    ScriptWatch(seat.diary, tell, lambda: seat.has_ended or channel.is_closed).start()
+
+
+def stack_of(thread: int) -> str:
+    """Where a thread is, as tracebacks say it, the innermost place last; without Weft's frames if there are others."""
+    frame = sys._current_frames().get(thread)
+    if frame is None:
+        return ""
+    stack = StackSummary.extract(walk_stack(frame))
+    stack.reverse()
+    theirs = [each for each in stack if not each.filename.startswith((PACKAGE, "<frozen"))]
+    lines = StackSummary.from_list((theirs or stack)[-FRAMES_MAX:]).format()
+    text = "".join(lines).rstrip().encode("utf-8", "backslashreplace").decode()
+    return text[-CHARACTERS_MAX:]

@@ -1,0 +1,317 @@
+"""Reduce by a library that wants the same sums in the same order from all processes, such as torch.distributed.
+
+Workers come to their reductions in orders of their own. So each tells worker 0 what it has to give, and how much that
+weighs; when all have given to a reduction, worker 0 tells all that it is the next one, with everybody's weight. A
+reduction has four states:
+    given       my contribution is in place, and worker 0 knows
+    agreed      all have given; the reduction has its place in the order of all
+    under way   the library sums what I brought, times my share of all weights
+    ended       the result is in place
+Nobody waits here, so the next buckets are computed while the last ones are summed. What is summed is a copy: the
+contribution itself stays whole, and the result has a place of its own.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from math import inf
+from typing import Any
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from weft.core.actions import MEAN, OPS, Reduce
+from weft.core.errors import Deadlock, IllegalAction, UnexpectedMessage
+from weft.core.events import Reduced
+from weft.core.names import GRADIENT, Bucket, Buffer
+from weft.core.seat import Places
+from weft.core.world import World
+from weft.runtime.mailbox import Post
+from weft.runtime.measure.tracer import Tracer
+from weft.store.numpy import NumpyStore
+from weft.transports.summing import Memory, Sum, Summing
+
+Array = NDArray[Any]
+Key = tuple[str, int]
+"""A slot and a bucket: they have one reduction at a time."""
+
+HALF = 2
+SINGLE = 4
+"""Bytes of a number. Half precision is summed in single."""
+
+
+class Letter(Struct, frozen=True, tag=True):
+    """To all others: what the library needs to meet them."""
+
+    name: str
+    value: bytes
+
+
+class Given(Struct, frozen=True, tag=True):
+    """To worker 0: this worker's contribution is in place."""
+
+    slot: str
+    bucket: int
+    clock: int
+    kind: str
+    op: str
+    weight: float
+
+
+class Agreed(Struct, frozen=True, tag=True):
+    """From worker 0 to all: all have given, and this is the next reduction."""
+
+    slot: str
+    bucket: int
+    weights: list[float]
+
+
+class ScriptEnded(Struct, frozen=True, tag=True):
+    """To worker 0: this worker gives to nothing more."""
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decoder: Any = msgspec.msgpack.Decoder(Letter | Given | Agreed | ScriptEnded)
+
+
+class Open:
+    """One reduction under way."""
+
+    __slots__ = ("action", "given", "is_given", "result", "since_s", "sum", "summed", "weights")
+
+    def __init__(self, action: Reduce, given: Memory, result: Memory, summed: Memory, *, is_given: bool) -> None:
+        self.action = action
+        self.given = given
+        """What this worker contributes."""
+        self.result = result
+        """Where the result shall be in the end."""
+        self.summed = summed
+        """What the library sums, in place."""
+        self.is_given = is_given
+        self.weights: Sequence[float] = ()
+        self.sum: Sum | None = None
+        self.since_s = time.perf_counter()
+
+
+class AgreedReduce:
+    """This worker's part in all reductions; that of worker 0 is to find their order, too."""
+
+    needs_attendant = True
+    """Others wait for worker 0's word, and all for their turn, while scripts compute."""
+
+    def __init__(
+        self,
+        world: World,
+        rank: int,
+        post: Post,
+        store: NumpyStore,
+        summing: Summing,
+        wake: Callable[[], None],
+        given: Sequence[Memory] = (),
+        tracer: Tracer | None = None,
+    ) -> None:
+        self._rank = rank
+        self._group = tuple(world.workers)
+        self._post = post
+        self._store = store
+        self._summing = summing
+        self._wake = wake
+        self._gradients = given
+        """Where backward puts the gradients, if results go elsewhere; else gradients are staged like all else."""
+        self._tracer = tracer
+        self._staged: dict[Key, Array] = {}
+        """Values of now of what is no gradient."""
+        self._widened: dict[Key, Memory] = {}
+        self._open: dict[Key, Open] = {}
+        self._agreed: deque[Open] = deque()
+        """Those that wait until the library's processes have met."""
+        self._under_way: list[Open] = []
+        self._gifts: dict[Key, dict[int, Given]] = {}
+        """Of worker 0: who has given what to reductions that lack somebody."""
+        self._ended: set[int] = set()
+        """Of worker 0: whose scripts have ended."""
+        self._has_met = False
+        self.bytes_shared = 0
+        self.num_copies = 0
+        post.on_note = self._hear
+
+    def join(self, action: Reduce) -> None:
+        """Bring this worker's contribution."""
+        if action.group != self._group or action.op not in OPS or not 0 <= action.weight < inf:
+            raise IllegalAction(f"{action} must name all workers, an op of {OPS} and a weight of at least 0.")
+        buffer = action.buffer
+        key = buffer.slot, buffer.bucket
+        if key in self._open or buffer.part is not None:
+            raise IllegalAction(f"{action} came while a reduction of its bucket was under way, or names a part of one.")
+        self._open[key] = self._place(action)
+        self._summing.meet(self._wake)
+        self._give(self._rank, Given(*key, action.clock, action.kind, action.op, action.weight))
+
+    def _place(self, action: Reduce) -> Open:
+        """Where a reduction takes place; the contribution is the value of now."""
+        buffer = action.buffer
+        is_given = buffer.slot == GRADIENT and bool(self._gradients)
+        if is_given:
+            given, result = self._gradients[buffer.bucket], self._store.replica.array(GRADIENT, buffer.bucket)
+        else:
+            lent = self._store.lend(buffer)
+            staged = self._staged.get((buffer.slot, buffer.bucket))
+            if staged is None:
+                staged = self._staged[buffer.slot, buffer.bucket] = self._summing.beside(lent, lent.itemsize)
+            np.copyto(staged, lent)
+            given = result = staged
+            self.num_copies += 1
+        summed = result
+        if given.itemsize == HALF:
+            summed = self._wide(buffer, result)
+        return Open(action, given, result, summed, is_given=is_given)
+
+    def _wide(self, buffer: Buffer, result: Memory) -> Memory:
+        """Where what has half precision is summed."""
+        key = buffer.slot, buffer.bucket
+        if key not in self._widened:
+            self._widened[key] = self._summing.beside(result, SINGLE)
+        return self._widened[key]
+
+    def _give(self, worker: int, given: Given) -> None:
+        """A worker has given: tell worker 0, who tells all when everybody has."""
+        if self._rank:
+            self._post.tell(self._rank, 0, _encode(given))
+            return
+        key = given.slot, given.bucket
+        gifts = self._gifts.setdefault(key, {})
+        if worker in gifts:
+            raise UnexpectedMessage(f"worker {worker} gave twice to a reduction of {given.slot}[{given.bucket}].")
+        gifts[worker] = given
+        if len(gifts) < len(self._group):
+            return
+        del self._gifts[key]
+        self._check_alike(gifts)
+        agreed = Agreed(*key, [gifts[each].weight for each in self._group])
+        self._to_others(agreed)
+        self._agree(agreed)
+
+    def _check_alike(self, gifts: Mapping[int, Given]) -> None:
+        mine = gifts[0]
+        for worker, theirs in sorted(gifts.items()):
+            if (theirs.clock, theirs.kind, theirs.op) != (mine.clock, mine.kind, mine.op):
+                raise IllegalAction(
+                    f"{self._open[mine.slot, mine.bucket].action} met another reduction of its bucket on worker "
+                    f"{worker}, at clock {theirs.clock}."
+                )
+
+    def _to_others(self, message: Letter | Agreed) -> None:
+        raw = _encode(message)
+        for other in self._group:
+            if other != self._rank:
+                self._post.tell(self._rank, other, raw)
+
+    def _hear(self, source: int, raw: bytes | memoryview) -> None:
+        """Take what another worker said, in order."""
+        try:
+            message = _decoder.decode(raw)
+        except msgspec.MsgspecError as error:
+            raise UnexpectedMessage(f"worker {source} sent a note that cannot be read: {error}.") from error
+        if isinstance(message, Letter):
+            self._summing.hear(message.name, message.value)
+        elif isinstance(message, Given) and not self._rank and 0 <= message.weight < inf:
+            self._give(source, message)
+        elif isinstance(message, ScriptEnded) and not self._rank:
+            self._ended.add(source)
+        elif isinstance(message, Agreed) and not source:
+            self._agree(message)
+        else:
+            raise UnexpectedMessage(f"worker {source} sent {message}, which is not its to say.")
+
+    def _agree(self, agreed: Agreed) -> None:
+        reduction = self._open.get((agreed.slot, agreed.bucket))
+        is_sound = len(agreed.weights) == len(self._group) and all(0 <= weight < inf for weight in agreed.weights)
+        if reduction is None or reduction.weights or not is_sound:
+            raise UnexpectedMessage(f"worker 0 sent {agreed}, to which worker {self._rank} has not given.")
+        reduction.weights = agreed.weights
+        self._agreed.append(reduction)
+
+    def progress(self, deliver: Callable[[Reduced], None]) -> bool:
+        """Begin what is agreed on; hand over what has ended. True if anything was done."""
+        moved = False
+        if not self._has_met:
+            for name, value in self._summing.letters():
+                self._to_others(Letter(name, value))
+                moved = True
+            self._has_met = bool(self._agreed) and self._summing.is_ready
+        while self._agreed and self._has_met:
+            self._begin(self._agreed.popleft())
+            moved = True
+        for reduction in tuple(self._under_way):
+            if reduction.sum is None or reduction.sum.is_done:
+                self._under_way.remove(reduction)
+                del self._open[reduction.action.buffer.slot, reduction.action.buffer.bucket]
+                deliver(self._end(reduction))
+                moved = True
+        return moved
+
+    def _begin(self, reduction: Open) -> None:
+        """Let the library sum a copy of the contribution, times its share; one that weighs nothing is left out."""
+        op, total = reduction.action.op, sum(reduction.weights)
+        mine, into = reduction.weights[self._rank], reduction.summed
+        self._under_way.append(reduction)
+        if not total:
+            return
+        share = mine / total if op == MEAN else mine
+        reduction.sum = self._summing.begin(reduction.given, into, share if mine else None, op)
+        num_workers = len(self._group)
+        self.bytes_shared += 2 * (num_workers - 1) * into.nbytes // num_workers
+
+    def _end(self, reduction: Open) -> Reduced:
+        action, result, weight = reduction.action, reduction.result, sum(reduction.weights)
+        if weight and result is not reduction.summed:
+            self._summing.copy(reduction.summed, result)
+        elif not weight and reduction.is_given:
+            self._summing.copy(reduction.given, result)
+        if weight and not reduction.is_given:
+            self._store.write(action.buffer, result)
+        if self._tracer is not None:
+            self._tracer.reduced(self._rank, action, result.nbytes, reduction.since_s)
+        return Reduced(action.clock, action.buffer, weight)
+
+    def may_rest(self) -> bool:
+        """Never: letters come at any time."""
+        return False
+
+    def say_ended(self) -> None:
+        """This worker's script has ended."""
+        if self._rank:
+            self._post.tell(self._rank, 0, _encode(ScriptEnded()))
+        else:
+            self._ended.add(0)
+
+    def check_alive(self) -> None:
+        """Raise Deadlock when a reduction waits for a worker whose script has ended; worker 0 knows of all."""
+        for (slot, bucket), gifts in self._gifts.items():
+            for worker in sorted(self._ended - set(gifts)):
+                clock = next(iter(gifts.values())).clock
+                raise Deadlock(
+                    f"the reduction of {slot}[{bucket}] at clock {clock} waits "
+                    f"for worker {worker}, whose script has ended.\n"
+                    "  Let every worker make the same number of steps, e.g. with worker.share(...)."
+                )
+
+    def waits_for(self) -> list[int]:
+        """The workers that have not given to the oldest reduction under way, as far as this worker knows."""
+        for key in self._open:
+            gifts = self._gifts.get(key)
+            return [] if gifts is None else [worker for worker in self._group if worker not in gifts]
+        return []
+
+    def close(self) -> None:
+        """Take leave of the other processes."""
+        self._summing.close()
+
+
+def apart_places(buckets: Sequence[Bucket], summing: Summing) -> Places:
+    """Where a replica lives whose gradients are reduced from one place into another; all of it is its own."""
+    trained = [bucket for bucket in buckets if bucket.trainable]
+    given, seen = ([summing.gradients(b.num_elements, b.itemsize) for b in trained] for _ in range(2))
+    return Places([np.zeros(bucket.num_elements, f"f{bucket.itemsize}") for bucket in buckets], given, seen)

@@ -1,0 +1,139 @@
+"""Reduce on one host where some workers are on devices: sums are made in host memory, or on the devices.
+
+Everything is as in shared_reduce.py but for where contributions lie when they are given, who sums which stretch, and
+from where the result is taken. Which way a bucket goes is the same on all workers, and the same for the whole run.
+"""
+
+from collections.abc import Sequence
+
+from weft.core.names import GRADIENT
+from weft.cost.links import Link
+from weft.cost.staging import AUTO, HOST, Speeds, cheaper
+from weft.runtime.measure.tracer import Tracer
+from weft.runtime.reduce.shared import Lane, Open, SharedReduce
+from weft.store.arena import Arena, stretch
+from weft.store.devices import Device, DeviceArray, measured_copies, measured_sums
+from weft.store.numpy import NumpyStore
+from weft.transports.bells import Bells, fence
+
+TOLD = 4
+"""The word of a worker's line of speeds that says that the others before it are there."""
+
+
+class DeviceReduce(SharedReduce):
+    """This worker's part, whether it is on a device or on the host beside some that are."""
+
+    def __init__(
+        self,
+        arena: Arena,
+        bells: Bells,
+        store: NumpyStore,
+        *,
+        gradient_is_given: bool,
+        tracer: Tracer | None = None,
+        device: Device | None,
+        on_devices: Sequence[int],
+        places: Sequence[str],
+    ) -> None:
+        super().__init__(arena, bells, store, gradient_is_given=gradient_is_given, tracer=tracer)
+        self.device = device
+        self.places = places
+        """Of each bucket: where it is summed."""
+        self._on_devices = on_devices
+        self._held: dict[tuple[int, int, int], DeviceArray] = {}
+
+    def _there(self, lane: Lane, bucket: int, worker: int) -> DeviceArray:
+        """A worker's contribution on the devices; that of one more than there are workers is the sum."""
+        assert self.device is not None
+        key = int(lane.is_staged), bucket, worker
+        if key not in self._held:
+            self._held[key] = self.device.attach(self._arena.array(f"device.{key[0]}.{worker}", bucket))
+        return self._held[key]
+
+    def _give(self, lane: Lane, bucket: int) -> None:
+        if self.device is None:
+            return
+        mine = self._there(lane, bucket, self._arena.place)
+        self.device.take(lane.contribution, mine)
+        if self.places[bucket] == HOST:
+            self.device.copy_out(mine, lane.contribution)
+
+    def _add_up(self, reduction: Open) -> None:
+        bucket = reduction.action.buffer.bucket
+        if self.places[bucket] == HOST:
+            super()._add_up(reduction)
+        elif self.device is not None and any(reduction.weights):
+            self._add_up_there(reduction, self.device)
+
+    def _add_up_there(self, reduction: Open, device: Device) -> None:
+        """Fetch this device's stretch of what is on the host, sum it, and bring the sum back for those on the host."""
+        lane, bucket, arena = reduction.lane, reduction.action.buffer.bucket, self._arena
+        place = list(self._on_devices).index(arena.place)
+        start, stop = stretch(arena.buckets[bucket].num_elements, place, len(self._on_devices))
+        if start == stop:
+            return
+        payloads = [self._there(lane, bucket, worker).part(start, stop) for worker in range(arena.num_workers)]
+        region = "staged" if lane.is_staged else "given"
+        for worker, payload in enumerate(payloads):
+            if worker not in self._on_devices and reduction.weights[worker]:
+                device.copy_in(arena.array(f"{region}.{worker}", bucket)[start:stop], payload)
+        total = self._there(lane, bucket, arena.num_workers).part(start, stop)
+        device.reduce(total, payloads, reduction.weights, reduction.action.op)
+        self.bytes_shared += (stop - start) * arena.buckets[bucket].itemsize * arena.num_workers
+        if len(self._on_devices) < arena.num_workers:
+            device.copy_out(total, arena.array(f"reduced.{int(lane.is_staged)}", bucket)[start:stop])
+
+    def _take(self, reduction: Open, weight: float) -> None:
+        if self.device is None:
+            super()._take(reduction, weight)
+            return
+        lane, buffer, arena = reduction.lane, reduction.action.buffer, self._arena
+        result = self._there(lane, buffer.bucket, arena.place)
+        if weight and self.places[buffer.bucket] == HOST:
+            self.device.copy_in(arena.array(f"reduced.{int(lane.is_staged)}", buffer.bucket), result)
+        elif weight:
+            result = self._there(lane, buffer.bucket, arena.num_workers)
+        if not lane.is_staged:
+            self.device.show(result, self._store.replica.array(GRADIENT, buffer.bucket))
+        elif weight:
+            self.device.show(result, lane.contribution)
+            self._store.write(buffer, lane.contribution)
+
+
+def measured(device: Device | None) -> Speeds:
+    """What this worker's sums and copies cost, by a few of them."""
+    if device is None:
+        return Speeds(measured_sums(None))
+    return Speeds(measured_sums(None), measured_copies(device), measured_sums(device))
+
+
+def tell_speeds(arena: Arena, speeds: Speeds) -> None:
+    """Let the other workers know what this one has measured."""
+    latency_s, bandwidth = speeds.copies or (0.0, 0.0)
+    values = (speeds.host_sums_bytes_per_s, latency_s, bandwidth, speeds.device_sums_bytes_per_s)
+    line = arena.speed_line(arena.place)
+    for word, value in enumerate(values):
+        arena.doubles[line + word] = value
+    fence()  # all of it is there before the word that says so
+    arena.words[line + TOLD] = 1
+
+
+def have_all_told(arena: Arena) -> bool:
+    return all(arena.words[arena.speed_line(worker) + TOLD] for worker in range(arena.num_workers))
+
+
+def all_speeds(arena: Arena) -> list[Speeds]:
+    """What all workers have measured: everybody reads the same, and so chooses the same."""
+    found = []
+    for worker in range(arena.num_workers):
+        line = arena.speed_line(worker)
+        host_sums, latency_s, bandwidth, device_sums = arena.doubles[line : line + TOLD]
+        found.append(Speeds(host_sums, Link(latency_s, bandwidth) if bandwidth else None, device_sums))
+    return found
+
+
+def chosen_places(asked: str, bucket_bytes: Sequence[int], workers: Sequence[Speeds]) -> list[str]:
+    """Where each bucket is summed: as asked for, or wherever it is cheaper."""
+    if asked != AUTO:
+        return [asked] * len(bucket_bytes)
+    return [cheaper(num_bytes, workers) for num_bytes in bucket_bytes]

@@ -1,0 +1,253 @@
+"""Reduce on one host: every worker sums its stretch of all contributions where they lie.
+
+A reduction of a bucket has three states, told in words that only their worker writes:
+    given    my contribution is in place         (the word `ready` has the number of the reduction)
+    summed   my stretch of the result is there   (the word `done` has it)
+    ended    everybody's stretch is there
+Nobody waits here: `progress` does what can be done and is called again when something may have changed.
+
+A result stays whole until all have given to the bucket's next reduction, which nobody does before it has
+used this one; a contribution stays whole until everybody has summed it.
+"""
+
+import time
+from collections.abc import Callable
+from zlib import crc32
+
+from weft.core.actions import OPS, Reduce
+from weft.core.errors import Deadlock, IllegalAction
+from weft.core.events import Reduced
+from weft.core.names import GRADIENT, Buffer
+from weft.runtime.measure.tracer import Tracer
+from weft.store.arena import Arena
+from weft.store.numpy import NumpyStore
+from weft.store.reduction import reduce_into
+from weft.transports.bells import Bells, fence
+
+REGIONS = ("given", "staged")
+"""Gradients are reduced from where backward put them; everything else is staged first."""
+READY, DONE, WEIGHT, CLOCK, KIND = range(5)
+"""Words of a worker's line for a bucket."""
+ENDED = 2
+"""The word of a worker's own line that says that its script has ended."""
+
+
+class Lane:
+    """Where the reductions of one bucket happen: everybody's words and contributions, and this worker's stretch."""
+
+    def __init__(self, arena: Arena, lane: int, bucket: int) -> None:
+        workers = range(arena.num_workers)
+        self.is_staged = bool(lane)
+        self.lines = [arena.reduction_line(lane, bucket, worker) for worker in workers]
+        self.mine = self.lines[arena.place]
+        self.contribution = arena.array(f"{REGIONS[lane]}.{arena.place}", bucket)
+        start, stop = arena.span(bucket, arena.place)
+        self.stretches = [arena.array(f"{REGIONS[lane]}.{worker}", bucket)[start:stop] for worker in workers]
+        self.total = arena.array(f"reduced.{lane}", bucket)[start:stop]
+        self.number = 0
+        """Of the last reduction that this worker gave to."""
+        self.is_open = False
+
+
+class Open:
+    """One reduction under way."""
+
+    __slots__ = ("action", "is_summed", "lane", "since_s", "weight", "weights")
+
+    def __init__(self, action: Reduce, lane: Lane) -> None:
+        self.action = action
+        self.lane = lane
+        self.is_summed = False
+        self.weights: list[float] = []
+        """Of the host's workers."""
+        self.weight = 0.0
+        """Of all."""
+        self.since_s = time.perf_counter()
+
+
+class SharedReduce:
+    """This worker's part in all reductions of the host's workers."""
+
+    needs_attendant = False
+
+    def __init__(
+        self,
+        arena: Arena,
+        bells: Bells,
+        store: NumpyStore,
+        *,
+        gradient_is_given: bool,
+        tracer: Tracer | None = None,
+    ) -> None:
+        self._arena = arena
+        self._tracer = tracer
+        self._bells = bells
+        self._store = store
+        self._gradient_is_given = gradient_is_given
+        self._words = arena.words
+        self._group = tuple(range(arena.num_workers))
+        self._lanes: dict[tuple[int, int], Lane] = {}
+        self._names: dict[tuple[str, str, str], int] = {}
+        self._open: list[Open] = []
+        self.bytes_shared = 0
+        self.num_copies = 0
+
+    def join(self, action: Reduce) -> None:
+        """Bring this worker's contribution."""
+        if action.group != self._group or action.op not in OPS or action.weight < 0:
+            raise IllegalAction(f"{action} must name all workers, an op of {OPS} and a weight of at least 0.")
+        lane, words = self._lane(action.buffer), self._words
+        if lane.is_open or action.buffer.part is not None:
+            raise IllegalAction(f"{action} came while a reduction of its bucket was under way, or names a part of one.")
+        if lane.is_staged:
+            lane.contribution[:] = self._store.lend(action.buffer)
+            self.num_copies += 1
+        self._give(lane, action.buffer.bucket)
+        lane.is_open = True
+        lane.number += 1
+        self._arena.doubles[lane.mine + WEIGHT] = action.weight
+        words[lane.mine + CLOCK] = action.clock
+        words[lane.mine + KIND] = self._name(action)
+        fence()  # the contribution is there before the word that says so
+        words[lane.mine + READY] = lane.number
+        self._open.append(Open(action, lane))
+        self._bells.ring_scripts()
+
+    def _give(self, lane: Lane, bucket: int) -> None:
+        """Bring the contribution to where it is summed: it is there."""
+
+    def _lane(self, buffer: Buffer) -> Lane:
+        key = 0 if buffer.slot == GRADIENT and self._gradient_is_given else 1, buffer.bucket
+        lane = self._lanes.get(key)
+        if lane is None:
+            lane = self._lanes[key] = Lane(self._arena, *key)
+        return lane
+
+    def _name(self, action: Reduce) -> int:
+        """A number for what is reduced and how, the same on all workers."""
+        key = (action.kind, action.op, action.buffer.slot)
+        number = self._names.get(key)
+        if number is None:
+            number = self._names[key] = crc32("/".join(key).encode())
+        return number
+
+    def progress(self, deliver: Callable[[Reduced], None]) -> bool:
+        """Sum what all have given; hand over what all have summed. True if anything was done."""
+        moved = False
+        for reduction in tuple(self._open):
+            if not reduction.is_summed and self._all_have(reduction, READY):
+                fence()  # what others wrote before their words is read after them
+                self._sum(reduction)
+                moved = True
+            if reduction.is_summed and self._pass_on(reduction):
+                moved = True
+            if reduction.is_summed and self._all_have(reduction, DONE):
+                fence()
+                self._open.remove(reduction)
+                self._forget(reduction)
+                reduction.lane.is_open = False
+                deliver(self._end(reduction))
+                moved = True
+        return moved
+
+    def _all_have(self, reduction: Open, word: int) -> bool:
+        words, number = self._words, reduction.lane.number
+        for line in reduction.lane.lines:  # noqa: SIM110  a loop is twice as fast as all() here
+            if words[line + word] < number:
+                return False
+        return True
+
+    def _sum(self, reduction: Open) -> None:
+        self._check_alike(reduction)
+        lane, doubles = reduction.lane, self._arena.doubles
+        reduction.weights = [doubles[line + WEIGHT] for line in lane.lines]
+        reduction.weight = sum(reduction.weights)
+        self._add_up(reduction)
+        reduction.is_summed = True
+        self._say_summed(reduction)
+
+    def _say(self, reduction: Open, word: int) -> None:
+        """Let the others know that this worker has come so far, after all that it has written."""
+        fence()
+        self._words[reduction.lane.mine + word] = reduction.lane.number
+        self._bells.ring_scripts()
+
+    def _say_summed(self, reduction: Open) -> None:
+        self._say(reduction, DONE)
+
+    def _pass_on(self, reduction: Open) -> bool:
+        """What is to be done between the host's sum and the result, and whether anything was: nothing."""
+        return False
+
+    def _forget(self, reduction: Open) -> None:
+        """It has ended."""
+
+    def _add_up(self, reduction: Open) -> None:
+        """This worker's part of the sum."""
+        lane, weights = reduction.lane, reduction.weights
+        if len(lane.total) and any(weights):
+            reduce_into(lane.total, lane.stretches, weights, reduction.action.op)
+            self.bytes_shared += lane.total.nbytes * len(weights)
+
+    def _check_alike(self, reduction: Open) -> None:
+        words, mine = self._words, reduction.lane.mine
+        for worker, line in enumerate(reduction.lane.lines):
+            if words[line + CLOCK] != words[mine + CLOCK] or words[line + KIND] != words[mine + KIND]:
+                raise IllegalAction(
+                    f"{reduction.action} met another reduction of its bucket on worker {self._arena.ranks[worker]}, "
+                    f"at clock {words[line + CLOCK]}."
+                )
+
+    def _end(self, reduction: Open) -> Reduced:
+        action, weight = reduction.action, reduction.weight
+        self._take(reduction, weight)
+        if self._tracer is not None:
+            rank = self._arena.ranks[self._arena.place]
+            self._tracer.reduced(rank, action, reduction.lane.contribution.nbytes, reduction.since_s)
+        return Reduced(action.clock, action.buffer, weight)
+
+    def _take(self, reduction: Open, weight: float) -> None:
+        """Let the replica have the result; its own contribution if nobody's counted."""
+        action = reduction.action
+        bucket = action.buffer.bucket
+        if reduction.lane.is_staged:
+            if weight:
+                self._store.write(action.buffer, self._arena.array("reduced.1", bucket))
+        else:
+            seen = self._store.replica.array(GRADIENT, bucket)
+            if weight:
+                self.num_copies += self._arena.refresh("reduced.0", bucket, seen)
+            else:
+                seen[:] = reduction.lane.contribution
+
+    def may_rest(self) -> bool:
+        """Whoever waits looks into the memory itself."""
+        return True
+
+    def say_ended(self) -> None:
+        """Let the others know that this worker gives to nothing more."""
+        self._words[self._arena.worker_line(self._arena.place) + ENDED] = 1
+        self._bells.ring_scripts()
+
+    def check_alive(self) -> None:
+        """Raise Deadlock when a reduction waits for a worker whose script has ended."""
+        for reduction in self._open:
+            action, lane = reduction.action, reduction.lane
+            for worker, line in enumerate(lane.lines):
+                has_ended = self._words[self._arena.worker_line(worker) + ENDED]
+                if has_ended and self._words[line + READY] < lane.number:
+                    raise Deadlock(
+                        f"the reduction of {action.buffer.slot}[{action.buffer.bucket}] at clock {action.clock} waits "
+                        f"for worker {self._arena.ranks[worker]}, whose script has ended.\n"
+                        "  Let every worker make the same number of steps, e.g. with worker.share(...)."
+                    )
+
+    def waits_for(self) -> list[int]:
+        """The workers that have not given to the oldest reduction under way."""
+        for reduction in self._open:
+            lane, ranks = reduction.lane, self._arena.ranks
+            return [ranks[place] for place, line in enumerate(lane.lines) if self._words[line + READY] < lane.number]
+        return []
+
+    def close(self) -> None:
+        """Nothing to say: the memory ends with the last worker."""

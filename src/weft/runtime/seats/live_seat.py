@@ -1,0 +1,402 @@
+"""The seat of a real worker: its script's calls go to the driver of its process, and return when it lets them."""
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from weft.core.errors import ConfigError
+from weft.core.events import EpochFinished, GradientReady, PortionAsked, StepFinished
+from weft.core.names import Result
+from weft.core.score import Score
+from weft.core.script_state import BACKWARD, BEGIN, ENDED, EVALUATE, HEARD, REPORT, RESUME, SAVE, SHARE, STEP
+from weft.core.seat import RESULT, Replica, Reported, check_optimizers, check_tuned
+from weft.core.strategy import Strategy
+from weft.data.shares import check_sharing
+from weft.runtime.background import Attendant
+from weft.runtime.channel import Channel, Concluded, Job, Joined, Order, Welcome
+from weft.runtime.connections import Wires
+from weft.runtime.driver import Wanted
+from weft.runtime.initial_values import read_values, write_values
+from weft.runtime.reduce.between_hosts import Plan
+from weft.runtime.seats.engine_seat import OTHERS_TO_JOIN, EngineSeat
+from weft.runtime.seats.once import Sharing
+from weft.runtime.waiting import Waiting
+from weft.runtime.worker_runtime import Plant, build
+from weft.store.gate import Gate
+
+Resolve = Callable[[Welcome | None, Strategy | str | None], tuple[Strategy, str]]
+"""The strategy that the engine names, or the script's own, and how it is called."""
+
+
+class LiveSeat(EngineSeat):
+    """One worker's script among real others."""
+
+    is_plain = False
+
+    def __init__(self, job: Job, channel: Channel, resolve: Resolve, sharing: Sharing, plan: Plan) -> None:
+        super().__init__(job, channel, sharing)
+        self._resolve = resolve
+        self._plan = plan
+        self._wires = Wires(job)
+        self._lock = threading.RLock()
+        self._asked: Strategy | str | None = None
+        self._num_values, self._values_end = 0, 0
+        """How many of the replica's values are worker 0's, and where they end in the memory by which they came."""
+        self._plant: Plant | None = None
+        self._waiting = Waiting([channel.fileno()], self.diary)
+        self._gate: Gate
+        self._given: set[int] = set()
+        """Buckets of this backward that the peer knows of."""
+        self._epoch = 0
+        self._attendant: Attendant | None = None
+
+    def join(self, replica: Replica, strategy: Strategy | str | None, compress: str | None = None) -> None:
+        self._check_first_join()
+        self._replica, self._asked = replica, strategy
+        text = strategy if isinstance(strategy, str | None) else self._resolve(None, strategy)[1]
+        self._begin_alike(text, compress)
+        built, name = self._strategy()
+        check_sharing(built, name or type(built).__name__, self.job.share)
+        self._score = Score(built.score)
+        self._begin()
+
+    def join_more(self) -> None:
+        if self._plant is not None:
+            raise ConfigError(
+                "weft.join was called with another model after training had begun.\n"
+                "  Let all models join before the training loop."
+            )
+        self._begin_alike(None, None)
+
+    def _begin_alike(self, strategy: str | None, compress: str | None) -> None:
+        """Let the models that have not done so yet begin with worker 0's values, when all workers have joined."""
+        values, memory = self._replica.values(), self.job.descriptors.initial
+        size, new = sum(value.nbytes for value in values), values[self._num_values :]
+        self._num_values, start = len(values), self._values_end
+        if self.rank == 0:
+            self._values_end = write_values(memory, new, start)
+        self._channel.send(Joined(list(self._replica.layout()), size, strategy, self._wires.port, compress))
+        self._welcome = self._expect(Welcome)
+        if self.rank:
+            self._values_end = read_values(memory, new, start)
+            self._replica.begin_with(new)
+
+    def _strategy(self) -> tuple[Strategy, str]:
+        assert self._welcome is not None
+        return self._resolve(self._welcome, self._asked)
+
+    @property
+    def _keeps_step(self) -> bool:
+        """Workers that are handed their portions make as many steps as they can."""
+        return not self._num_shares and (self._plant is None or self._plant.strategy.keeps_step)
+
+    @property
+    def _last_step(self) -> int:
+        waits_in_share = self._plant is not None and self._plant.worker.wanted is not None
+        return self._step if waits_in_share else super()._last_step
+
+    def check_closures(self) -> None:
+        strategy, name = self._strategy()
+        if not strategy.allows_closures:
+            raise ConfigError(
+                f"this optimizer computes gradients again and again in its step, which '{name}' cannot share.\n"
+                "  Use the strategy allreduce or ensemble, or an optimizer such as SGD or Adam."
+            )
+
+    def portions(self, num_portions: int, num_samples: int) -> Iterator[int] | None:
+        if self.steals:
+            return self._portions(num_portions, partial(self.shares.portion, num_samples))
+        return self._portions(num_portions, self._next_portion) if self._strategy()[0].deals_portions else None
+
+    def _portions(self, num_portions: int, draw: Callable[[int, int], int | None]) -> Iterator[int]:
+        share, self._num_shares = self._num_shares, self._num_shares + 1
+        self.settle()  # a worker that is handed nothing takes part, too
+        while not self._is_over:
+            portion = draw(share, num_portions)
+            if portion is None:
+                return
+            yield portion
+
+    def _next_portion(self, share: int, num_portions: int) -> int | None:
+        self.script.check(SHARE)
+        with self._driving() as plant, plant.driver.script_waits(SHARE) as node:
+            wanted = node.wanted = Wanted()
+            plant.driver.deliver(node, PortionAsked(share, num_portions))
+            self._wait(lambda: node.wanted is None or self._is_over)
+            return None if self._is_over else wanted.portion
+
+    def settle(self) -> None:
+        if self._plant is not None:
+            return
+        with self._standing(BEGIN):
+            plant = self._begin_training()
+        if plant.needs_attendant:  # it drives at once: by now the script must be known to run
+            self._attendant = Attendant(
+                plant.bells,
+                [self._channel.fileno(), *plant.descriptors],
+                self._lock,
+                self._drive_for_script,
+                self._fail_and_end,
+                plant.attendant_may_rest,
+            )
+
+    def _begin_training(self) -> Plant:
+        """Lay the replica out as worker 0 says; returns when the strategy lets the script make its first step."""
+        assert self._welcome is not None
+        if self.rank == 0:
+            self._channel.send(Order(list(self._replica.order()), list(self._replica.tuned())))
+        told = self._expect(Order)
+        check_tuned(self.rank, told.tuned, self._replica.tuned())
+        strategy, name = self._strategy()
+        check_optimizers(strategy, name, self._replica)
+        ports = self._welcome.ports
+        plant = self._plant = build(
+            self.job,
+            strategy,
+            self._replica,
+            told.order,
+            self._wires,
+            ports,
+            self._wait_words,
+            self._plan,
+            self.tracer,
+            name,
+            self.script,
+        )
+        descriptors = [self._channel.fileno(), *plant.descriptors]
+        self._waiting = Waiting(
+            descriptors, self.diary, plant.bells, owns_core=self.job.owns_core, spin_s=self.job.spin_s
+        )
+        self._gate = plant.worker.store.guard(self.rank, self.num_workers, strategy, self._leave_out)
+        plant.driver.start()
+        self._wait(lambda: plant.worker.computes == 0)
+        plant.worker.store.let_user_run()
+        return plant
+
+    @property
+    def _built(self) -> Plant:
+        assert self._plant is not None
+        return self._plant
+
+    def gradient_filled(self, bucket: int, samples: float) -> None:
+        if self._stretching.is_on:  # a slower machine would not have filled it yet
+            return
+        with self._lock:
+            self._give(bucket, samples)
+            self._built.driver.progress()
+            if self._attendant is not None:
+                self._attendant.look_after()
+
+    def _give(self, bucket: int, samples: float) -> None:
+        if not self._given:
+            self._gate.begin()
+        self._given.add(bucket)
+        weight = self._gate.weigh(self._step, bucket, samples)
+        self._built.driver.deliver(self._built.worker, GradientReady(self._step, bucket, weight))
+
+    def backward_finished(self, samples: float) -> None:
+        self.script.check(BACKWARD)
+        self._check_over()
+        self._stretching.stretch()
+        with self._driving() as plant:
+            self.script.call(BACKWARD)
+            try:
+                self._share_gradient(plant, samples)
+            finally:
+                self.script.call(RESUME)
+
+    def _share_gradient(self, plant: Plant, samples: float) -> None:
+        for bucket in plant.world.trainable:
+            if bucket not in self._given:
+                self._give(bucket, samples)
+        self._given.clear()
+        self._wait(lambda: not plant.worker.peer.holds_user)
+        if plant.strategy.keeps_replicas_equal:  # what was reduced besides (buffers, a loss) is the script's now
+            plant.worker.store.settle_shadows()
+        self._gate.reduced()
+
+    def step_finished(self, samples: float, loss: float | None, *, is_repeat: bool = False) -> None:
+        self.script.check(STEP)
+        num_new = 0.0 if is_repeat else samples
+        self.shares.step(num_new)
+        with self._driving() as plant:
+            step, self._step = self._step, self._step + 1
+            with plant.driver.script_waits(STEP) as node:
+                counted, loss = self._gate.finish(step, samples, loss)
+                plant.driver.deliver(node, StepFinished(step, counted, loss))
+                self._wait(lambda: node.computes == step + 1 and not plant.is_choked())
+                self._gate.end()
+                self._count_step(num_new, loss)
+                self._tell()
+                if plant.driver.stopped_because is not None:
+                    self.steps_max = self._step
+                if self._pauses_at_step:
+                    self._wait(lambda: not self._pauses_at_step)
+
+    def _observe(self) -> None:
+        if self._plant is not None:
+            self.metrics.observe(self._plant)
+
+    def _wait(self, done: Callable[[], bool]) -> None:
+        """Drive until something holds."""
+        with self._lock:
+            driver = None if self._plant is None else self._plant.driver
+            while not done():
+                if driver is not None and driver.progress():
+                    self._waiting.resume()
+                    continue
+                self._pause(driver.progress if driver is not None else done, driver.next_due_s if driver else None)
+            self._go_on()
+
+    def _wait_words(self, done: Callable[[], bool]) -> None:
+        """Wait for words of others without driving: in the midst of an answer nothing else may happen."""
+        while not done():
+            self._pause(done, None)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        self._waiting.resume()
+        self._waits_for = None
+
+    def _pause(self, has_news: Callable[[], bool], due_s: float | None) -> None:
+        self._waiting.pause(has_news, due_s)
+        if self._waiting.has_slept:
+            self._listen()
+            if self._plant is not None:
+                self._plant.check_alive()
+            self._tell(self.waiting_for())
+
+    def _drive_for_script(self) -> float | None:
+        """What the attendant does: how long until a timer is due."""
+        self._listen()
+        self._built.driver.progress()
+        return self._built.driver.next_due_s
+
+    def _fail_and_end(self, error: BaseException) -> None:
+        self.fail(error)
+        self.leave()
+        os._exit(1)
+
+    @contextmanager
+    def _standing(self, call: str) -> Iterator[None]:
+        """The script stands where a call leads meanwhile, and then where it stood.
+
+        For what makes no difference to whether it reads its parameters, or comes before others can write to them.
+        """
+        before = self.script.at
+        self.script.call(call)
+        try:
+            yield
+        finally:
+            self.script.at = before
+
+    @contextmanager
+    def _driving(self) -> Iterator[Plant]:
+        """The script's thread drives; when it goes back to its script, the attendant takes over."""
+        with self._lock:
+            if self._attendant is not None:
+                self._attendant.step_back()
+            with self.metrics.driving(serves=len(self._built.driver.nodes) > 1):
+                yield self._built
+                if self._attendant is not None:
+                    self._attendant.take_over()
+                    self._built.driver.progress()
+                    self._attendant.look_after()
+
+    def waiting_for(self) -> str:
+        """One sentence: what this worker needs to go on."""
+        if self._plant is None:
+            return OTHERS_TO_JOIN
+        return self._plant.waiting_for()
+
+    def report(self, epoch: int, numbers: Reported) -> None:
+        self.script.check(REPORT)
+        self.settle()
+        scored = self._built.strategy.scored
+        with self._evaluating():
+            own = {n: float(v() if callable(v) else v) for n, v in numbers.items() if scored or not callable(v)}
+        self._score.report(own)
+        with self._driving() as plant, plant.driver.script_waits(REPORT, HEARD, refuses_writes=False) as node:
+            if epoch >= self._epoch:
+                self._epoch = epoch + 1
+                plant.driver.deliver(node, EpochFinished(epoch, own))
+                self._wait(lambda: not node.peer.holds_user)
+        try:
+            self._report(epoch, own, numbers)
+        finally:
+            self.script.call(RESUME)
+
+    def _digests(self) -> dict[str, int]:
+        if self.num_workers == 1 or not self._built.strategy.keeps_replicas_equal:
+            return {}
+        with self._lock:
+            return self._built.worker.store.digests()
+
+    def _sketches(self) -> dict[str, list[float]]:
+        with self._lock:
+            return self._built.worker.store.sketches()
+
+    @property
+    def _distance(self) -> float | None:
+        return 0.0 if self._built.strategy.shares_replica else super()._distance
+
+    def _on_result(self, functions: Mapping[str, Callable[[], float]]) -> tuple[dict[str, float], float | None]:
+        if self._built.strategy.result is Result.REPLICA:
+            with self._evaluating():
+                return super()._on_result(functions)
+        with self._driving() as plant:
+            result = plant.result(self._wait, self._best)
+            models, consensus = list(result.models(RESULT).values()), result.consensus()
+        with self._evaluating(lends_model=True):
+            return {name: self._replica.run_as(models, function) for name, function in functions.items()}, consensus
+
+    @contextmanager
+    def _evaluating(self, *, lends_model: bool = False) -> Iterator[None]:
+        """A function that the script reported runs: what others write goes elsewhere meanwhile, also after its end."""
+        store, before = self._built.worker.store, self.script.at
+        with self._lock:
+            self.script.call(EVALUATE)
+            if lends_model:
+                store.lend_model()
+        try:
+            yield
+        finally:
+            with self._lock:
+                if lends_model:
+                    store.take_model_back()
+                    store.let_user_run()
+                self.script.at = before
+                if before is ENDED:
+                    store.settle_shadows()
+
+    def _models(self, model: str) -> Mapping[str, Sequence[Any]]:
+        if self._built.strategy.result is Result.REPLICA:
+            return super()._models(model)
+        with self._driving() as plant:
+            return plant.result(self._wait, self._best).models(model)
+
+    def save(self, path: str, model: str, *, of: int | None = None, allow_nan: bool = False) -> None:
+        self.script.check(SAVE)
+        self.settle()
+        with self._standing(SAVE):
+            self._built.worker.store.refuse_writes()
+            super().save(path, model, of=of, allow_nan=allow_nan)
+
+    def _write(self, path: str, models: Mapping[str, Sequence[Any]], of: int | None, *, allow_nan: bool) -> None:
+        with self._lock:
+            super()._write(path, models, of, allow_nan=allow_nan)
+
+    def _say_ended(self) -> None:
+        with self._lock:
+            self._built.driver.end_script()
+            self._built.say_ended()
+
+    def _conclude(self) -> Concluded:
+        return self._built.conclude(self._wait, self._distance, with_consensus=self.rank == 0)
+
+    def _say_goodbye(self) -> None:
+        self._lock.acquire()  # for good: the attendant must not drive what is closed
+        self._built.close()

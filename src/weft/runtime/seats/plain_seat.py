@@ -1,0 +1,101 @@
+"""The seat of a script whose loop is left as it is: one worker alone, or one under a baseline of its own."""
+
+from collections.abc import Iterator
+
+from weft.core.activity import COMPUTES, WAITS
+from weft.core.names import GRADIENT
+from weft.core.seat import Replica, Reported, step_alone
+from weft.core.strategy import Strategy
+from weft.observe.records.left_out import LeftOut
+from weft.runtime.channel import Channel, Job, Joined, Welcome
+from weft.runtime.measure.foreign_links import foreign_links
+from weft.runtime.measure.off_core import OffCore
+from weft.runtime.seats.engine_seat import EngineSeat
+from weft.runtime.seats.once import Sharing
+from weft.store.finite import bad_tensor
+
+
+class PlainSeat(EngineSeat):
+    """Counts steps and tells the engine; gradients and parameters never pass through it."""
+
+    is_plain = True
+
+    def __init__(self, job: Job, channel: Channel, sharing: Sharing) -> None:
+        super().__init__(job, channel, sharing)
+        self._off_core = OffCore()
+
+    @property
+    def wants_loss(self) -> bool:
+        """Losses shall be told that the script computes; baselines are left as they are without Weft."""
+        return self.num_workers == 1
+
+    def note(self, activity: str) -> None:
+        super().note(activity)
+        if activity == COMPUTES:
+            self._off_core.restart()
+
+    def join(self, replica: Replica, strategy: Strategy | str | None, compress: str | None = None) -> None:
+        self._check_first_join()
+        self._replica = replica
+        text = strategy if isinstance(strategy, str) else None
+        self._channel.send(Joined(list(replica.layout()), 0, text, 0))
+        self._welcome = self._expect(Welcome)
+        self._begin()
+
+    def join_more(self) -> None:
+        self._channel.send(Joined(list(self._replica.layout()), 0, None, 0))
+        self._welcome = self._expect(Welcome)
+
+    def settle(self) -> None:
+        pass
+
+    def gradient_filled(self, bucket: int, samples: float) -> None:
+        pass
+
+    def portions(self, num_portions: int, num_samples: int) -> Iterator[int] | None:
+        return None
+
+    def check_closures(self) -> None:
+        pass
+
+    def backward_finished(self, samples: float) -> None:
+        pass
+
+    def step_finished(self, samples: float, loss: float | None, *, is_repeat: bool = False) -> None:
+        self._check_over()
+        if self.num_workers > 1:  # a baseline waits for the others inside of backward, at its end
+            self.diary.turn_back_to(WAITS, self._off_core.seconds())
+        if self._replica.buckets:
+            trained = [bucket for bucket, kind in enumerate(self._replica.buckets) if kind.trainable]
+            bad = bad_tensor(self._replica, GRADIENT, trained)
+            if bad is None or not self.leave_out(bad):
+                step_alone(self._replica)
+        self._stretching.stretch()
+        self._step += 1
+        self._count_step(0.0 if is_repeat else samples, loss)
+        self._tell()
+        if self._pauses_at_step:
+            self._wait(lambda: not self._pauses_at_step)
+        self._off_core.restart()
+
+    def _digests(self) -> dict[str, int]:
+        """A baseline keeps parameters equal; buffers follow worker 0's only when its forward begins."""
+        return self._replica.parameter_digests() if self.num_workers > 1 else {}  # type: ignore[attr-defined]
+
+    def leave_out(self, tensor: str) -> bool:
+        """A gradient is not finite; whether its step is left out: a baseline does as it does without Weft."""
+        if self.num_workers > 1:
+            return False
+        before = self.metrics.left_out
+        number = 1 if before is None else before.num_steps + 1
+        self._leave_out(LeftOut(self._step, f"the gradient of '{tensor}'", number))
+        return True
+
+    def _observe(self) -> None:
+        if self.num_workers > 1 and self.job.addresses:  # on loopback all have one address
+            self.metrics.observe_links(foreign_links(self.job.addresses))
+
+    def report(self, epoch: int, numbers: Reported) -> None:
+        own = {name: float(value) for name, value in numbers.items() if not callable(value)}
+        self._score.report(own)
+        self._report(epoch, own, numbers)

@@ -1,0 +1,47 @@
+"""What a worker asks its engine about its shares of the data, and what it tells about itself for that."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft.core.activity import COMPUTES, READS
+from weft.data.shares import PROPORTIONAL, STEALING
+from weft.runtime.channel import FractionsAsked, FractionsTold, Job, Measured, Message, PortionTold, PortionWanted
+from weft.runtime.measure.activity_clock import Diary
+
+TOLD_PER_BLOCK = 4
+"""How often a worker says how fast it is: whoever asks first for the next block is to know it of all."""
+
+
+class EngineShares:
+    """The shares of one worker, as its engine decides them."""
+
+    def __init__(
+        self, job: Job, send: Callable[[Message], object], expect: Callable[[type[Any]], Any], diary: Diary
+    ) -> None:
+        self.block_steps = job.block_steps if job.share == PROPORTIONAL else None
+        self.steals = job.share == STEALING
+        self._send = send
+        self._expect = expect
+        self._diary = diary
+        self._measured = Measured(0, 0.0, 0.0)
+
+    def step(self, samples: float) -> None:
+        """A step on so many samples has been computed."""
+        if self.block_steps is None:
+            return
+        before, seconds = self._measured, self._diary.seconds()
+        self._measured = Measured(before.steps + 1, before.samples + samples, seconds[COMPUTES] + seconds[READS])
+        if self._measured.steps % max(1, self.block_steps // TOLD_PER_BLOCK) == 0:
+            self._send(self._measured)
+
+    def fractions(self, share: int, num_samples: int, block: int) -> Sequence[float]:
+        """What part of its global batches each worker takes in a block of a share of so many samples."""
+        self._send(FractionsAsked(share, num_samples, block, self._measured))
+        fractions: list[float] = self._expect(FractionsTold).fractions
+        return fractions
+
+    def portion(self, num_samples: int, share: int, num_portions: int) -> int | None:
+        """The next portion of a share for this worker; None when all are taken."""
+        self._send(PortionWanted(share, num_samples, num_portions))
+        portion: int | None = self._expect(PortionTold).portion
+        return portion

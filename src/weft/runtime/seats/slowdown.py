@@ -1,0 +1,46 @@
+"""--slow and --hiccups: a worker sleeps as long as its iteration would have taken on a slower machine."""
+
+import time
+from random import Random
+
+from weft.core.activity import COMPUTES, READS
+from weft.runtime.measure.activity_clock import Diary
+from weft.runtime.measure.metrics import Metrics
+
+
+class Stretching:
+    """Makes iterations of one worker take `slow` times as long; a share of them, drawn by `chance`, longer still.
+
+    What counts is what statuses tell as the worker's own time: computing, updates included, and reading. Waiting
+    for others or for a core, and serving others in its process, do not: processor time spent on polling, for one, must
+    not make the worker slower. A sleep is charged to what it stands for; oversleeping is taken off the next one.
+    """
+
+    def __init__(
+        self, slow: float, hiccups: tuple[float, float], chance: Random, diary: Diary, metrics: Metrics
+    ) -> None:
+        self._slow = slow
+        self._share, self._factor = hiccups
+        self._chance = chance
+        self._diary = diary
+        self._metrics = metrics
+        self.is_on = slow > 1 or hiccups[0] > 0
+        self.begin()
+
+    def begin(self) -> None:
+        """The run begins now, and with it the worker's own time."""
+        self._counted_s = {COMPUTES: 0.0, READS: 0.0}
+        self._owed_s = {COMPUTES: 0.0, READS: 0.0}
+
+    def stretch(self) -> None:
+        """The script has computed one more iteration: sleep for the rest of what it would have taken."""
+        if not self.is_on:
+            return
+        times = self._slow * (self._factor if self._chance.random() < self._share else 1.0)
+        for activity, own_s in self._metrics.own_seconds().items():
+            self._owed_s[activity] += (times - 1) * max(0.0, own_s - self._counted_s[activity])
+            if self._owed_s[activity] > 0:
+                with self._diary.during(activity):
+                    time.sleep(self._owed_s[activity])
+                self._owed_s[activity] -= self._metrics.own_seconds()[activity] - own_s
+        self._counted_s = self._metrics.own_seconds()

@@ -1,0 +1,376 @@
+"""Everything behind a worker's seat once its replica has settled: memory, transport, peers, driver."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from weft.core.errors import ConfigError
+from weft.core.names import PARAMS, Bucket, NodeId, Result, Role
+from weft.core.recorder import Recording, replay
+from weft.core.script_state import ScriptState
+from weft.core.seat import Places, Replica, name_at
+from weft.core.strategy import Strategy
+from weft.core.world import World
+from weft.cost.links import Link
+from weft.cost.staging import prices_s
+from weft.observe.records.status import CodingStatus, DeviceStatus, LinkStatus, in_all
+from weft.runtime.channel import Concluded, Job
+from weft.runtime.connections import LOOPBACK, SHM, TORCH, Wires
+from weft.runtime.driver import Driver, Node
+from weft.runtime.mailbox import Post, kinds_of, rank_of
+from weft.runtime.measure.tracer import Tracer
+from weft.runtime.reduce.agreed import AgreedReduce, apart_places
+from weft.runtime.reduce.between_hosts import Plan
+from weft.runtime.reduce.device import (
+    DeviceReduce,
+    all_speeds,
+    chosen_places,
+    have_all_told,
+    measured,
+    tell_speeds,
+)
+from weft.runtime.reduce.hosts import HostsReduce
+from weft.runtime.reduce.shared import SharedReduce
+from weft.runtime.shared_params import STEPPING, SharedParams
+from weft.store.arena import Arena
+from weft.store.coded import coded_bytes_max, told_by
+from weft.store.devices import FakeDevice
+from weft.store.live import LiveStore
+from weft.store.preparing import ready_codecs
+from weft.store.result import ResultModel
+from weft.transports.bells import Bells
+from weft.transports.frames import Layout
+from weft.transports.summing import Summing
+
+Wait = Callable[[Callable[[], bool]], None]
+
+
+class Plant:
+    """One worker process at work."""
+
+    def __init__(self, job: Job, strategy: Strategy, world: World, bells: Bells, driver: Driver, post: Post) -> None:
+        self._job = job
+        self.strategy = strategy
+        self.world = world
+        self.bells = bells
+        self.driver = driver
+        self._post = post
+        self.recording: Recording | None = None
+        self.prices_s: dict[str, float] = {}
+        """What sums on the host and on devices cost, where there are any."""
+
+    @property
+    def worker(self) -> Node:
+        return self.driver.worker
+
+    @property
+    def needs_attendant(self) -> bool:
+        """Messages may come while the script computes."""
+        reduce = self.driver.reduce
+        return reduce is None or reduce.needs_attendant or not self.strategy.keeps_replicas_equal
+
+    def attendant_may_rest(self) -> bool:
+        """Nobody waits for this process until its script calls again, and nothing waits to leave."""
+        reduce, transport = self.driver.reduce, self._post.transport
+        if reduce is None or not reduce.may_rest() or not self.strategy.keeps_replicas_equal:
+            return False
+        assert transport is not None
+        return not transport.outbox_bytes()
+
+    @property
+    def descriptors(self) -> list[int]:
+        assert self._post.transport is not None
+        return self._post.transport.fileno_set()
+
+    def is_choked(self) -> bool:
+        """More waits to leave than is good: the script shall wait, too."""
+        assert self._post.transport is not None
+        return self._post.transport.outbox_bytes() > self._job.outbox_bytes_max
+
+    def counters(self) -> tuple[int, int, int]:
+        """Bytes that left this process or were read from others' memory, copies made, frames refused."""
+        transport, reduce, params = self._post.transport, self.driver.reduce, self.driver.shared_params
+        assert transport is not None
+        copies = transport.num_copies + sum(node.store.num_copies for node in self.driver.nodes.values())
+        shared = (0, 0) if reduce is None else (reduce.bytes_shared, reduce.num_copies)
+        copies += 0 if params is None else params.num_copies
+        return transport.bytes_sent + shared[0], copies + shared[1], sum(transport.refused.values())
+
+    def links(self) -> list[LinkStatus]:
+        """What the links to the other processes have carried; none without a network."""
+        assert self._post.transport is not None
+        return [LinkStatus(rank, *one) for rank, one in sorted(self._post.transport.traffic().items())]
+
+    def device(self) -> DeviceStatus | None:
+        """What was copied to and from this worker's device; None if it is on the host."""
+        reduce = self.driver.reduce
+        if not isinstance(reduce, DeviceReduce) or reduce.device is None:
+            return None
+        place = " and ".join(sorted(set(reduce.places), reverse=True))
+        return DeviceStatus(reduce.device.bytes_in, reduce.device.bytes_out, place, self.prices_s)
+
+    def coding(self) -> CodingStatus | None:
+        """What codecs have done so far; None if there are none."""
+        if not self.strategy.codecs():
+            return None
+        stores = [node.store for node in self.driver.nodes.values()]
+        return in_all(told_by(store.meter, store.residual_norm()) for store in stores)
+
+    def check_alive(self) -> None:
+        """Raise Deadlock when this worker waits for one whose script has ended."""
+        if self.driver.reduce is not None:
+            self.driver.reduce.check_alive()
+        if self.driver.shared_params is not None:
+            self.driver.shared_params.check_alive()
+
+    def waiting_for(self) -> str:
+        """One sentence: what this worker needs to go on, and of whom as far as is known."""
+        params = self.driver.shared_params
+        if params is not None and (late := params.waits_for()):
+            return f"the others' part of the update ({_names(late)})"
+        late = [] if self.driver.reduce is None else self.driver.reduce.waits_for()
+        return self.worker.peer.waiting_for() + (f" ({_names(late)})" if late else "")
+
+    def say_ended(self) -> None:
+        """Let the others know that nothing more is to be expected of this worker's script."""
+        if self.driver.reduce is not None:
+            self.driver.reduce.say_ended()
+
+    def close(self) -> None:
+        """Take leave of the other processes: from now on they may end, and this one may."""
+        assert self._post.transport is not None
+        if self.driver.reduce is not None:
+            self.driver.reduce.close()
+        self._post.transport.close()
+
+    def result(self, wait: Wait, best: NodeId = 0) -> ResultModel:
+        """The run's result as it is now, where `best` is the best worker; fetches what lies in other processes."""
+        if self.strategy.result is not Result.REPLICA:
+            nodes = [*self.world.workers, *self.world.servers]
+            buckets = range(len(self.world.buckets))
+            self._post.fetch(self._job.rank, [(node, bucket) for node in nodes for bucket in buckets], wait)
+            fetched = [_Fetched(self._post, node) for node in nodes]
+            is_alone = (self.worker.computes or 0) < self.strategy.first_exchange
+            which, lend = self.strategy.result, self.worker.store.lend
+            return ResultModel(which, self.world, fetched, lambda: best, lend, lambda: is_alone)
+        return ResultModel(Result.REPLICA, self.world, [self.worker.store.replica] * self.world.num_workers)
+
+    def conclude(self, wait: Wait, distance: float | None, *, with_consensus: bool) -> Concluded:
+        """How far the replicas are apart, which is looked at unless all are to be equal, and whether the run can be
+        replayed."""
+        is_looked_at = with_consensus and self.strategy.result is not Result.REPLICA
+        consensus = self.result(wait).consensus() if is_looked_at else distance
+        differences = None
+        if self.recording is not None:
+            differences = replay(self.recording, self.strategy, self.world, self._job.seed)
+        return Concluded(consensus, differences, dict(self.driver.ages))
+
+
+def _names(workers: Sequence[int]) -> str:
+    return ", ".join(f"worker {worker}" for worker in workers)
+
+
+class _Fetched:
+    """Another node's parameters, as far as a result model looks at them."""
+
+    def __init__(self, post: Post, node: NodeId) -> None:
+        self._post = post
+        self._node = node
+
+    def array(self, slot: str, bucket: int) -> Any:
+        return self._post.fetched(self._node, bucket)
+
+
+def _wait_for_all_values(arena: Arena, bells: Bells, wait_words: Wait) -> None:
+    """Everybody writes the first values; nobody may train on them before the last has."""
+    line, workers = arena.worker_line, range(arena.num_workers)
+    arena.words[line(arena.place) + STEPPING] = 1
+    bells.ring_scripts()
+    wait_words(lambda: all(arena.words[line(worker) + STEPPING] for worker in workers))
+
+
+def _arena(job: Job, buckets: Sequence[Bucket]) -> Arena:
+    has_devices, ranks = bool(job.on_devices), job.on_host
+    return Arena(job.descriptors.arena, job.place, len(ranks), buckets, has_devices=has_devices, ranks=ranks)
+
+
+def _torch(job: Job, strategy: Strategy, replica: Replica) -> Summing | None:
+    """Sums by torch.distributed, where they are asked for and can be had."""
+    is_native = job.transport == TORCH and not strategy.speaks_reductions
+    if replica.device is not None and not (is_native and strategy.keeps_replicas_equal):
+        raise ConfigError(
+            f"the model is on '{replica.device}', where its gradients can be summed but nothing else can be shared.\n"
+            "  Use --transport torch with a strategy like allreduce and no codec, or keep the model on the CPU."
+        )
+    if not is_native:
+        return None
+    if len(set(job.hosts)) > 1 and job.addresses and not (job.is_private or job.trusts_network):
+        raise ConfigError(
+            "with --transport torch, gradients would go from host to host unencrypted, to whoever answers there.\n"
+            "  Use --transport shm (TLS between hosts), or say --set network.trusted=true (WEFT_SET under "
+            "torchrun) if nobody else is on it."
+        )
+    from weft.transports.torch_distributed import torch_sums
+
+    host = job.addresses[job.rank] if job.addresses else LOOPBACK
+    return torch_sums(job.rank, job.num_workers, host, replica.device)
+
+
+def _lay_out(
+    job: Job,
+    strategy: Strategy,
+    replica: Replica,
+    order: Sequence[int],
+    summing: Summing | None,
+    *,
+    in_place: bool,
+    shares_params: bool,
+) -> tuple[Arena, Places | None]:
+    """Settle the replica, where it is summed if its tensors are used there as they are; the arena, and its places."""
+    arenas: list[Arena] = []
+    found: list[Places] = []
+
+    def place(buckets: Sequence[Any]) -> Places:
+        arenas.append(_arena(job, buckets))
+        if strategy.shares_replica:
+            found.append(arenas[0].common_places())
+        elif summing is not None:
+            found.append(apart_places(buckets, summing))
+        else:
+            found.append(arenas[0].places(shares_params=shares_params))
+        return found[0]
+
+    if in_place or strategy.shares_replica:
+        replica.settle(order, place, job.bucket_bytes_max)
+    else:
+        replica.settle(order, None, job.bucket_bytes_max)
+        if strategy.tunes:
+            replica.share_tuned()
+        arenas.append(_arena(job, replica.buckets))
+    return arenas[0], found[0] if found else None
+
+
+def _reduce_here(
+    plant: Plant,
+    job: Job,
+    arena: Arena,
+    store: LiveStore,
+    wait_words: Wait,
+    plan: Plan,
+    *,
+    is_given: bool,
+    tracer: Tracer | None,
+) -> SharedReduce:
+    """Sums in shared memory, and then between hosts.
+
+    With devices: measure, tell, wait until all have, and choose what all others choose.
+    """
+    about = arena, plant.bells, store
+    if job.hosts:
+        hosts, post = job.hosts, plant._post
+        return HostsReduce(*about, gradient_is_given=is_given, tracer=tracer, hosts=hosts, post=post, plan=plan)
+    if not job.on_devices:
+        return SharedReduce(*about, gradient_is_given=is_given, tracer=tracer)
+    device = None if job.device is None else FakeDevice(Link(*job.device))
+    tell_speeds(arena, measured(device))
+    plant.bells.ring_scripts()
+    wait_words(lambda: have_all_told(arena))
+    speeds, sizes = all_speeds(arena), [bucket.num_bytes for bucket in arena.buckets]
+    plant.prices_s = prices_s(sizes, speeds)
+    places = chosen_places(job.reduce_place, sizes, speeds)
+    return DeviceReduce(
+        arena,
+        plant.bells,
+        store,
+        gradient_is_given=is_given,
+        tracer=tracer,
+        device=device,
+        on_devices=job.on_devices,
+        places=places,
+    )
+
+
+def _world(job: Job, strategy: Strategy, buckets: tuple[Bucket, ...]) -> World:
+    """Servers are where the workers are on whose processes they sit."""
+    world = World(strategy.roles(job.num_workers), buckets, strategy.graph(job.num_workers))
+    if not job.hosts:
+        return world
+    return replace(world, hosts=tuple(job.hosts[rank_of(world, node)] for node in range(world.num_nodes)))
+
+
+def _stores(
+    job: Job,
+    strategy: Strategy,
+    world: World,
+    replica: Replica,
+    codecs: Mapping[str, Any],
+    name: str,
+    script: ScriptState | None,
+) -> dict[NodeId, LiveStore]:
+    """Those of the nodes of this process: its worker, and servers that sit here."""
+    stores: dict[NodeId, LiveStore] = {}
+    for node in range(world.num_nodes):
+        if rank_of(world, node) != job.rank:
+            continue
+        is_server = world.role(node) is Role.SERVER
+        stores[node] = LiveStore(
+            replica.twin() if is_server else replica,
+            [slot.name for slot in strategy.slots(world.role(node), world)],
+            strategy.rules(world),
+            is_server=is_server,
+            codecs=codecs,
+            seed=(job.seed, node),
+            overwritten_by=None if strategy.keeps_writes or is_server else name,
+            script=None if is_server else script,
+        )
+        if strategy.averages_steps:
+            stores[node].replica.expect_equal_steps(len(world.workers))
+    return stores
+
+
+def build(
+    job: Job,
+    strategy: Strategy,
+    replica: Replica,
+    order: Sequence[int],
+    wires: Wires,
+    ports: list[int],
+    wait_words: Wait,
+    plan: Plan,
+    tracer: Tracer | None = None,
+    name: str = "",
+    script: ScriptState | None = None,
+) -> Plant:
+    """Lay the replica out and set everything up around it; `name` is the strategy's, for what is refused, and `script`
+    where that of this worker stands."""
+    is_native = job.transport in (SHM, TORCH) and not strategy.speaks_reductions
+    summing = _torch(job, strategy, replica)
+    in_place = is_native and strategy.keeps_replicas_equal
+    shares_params = in_place and replica.shares_update and job.transport == SHM and not job.on_devices
+    arena, places = _lay_out(job, strategy, replica, order, summing, in_place=in_place, shares_params=shares_params)
+    lines = [arena.sleeping_line(place) for place in range(len(job.on_host))]
+    bells = Bells(job.place, arena.words, lines, job.descriptors.bells)
+    if strategy.shares_replica:
+        _wait_for_all_values(arena, bells, wait_words)
+    world = _world(job, strategy, replica.buckets)
+    kinds = kinds_of(strategy.kinds())
+    codecs = ready_codecs(strategy, [replica])
+    layout = Layout(len(kinds), world.num_nodes, replica.buckets, coded_bytes_max(codecs.values(), replica.buckets))
+    transport = wires.connect(world, layout, bells, ports)
+    post = Post(world, kinds, transport, codecs, tracer)
+    stores = _stores(job, strategy, world, replica, codecs, name, script)
+    recording = Recording() if job.checks_replay else None
+    driver = Driver(strategy, world, stores, post, job.seed, recording, tracer)
+    if shares_params:
+        views = [replica.array(PARAMS, bucket) for bucket in world.trainable]
+        driver.shared_params = SharedParams(arena, bells, wait_words, views, partial(name_at, replica))
+    plant = Plant(job, strategy, world, bells, driver, post)
+    store = stores[job.rank]
+    if summing is not None:
+        given = places.given if in_place and places is not None else ()
+        driver.reduce = AgreedReduce(world, job.rank, post, store, summing, bells.ring_own, given, tracer)
+    elif is_native:
+        driver.reduce = _reduce_here(plant, job, arena, store, wait_words, plan, is_given=in_place, tracer=tracer)
+    plant.recording = recording
+    return plant

@@ -1,0 +1,179 @@
+"""Messages between nodes that may fail: each is received in the view of its sending, or returned (decision 0017)."""
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any
+
+from weft.core.actions import Reduce, Send
+from weft.core.events import MembersChanged, Received
+from weft.core.names import NodeId
+from weft.core.recorder import TraceHash
+from weft.core.strategy import Strategy
+from weft.core.world import World
+from weft.sim.arbiter import Arbiter, View
+from weft.sim.compute import ComputeTime
+from weft.sim.faults.failable import MortalSimulation
+from weft.sim.faults.in_flight import CLOSED, OPEN, RECEIVED, RETURNED, Letter, MortalNode
+from weft.sim.kernel import to_ns
+from weft.sim.network import Network
+from weft.sim.node import Node
+from weft.sim.program import Program
+from weft.sim.reports import Reports
+from weft.store.store import Payload, Store
+
+STORE = -1
+"""The engine's store, as the sender of news."""
+
+
+class DeliverySimulation(MortalSimulation):
+    """A simulation in which members change, and hear of it one after another within `news_s`."""
+
+    def __init__(
+        self,
+        strategy: Strategy,
+        world: World,
+        stores: Sequence[Store],
+        programs: Sequence[Program],
+        network: Network,
+        compute: ComputeTime,
+        reports: Reports,
+        news_s: float,
+        seed: int = 0,
+        recorder: TraceHash | None = None,
+    ) -> None:
+        super().__init__(strategy, world, stores, programs, network, compute, reports, seed, recorder)
+        self.arbiter = Arbiter(range(world.num_nodes), world.view)
+        self.num_duplicates = 0
+        """Second comings that were removed."""
+        self.num_refused = 0
+        """Messages that came in another view than that of their sending."""
+        self._news_ns = to_ns(news_s)
+        self._rng = Random(f"news/{seed}")
+        self._last_arrival_ns: dict[tuple[NodeId, NodeId], int] = {}
+
+    def _post(self, node: Node, action: Send, event: Received, size: int, payload: Payload, hyper: Any) -> None:
+        assert isinstance(node, MortalNode)
+        self.facts.sent(node.id, size)
+        letter = self._write(node, action.to, event, payload, hyper)
+        if action.to not in self.arbiter.members_of(node.view):
+            self.kernel.at(self.kernel.now_ns, self._return_at_once, (letter,))
+            return
+        time_ns, _ = self._network.send(node.id, action.to, size, max(self.kernel.now_ns, node.busy_ns))
+        self._carry(letter, time_ns)
+
+    def _write(self, node: MortalNode, to: NodeId, event: Received, payload: Payload, hyper: Any) -> Letter:
+        number = node.num_sent[to] = node.num_sent.get(to, 0) + 1
+        letter = Letter(node, to, event, payload, hyper, number)
+        node.outbox.append(letter)
+        return letter
+
+    def _carry(self, letter: Letter, time_ns: int) -> None:
+        """Let a message arrive at this time, and not before those that were sent before it."""
+        channel = letter.sender.id, letter.target
+        time_ns = self._last_arrival_ns[channel] = max(time_ns, self._last_arrival_ns.get(channel, 0))
+        self.kernel.at(time_ns, self._arrive, (letter,))
+
+    def _is_cut_off(self, letter: Letter) -> bool:
+        """A message cannot come in now, though its target lives."""
+        return False
+
+    def _is_out_of_reach(self, process: NodeId, callback: Callable[..., None], *args: Any) -> bool:
+        """The store and a process cannot reach each other: what one wants of the other waits."""
+        return False
+
+    def _arrive(self, letter: Letter) -> None:
+        """A message stands at the door of its target; it stays open if it cannot come in."""
+        node = self.nodes[letter.target]
+        letter.has_come = True
+        if letter.fate is not OPEN or node.is_gone or self._is_cut_off(letter):
+            return
+        if not self._is_able(node, self._arrive, letter):
+            return
+        if letter.view > node.view:
+            node.early.append(letter)
+        elif letter.view < node.view:
+            self.num_refused += 1
+        else:
+            letter.fate = RECEIVED
+            letter.sender.outbox.remove(letter)
+            self._take(node, letter)
+            self._leave_if_done(letter.sender)
+
+    def _take(self, node: MortalNode, letter: Letter) -> None:
+        if self._is_second_coming(node, letter):
+            self.num_duplicates += 1
+            return
+        node.taken[letter.event.source] = letter.number
+        self._receive(node, letter.event, letter.payload, letter.hyper)
+
+    def _is_second_coming(self, node: MortalNode, letter: Letter) -> bool:
+        return letter.number <= node.taken.get(letter.event.source, 0)
+
+    def _return(self, node: MortalNode, letters: Sequence[Letter]) -> None:
+        """Tell a node that these will never arrive."""
+        if not self._is_able(node, self._return, node, letters):
+            return
+        for letter in letters:
+            letter.fate = RETURNED
+            node.store.receive(letter.event.body, letter.payload, letter.hyper)
+            self._deliver(node, letter.returned())
+            node.store.receive(None, None, None)
+        self._leave_if_done(node)
+
+    def _close(self, node: MortalNode, is_lost: Callable[[Letter], bool]) -> list[Letter]:
+        """Take letters out of the outbox that shall never arrive."""
+        lost = [letter for letter in node.outbox if is_lost(letter)]
+        for letter in lost:
+            letter.fate = CLOSED
+            node.outbox.remove(letter)
+        return lost
+
+    def _return_at_once(self, letter: Letter) -> None:
+        """A message to somebody who is not a member comes back."""
+        self._return(letter.sender, self._close(letter.sender, lambda other: other is letter))
+
+    def _decide(self, leaving: Sequence[NodeId], reason: str) -> View:
+        """Commit a view without these members; the others will hear of it."""
+        view = self.arbiter.decide(self.kernel.now_ns, leaving, reason)
+        self._native.cancel()
+        for id in view.members:
+            delay_ns = round(self._rng.random() * self._news_ns)
+            heard_ns = max(self.kernel.now_ns + delay_ns, self._last_arrival_ns.get((STORE, id), 0))
+            self._last_arrival_ns[STORE, id] = heard_ns
+            self.kernel.at(heard_ns, self._tell, (self.nodes[id], view))
+        return view
+
+    def _tell(self, node: MortalNode, view: View) -> None:
+        """A member hears of a view; what it sent before and nobody has received is returned.
+
+        A server that was started anew is a member, what it was before is not.
+        """
+        if self.nodes[node.id] is not node:
+            return
+        if self._is_out_of_reach(node.process, self._tell, node, view):
+            return
+        if node.view >= view.number or not self._is_able(node, self._tell, node, view):
+            return
+        lost = self._close(node, lambda letter: True)
+        node.view = view.number
+        node.taken.clear()
+        self._deliver(node, MembersChanged(view.number, view.members, view.reason))
+        self._return(node, lost)
+        early, node.early = node.early, []
+        for letter in early:
+            self._arrive(letter)
+
+    def _leave_if_done(self, node: MortalNode) -> None:
+        """A worker that takes its leave goes when all that it sent has been received."""
+        is_member = node.id in self.arbiter.view.members
+        if not node.is_leaving or node.is_gone or node.outbox or not is_member:
+            return
+        if not self._is_out_of_reach(node.process, self._leave_if_done, node):
+            node.is_gone = True
+            self._decide([node.id], f"finished {self.world.name(node.id)}")
+
+    def _join(self, node: Node, action: Reduce) -> None:
+        """A reduction of an older view never happens."""
+        assert isinstance(node, MortalNode)
+        if node.view == self.arbiter.view.number:
+            super()._join(node, action)

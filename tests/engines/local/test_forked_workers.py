@@ -1,0 +1,220 @@
+"""Workers are born in a nursery, and are children of the launcher's own."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.processes.launches import wait_until
+
+from weft.core.errors import NodeLost
+from weft.engines.local import forked_workers
+from weft.engines.local.forked_workers import Nursery
+from weft.engines.real.stopped_processes import children_of, process_state
+
+
+def test_workers_are_adopted_hear_their_channel_and_are_waited_for(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("print('hello')\n")
+    with Nursery(script, os.environ) as nursery:
+        for _ in range(2):  # one nursery serves several runs
+            first, second = nursery.bear(2, [], lambda: None)
+            assert first.pid != second.pid
+            stat = Path(f"/proc/{first.pid}/stat").read_text().rpartition(")")[2].split()
+            assert int(stat[1]) == os.getpid()
+            first.kill()
+            first.wait()
+            assert first.exit_code == -9
+            second.channel.close()  # nobody tells it what to do, so it ends
+            second.wait()
+            assert second.exit_code not in (0, None)
+            for process in (first, second):
+                process.channel.close()
+                os.close(process.output)
+                os.close(process.error)
+    assert process_state(nursery._process.pid) == ""
+
+
+def test_a_nursery_that_ends_is_an_error_that_says_so(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("")
+    nowhere = {**os.environ, "PYTHONHOME": str(tmp_path)}
+    with Nursery(script, nowhere) as nursery, pytest.raises(NodeLost) as raised:
+        nursery.bear(1, [], lambda: None)
+    assert str(raised.value) == (
+        f"worker 0 could not be started: the nursery that forks workers (pid {nursery._process.pid}): its process "
+        "ended with code 1.\n  If nobody killed it, what it printed may say why."
+    )
+    assert "Fatal Python error" in capfd.readouterr().err
+
+
+def test_waiting_for_workers_can_be_interrupted(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("")
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    with Nursery(script, os.environ) as nursery, pytest.raises(KeyboardInterrupt):
+        nursery.bear(1, [], interrupt)
+
+
+FORK = """
+import os, sys
+real_fork = os.fork
+num_forks = 0
+
+def fork():
+    global num_forks
+    num_forks += 1
+    {what}
+    return real_fork()
+
+os.fork = fork
+"""
+"""Of each worker, the nursery forks first, and then its child."""
+
+
+def nursery_that(folder: Path, what: str) -> Nursery:
+    """One in which this happens before a fork, of which `num_forks` tells the number in that process."""
+    (folder / "sitecustomize.py").write_text(FORK.format(what=what))
+    script = folder / "train.py"
+    script.write_text("")
+    return Nursery(script, {**os.environ, "PYTHONPATH": str(folder)})
+
+
+NO_MORE = "raise BlockingIOError(11, 'Resource temporarily unavailable')"
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        (f"if num_forks == 2 and os.getppid() == {os.getpid()}: {NO_MORE}", "the system does not fork it"),
+        (f"if num_forks == 3 and os.getppid() != {os.getpid()}: {NO_MORE}", "the system does not fork it"),
+        (
+            f"if num_forks == 3 and os.getppid() != {os.getpid()}: os.kill(os.getpid(), 9)",
+            r"the process that forks it \(pid \d+\): killed by signal 9 \(SIGKILL\)",
+        ),
+    ],
+    ids=["refused to the nursery", "refused to its child", "killed while it is born"],
+)
+def test_a_worker_that_never_comes_to_life_is_named_and_those_that_were_born_end(
+    what: str, said: str, tmp_path: Path
+) -> None:
+    before = set(children_of(os.getpid()))
+    with nursery_that(tmp_path, what) as nursery:
+        with pytest.raises(NodeLost) as raised:
+            nursery.bear(3, [], lambda: None)
+        assert set(children_of(os.getpid())) - before == {nursery._process.pid}
+    first, advice = str(raised.value).splitlines()
+    assert re.fullmatch(rf"worker 1 could not be started: {said}.*\.", first), first
+    assert "use fewer workers (-n), or raise the limit: pids.max" in advice
+
+
+def test_a_worker_that_is_killed_before_it_can_say_anything_is_known_by_its_process(tmp_path: Path) -> None:
+    what = "os.setsid = lambda: os.kill(os.getpid(), 9)  # the first that a worker does"
+    with nursery_that(tmp_path, what) as nursery:
+        for process in nursery.bear(2, [], lambda: None):
+            process.wait()
+            assert process.exit_code == -signal.SIGKILL
+            process.channel.close()
+            os.close(process.output)
+            os.close(process.error)
+
+
+@pytest.mark.parametrize(
+    ("what", "who"),
+    [
+        (f"if os.getppid() == {os.getpid()}: os.kill(os.getpid(), 19)", "the nursery that forks workers"),
+        (f"if os.getppid() != {os.getpid()}: os.kill(os.getpid(), 19)", "a process that the nursery has forked"),
+        ("pid = real_fork(); pid or os.kill(os.getpid(), 19); return pid", "a process that the nursery has forked"),
+    ],
+    ids=["the nursery", "its child", "its child before it dies with the nursery"],
+)
+def test_whoever_is_stopped_while_workers_are_born_is_named_and_nothing_is_left(
+    what: str, who: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forked_workers, "STOPPED_S", 0.2)
+    monkeypatch.setattr(forked_workers, "LOOK_S", 0.1)
+    with nursery_that(tmp_path, what) as nursery, pytest.raises(NodeLost) as raised:
+        nursery.bear(1, [], lambda: None)
+    match = re.fullmatch(
+        rf"{who} \(pid (\d+)\) is stopped, and worker 0 is not born yet\.\n"
+        r"  Let it go on with kill -CONT \1, or find out who stopped it\.",
+        str(raised.value),
+    )
+    assert match is not None
+    wait_until(lambda: process_state(int(match[1])) in ("", "Z"), "its end", lambda: None)
+
+
+LAUNCHER = """
+import os, sys
+from pathlib import Path
+from weft.engines.local.forked_workers import Nursery
+
+with Nursery(Path(sys.argv[1]), os.environ) as nursery:
+    nursery.bear(1, [], lambda: None)
+"""
+
+
+def test_a_worker_whose_launcher_is_killed_before_it_is_adopted_ends(tmp_path: Path) -> None:
+    """The process between is held up until the launcher is gone: what is then born has another parent."""
+    told = tmp_path / "worker"
+    hold = f"""
+    if num_forks == 2:  # between: it does not tell the nursery, and outlives it
+        pid = real_fork()
+        if pid:
+            import ctypes, time
+            ctypes.CDLL(None).prctl(1, 0)
+            open({str(told)!r} + ".new", "w").write(str(pid))
+            os.rename({str(told)!r} + ".new", {str(told)!r})
+            nursery = os.getppid()
+            while os.getppid() == nursery: time.sleep(0.01)
+            os._exit(0)
+        return pid
+    """
+    (tmp_path / "sitecustomize.py").write_text(FORK.format(what=hold.strip()))
+    (tmp_path / "train.py").write_text("")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    launcher = subprocess.Popen([sys.executable, "-c", LAUNCHER, str(tmp_path / "train.py")], env=environment)
+    wait_until(told.exists, "a birth", lambda: None)
+    worker = int(told.read_text())
+    assert process_state(worker) in ("S", "R")
+    launcher.kill()
+    launcher.wait()
+    wait_until(lambda: process_state(worker) in ("", "Z"), "the worker's end", lambda: None, 2.0)
+
+
+def test_workers_of_an_order_that_was_given_up_are_not_taken_for_those_of_the_next(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("")
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    before = set(children_of(os.getpid()))
+    with Nursery(script, os.environ) as nursery:
+        with pytest.raises(KeyboardInterrupt):
+            nursery.bear(2, [], interrupt)
+        for process in nursery.bear(2, [], lambda: None):
+            process.kill()
+            process.wait()
+            assert process.exit_code == -signal.SIGKILL
+            process.channel.close()
+            os.close(process.output)
+            os.close(process.error)
+        assert set(children_of(os.getpid())) - before == {nursery._process.pid}
+
+
+def test_a_system_that_starts_no_process_at_all_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*about: object, **more: object) -> None:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    (tmp_path / "train.py").touch()
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    with pytest.raises(NodeLost, match=r"no process for their nursery \(Resource temporarily unavailable\)") as raised:
+        Nursery(tmp_path / "train.py", os.environ)
+    assert str(raised.value).endswith("or ulimit -u.")

@@ -1,0 +1,39 @@
+"""The line between a launcher and its porter."""
+
+import socket
+
+from weft.engines.ray.bridge_messages import Answered, Ask, Clear, Line, Place, ToLauncher, ToPorter
+
+
+def test_what_is_said_at_one_end_is_heard_at_the_other_in_order() -> None:
+    ours, theirs = socket.socketpair()
+    launcher, porter = Line(ours, ToLauncher), Line(theirs, ToPorter)
+    said = [Place([{"CPU": 1.0}] * 2, 10.0), Ask(1, "begin", b"\x00\xff\n"), Clear()]
+    for each in said:
+        launcher.send(each)
+    heard: list[object] = []
+    while len(heard) < len(said):
+        heard += porter.receive(1.0)
+    assert heard == said
+    answer = Answered(1, "begin", b"x" * 80_000)  # more than one read takes
+    launcher_heard: list[object] = []
+    porter.send(answer)
+    while not launcher_heard:
+        launcher_heard += launcher.receive(1.0)
+    assert launcher_heard == [answer]
+    launcher.close()
+    porter.close()
+
+
+def test_silence_is_nothing_and_an_end_that_is_gone_is_noticed() -> None:
+    ours, theirs = socket.socketpair()
+    launcher, porter = Line(ours, ToLauncher), Line(theirs, ToPorter)
+    assert list(porter.receive()) == []
+    assert not porter.is_closed
+    assert not porter.is_hung_up
+    launcher.close()
+    assert porter.is_hung_up
+    assert list(porter.receive()) == []
+    assert porter.is_closed
+    porter.send(Answered(0, "wait", b""))  # nobody hears it
+    porter.close()

@@ -1,0 +1,80 @@
+"""The attendant drives while the script computes, and steps back while it drives."""
+
+import os
+import threading
+
+import pytest
+from support.processes.one_host import Host
+
+from weft.core.names import Bucket
+from weft.runtime.background import Attendant
+from weft.transports.bells import ATTENDANT, SCRIPT
+
+
+def test_it_drives_when_its_bell_rings_and_hears_it_only_while_the_script_computes() -> None:
+    host, lock, driven = Host(2, (Bucket(1),)), threading.RLock(), threading.Event()
+
+    def drive() -> float | None:
+        driven.set()
+        return None
+
+    attendant = Attendant(host.bells[0], [], lock, drive, lambda error: None)
+    with lock:
+        attendant.take_over()
+    word = host.arenas[0].sleeping_line(0) + ATTENDANT
+    assert host.arenas[1].words[word] == 1
+    driven.clear()
+    host.bells[1].ring(0, SCRIPT, ATTENDANT)
+    assert driven.wait(5.0)
+    attendant.step_back()
+    assert host.arenas[1].words[word] == 0
+
+
+def test_its_errors_reach_whoever_shall_end_the_process() -> None:
+    host, failed, errors = Host(1, (Bucket(1),)), threading.Event(), []
+
+    def fail(error: BaseException) -> None:
+        errors.append(error)
+        failed.set()
+
+    def drive() -> float | None:
+        raise ValueError("a bug")
+
+    Attendant(host.bells[0], [], threading.RLock(), drive, fail)
+    assert failed.wait(5.0)
+    assert [str(error) for error in errors] == ["a bug"]
+
+
+def test_it_rests_where_it_may_and_looks_after_what_the_script_leaves_undone() -> None:
+    host, lock, driven, rests = Host(1, (Bucket(1),)), threading.RLock(), threading.Event(), threading.Event()
+    readable, writable = os.pipe()
+
+    def drive() -> float | None:
+        driven.set()
+        return None
+
+    rests.set()
+    attendant = Attendant(host.bells[0], [readable], lock, drive, lambda error: None, rests.is_set)
+    assert driven.wait(5.0)
+    with lock:
+        driven.clear()
+        attendant.take_over()
+        attendant.look_after()
+    os.write(writable, b"x")
+    assert not driven.wait(0.3), "it neither hears descriptors nor looks now and then"
+    with lock:
+        rests.clear()
+        attendant.look_after()
+    for _ in range(3):  # the descriptor has something all the time
+        assert driven.wait(5.0)
+        driven.clear()
+    rests.set()
+
+
+def test_who_never_rests_is_not_woken_at_every_step() -> None:
+    host = Host(1, (Bucket(1),))
+    attendant = Attendant(host.bells[0], [], threading.RLock(), lambda: None, lambda error: None)
+    attendant.take_over()
+    attendant.look_after()
+    with pytest.raises(BlockingIOError):
+        os.eventfd_read(host.bells[0].fileno(ATTENDANT))

@@ -1,0 +1,162 @@
+"""The post: actions become frames and events again, hyper-parameters travel, replicas can be fetched."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+import pytest
+from support.network.loopback import Processes
+from support.peers.puppets import Puppets
+
+from weft.codecs import Codec, TopK
+from weft.core.actions import Encode, Send, copy
+from weft.core.errors import CodecError, UnexpectedMessage
+from weft.core.events import Event, Received
+from weft.core.names import Bucket, Buffer, Part, Roles
+from weft.core.world import World
+from weft.runtime.mailbox import kinds_of, rank_of
+from weft.runtime.reduce.between_hosts import Came, Key
+
+BUCKETS = (Bucket(10), Bucket(3, 8))
+
+
+def heard(*sent: Send) -> list[Received]:
+    """What worker 1 is told when worker 0 sends these."""
+    events: list[Event] = []
+
+    def answer(peer: object, event: Event) -> None:
+        if isinstance(event, Received):
+            events.append(event)
+
+    world = Processes(Puppets(answer), 2, BUCKETS)  # type: ignore[arg-type]
+    for action in sent:
+        store = world.stores[0]
+        world.posts[0].send(0, action, None if action.body is None else store.lend(action.body), {"lr": 0.5})
+    world.settle()
+    return events  # type: ignore[return-value]
+
+
+def test_everything_that_a_message_says_arrives() -> None:
+    (event,) = heard(Send(1, "value", 7, 1, Buffer("params", 1), 2.5, {"badness": 0.25}))
+    assert event == Received(0, "value", 7, 1, Buffer("inbox", 1), 2.5, {"badness": 0.25})
+
+
+def test_a_part_keeps_its_name_and_a_message_without_a_body_has_none() -> None:
+    part, word = heard(
+        Send(1, "value", -1, 0, Buffer("params", 0, Part(1, 3))), Send(1, "word", 2**40, 0, None, 0.0, None)
+    )
+    assert part.body == Buffer("inbox", 0, Part(1, 3))
+    assert (part.clock, word.clock, word.body, word.weight) == (-1, 2**40, None, 0.0)
+
+
+def test_buckets_of_other_nodes_can_be_fetched_while_their_drivers_answer() -> None:
+    world = Processes(Puppets(num_servers=1), 3, BUCKETS)
+    for node, store in world.stores.items():
+        store.replica.array("params", 0)[:] = node
+    wanted = [(node, 0) for node in range(4)]
+
+    def wait(done: object) -> None:
+        world.settle()
+        assert done()  # type: ignore[operator]
+
+    world.posts[1].fetch(1, wanted, wait)
+    got = [world.posts[1].fetched(node, 0) for node in range(4)]
+    assert all(np.array_equal(array, np.full(10, node)) for node, array in enumerate(got))
+
+
+def test_servers_sit_on_worker_processes_in_turn() -> None:
+    world = World(Roles(2, 3), BUCKETS)
+    assert [rank_of(world, node) for node in range(5)] == [0, 1, 0, 1, 0]
+
+
+def test_all_processes_number_kinds_alike_whatever_the_order_they_are_declared_in() -> None:
+    assert kinds_of({"b": 1, "a": 2}) == kinds_of({"a": 2, "b": 1})
+    assert len(set(kinds_of({"b": 1, "a": 2}).values())) == 7
+
+
+@dataclass(frozen=True)
+class Coding(Puppets):
+    """Puppets whose pushes are coded, and who keep what comes."""
+
+    def codecs(self) -> Mapping[str, Codec]:
+        return {"push": TopK(0.2)}
+
+
+def pushed() -> Processes:
+    """Worker 0 has sent a coded push, which worker 1 has not seen yet."""
+    mine, gradient = Buffer("mine", 0), Buffer("gradient", 0)
+    keep = [copy(mine, Buffer("inbox", 0))]
+    strategy = Coding(lambda peer, event: keep if isinstance(event, Received) else None, slot_names=("mine",))
+    world = Processes(strategy, 2, BUCKETS)  # type: ignore[arg-type]
+    world.stores[0].replica.array("gradient", 0)[:] = np.arange(10)
+    world.stores[0].encode(Encode("push", 3, mine, gradient))
+    world.posts[0].send(0, Send(1, "push", 3, 0, mine, 2.0, {"a": 1}), world.stores[0].operand(mine), None)
+    return world
+
+
+def test_what_is_coded_travels_as_it_is_and_says_by_which_codec() -> None:
+    world = pushed()
+    ((_, _, body),) = world.posts[1].transport.waiting  # type: ignore[union-attr]
+    assert len(body) == world.stores[0].num_bytes(Buffer("mine", 0)) < 40
+    world.settle()
+    assert world.stores[1].lend(Buffer("mine", 0)).tolist() == [0] * 8 + [8, 9]
+
+
+LIES: dict[str, tuple[Callable[[bytes, bytes], tuple[bytes, bytes]], str]] = {
+    "places": (
+        lambda data, body: (data, b"\xff" * len(body)),
+        "worker 0 sent what cannot be decoded, at step 3: ",
+    ),
+    "length": (
+        lambda data, body: (data, body[:-1]),
+        "worker 0 sent what cannot be decoded, at step 3: a payload has 15 bytes",
+    ),
+    "codec": (
+        lambda data, body: (msgspec.msgpack.encode((None, None, "gift")), body),
+        "worker 0 sent a body in the code of 'gift', which has no codec here.",
+    ),
+    "no name": (
+        lambda data, body: (msgspec.msgpack.encode((None, None, [["push"]])), body),
+        "worker 0 sent a body in the code of [['push']], which has no codec here.",
+    ),
+    "nothing": (
+        lambda data, body: (msgspec.msgpack.encode((None, None)), body),
+        "worker 0 sent a body in the code of None, which has no codec here.",
+    ),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_who_lies_about_what_is_coded_is_named_and_nothing_is_applied(lie: str) -> None:
+    world = pushed()
+    change, message = LIES[lie]
+    waiting = world.posts[1].transport.waiting  # type: ignore[union-attr]
+    header, data, body = waiting.popleft()
+    waiting.append((header, *change(data, body)))
+    with pytest.raises(CodecError) as refused:
+        world.settle()
+    assert str(refused.value).startswith(message)
+    assert not world.stores[1].lend(Buffer("mine", 0)).any()
+
+
+def test_sums_of_hosts_go_to_who_adds_them_up_and_no_peer_sees_them() -> None:
+    world = Processes(Puppets(), 2, BUCKETS)
+    came: list[tuple[Key, Came]] = []
+    world.posts[1].on_sum = lambda key, one: came.append((key, one._replace(values=one.values.tolist())))
+    values = np.arange(10, dtype=np.float32)
+    world.posts[0].send_sum(1, (1, 0), 7, Part(1, 2), b"about", values[5:])
+    world.posts[0].send_sum(1, (0, 0), 8, None, b"", values)
+    world.settle()
+    assert came == [
+        ((1, 0), Came(0, 7, Part(1, 2), b"about", [5.0, 6.0, 7.0, 8.0, 9.0])),
+        ((0, 0), Came(0, 8, None, b"", values.tolist())),
+    ]
+
+
+def test_a_sum_for_somebody_who_adds_none_up_is_unexpected() -> None:
+    world = Processes(Puppets(), 2, BUCKETS)
+    world.posts[0].send_sum(1, (0, 0), 1, None, b"", np.zeros(10, np.float32))
+    with pytest.raises(UnexpectedMessage) as raised:
+        world.settle()
+    assert str(raised.value) == "worker 0 sent a part of a sum to worker 1, which adds none up."

@@ -1,0 +1,197 @@
+"""Everything behind a seat: two workers' plants in one process, over one host's shared memory."""
+
+import os
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from weft.adapters.arrays import ArrayReplica
+from weft.config.registry import strategy as strategy_of
+from weft.core.errors import ConfigError, Deadlock
+from weft.core.events import GradientReady, StepFinished
+from weft.core.rules import SGD
+from weft.core.script_state import IN_STEP
+from weft.engines.real.hops import hops_between
+from weft.runtime.channel import Job
+from weft.runtime.connections import SHM, TORCH, Wires
+from weft.runtime.descriptors import Descriptors
+from weft.runtime.mailbox import VALUES
+from weft.runtime.worker_runtime import Plant, _torch, build
+from weft.transports.bells import NUM_BELLS
+
+NUM_WORKERS = 2
+
+
+class Pair:
+    """Two workers that step together, driven in turn by one thread."""
+
+    def __init__(self, strategy: str, collective: str | None = None) -> None:
+        flags = os.EFD_CLOEXEC | os.EFD_NONBLOCK
+        bells = [[os.eventfd(0, flags) for _ in range(NUM_BELLS)] for _ in range(NUM_WORKERS)]
+        files = [os.memfd_create(name) for name in ("arena", "rings", "initial", "once")]
+        self.plants: list[Plant] = []
+        for rank in range(NUM_WORKERS):
+            job = Job(
+                rank, NUM_WORKERS, 0, "train.py", [], None, None, 1.0, SHM, b"", True, 0.0, 1 << 20, 100, True, None,
+                Descriptors(*files, bells),
+            )  # fmt: skip
+            replica = ArrayReplica({"w": np.zeros(3)}, SGD(lr=1.0), None)
+            recipe = strategy_of(strategy, collective)
+            self.plants.append(build(job, recipe, replica, [0], Wires(job), [0, 0], self.until, hops_between))
+        for plant in self.plants:
+            plant.driver.start()
+        self.until(lambda: all(plant.worker.computes == 0 for plant in self.plants))
+
+    def until(self, done: Callable[[], bool]) -> None:
+        """Drive both until something holds."""
+        for _ in range(1000):
+            if done():
+                return
+            for plant in self.plants:
+                plant.driver.progress()
+        raise AssertionError("it does not go on")
+
+    def give(self, rank: int, gradient: float) -> None:
+        worker = self.plants[rank].worker
+        worker.store.replica.take({"w": np.full(3, gradient)})
+        self.plants[rank].driver.deliver(worker, GradientReady(worker.computes or 0, 0, 1.0))
+
+    def step(self, *gradients: float) -> None:
+        for rank, gradient in enumerate(gradients):
+            self.give(rank, gradient)
+        self.until(lambda: not any(plant.worker.peer.holds_user for plant in self.plants))
+        for plant in self.plants:
+            worker, step = plant.worker, plant.worker.computes or 0
+            worker.script.at = IN_STEP
+            plant.driver.deliver(worker, StepFinished(step, 1.0, None))
+        self.until(lambda: all(plant.worker.computes == step + 1 for plant in self.plants))
+
+    def params(self) -> list[list[float]]:
+        return [plant.worker.store.replica.array("params", 0).tolist() for plant in self.plants]
+
+
+@pytest.mark.parametrize(("strategy", "collective"), [("allreduce", None), ("allreduce", "ring"), ("ps", None)])
+def test_both_workers_step_by_the_mean_and_the_run_can_be_replayed(strategy: str, collective: str | None) -> None:
+    pair = Pair(strategy, collective)
+    pair.step(1.0, 3.0)
+    pair.step(0.0, 1.0)
+    assert pair.params() == [[-2.5] * 3] * 2
+    for rank, plant in enumerate(pair.plants):
+        concluded = plant.conclude(pair.until, None, with_consensus=rank == 0)
+        assert concluded.consensus == (0.0 if rank == 0 and strategy == "ps" else None)
+        assert concluded.replay == []
+
+
+def test_how_far_replicas_are_apart_that_are_to_be_equal_is_not_for_a_worker_to_say() -> None:
+    pair = Pair("allreduce")
+    pair.step(1.0, 3.0)
+    for plant in pair.plants:
+        assert plant.conclude(pair.until, None, with_consensus=True).consensus is None
+        assert plant.conclude(pair.until, 0.0, with_consensus=True).consensus == 0.0
+
+
+def test_the_result_of_averaging_methods_is_fetched_from_the_other_processes() -> None:
+    pair = Pair("local_sgd(period=5)")
+    pair.step(1.0, 3.0)
+    assert pair.params() == [[-1.0] * 3, [-3.0] * 3]
+    for plant in pair.plants:
+        (mean,) = plant.result(pair.until).models().values()
+        assert mean[0].tolist() == [-2.0] * 3
+
+
+@pytest.mark.parametrize("best", [0, 1])
+def test_the_members_of_an_ensemble_and_the_best_of_them_are_fetched(best: int) -> None:
+    pair = Pair("ensemble")
+    pair.step(1.0, 3.0)
+    for plant in pair.plants:
+        result = plant.result(pair.until, best)
+        members = {prefix: arrays[0].tolist() for prefix, arrays in result.models().items()}
+        assert members == {"member0.": [-1.0] * 3, "member1.": [-3.0] * 3}
+        assert result.models("best")[""][0].tolist() == members[f"member{best}."]
+
+
+def test_only_equal_replicas_that_reduce_in_shared_memory_need_no_attendant() -> None:
+    assert not Pair("allreduce").plants[0].needs_attendant
+    assert all(Pair(*each).plants[0].needs_attendant for each in (("allreduce", "ring"), ("gossip",), ("ps",)))
+
+
+def test_servers_sit_on_worker_processes() -> None:
+    first, second = Pair("ps").plants
+    assert (sorted(first.driver.nodes), sorted(second.driver.nodes)) == ([0, 2], [1])
+
+
+def test_bytes_and_copies_are_counted() -> None:
+    pair = Pair("gossip")
+    before = [plant.counters()[0] for plant in pair.plants]
+    pair.step(1.0, 3.0)
+    assert all(plant.counters()[0] - sent >= 64 + 3 * 8 for plant, sent in zip(pair.plants, before, strict=True))
+    assert all(plant.counters()[2] == 0 for plant in pair.plants)
+
+
+def test_a_worker_says_what_it_waits_for_and_that_it_waits_in_vain() -> None:
+    pair = Pair("allreduce")
+    pair.give(0, 1.0)
+    first, second = pair.plants
+    assert first.waiting_for() == "the reduction of gradient[0] at step 0 (worker 1)"
+    first.check_alive()
+    second.say_ended()
+    with pytest.raises(Deadlock, match="waits for worker 1, whose script has ended"):
+        first.check_alive()
+
+
+def test_a_script_waits_while_too_much_has_not_left() -> None:
+    pair = Pair("gossip")
+    plant = pair.plants[0]
+    for _ in range(1000):
+        plant._post._post(1, VALUES, 0, 0, 0, (0, 0), 1.0, b"", np.zeros(3))
+        if plant.is_choked():
+            break
+    assert plant.is_choked()
+    pair.until(lambda: not plant.is_choked())
+
+
+@pytest.mark.parametrize(
+    ("addresses", "is_trusted", "is_private"),
+    [(["10.0.0.1", "10.0.0.2"], False, False), (["10.0.0.1", "10.0.0.2"], True, False),
+     (["10.0.0.1", "10.0.0.2"], False, True), ([], False, False)],
+)  # fmt: skip
+def test_torch_sums_between_hosts_only_where_everybody_is_trusted(
+    addresses: list[str], is_trusted: bool, is_private: bool
+) -> None:
+    job = Job(
+        0, 2, 0, "train.py", [], None, None, 1.0, TORCH, b"", True, 0.0, 1 << 20, 100, True, None,
+        Descriptors(-1, -1, -1, -1, []), addresses=addresses, hosts=[0, 1], is_private=is_private,
+        trusts_network=is_trusted,
+    )  # fmt: skip
+    replica = ArrayReplica({"w": np.zeros(3)}, SGD(lr=1.0), None)
+    if is_trusted or is_private or not addresses:
+        assert _torch(job, strategy_of("allreduce"), replica) is not None
+        return
+    with pytest.raises(ConfigError) as refused:
+        _torch(job, strategy_of("allreduce"), replica)
+    assert str(refused.value) == (
+        "with --transport torch, gradients would go from host to host unencrypted, to whoever answers there.\n"
+        "  Use --transport shm (TLS between hosts), or say --set network.trusted=true (WEFT_SET under "
+        "torchrun) if nobody else is on it."
+    )
+
+
+def test_torch_has_nothing_to_do_where_reductions_are_spoken_in_messages() -> None:
+    job = Job(
+        0, 2, 0, "train.py", [], None, None, 1.0, TORCH, b"", True, 0.0, 1 << 20, 100, True, None,
+        Descriptors(-1, -1, -1, -1, []),
+    )  # fmt: skip
+    replica = ArrayReplica({"w": np.zeros(3)}, SGD(lr=1.0), None)
+    assert _torch(job, strategy_of("allreduce", "ring"), replica) is None
+
+
+def test_an_attendant_rests_only_where_nothing_waits_to_leave_and_nobody_may_call() -> None:
+    plant = Pair("allreduce").plants[0]
+    assert plant.attendant_may_rest()
+    for _ in range(1000):
+        plant._post._post(1, VALUES, 0, 0, 0, (0, 0), 1.0, b"", np.zeros(3))
+        if plant.is_choked():
+            break
+    assert not plant.attendant_may_rest()
+    assert not any(Pair(*each).plants[0].attendant_may_rest() for each in (("allreduce", "ring"), ("gossip",), ("ps",)))

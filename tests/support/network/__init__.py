@@ -1,0 +1,1 @@
+"""Network namespaces as hosts, and what crosses between them."""

@@ -1,0 +1,100 @@
+"""A wire between drivers of one process: frames are bytes that wait until they are polled."""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from support.processes.one_host import Memory
+from weft.core.names import Bucket, Role
+from weft.core.recorder import TraceHash
+from weft.core.strategy import Strategy
+from weft.core.world import World
+from weft.runtime.driver import Driver
+from weft.runtime.mailbox import Post, kinds_of, rank_of
+from weft.store.coded import coded_bytes_max
+from weft.store.live import LiveStore
+from weft.transports.frames import HEADER_BYTES, Layout
+from weft.transports.transport import Frame, Rank, Traffic
+
+
+class Wire:
+    """A transport that keeps what was sent; `refused` and counters are there because a transport has them."""
+
+    def __init__(self, layout: Layout, ends: dict[Rank, "Wire"], rank: Rank) -> None:
+        self._layout = layout
+        self._ends = ends
+        self.waiting: deque[tuple[bytes, bytes, bytes]] = deque()
+        ends[rank] = self
+        self.bytes_sent = 0
+        self.num_copies = 0
+        self.refused: dict[str, int] = {}
+
+    def send(self, to: Rank, header: bytes, data: bytes, body: memoryview | None) -> None:
+        raw = b"" if body is None else bytes(body)
+        self.bytes_sent += HEADER_BYTES + len(data) + len(raw)
+        self._ends[to].waiting.append((header, data, raw))
+
+    def poll(self, take: Callable[[Frame], None]) -> int:
+        count = len(self.waiting)
+        for _ in range(count):
+            header, data, body = self.waiting.popleft()
+            take(Frame(self._layout.read(header), data, memoryview(body)))
+        return count
+
+    def outbox_bytes(self, to: Rank | None = None) -> int:
+        return 0
+
+    def traffic(self) -> dict[Rank, Traffic]:
+        return {}
+
+    def fileno_set(self) -> list[int]:
+        return []
+
+    def close(self) -> None:
+        pass
+
+
+class Processes:
+    """The drivers of all processes of a world, over wires."""
+
+    def __init__(
+        self, strategy: Strategy, num_workers: int, buckets: tuple[Bucket, ...], recorder: TraceHash | None = None
+    ) -> None:
+        self.world = World(strategy.roles(num_workers), buckets, strategy.graph(num_workers))
+        kinds = kinds_of(strategy.kinds())
+        codecs: Mapping[str, Any] = strategy.codecs()
+        layout = Layout(len(kinds), self.world.num_nodes, buckets, coded_bytes_max(codecs.values(), buckets))
+        ends: dict[Rank, Wire] = {}
+        self.posts = [Post(self.world, kinds, Wire(layout, ends, rank), codecs) for rank in range(num_workers)]
+        self.stores: dict[int, LiveStore] = {}
+        for node in range(self.world.num_nodes):
+            arrays = [[np.zeros(b.num_elements, f"f{b.itemsize}") for b in buckets] for _ in range(2)]
+            self.stores[node] = LiveStore(
+                Memory(buckets, *arrays),  # type: ignore[arg-type]
+                [slot.name for slot in strategy.slots(self.world.role(node), self.world)],
+                strategy.rules(self.world),
+                is_server=self.world.role(node) is Role.SERVER,
+                codecs=codecs,
+            )
+        self.drivers = [
+            Driver(
+                strategy,
+                self.world,
+                {node: store for node, store in self.stores.items() if rank_of(self.world, node) == rank},
+                self.posts[rank],
+                seed=0,
+                recorder=recorder,
+            )
+            for rank in range(num_workers)
+        ]
+
+    def start(self) -> None:
+        for driver in self.drivers:
+            driver.start()
+
+    def settle(self) -> None:
+        """Until nothing is left to do."""
+        while sum(driver.progress() for driver in self.drivers):
+            pass

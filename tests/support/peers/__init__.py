@@ -1,0 +1,1 @@
+"""Peers without a driver."""

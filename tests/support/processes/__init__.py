@@ -1,0 +1,1 @@
+"""Real worker processes, and who starts and watches them."""

@@ -1,0 +1,1 @@
+"""Small worlds in virtual time, and what goes wrong in them."""

@@ -1,0 +1,105 @@
+"""Small worlds of puppets in which things go wrong."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import weft
+from support.peers.puppets import Answer, Puppet, Puppets
+from support.simulated.worlds import ArrayProgram, Script, training
+from weft.adapters.arrays import ArrayReplica
+from weft.core.actions import MEAN, Compute, Reduce, Send
+from weft.core.events import Event, MembersChanged, Reduced, StepFinished
+from weft.core.names import Role
+from weft.core.recorder import Recording
+from weft.core.world import World
+from weft.cost.links import Link
+from weft.sim.compute import PerSample
+from weft.sim.faults.plan import Fault, Faults, Slow
+from weft.sim.faults.simulation import FaultySimulation
+from weft.sim.network import HostLinks
+from weft.sim.reports import NoReports
+from weft.store.numpy import NumpyStore
+from weft.store.store import Store
+
+STEP_S = 0.1
+LATENCY_S = 0.01
+LINGER_S = 0.05
+LATER = Slow(1, 0.75, 9.0, 3.0), Slow(2, 0.75, 9.0, 3.0)
+"""Worker 0 is the first to end, so that nobody's end gets in the way of what it sends."""
+
+
+def run(
+    answer: Answer,
+    *schedule: Fault,
+    num_workers: int = 3,
+    num_servers: int = 0,
+    num_steps: int = 10,
+    gradient: Callable[[int, int, Any], Any] | None = None,
+    script: Script | None = None,
+    news_s: float = 0.001,
+    in_step: bool = False,
+) -> FaultySimulation:
+    """A run of puppets whose steps take 0.1 s and whose messages take 0.01 s."""
+    strategy = Puppets(answer, num_servers, in_step=in_step)
+    roles = strategy.roles(num_workers)
+    hosts = tuple(range(sum(roles)))
+    replicas = [ArrayReplica({"w": np.ones(1)}, weft.SGD(lr=0.1), None) for _ in hosts]
+    world = World(roles, replicas[0].buckets, None, hosts)
+    script = script or training(gradient or (lambda worker, step, w: w), num_steps)
+    programs = [ArrayProgram(script(rank, replicas[rank])) for rank in range(num_workers)]
+
+    def store(node: int) -> Store:
+        return NumpyStore(replicas[node], [], {}, is_server=world.role(node) is Role.SERVER)
+
+    simulation = FaultySimulation(
+        strategy,
+        world,
+        [store(node) for node in hosts],
+        programs,
+        HostLinks(hosts, [Link(LATENCY_S, 1e12)] * len(hosts), Link(LATENCY_S, 1e12)),
+        PerSample([STEP_S] * num_workers),
+        NoReports(),
+        Faults(tuple(schedule), notice_s=0.05, fence_s=0.5, linger_s=LINGER_S, news_s=news_s),
+        store,
+        recorder=Recording(),
+    )
+    simulation.run()
+    return simulation
+
+
+def peer(simulation: FaultySimulation, node: int) -> Puppet:
+    found = simulation.nodes[node].peer
+    assert isinstance(found, Puppet)
+    return found
+
+
+def events(simulation: FaultySimulation, node: int, *kinds: type) -> list[Event]:
+    return [event for _, event in peer(simulation, node)._seen if isinstance(event, kinds)]
+
+
+def say_step(to: int) -> Answer:
+    """Worker 0 sends the number of each step to somebody."""
+
+    def answer(peer: Puppet, event: Event) -> list[Any] | None:
+        if isinstance(event, StepFinished) and peer.me == 0:
+            return [Send(to, "word", event.step, 0), Compute(event.step + 1)]
+        return None
+
+    return answer
+
+
+def quiet(peer: Puppet, event: Event) -> None:
+    return None
+
+
+def reducing(peer: Puppet, event: Event) -> list[Any] | None:
+    """All reduce after every step; one that never happened is asked for again."""
+    group = peer.workers
+    if isinstance(event, StepFinished):
+        peer.step = event.step + 1
+        return [Reduce(group, "value", peer.step, peer.world.params[0], MEAN, 1.0)]
+    if isinstance(event, MembersChanged) and peer.step > len(peer.seen(Reduced)):
+        return [Reduce(group, "value", peer.step, peer.world.params[0], MEAN, 1.0)]
+    return [Compute(peer.step)] if isinstance(event, Reduced) else None

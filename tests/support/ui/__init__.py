@@ -1,0 +1,1 @@
+"""Pages in a browser, and what is shown on them."""
