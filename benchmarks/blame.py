@@ -17,10 +17,10 @@ from random import Random
 from weft.config.network import Network, read_network
 from weft.core.activity import COMPUTES, PAUSED, READS
 from weft.engines.calibrate.machine import machine
-from weft.engines.local.forked_workers import Nursery, Process
-from weft.engines.local.launcher import nursery_of, run_local
-from weft.engines.real.job import LocalJob
-from weft.engines.real.observer import Watcher
+from weft.engines.local.forked_workers import ForkServer, Process
+from weft.engines.local.launcher import fork_server_of, run_local
+from weft.engines.real.job import RealJob
+from weft.engines.real.observer import Observer
 from weft.observe.records.linkbook import NETWORK
 from weft.observe.records.status import Status
 from weft.observe.records.stragglers import Blame
@@ -89,7 +89,7 @@ class Stopper:
             self._until_s = 0.0
 
 
-def job_of(trial: Trial, rng: Random) -> LocalJob:
+def job_of(trial: Trial, rng: Random) -> RealJob:
     """A run with the trial's fault in it; a pause comes later."""
     arguments: tuple[str, ...] = ("--steps", str(NUM_STEPS))
     slow: dict[int, float] = {}
@@ -109,26 +109,26 @@ def job_of(trial: Trial, rng: Random) -> LocalJob:
         network = read_network(USUAL_LINK)
         trial.how = f"--net {USUAL_LINK}"
     transport = "shm" if network is None else "tcp"
-    return LocalJob(SCRIPT, arguments, NUM_WORKERS, transport=transport, seed=trial.seed, slow=slow, network=network)
+    return RealJob(SCRIPT, arguments, NUM_WORKERS, transport=transport, seed=trial.seed, slow=slow, network=network)
 
 
-def run(cause: str, seed: int, nursery: Nursery) -> Trial:
+def run(cause: str, seed: int, fork_server: ForkServer) -> Trial:
     """One trial."""
     rng = Random(f"{cause}/{seed}")
     trial = Trial(cause, seed, rng.randrange(NUM_WORKERS))
     job = job_of(trial, rng)
     stopper = Stopper(trial.worker, rng.randrange(8, 20), round(rng.uniform(0.3, 1.0), 2))
-    bear = nursery.bear
-    watcher = Watcher(on_blame=trial.blamed.append)
+    fork = fork_server.fork
+    observer = Observer(on_blame=trial.blamed.append)
     if cause == PAUSED:
-        watcher.on_status, watcher.on_turn = stopper.hear, stopper.look
+        observer.on_status, observer.on_turn = stopper.hear, stopper.look
 
-        def bear(number: int, shared: Sequence[int], check: Callable[[], None]) -> list[Process]:
-            processes = nursery.bear(number, shared, check)
+        def fork(number: int, shared: Sequence[int], check: Callable[[], None]) -> list[Process]:
+            processes = fork_server.fork(number, shared, check)
             stopper.adopt(processes)
             return processes
 
-    trial.seconds = run_local(job, watcher, bear).wall_s
+    trial.seconds = run_local(job, observer, fork).wall_s
     if cause == PAUSED:
         trial.since_step, trial.how = stopper.at_step, f"stopped for {stopper._seconds} s at step {stopper.at_step}"
     return trial
@@ -141,10 +141,10 @@ def main() -> int:
     parser.add_argument("--cause", choices=CAUSES, action="append", help="only this one; nothing is written then")
     options = parser.parse_args()
     trials: list[Trial] = []
-    with nursery_of(LocalJob(SCRIPT)) as nursery:
+    with fork_server_of(RealJob(SCRIPT)) as fork_server:
         for seed in range(options.runs):
             for cause in options.cause or CAUSES:
-                trials.append(run(cause, seed, nursery))
+                trials.append(run(cause, seed, fork_server))
                 row = trials[-1].row()
                 print("right" if row["right"] else "WRONG", os.getloadavg()[0], row, flush=True)
     shares = {}

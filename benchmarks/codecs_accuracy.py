@@ -10,9 +10,9 @@ from pathlib import Path
 from statistics import mean, stdev
 
 from weft.engines.calibrate.machine import machine
-from weft.engines.local.forked_workers import Nursery
-from weft.engines.local.launcher import nursery_of, run_local
-from weft.engines.real.job import LocalJob
+from weft.engines.local.forked_workers import ForkServer
+from weft.engines.local.launcher import fork_server_of, run_local
+from weft.engines.real.job import RealJob
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks/results/codecs_accuracy.json"
@@ -43,14 +43,14 @@ def main() -> int:
     report = {"benchmark": "codecs_accuracy", "command": " ".join((SCRIPT, *ARGUMENTS)), "workers": NUM_WORKERS}
     rows = [] if again or not RESULTS.is_file() else json.loads(RESULTS.read_text())["rows"]
     jobs = [
-        LocalJob(ROOT / SCRIPT, arguments, NUM_WORKERS, "allreduce", transport="tcp", seed=seed, compress=codec)
+        RealJob(ROOT / SCRIPT, arguments, NUM_WORKERS, "allreduce", transport="tcp", seed=seed, compress=codec)
         for seed in SEEDS
         for codec in CODECS
         if not any((row["codec"], row["seed"]) == (codec, seed) for row in rows)
     ]
-    with nursery_of(LocalJob(ROOT / SCRIPT, arguments, NUM_WORKERS)) as nursery:
+    with fork_server_of(RealJob(ROOT / SCRIPT, arguments, NUM_WORKERS)) as fork_server:
         for job in jobs:
-            rows.append(measured(job, nursery))
+            rows.append(measured(job, fork_server))
             print("{codec!s:50} seed {seed}: {accuracy:.4f}, {bytes_sent:,} bytes".format(**rows[-1]), flush=True)
             RESULTS.write_text(json.dumps({**report, "machine": machine(), "rows": rows}, indent=1) + "\n")
     PAGE.write_text(page(rows))
@@ -58,9 +58,9 @@ def main() -> int:
     return int(not all(is_kept(rows, codec) for codec in CODECS))
 
 
-def measured(job: LocalJob, nursery: Nursery) -> dict:
+def measured(job: RealJob, fork_server: ForkServer) -> dict:
     """One run."""
-    told = run_local(job, bear=nursery.bear).to_json()
+    told = run_local(job, fork=fork_server.fork).to_json()
     coding = told["coding"]
     return {
         "codec": job.compress,

@@ -10,8 +10,8 @@ from pathlib import Path
 from statistics import mean
 
 from weft.engines.calibrate.machine import machine
-from weft.engines.local.launcher import nursery_of, run_local
-from weft.engines.real.job import LocalJob
+from weft.engines.local.launcher import fork_server_of, run_local
+from weft.engines.real.job import RealJob
 
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPT = "examples/mnist_mlp.py"
@@ -32,14 +32,14 @@ def main() -> int:
     if not data.is_dir():
         parser.error(f"there is no MNIST in '{data}'; name the folder of its four files with --data")
     jobs = [
-        LocalJob(ROOT / SCRIPT, (*ARGUMENTS, "--data", str(data)), NUM_WORKERS, strategy, transport="tcp", seed=seed)
+        RealJob(ROOT / SCRIPT, (*ARGUMENTS, "--data", str(data)), NUM_WORKERS, strategy, transport="tcp", seed=seed)
         for seed in SEEDS
         for strategy in STRATEGIES
     ]
     rows = []
-    with nursery_of(jobs[0]) as nursery:
+    with fork_server_of(jobs[0]) as fork_server:
         for job in jobs:
-            told = run_local(job, bear=nursery.bear).to_json()
+            told = run_local(job, fork=fork_server.fork).to_json()
             row = {"strategy": job.strategy, "seed": job.seed, "accuracy": told["final"]["accuracy"]}
             rows.append({**row, **{name: told[name] for name in ("bytes_sent", "steps", "samples", "wall_s")}})
             print(

@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 from weft.config.registry import STRATEGIES
-from weft.engines.local.launcher import nursery_of, run_local
-from weft.engines.real.job import LocalJob
+from weft.engines.local.launcher import fork_server_of, run_local
+from weft.engines.real.job import RealJob
 from weft.runtime.connections import SHM, TRANSPORTS
 
 NAMES = {
@@ -30,14 +30,14 @@ def main() -> int:
     """A line for each run; 1 when one of them missed the bar."""
     began, missed = time.perf_counter(), 0
     jobs = [
-        LocalJob(SCRIPT, ARGUMENTS.get(name, ()), 4, text, transport=transport)
+        RealJob(SCRIPT, ARGUMENTS.get(name, ()), 4, text, transport=transport)
         for transport in TRANSPORTS
         for name, text in NAMES.items()
         if transport == SHM or name != "hogwild"  # which needs memory that is shared
     ]
-    with nursery_of(jobs[0]) as nursery:
+    with fork_server_of(jobs[0]) as fork_server:
         for job in jobs:
-            outcome = run_local(job, bear=nursery.bear).to_json()
+            outcome = run_local(job, fork=fork_server.fork).to_json()
             accuracy = outcome["final"]["accuracy"]
             missed += accuracy < ACCURACY_MIN
             verdict = "" if accuracy >= ACCURACY_MIN else f"  MISSED {ACCURACY_MIN}"

@@ -9,7 +9,7 @@ SHM, TCP, HOSTS, TORCHRUN = "shm", "tcp", "hosts 2", "torchrun"
 GROUNDS = (SHM, TCP, HOSTS, TORCHRUN)
 KILL, STOP = "kill", "stop"
 STRATEGIES = ("allreduce", "ssp", "gossip", "async_gossip", "ps")
-WORKER, LAUNCHER, HEAD, STEWARD, NURSERY = "worker", "launcher", "head", "steward", "nursery"
+WORKER, LAUNCHER, CONTROLLER, AGENT, FORK_SERVER = "worker", "launcher", "head", "host agent", "fork server"
 NUM_WORKERS = {SHM: 3, TCP: 3, HOSTS: 4, TORCHRUN: 2}
 LATE_S_MAX = {"join": 0.03, "first step": 0.005, "end": 0.1}
 """A fault comes up to so long after its moment was announced: then Weft is at work on it."""
@@ -55,7 +55,7 @@ def _victim(kind: str, moment: str, ground: str, rng: Random) -> str:
         return WORKER
     if ground == TORCHRUN:
         helps = MOMENTS.index("first step") <= MOMENTS.index(moment) < MOMENTS.index("end")
-        return rng.choice((HEAD, STEWARD)) if helps else WORKER
+        return rng.choice((CONTROLLER, AGENT)) if helps else WORKER
     if moment == "birth":
-        return NURSERY
+        return FORK_SERVER
     return LAUNCHER if kind == KILL else WORKER

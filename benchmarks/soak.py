@@ -23,14 +23,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from faults import GROUNDS, HOSTS, KILL, LAUNCHER, MOMENTS, NURSERY, SHM, STOP, TCP, TORCHRUN, WORKER, Fault, fault
+from faults import FORK_SERVER, GROUNDS, HOSTS, KILL, LAUNCHER, MOMENTS, SHM, STOP, TCP, TORCHRUN, WORKER, Fault, fault
 from support.processes.launches import lives
-from support.processes.real import bear_by_fork
+from support.processes.real import fork_from_here
 
 from weft.core.errors import WeftError
 from weft.engines.local.launcher import run_local
-from weft.engines.real.job import LocalJob, spread
-from weft.engines.real.observer import Watcher
+from weft.engines.real.job import RealJob, spread
+from weft.engines.real.observer import Observer
 from weft.engines.real.stopped_processes import children_of
 
 MARK = "SOAK_MARK"
@@ -66,7 +66,7 @@ def launch(wanted: Fault) -> int:
     arguments = [wanted.moment, str(number), str(wanted.rank), wanted.victim, str(wanted.late_s)]
     if wanted.ground == TORCHRUN:
         return _launch_torchrun(wanted, arguments)
-    job = LocalJob(
+    job = RealJob(
         SCRIPT,
         tuple(arguments),
         wanted.num_workers,
@@ -74,9 +74,9 @@ def launch(wanted: Fault) -> int:
         transport=TCP if wanted.ground == TCP else SHM,
         hosts=spread(wanted.num_workers, 2 if wanted.ground == HOSTS else 1),
     )
-    watcher = Watcher(on_line=lambda rank, text, is_error: print(f"worker {rank} | {text}", flush=True))
+    observer = Observer(on_line=lambda rank, text, is_error: print(f"worker {rank} | {text}", flush=True))
     try:
-        run_local(job, watcher, None if wanted.moment == "birth" else bear_by_fork)
+        run_local(job, observer, None if wanted.moment == "birth" else fork_from_here)
     except WeftError as error:
         print(f"{type(error).__name__}: {error}", flush=True)
         return 1
@@ -184,13 +184,16 @@ def _struck(note: Path) -> tuple[float, int]:
 def _strike(wanted: Fault, launcher: int) -> tuple[float, int]:
     """Let the fault happen to the first process that is being born, if there is one."""
     parents = children_of(launcher)
-    if wanted.victim == NURSERY:
+    if wanted.victim == FORK_SERVER:
         found = parents
     elif wanted.ground == TORCHRUN:
         found = [pid for pid in parents if str(SCRIPT).encode() in _read(pid, "cmdline")]
     else:
-        nurseries = [pid for pid in parents if b"weft.engines.local.fork_server" in _read(pid, "cmdline")][:1]
-        found = [*(pid for pid in parents if pid not in nurseries), *(c for n in nurseries for c in children_of(n))]
+        fork_servers = [pid for pid in parents if b"weft.engines.local.fork_server" in _read(pid, "cmdline")][:1]
+        found = [
+            *(pid for pid in parents if pid not in fork_servers),
+            *(c for n in fork_servers for c in children_of(n)),
+        ]
     with suppress(ProcessLookupError):
         for pid in found[:1]:
             os.kill(pid, SIGNALS[wanted.kind])
@@ -204,7 +207,7 @@ def faults_of(wanted: Fault, victim: int, text: str) -> list[str]:
     if wanted.victim == WORKER and wanted.ground != TORCHRUN and wanted.moment != "birth":
         is_named = is_named and f"worker {wanted.rank} " in text
     how = r"SIGKILL|signal 9|exitcode\s*:\s*-9" if wanted.kind == KILL else r"is stopped"
-    if wanted.victim not in (WORKER, NURSERY) and wanted.kind == KILL:
+    if wanted.victim not in (WORKER, FORK_SERVER) and wanted.kind == KILL:
         is_named, how = True, r"is gone|has hung up|is silent"
     return [] if is_named and re.search(how, text) else ["its victim is not named"]
 
@@ -224,7 +227,7 @@ def marked() -> set[int]:
 
 
 def sockets() -> set[str]:
-    """Ports that are listened at, and places where stewards are met, by the kernel's numbers of their sockets."""
+    """Ports that are listened at, and places where host agents are met, by the kernel's numbers of their sockets."""
     found = set()
     for name in ("tcp", "tcp6"):
         rows = [row.split() for row in Path(f"/proc/net/{name}").read_text().splitlines()[1:]]

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 from weft.engines.calibrate.machine import machine
-from weft.engines.local.launcher import nursery_of, run_local
-from weft.engines.real.job import LocalJob
+from weft.engines.local.launcher import fork_server_of, run_local
+from weft.engines.real.job import RealJob
 
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPT = "benchmarks/mnist_often.py"
@@ -25,14 +25,14 @@ def main() -> int:
     parser.add_argument("--data", type=Path, default=ROOT / "data/mnist", help="the folder of MNIST")
     data = parser.parse_args().data
     jobs = [
-        (name, LocalJob(ROOT / SCRIPT, ("--data", str(data)), 4, strategy, hiccups=hiccups))
+        (name, RealJob(ROOT / SCRIPT, ("--data", str(data)), 4, strategy, hiccups=hiccups))
         for name, hiccups in HICCUPS.items()
         for strategy in STRATEGIES
     ]
     rows = []
-    with nursery_of(jobs[0][1]) as nursery:
+    with fork_server_of(jobs[0][1]) as fork_server:
         for name, job in jobs:
-            told = run_local(job, bear=nursery.bear).to_json()
+            told = run_local(job, fork=fork_server.fork).to_json()
             reached = [report["wall_s"] for report in told["reports"] if report["accuracy"] >= ACCURACY]
             row = {"hiccups": name, "strategy": job.strategy, "seconds_to_97": reached[0] if reached else None}
             rows.append({**row, **{what: told[what] for what in ("wall_s", "waiting_fraction", "staleness_mean")}})

@@ -22,7 +22,7 @@ from weft.core.errors import (
     WeftError,
 )
 from weft.core.rules import SGD, AdaGrad, Adam, Momentum
-from weft.core.seat import Seat, usher_by
+from weft.core.seat import Seat, join_by
 from weft.strategies import *  # noqa: F403 - one list of methods is enough: strategies.__all__
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def _find_seat() -> Seat | None:
     return find_seat()
 
 
-usher_by(_find_seat)
+join_by(_find_seat)
 
 
 def __getattr__(name: str) -> Any:

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 from support.processes.launches import TRAIN
-from support.processes.real import bear_by_fork
+from support.processes.real import fork_from_here
 from support.scripts.mnist_files import write_tiny_mnist
 from support.scripts.training_scripts import write
 
 from weft.bench.racing import Finish, Goal, check_mnist, finish_rows, race
 from weft.core.errors import ConfigError
-from weft.engines.real.job import LocalJob
+from weft.engines.real.job import RealJob
 
 SCORED = """
 for _ in range(100):
@@ -20,13 +20,13 @@ for _ in range(100):
 
 
 class Forks:
-    """As much of a nursery as a race needs."""
+    """As much of a fork server as a race needs."""
 
-    bear = staticmethod(bear_by_fork)
+    fork = staticmethod(fork_from_here)
 
 
 def test_a_run_is_ended_at_its_goal_and_its_time_begins_when_all_have_joined(tmp_path: Path) -> None:
-    job = LocalJob(write(tmp_path, TRAIN, SCORED), (), 2)
+    job = RealJob(write(tmp_path, TRAIN, SCORED), (), 2)
     finish = race(Goal(0.05), job, Forks())  # type: ignore[arg-type]
     assert (finish.accuracy, finish.is_reached) == (0.05, True)
     assert finish.scores >= 5, "a worker that is ahead may be heard for itself"
@@ -34,13 +34,13 @@ def test_a_run_is_ended_at_its_goal_and_its_time_begins_when_all_have_joined(tmp
 
 
 def test_who_takes_too_long_is_given_up(tmp_path: Path) -> None:
-    job = LocalJob(write(tmp_path, TRAIN, SCORED), (), 2)
+    job = RealJob(write(tmp_path, TRAIN, SCORED), (), 2)
     finish = race(Goal(2.0, cap_s=0.0), job, Forks())  # type: ignore[arg-type]
     assert (finish.scores, finish.is_reached) == (1, False)
 
 
 def test_who_is_never_scored_is_an_error(tmp_path: Path) -> None:
-    job = LocalJob(write(tmp_path, TRAIN, SCORED.replace("worker.report", "if not worker.steps: worker.report")), (), 2)
+    job = RealJob(write(tmp_path, TRAIN, SCORED.replace("worker.report", "if not worker.steps: worker.report")), (), 2)
     with pytest.raises(ConfigError, match="a contender was never scored"):
         race(Goal(), job, Forks())  # type: ignore[arg-type]
 

@@ -11,7 +11,7 @@ from support.scripts.training_scripts import simulated
 
 from weft.core.consensus import END
 from weft.core.errors import ReplicasDiffer
-from weft.engines.real.session import Conversation
+from weft.engines.real.session import RunSession
 from weft.runtime.channel import Concluded, Evaluated, Joined, ReplicaTold, Reported
 
 SCRIPT = """
@@ -120,10 +120,10 @@ def test_replicas_that_need_not_be_equal_are_not_compared(tmp_path: Path) -> Non
 Reports = list[tuple[int, dict[str, float], float | None]]
 
 
-def talk() -> tuple[Conversation, Reports]:
+def talk() -> tuple[RunSession, Reports]:
     """With two workers that have joined, and what it will report."""
     reports: Reports = []
-    engine = Conversation(2, None, None, "shm", lambda rank, message: None)
+    engine = RunSession(2, None, None, "shm", lambda rank, message: None)
     engine.on_report = lambda *told: reports.append(told)
     for rank in range(2):
         engine.hear(rank, Joined(["w (3,) float64"], 24, None, 0))

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 from support.processes.launches import TRAIN
-from support.processes.real import bear_by_fork
+from support.processes.real import fork_from_here
 from support.scripts.training_scripts import write
 
 from weft.core.errors import NodeLost
 from weft.engines.local.forked_workers import Process
 from weft.engines.local.launcher import run_local
 from weft.engines.real import watchdog
-from weft.engines.real.job import LocalJob
+from weft.engines.real.job import RealJob
 
 KILLED = "killed by signal 9 (SIGKILL)"
 STOPPED = "its process is stopped"
@@ -43,9 +43,9 @@ else:
 HEAD, JOIN = TRAIN.split("w = np", 1)
 
 
-def error_of(folder: Path, script: str, bear: Callable[..., list[Process]] = bear_by_fork) -> str:
+def error_of(folder: Path, script: str, fork: Callable[..., list[Process]] = fork_from_here) -> str:
     with pytest.raises(NodeLost) as raised:
-        run_local(LocalJob(write(folder, script), num_workers=2), bear=bear)
+        run_local(RealJob(write(folder, script), num_workers=2), fork=fork)
     return str(raised.value)
 
 
@@ -71,12 +71,12 @@ def test_a_worker_that_is_killed_or_stopped_is_named_with_its_moment(
 
 
 def test_a_worker_that_is_dead_before_it_is_told_its_part_is_named(tmp_path: Path) -> None:
-    def bear(num_workers: int, shared: Sequence[int], check: Callable[[], None]) -> list[Process]:
-        born = bear_by_fork(num_workers, shared, check)
+    def fork(num_workers: int, shared: Sequence[int], check: Callable[[], None]) -> list[Process]:
+        born = fork_from_here(num_workers, shared, check)
         os.kill(born[1].pid, signal.SIGKILL)
         os.waitid(os.P_PID, born[1].pid, os.WEXITED | os.WNOWAIT)
         return born
 
-    told = error_of(tmp_path, TRAIN, bear)
+    told = error_of(tmp_path, TRAIN, fork)
     assert told.startswith("worker 1 (host ")
     assert f") stopped before it had joined: {KILLED}." in told

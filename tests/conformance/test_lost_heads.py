@@ -1,4 +1,4 @@
-"""Runs that other engines have started, when somebody besides a worker fails: the head, a steward, the models."""
+"""Runs that other engines have started, when somebody besides a worker fails: the head, a host agent, the models."""
 
 import os
 import signal
@@ -7,7 +7,7 @@ from pathlib import Path
 from secrets import token_hex
 
 import pytest
-from support.processes.launched_workers import Crew, crew
+from support.processes.launched_workers import Crew, infos
 from support.processes.launches import FOREVER, TRAIN
 from support.scripts.training_scripts import write
 
@@ -28,7 +28,7 @@ def helper(run: Crew, words: str) -> int:
 
 @pytest.mark.parametrize("hosts", [ONE, TWO], ids=["one host", "two hosts"])
 def test_workers_with_different_models_are_told_both_layouts(hosts: list[str], tmp_path: Path) -> None:
-    with crew(write(tmp_path, OTHER_SHAPE), hosts, environ={**SECRET, "MORE": "0", "1:MORE": "7"}) as run:
+    with infos(write(tmp_path, OTHER_SHAPE), hosts, environ={**SECRET, "MORE": "0", "1:MORE": "7"}) as run:
         assert all(run.end())
         assert run.text.count("worker 1 joined with 'w") == len(set(hosts)), run.text
         assert "(57,)" in run.text
@@ -38,7 +38,7 @@ def test_workers_with_different_models_are_told_both_layouts(hosts: list[str], t
 @pytest.mark.parametrize("hosts", [ONE, TWO], ids=["one host", "two hosts"])
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
 def test_workers_whose_head_is_gone_end_and_every_host_says_so(hosts: list[str], number: int, tmp_path: Path) -> None:
-    with crew(write(tmp_path, TRAIN + FOREVER), hosts, environ=SECRET) as run:
+    with infos(write(tmp_path, TRAIN + FOREVER), hosts, environ=SECRET) as run:
         run.until("trains", 2)
         os.kill(helper(run, "weft head"), number)
         gone_s = time.monotonic()
@@ -49,27 +49,27 @@ def test_workers_whose_head_is_gone_end_and_every_host_says_so(hosts: list[str],
 
 
 def test_workers_whose_steward_is_stopped_end_and_it_is_named_and_ended(tmp_path: Path) -> None:
-    with crew(write(tmp_path, TRAIN + FOREVER), ONE, environ=SECRET) as run:
+    with infos(write(tmp_path, TRAIN + FOREVER), ONE, environ=SECRET) as run:
         run.until("trains", 2)
-        os.kill(helper(run, "steward"), signal.SIGSTOP)
+        os.kill(helper(run, "host agent"), signal.SIGSTOP)
         stopped_s = time.monotonic()
         assert all(run.end())
         assert run.ended_s - stopped_s < 10.0
-        assert "weft: the steward of this host (pid" in run.text
+        assert "weft: the host agent (pid" in run.text
 
 
 def test_a_host_whose_steward_is_gone_is_named_by_the_others(tmp_path: Path) -> None:
-    with crew(write(tmp_path, TRAIN + FOREVER), TWO, environ=SECRET) as run:
+    with infos(write(tmp_path, TRAIN + FOREVER), TWO, environ=SECRET) as run:
         run.until("trains", 2)
-        stewards = [pid for pid in run.helpers() if "steward" in Path(f"/proc/{pid}/cmdline").read_text()]
-        assert len(stewards) == 2
-        os.kill(stewards[0], signal.SIGKILL)
+        agents = [pid for pid in run.helpers() if "host agent" in Path(f"/proc/{pid}/cmdline").read_text()]
+        assert len(agents) == 2
+        os.kill(agents[0], signal.SIGKILL)
         assert all(run.end())
         assert "is gone: its connection" in run.text
 
 
 def test_a_signal_to_everybody_is_an_orderly_end(tmp_path: Path) -> None:
-    with crew(write(tmp_path, TRAIN + FOREVER), ONE, environ=SECRET) as run:
+    with infos(write(tmp_path, TRAIN + FOREVER), ONE, environ=SECRET) as run:
         run.until("trains", 2)
         for pid in {*run.pids, *run.helpers()}:
             os.kill(pid, signal.SIGTERM)

@@ -10,7 +10,7 @@ import pytest
 from support.processes.real import Heard, real
 
 from weft.core.names import Bucket
-from weft.engines.real.observer import Watcher
+from weft.engines.real.observer import Observer
 from weft.transports.frames import VERSION, Header, Layout
 from weft.transports.handshake import HELLO, MAGIC, PROOF_BYTES
 
@@ -67,10 +67,10 @@ class Stranger(Heard):
         self._thread = Thread(target=self._disturb)
         self.num_knocks = 0
 
-    def watcher(self) -> Watcher:
-        watcher = super().watcher()
-        watcher.on_line = self._hear
-        return watcher
+    def observer(self) -> Observer:
+        observer = super().observer()
+        observer.on_line = self._hear
+        return observer
 
     def _hear(self, rank: int, text: str, is_error: bool) -> None:
         if text.startswith("port "):

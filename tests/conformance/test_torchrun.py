@@ -67,7 +67,7 @@ def assert_only_tls(seen: Capture) -> None:
     streams = seen.streams()
     stores = {MEETING_PORT, *(way.target_port for way, raw in streams.items() if raw.startswith(STORE))}
     ours = {way: raw for way, raw in streams.items() if not stores & {way.source_port, way.target_port}}
-    assert len(ours) >= 2 * 2  # at least the steward's to the head, and the workers' to each other, both ways
+    assert len(ours) >= 2 * 2  # at least the host agent's to the head, and the workers' to each other, both ways
     for way, raw in ours.items():
         back = Way(way.target, way.target_port, way.source, way.source_port)
         assert is_tls_1_3(raw, ours[back]), f"{way} is not TLS"

@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from support.processes.real import Heard, bear_by_fork
+from support.processes.real import Heard, fork_from_here
 from support.scripts.training_scripts import write
 
 from weft.config.network import read_network
@@ -16,9 +16,9 @@ from weft.core.activity import COMPUTES, PAUSED, READS
 from weft.engines.local.fork_server import FOLLOW_UPS
 from weft.engines.local.forked_workers import Process
 from weft.engines.local.launcher import run_local
-from weft.engines.real.job import LocalJob
-from weft.engines.real.observer import Watcher
-from weft.engines.real.outcome import LocalOutcome
+from weft.engines.real.job import RealJob
+from weft.engines.real.observer import Observer
+from weft.engines.real.outcome import RealOutcome
 from weft.observe.records.linkbook import NETWORK
 from weft.observe.records.status import Status
 from weft.observe.records.stragglers import Blame
@@ -76,29 +76,29 @@ class Found:
         self.blamed: list[Blame] = []
         self.slow: list[list[Blame]] = []
 
-    def watcher(self) -> Watcher:
-        watcher = Heard().watcher()
-        watcher.on_blame = self.blamed.append
-        watcher.on_slow = lambda blames: self.slow.append(list(blames))
-        return watcher
+    def observer(self) -> Observer:
+        observer = Heard().observer()
+        observer.on_blame = self.blamed.append
+        observer.on_slow = lambda blames: self.slow.append(list(blames))
+        return observer
 
 
 def run(
     folder: Path,
-    watcher: Watcher,
+    observer: Observer,
     text: str = ARRAYS,
     *,
     slow: int = -1,
     seconds: float = 0.0,
-    bear: Callable[..., list[Process]] = bear_by_fork,
+    fork: Callable[..., list[Process]] = fork_from_here,
     **options: object,
-) -> LocalOutcome:
+) -> RealOutcome:
     """A run in which one worker may take so long for an iteration, or for reading a batch."""
     arguments = tuple(map(str, (SLEEPS_S, slow, seconds)))
-    return run_local(LocalJob(write(folder, text), arguments, NUM_WORKERS, **options), watcher, bear)
+    return run_local(RealJob(write(folder, text), arguments, NUM_WORKERS, **options), observer, fork)
 
 
-def is_found(found: Found, outcome: LocalOutcome, worker: int, cause: str, since_step: int = 0) -> bool:
+def is_found(found: Found, outcome: RealOutcome, worker: int, cause: str, since_step: int = 0) -> bool:
     """Worker and cause were named soon, nobody else was, and the outcome says so."""
     assert {(blame.worker, blame.cause) for blame in found.blamed} == {(worker, cause)}
     assert found.blamed[0].step <= since_step + SOON_STEPS
@@ -110,7 +110,7 @@ def is_found(found: Found, outcome: LocalOutcome, worker: int, cause: str, since
 @pytest.mark.parametrize("strategy", ["allreduce", "async_gossip"])
 def test_a_worker_whose_iterations_take_longer_computes_slowly(strategy: str, tmp_path: Path) -> None:
     found = Found()
-    outcome = run(tmp_path, found.watcher(), slow=1, seconds=5 * SLEEPS_S, strategy=strategy)
+    outcome = run(tmp_path, found.observer(), slow=1, seconds=5 * SLEEPS_S, strategy=strategy)
     assert is_found(found, outcome, 1, COMPUTES)
 
 
@@ -121,7 +121,7 @@ def test_a_worker_that_waits_for_its_loader_reads_slowly_and_its_peers_do_not(
     found = Found()
     for name in FOLLOW_UPS["torch"]:  # once here rather than in every worker
         import_module(name)
-    outcome = run(tmp_path, found.watcher(), LOADER, slow=2, seconds=4 * SLEEPS_S, baseline=baseline)
+    outcome = run(tmp_path, found.observer(), LOADER, slow=2, seconds=4 * SLEEPS_S, baseline=baseline)
     assert is_found(found, outcome, 2, READS)
     assert "num_workers" in outcome.blamed[0].advice
 
@@ -129,17 +129,17 @@ def test_a_worker_that_waits_for_its_loader_reads_slowly_and_its_peers_do_not(
 def test_a_worker_with_a_slow_link_is_told_from_its_peers(tmp_path: Path) -> None:
     found = Found()
     network = read_network("1gbit,1ms", "0:20mbit,10ms")
-    outcome = run(tmp_path, found.watcher(), transport="tcp", network=network)
+    outcome = run(tmp_path, found.observer(), transport="tcp", network=network)
     assert is_found(found, outcome, 0, NETWORK)
 
 
 def test_a_worker_that_was_stopped_for_a_while_is_told_to_have_paused(tmp_path: Path) -> None:
     found, pids = Found(), []
-    watcher = found.watcher()
+    observer = found.observer()
     stopped: list[float] = []
 
-    def bear(number: int, shared: Sequence[int], check: Callable[[], None]) -> list[Process]:
-        processes = bear_by_fork(number, shared, check)
+    def fork(number: int, shared: Sequence[int], check: Callable[[], None]) -> list[Process]:
+        processes = fork_from_here(number, shared, check)
         pids.extend(process.pid for process in processes)
         return processes
 
@@ -153,8 +153,8 @@ def test_a_worker_that_was_stopped_for_a_while_is_told_to_have_paused(tmp_path: 
             stopped.append(0.0)
             os.kill(pids[1], signal.SIGCONT)
 
-    watcher.on_status, watcher.on_turn = on_status, on_turn
-    outcome = run(tmp_path, watcher, bear=bear)
+    observer.on_status, observer.on_turn = on_status, on_turn
+    outcome = run(tmp_path, observer, fork=fork)
     assert is_found(found, outcome, 1, PAUSED, found.blamed[0].step)
     assert 0.25 < outcome.blamed[0].own_s < 0.9
 
@@ -162,5 +162,5 @@ def test_a_worker_that_was_stopped_for_a_while_is_told_to_have_paused(tmp_path: 
 @pytest.mark.parametrize("transport", ["shm", "tcp"])
 def test_nobody_is_blamed_when_nobody_is_slow(transport: str, tmp_path: Path) -> None:
     found = Found()
-    outcome = run(tmp_path, found.watcher(), transport=transport)
+    outcome = run(tmp_path, found.observer(), transport=transport)
     assert (found.blamed, outcome.blamed, outcome.to_json()["blame"]) == ([], [], [])

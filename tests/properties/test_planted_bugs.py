@@ -20,7 +20,7 @@ from weft.fuzz.campaign import judge
 from weft.fuzz.run import run
 from weft.fuzz.scenario import draw
 from weft.sim.faults.delivery import DeliverySimulation
-from weft.sim.faults.in_flight import Letter
+from weft.sim.faults.in_flight import MessageInFlight
 from weft.store.gate import Gate
 from weft.strategies.allreduce import AllReducePeer
 from weft.strategies.async_gossip import ANSWER, AsyncGossipPeer
@@ -38,7 +38,7 @@ from weft.strategies.ssp import Shard, StaleSyncServer
 SEEDS_MAX = 200
 ONE_PEER = "exponential(one_peer=True)"
 
-Plant = Callable[[pytest.MonkeyPatch], None]
+WorkerRuntime = Callable[[pytest.MonkeyPatch], None]
 
 
 def waits_for_the_departed(patch: pytest.MonkeyPatch) -> None:
@@ -164,7 +164,7 @@ def keeps_what_it_pushed(patch: pytest.MonkeyPatch) -> None:
 def hears_who_is_out(patch: pytest.MonkeyPatch) -> None:
     right = DeliverySimulation._arrive
 
-    def wrong(self: DeliverySimulation, letter: Letter) -> None:
+    def wrong(self: DeliverySimulation, letter: MessageInFlight) -> None:
         letter.view = max(letter.view, self.nodes[letter.target].view)
         right(self, letter)
 
@@ -259,7 +259,7 @@ def takes_parts_of_steps_for_whole_ones(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(StaleSyncServer, "regroup", wrong)
 
 
-BUGS: list[tuple[int, str, Plant]] = [
+BUGS: list[tuple[int, str, WorkerRuntime]] = [
     (1, "ssp", waits_for_the_departed),
     (1, "allreduce", never_asks_again),
     (1, "ps", never_sends_again),
@@ -288,12 +288,14 @@ BUGS: list[tuple[int, str, Plant]] = [
 
 
 @pytest.mark.parametrize(("invariant", "strategy", "plant"), BUGS, ids=lambda value: getattr(value, "__name__", None))
-def test_a_planted_bug_is_caught(invariant: int, strategy: str, plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_planted_bug_is_caught(
+    invariant: int, strategy: str, plant: WorkerRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plant(monkeypatch)
     assert invariant in _found(strategy, invariant)
 
 
-CODED_BUGS: list[tuple[str, str, str | None, Plant]] = [
+CODED_BUGS: list[tuple[str, str, str | None, WorkerRuntime]] = [
     ("allreduce", "randomk(0.3)", "gather", encodes_again_what_a_change_of_members_overtook),
     (f"neighbours(topology={ONE_PEER}, wait=any)", "topk(0.002)", None, forgets_pushes_that_nobody_heard),
     ("neighbours(topology=ring, wait=any, elect=none)", "topk(0.002)", None, says_again_what_only_some_did_not_hear),
@@ -306,7 +308,7 @@ CODED_BUGS: list[tuple[str, str, str | None, Plant]] = [
     ("strategy", "compress", "scheme", "plant"), CODED_BUGS, ids=lambda value: getattr(value, "__name__", None)
 )
 def test_a_planted_bug_about_residuals_is_caught(
-    strategy: str, compress: str, scheme: str | None, plant: Plant, monkeypatch: pytest.MonkeyPatch
+    strategy: str, compress: str, scheme: str | None, plant: WorkerRuntime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)
     coding = {"compress": compress, "scheme": scheme, "collective": None if scheme is None else "ring"}

@@ -1,4 +1,4 @@
-"""The attendant drives while the script computes, and steps back while it drives."""
+"""The background driver drives while the script computes, and steps back while it drives."""
 
 import os
 import threading
@@ -7,8 +7,8 @@ import pytest
 from support.processes.one_host import Host
 
 from weft.core.names import Bucket
-from weft.runtime.background import Attendant
-from weft.transports.bells import ATTENDANT, SCRIPT
+from weft.runtime.background import BackgroundDriver
+from weft.transports.bells import BACKGROUND, SCRIPT
 
 
 def test_it_drives_when_its_bell_rings_and_hears_it_only_while_the_script_computes() -> None:
@@ -18,15 +18,15 @@ def test_it_drives_when_its_bell_rings_and_hears_it_only_while_the_script_comput
         driven.set()
         return None
 
-    attendant = Attendant(host.bells[0], [], lock, drive, lambda error: None)
+    background = BackgroundDriver(host.bells[0], [], lock, drive, lambda error: None)
     with lock:
-        attendant.take_over()
-    word = host.arenas[0].sleeping_line(0) + ATTENDANT
+        background.take_over()
+    word = host.arenas[0].sleeping_line(0) + BACKGROUND
     assert host.arenas[1].words[word] == 1
     driven.clear()
-    host.bells[1].ring(0, SCRIPT, ATTENDANT)
+    host.bells[1].ring(0, SCRIPT, BACKGROUND)
     assert driven.wait(5.0)
-    attendant.step_back()
+    background.step_back()
     assert host.arenas[1].words[word] == 0
 
 
@@ -40,7 +40,7 @@ def test_its_errors_reach_whoever_shall_end_the_process() -> None:
     def drive() -> float | None:
         raise ValueError("a bug")
 
-    Attendant(host.bells[0], [], threading.RLock(), drive, fail)
+    BackgroundDriver(host.bells[0], [], threading.RLock(), drive, fail)
     assert failed.wait(5.0)
     assert [str(error) for error in errors] == ["a bug"]
 
@@ -54,17 +54,17 @@ def test_it_rests_where_it_may_and_looks_after_what_the_script_leaves_undone() -
         return None
 
     rests.set()
-    attendant = Attendant(host.bells[0], [readable], lock, drive, lambda error: None, rests.is_set)
+    background = BackgroundDriver(host.bells[0], [readable], lock, drive, lambda error: None, rests.is_set)
     assert driven.wait(5.0)
     with lock:
         driven.clear()
-        attendant.take_over()
-        attendant.look_after()
+        background.take_over()
+        background.look_after()
     os.write(writable, b"x")
     assert not driven.wait(0.3), "it neither hears descriptors nor looks now and then"
     with lock:
         rests.clear()
-        attendant.look_after()
+        background.look_after()
     for _ in range(3):  # the descriptor has something all the time
         assert driven.wait(5.0)
         driven.clear()
@@ -73,8 +73,8 @@ def test_it_rests_where_it_may_and_looks_after_what_the_script_leaves_undone() -
 
 def test_who_never_rests_is_not_woken_at_every_step() -> None:
     host = Host(1, (Bucket(1),))
-    attendant = Attendant(host.bells[0], [], threading.RLock(), lambda: None, lambda error: None)
-    attendant.take_over()
-    attendant.look_after()
+    background = BackgroundDriver(host.bells[0], [], threading.RLock(), lambda: None, lambda error: None)
+    background.take_over()
+    background.look_after()
     with pytest.raises(BlockingIOError):
-        os.eventfd_read(host.bells[0].fileno(ATTENDANT))
+        os.eventfd_read(host.bells[0].fileno(BACKGROUND))

@@ -12,7 +12,7 @@ from support.processes.one_host import Host
 from weft.core.names import Bucket, Roles
 from weft.core.world import World
 from weft.runtime.channel import Job
-from weft.runtime.connections import LINKS, LOOPBACK, SHM, TCP, TLS, TORCH, TRANSPORTS, Wires
+from weft.runtime.connections import LINKS, LOOPBACK, SHM, TCP, TLS, TORCH, TRANSPORTS, Connections
 from weft.runtime.descriptors import Descriptors
 from weft.transports.frames import Header, Layout
 from weft.transports.mixed import MixedTransport
@@ -39,20 +39,20 @@ def test_all_transports_are_known() -> None:
 @pytest.mark.parametrize("transport", [SHM, TORCH])
 def test_rings_need_no_port(transport: str) -> None:
     host = Host(2, BUCKETS)
-    wires = Wires(job(0, transport, host.fd))
-    assert wires.port == 0
-    assert isinstance(wires.connect(WORLD, LAYOUT, host.bells[0], [0, 0]), RingTransport)
+    connections = Connections(job(0, transport, host.fd))
+    assert connections.port == 0
+    assert isinstance(connections.connect(WORLD, LAYOUT, host.bells[0], [0, 0]), RingTransport)
 
 
 def test_sockets_listen_on_loopback_before_the_others_are_known_and_then_connect() -> None:
-    wires = [Wires(job(rank, TCP)) for rank in range(2)]
-    ports = [each.port for each in wires]
+    connections = [Connections(job(rank, TCP)) for rank in range(2)]
+    ports = [each.port for each in connections]
     assert all(ports)
     assert len(set(ports)) == 2
-    assert all(each._listener.getsockname()[0] == LOOPBACK for each in wires)
+    assert all(each._listener.getsockname()[0] == LOOPBACK for each in connections)
     host = Host(2, BUCKETS)
     with ThreadPoolExecutor() as pool:
-        ends = list(pool.map(lambda rank: wires[rank].connect(WORLD, LAYOUT, host.bells[rank], ports), range(2)))
+        ends = list(pool.map(lambda rank: connections[rank].connect(WORLD, LAYOUT, host.bells[rank], ports), range(2)))
     try:
         assert all(isinstance(end, TcpTransport) for end in ends)
         ends[1].send(0, Header(0, 1, 0, 7, 0, (0, 0), 1.0, 0, 0, 0, 0).pack(), b"", None)
@@ -74,12 +74,12 @@ def apart(transport: str = SHM, **options: Any) -> Iterator[list[Transport]]:
     pair, single = Host(2, BUCKETS), Host(1, BUCKETS)
     rings = [os.memfd_create("rings") for _ in range(2)]
     jobs = [job(rank, transport, rings[host], num_workers=3, hosts=HOSTS, **options) for rank, host in enumerate(HOSTS)]
-    wires = [Wires(each) for each in jobs]
+    connections = [Connections(each) for each in jobs]
     bells = [*pair.bells, *single.bells]
     world, layout = World(Roles(3), BUCKETS), Layout(1, 3, BUCKETS)
-    ports = [each.port for each in wires]
+    ports = [each.port for each in connections]
     with ThreadPoolExecutor() as pool:
-        ends = list(pool.map(lambda rank: wires[rank].connect(world, layout, bells[rank], ports), range(3)))
+        ends = list(pool.map(lambda rank: connections[rank].connect(world, layout, bells[rank], ports), range(3)))
     try:
         yield ends
     finally:

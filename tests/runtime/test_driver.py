@@ -158,7 +158,7 @@ def test_messages_between_nodes_of_one_process_take_no_wire_and_carry_values_too
     world.start()
     world.settle()
     assert np.array_equal(params(world, 2), np.full(4, 5.0))
-    assert [post.transport.bytes_sent for post in world.posts] == [0, 0]
+    assert [mailbox.transport.bytes_sent for mailbox in world.posts] == [0, 0]
 
 
 def test_a_timer_fires_once_when_due_and_setting_it_again_moves_it() -> None:

@@ -6,7 +6,7 @@ from support.processes.one_host import Host
 
 from weft.core.activity import COMPUTES, REPORTS, WAITS
 from weft.core.names import Bucket
-from weft.runtime.measure.activity_clock import Diary
+from weft.runtime.measure.activity_clock import ActivityClock
 from weft.runtime.waiting import YIELDS, Waiting
 from weft.transports.bells import SCRIPT
 
@@ -17,7 +17,7 @@ def never() -> bool:
 
 def test_a_thread_with_a_core_of_its_own_spins_before_it_sleeps() -> None:
     reading, writing = os.pipe()
-    waiting = Waiting([reading], Diary(), owns_core=True, spin_s=60.0)
+    waiting = Waiting([reading], ActivityClock(), owns_core=True, spin_s=60.0)
     for _ in range(100):
         waiting.pause(never)
         assert not waiting.has_slept
@@ -28,7 +28,7 @@ def test_a_thread_with_a_core_of_its_own_spins_before_it_sleeps() -> None:
 def test_a_thread_that_shares_its_core_yields_a_few_times_before_it_sleeps() -> None:
     reading, writing = os.pipe()
     os.write(writing, b"news")
-    waiting = Waiting([reading], Diary())
+    waiting = Waiting([reading], ActivityClock())
     slept = []
     for _ in range(YIELDS + 1):
         waiting.pause(never)
@@ -43,7 +43,7 @@ def test_a_thread_that_shares_its_core_yields_a_few_times_before_it_sleeps() -> 
 
 def test_who_sleeps_can_be_woken_by_a_bell_and_looks_for_news_once_more_before() -> None:
     host = Host(2, (Bucket(1),))
-    waiting = Waiting([], Diary(), host.bells[0])
+    waiting = Waiting([], ActivityClock(), host.bells[0])
     heard = []
 
     def ring_in_time() -> bool:
@@ -59,12 +59,12 @@ def test_who_sleeps_can_be_woken_by_a_bell_and_looks_for_news_once_more_before()
 
 
 def test_the_diary_has_the_time_from_the_first_pause_to_the_next_news_as_waiting() -> None:
-    diary = Diary()
-    waiting = Waiting([], diary)
-    diary.turn_to(REPORTS)
+    activity_clock = ActivityClock()
+    waiting = Waiting([], activity_clock)
+    activity_clock.turn_to(REPORTS)
     waiting.resume()
-    assert diary.seconds()[WAITS] == 0.0
+    assert activity_clock.seconds()[WAITS] == 0.0
     waiting.pause(never)
     waiting.resume()
-    assert diary.seconds()[WAITS] > 0.0
-    assert diary.turn_to(COMPUTES) == REPORTS, "it goes on with what it did before"
+    assert activity_clock.seconds()[WAITS] > 0.0
+    assert activity_clock.turn_to(COMPUTES) == REPORTS, "it goes on with what it did before"

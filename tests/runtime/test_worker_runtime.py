@@ -14,10 +14,10 @@ from weft.core.rules import SGD
 from weft.core.script_state import IN_STEP
 from weft.engines.real.hops import hops_between
 from weft.runtime.channel import Job
-from weft.runtime.connections import SHM, TORCH, Wires
+from weft.runtime.connections import SHM, TORCH, Connections
 from weft.runtime.descriptors import Descriptors
 from weft.runtime.mailbox import VALUES
-from weft.runtime.worker_runtime import Plant, _torch, build
+from weft.runtime.worker_runtime import WorkerRuntime, _torch, build
 from weft.transports.bells import NUM_BELLS
 
 NUM_WORKERS = 2
@@ -30,7 +30,7 @@ class Pair:
         flags = os.EFD_CLOEXEC | os.EFD_NONBLOCK
         bells = [[os.eventfd(0, flags) for _ in range(NUM_BELLS)] for _ in range(NUM_WORKERS)]
         files = [os.memfd_create(name) for name in ("arena", "rings", "initial", "once")]
-        self.plants: list[Plant] = []
+        self.plants: list[WorkerRuntime] = []
         for rank in range(NUM_WORKERS):
             job = Job(
                 rank, NUM_WORKERS, 0, "train.py", [], None, None, 1.0, SHM, b"", True, 0.0, 1 << 20, 100, True, None,
@@ -38,18 +38,18 @@ class Pair:
             )  # fmt: skip
             replica = ArrayReplica({"w": np.zeros(3)}, SGD(lr=1.0), None)
             recipe = strategy_of(strategy, collective)
-            self.plants.append(build(job, recipe, replica, [0], Wires(job), [0, 0], self.until, hops_between))
-        for plant in self.plants:
-            plant.driver.start()
-        self.until(lambda: all(plant.worker.computes == 0 for plant in self.plants))
+            self.plants.append(build(job, recipe, replica, [0], Connections(job), [0, 0], self.until, hops_between))
+        for runtime in self.plants:
+            runtime.driver.start()
+        self.until(lambda: all(runtime.worker.computes == 0 for runtime in self.plants))
 
     def until(self, done: Callable[[], bool]) -> None:
         """Drive both until something holds."""
         for _ in range(1000):
             if done():
                 return
-            for plant in self.plants:
-                plant.driver.progress()
+            for runtime in self.plants:
+                runtime.driver.progress()
         raise AssertionError("it does not go on")
 
     def give(self, rank: int, gradient: float) -> None:
@@ -60,15 +60,15 @@ class Pair:
     def step(self, *gradients: float) -> None:
         for rank, gradient in enumerate(gradients):
             self.give(rank, gradient)
-        self.until(lambda: not any(plant.worker.peer.holds_user for plant in self.plants))
-        for plant in self.plants:
-            worker, step = plant.worker, plant.worker.computes or 0
+        self.until(lambda: not any(runtime.worker.peer.holds_user for runtime in self.plants))
+        for runtime in self.plants:
+            worker, step = runtime.worker, runtime.worker.computes or 0
             worker.script.at = IN_STEP
-            plant.driver.deliver(worker, StepFinished(step, 1.0, None))
-        self.until(lambda: all(plant.worker.computes == step + 1 for plant in self.plants))
+            runtime.driver.deliver(worker, StepFinished(step, 1.0, None))
+        self.until(lambda: all(runtime.worker.computes == step + 1 for runtime in self.plants))
 
     def params(self) -> list[list[float]]:
-        return [plant.worker.store.replica.array("params", 0).tolist() for plant in self.plants]
+        return [runtime.worker.store.replica.array("params", 0).tolist() for runtime in self.plants]
 
 
 @pytest.mark.parametrize(("strategy", "collective"), [("allreduce", None), ("allreduce", "ring"), ("ps", None)])
@@ -77,8 +77,8 @@ def test_both_workers_step_by_the_mean_and_the_run_can_be_replayed(strategy: str
     pair.step(1.0, 3.0)
     pair.step(0.0, 1.0)
     assert pair.params() == [[-2.5] * 3] * 2
-    for rank, plant in enumerate(pair.plants):
-        concluded = plant.conclude(pair.until, None, with_consensus=rank == 0)
+    for rank, runtime in enumerate(pair.plants):
+        concluded = runtime.conclude(pair.until, None, with_consensus=rank == 0)
         assert concluded.consensus == (0.0 if rank == 0 and strategy == "ps" else None)
         assert concluded.replay == []
 
@@ -86,17 +86,17 @@ def test_both_workers_step_by_the_mean_and_the_run_can_be_replayed(strategy: str
 def test_how_far_replicas_are_apart_that_are_to_be_equal_is_not_for_a_worker_to_say() -> None:
     pair = Pair("allreduce")
     pair.step(1.0, 3.0)
-    for plant in pair.plants:
-        assert plant.conclude(pair.until, None, with_consensus=True).consensus is None
-        assert plant.conclude(pair.until, 0.0, with_consensus=True).consensus == 0.0
+    for runtime in pair.plants:
+        assert runtime.conclude(pair.until, None, with_consensus=True).consensus is None
+        assert runtime.conclude(pair.until, 0.0, with_consensus=True).consensus == 0.0
 
 
 def test_the_result_of_averaging_methods_is_fetched_from_the_other_processes() -> None:
     pair = Pair("local_sgd(period=5)")
     pair.step(1.0, 3.0)
     assert pair.params() == [[-1.0] * 3, [-3.0] * 3]
-    for plant in pair.plants:
-        (mean,) = plant.result(pair.until).models().values()
+    for runtime in pair.plants:
+        (mean,) = runtime.result(pair.until).models().values()
         assert mean[0].tolist() == [-2.0] * 3
 
 
@@ -104,16 +104,16 @@ def test_the_result_of_averaging_methods_is_fetched_from_the_other_processes() -
 def test_the_members_of_an_ensemble_and_the_best_of_them_are_fetched(best: int) -> None:
     pair = Pair("ensemble")
     pair.step(1.0, 3.0)
-    for plant in pair.plants:
-        result = plant.result(pair.until, best)
+    for runtime in pair.plants:
+        result = runtime.result(pair.until, best)
         members = {prefix: arrays[0].tolist() for prefix, arrays in result.models().items()}
         assert members == {"member0.": [-1.0] * 3, "member1.": [-3.0] * 3}
         assert result.models("best")[""][0].tolist() == members[f"member{best}."]
 
 
 def test_only_equal_replicas_that_reduce_in_shared_memory_need_no_attendant() -> None:
-    assert not Pair("allreduce").plants[0].needs_attendant
-    assert all(Pair(*each).plants[0].needs_attendant for each in (("allreduce", "ring"), ("gossip",), ("ps",)))
+    assert not Pair("allreduce").plants[0].needs_background
+    assert all(Pair(*each).plants[0].needs_background for each in (("allreduce", "ring"), ("gossip",), ("ps",)))
 
 
 def test_servers_sit_on_worker_processes() -> None:
@@ -123,10 +123,10 @@ def test_servers_sit_on_worker_processes() -> None:
 
 def test_bytes_and_copies_are_counted() -> None:
     pair = Pair("gossip")
-    before = [plant.counters()[0] for plant in pair.plants]
+    before = [runtime.counters()[0] for runtime in pair.plants]
     pair.step(1.0, 3.0)
-    assert all(plant.counters()[0] - sent >= 64 + 3 * 8 for plant, sent in zip(pair.plants, before, strict=True))
-    assert all(plant.counters()[2] == 0 for plant in pair.plants)
+    assert all(runtime.counters()[0] - sent >= 64 + 3 * 8 for runtime, sent in zip(pair.plants, before, strict=True))
+    assert all(runtime.counters()[2] == 0 for runtime in pair.plants)
 
 
 def test_a_worker_says_what_it_waits_for_and_that_it_waits_in_vain() -> None:
@@ -142,13 +142,13 @@ def test_a_worker_says_what_it_waits_for_and_that_it_waits_in_vain() -> None:
 
 def test_a_script_waits_while_too_much_has_not_left() -> None:
     pair = Pair("gossip")
-    plant = pair.plants[0]
+    runtime = pair.plants[0]
     for _ in range(1000):
-        plant._post._post(1, VALUES, 0, 0, 0, (0, 0), 1.0, b"", np.zeros(3))
-        if plant.is_choked():
+        runtime._mailbox._mailbox(1, VALUES, 0, 0, 0, (0, 0), 1.0, b"", np.zeros(3))
+        if runtime.is_choked():
             break
-    assert plant.is_choked()
-    pair.until(lambda: not plant.is_choked())
+    assert runtime.is_choked()
+    pair.until(lambda: not runtime.is_choked())
 
 
 @pytest.mark.parametrize(
@@ -187,11 +187,13 @@ def test_torch_has_nothing_to_do_where_reductions_are_spoken_in_messages() -> No
 
 
 def test_an_attendant_rests_only_where_nothing_waits_to_leave_and_nobody_may_call() -> None:
-    plant = Pair("allreduce").plants[0]
-    assert plant.attendant_may_rest()
+    runtime = Pair("allreduce").plants[0]
+    assert runtime.background_may_rest()
     for _ in range(1000):
-        plant._post._post(1, VALUES, 0, 0, 0, (0, 0), 1.0, b"", np.zeros(3))
-        if plant.is_choked():
+        runtime._mailbox._mailbox(1, VALUES, 0, 0, 0, (0, 0), 1.0, b"", np.zeros(3))
+        if runtime.is_choked():
             break
-    assert not plant.attendant_may_rest()
-    assert not any(Pair(*each).plants[0].attendant_may_rest() for each in (("allreduce", "ring"), ("gossip",), ("ps",)))
+    assert not runtime.background_may_rest()
+    assert not any(
+        Pair(*each).plants[0].background_may_rest() for each in (("allreduce", "ring"), ("gossip",), ("ps",))
+    )

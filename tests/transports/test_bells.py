@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from weft.transports.bells import ATTENDANT, NUM_BELLS, SCRIPT, Bells, fence
+from weft.transports.bells import BACKGROUND, NUM_BELLS, SCRIPT, Bells, fence
 
 NUM_WORKERS = 3
 
@@ -27,28 +27,28 @@ def rung(bells: list[Bells]) -> set[tuple[int, int]]:
     return {
         (worker, bell)
         for worker, each in enumerate(bells)
-        for bell in (SCRIPT, ATTENDANT)
+        for bell in (SCRIPT, BACKGROUND)
         if select.select([each.fileno(bell)], [], [], 0)[0]
     }
 
 
 def test_who_does_not_sleep_is_let_be(bells: list[Bells]) -> None:
-    bells[0].ring(1, SCRIPT, ATTENDANT)
+    bells[0].ring(1, SCRIPT, BACKGROUND)
     bells[0].ring_scripts()
     assert rung(bells) == set()
 
 
 def test_only_the_bells_are_rung_that_somebody_listens_to(bells: list[Bells]) -> None:
-    bells[1].listen(ATTENDANT)
+    bells[1].listen(BACKGROUND)
     bells[2].listen(SCRIPT)
-    bells[0].ring(1, SCRIPT, ATTENDANT)
-    assert rung(bells) == {(1, ATTENDANT)}
+    bells[0].ring(1, SCRIPT, BACKGROUND)
+    assert rung(bells) == {(1, BACKGROUND)}
 
 
 def test_all_scripts_that_wait_are_woken_but_ones_own(bells: list[Bells]) -> None:
     for each in bells:
         each.listen(SCRIPT)
-        each.listen(ATTENDANT)
+        each.listen(BACKGROUND)
     bells[1].ring_scripts()
     assert rung(bells) == {(0, SCRIPT), (2, SCRIPT)}
 

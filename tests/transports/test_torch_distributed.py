@@ -16,7 +16,7 @@ from support.processes.launches import wait_until
 from weft.core.actions import MAX, SUM
 from weft.core.errors import TransportError
 from weft.transports import torch_distributed
-from weft.transports.torch_distributed import MeetingPlace, TorchSums, gloo_group, torch_sums
+from weft.transports.torch_distributed import RendezvousStore, TorchSums, gloo_group, torch_sums
 
 LOOPBACK = "127.0.0.1"
 
@@ -32,7 +32,7 @@ def members(num: int, *streams: LateStream) -> Iterator[list[TorchSums]]:
 
     def carry() -> None:
         for member in group:
-            for name, value in member.letters():
+            for name, value in member.notes():
                 for other in group:
                     if other is not member:
                         other.hear(name, value)
@@ -76,10 +76,10 @@ def test_whoever_drives_is_woken_by_letters_by_the_meeting_and_by_every_sum() ->
     for rank, member in enumerate(group):
         member.meet(lambda rank=rank: rung[rank].append(1))
     until(lambda: all(rung))
-    letters = [member.letters() for member in group]
-    assert [len(each) for each in letters] == [1, 1]
-    group[0].hear(*letters[1][0])
-    group[1].hear(*letters[0][0])
+    notes = [member.notes() for member in group]
+    assert [len(each) for each in notes] == [1, 1]
+    group[0].hear(*notes[1][0])
+    group[1].hear(*notes[0][0])
     until(lambda: all(len(each) == 2 for each in rung))
     sums = [member.begin(np.ones(2), np.ones(2), 1.0, SUM) for member in group]
     until(lambda: all(len(each) == 3 for each in rung))
@@ -120,12 +120,12 @@ def test_sockets_listen_on_the_given_address_only() -> None:
 
 
 def test_a_meeting_place_waits_for_what_was_not_said_yet_but_not_for_ever() -> None:
-    place = MeetingPlace()
+    place = RendezvousStore()
     place.set("a", b"1")
     place.hear("b", b"2")
     assert (place.get("a"), place.get("b")) == (b"1", b"2")
-    assert place.letters() == [("a", b"1")], "what others said is not told again"
-    assert place.letters() == []
+    assert place.notes() == [("a", b"1")], "what others said is not told again"
+    assert place.notes() == []
     with pytest.raises(TimeoutError, match=r"nobody said c within 0\.01 s"):
         place.wait(["c"], timedelta(milliseconds=10))
 
@@ -200,7 +200,7 @@ def test_on_a_gpu_it_is_nccl_whose_processes_meet_before_the_first_sum(monkeypat
         class Options:
             _timeout: timedelta
 
-        def __init__(self, place: MeetingPlace, rank: int, num_workers: int, options: Options) -> None:
+        def __init__(self, place: RendezvousStore, rank: int, num_workers: int, options: Options) -> None:
             made.append((type(place), rank, num_workers, options._timeout))
 
         def eager_connect_single_device(self, device: torch.device) -> None:
@@ -211,7 +211,7 @@ def test_on_a_gpu_it_is_nccl_whose_processes_meet_before_the_first_sum(monkeypat
     sums = torch_sums(1, 2, LOOPBACK, "cuda:0")
     sums.meet(lambda: None)
     until(lambda: sums.is_ready)
-    assert made == [(MeetingPlace, 1, 2, torch_distributed.TIMEOUT), torch.device("cuda:0")]
+    assert made == [(RendezvousStore, 1, 2, torch_distributed.TIMEOUT), torch.device("cuda:0")]
 
 
 def test_on_the_host_it_is_gloo() -> None:

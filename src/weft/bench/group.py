@@ -18,7 +18,7 @@ from weft.bench.contender import Contender, process
 from weft.bench.serving import Task
 from weft.bench.tether import tethered
 from weft.core.errors import NodeLost
-from weft.engines.real.worker_env import surroundings
+from weft.engines.real.worker_env import worker_env
 
 START_S_MAX = 120.0
 BLOCK_S_MAX = 120.0
@@ -123,7 +123,7 @@ class Group:
                 stdin=subprocess.DEVNULL,
                 stdout=self._output,
                 stderr=subprocess.STDOUT,
-                env={**surroundings(os.environ, 1, keeps_memory=self.contender.keeps_memory), **LOOPBACK},
+                env={**worker_env(os.environ, 1, keeps_memory=self.contender.keeps_memory), **LOOPBACK},
                 pass_fds=inherited,
                 start_new_session=True,
             )

@@ -8,10 +8,10 @@ from typing import Any
 
 from weft.bench.statistics import interval, paired_ratio
 from weft.core.errors import ConfigError
-from weft.engines.local.forked_workers import Nursery
+from weft.engines.local.forked_workers import ForkServer
 from weft.engines.local.launcher import run_local
-from weft.engines.real.job import LocalJob
-from weft.engines.real.observer import Watcher
+from weft.engines.real.job import RealJob
+from weft.engines.real.observer import Observer
 
 WEFT = "weft"
 BLOCKS_MIN = 3
@@ -41,7 +41,7 @@ class Over(Exception):
     """Enough has been seen of a run."""
 
 
-def race(goal: Goal, job: LocalJob, nursery: Nursery) -> Finish:
+def race(goal: Goal, job: RealJob, fork_server: ForkServer) -> Finish:
     """Let one contender train; its time begins when all of its workers have joined."""
     finish: Finish | None = None
     is_over = False
@@ -58,7 +58,7 @@ def race(goal: Goal, job: LocalJob, nursery: Nursery) -> Finish:
             raise Over
 
     with suppress(Over):
-        run_local(job, Watcher(on_reported=hear), nursery.bear)
+        run_local(job, Observer(on_reported=hear), fork_server.fork)
     if finish is None:
         raise ConfigError("a contender was never scored.\n  Score it before its last step.")
     return finish

@@ -9,8 +9,8 @@ from weft.bench.contender import ROOT
 from weft.bench.racing import WEFT, Finish, Goal, check_mnist, finish_rows, race
 from weft.config.network import Network
 from weft.engines.calibrate.machine import machine
-from weft.engines.local.launcher import nursery_of
-from weft.engines.real.job import LocalJob
+from weft.engines.local.launcher import fork_server_of
+from weft.engines.real.job import RealJob
 
 RIVALS = {"ddp": "ddp", "fp16": "ddp+fp16", "powersgd": "ddp+powersgd"}
 """What ratios call them, and the baselines that they are."""
@@ -43,7 +43,7 @@ class Course:
     def __post_init__(self) -> None:
         check_mnist(self.data)
 
-    def job(self, seed: int, **how: Any) -> LocalJob:
+    def job(self, seed: int, **how: Any) -> RealJob:
         """One contender's run."""
         said = {
             "data": self.data,
@@ -55,7 +55,7 @@ class Course:
             "hidden": self.hidden,
         }
         arguments = tuple(text for name, value in said.items() for text in (f"--{name}", str(value)))
-        return LocalJob(SCRIPT, arguments, self.num_workers, transport="tcp", seed=seed, network=self.network, **how)
+        return RealJob(SCRIPT, arguments, self.num_workers, transport="tcp", seed=seed, network=self.network, **how)
 
     @property
     def words(self) -> str:
@@ -69,11 +69,11 @@ def measure_slownet(
     ways: dict[str, dict[str, Any]] = {WEFT: {"strategy": strategy, "compress": compress}}
     ways |= {rival: {"baseline": baseline} for rival, baseline in RIVALS.items()}
     finishes: dict[str, list[Finish]] = {name: [] for name in ways}
-    with nursery_of(course.job(0)) as nursery:
+    with fork_server_of(course.job(0)) as fork_server:
         for block in range(blocks):
             for name, how in ways.items():
                 tell(f"slownet: {name}, block {block + 1} of {blocks}")
-                finishes[name].append(race(course.goal, course.job(FIRST_SEED + block, **how), nursery))
+                finishes[name].append(race(course.goal, course.job(FIRST_SEED + block, **how), fork_server))
     rows = finish_rows(finishes, WEFT, BARS)
     rows[0]["way"] = strategy if compress is None else f"{strategy} + {compress}"
     return {

@@ -9,8 +9,8 @@ from weft.bench.contender import ROOT
 from weft.bench.racing import Finish, Goal, check_mnist, finish_rows, race
 from weft.config.ways import Way, read_ways
 from weft.engines.calibrate.machine import machine
-from weft.engines.compare.trials import RealContest
-from weft.engines.real.job import LocalJob
+from weft.engines.compare.trials import RealTrials
+from weft.engines.real.job import RealJob
 
 DDP = "ddp"
 BARS = {DDP: 2.2}
@@ -52,7 +52,7 @@ class Course:
     def __post_init__(self) -> None:
         check_mnist(self.data)
 
-    def contest(self) -> RealContest:
+    def contest(self) -> RealTrials:
         said = {
             "data": self.data,
             "batch-size": self.batch_size,
@@ -62,7 +62,7 @@ class Course:
             "epochs": self.epochs,
         }
         arguments = tuple(text for name, value in said.items() for text in (f"--{name}", str(value)))
-        return RealContest(LocalJob(SCRIPT, arguments, self.num_workers, slow=self.slow))
+        return RealTrials(RealJob(SCRIPT, arguments, self.num_workers, slow=self.slow))
 
     @property
     def words(self) -> str:
@@ -86,12 +86,12 @@ def measure_straggler(
     ways = read_ways([best, *others], baselines=[DDP])
     lasting = {best, DDP}
     finishes: dict[str, list[Finish]] = {way.label: [] for way in ways}
-    with contest.nursery(ways, tell) as nursery:
+    with contest.fork_server(ways, tell) as fork_server:
         for block in range(blocks):
             for way in _in_turn(ways, block):
                 if way.label in lasting or block < other_blocks:
                     tell(f"straggler: {way.label}, block {block + 1} of {blocks}")
-                    finishes[way.label].append(race(course.goal, contest.job(way, FIRST_SEED + block), nursery))
+                    finishes[way.label].append(race(course.goal, contest.job(way, FIRST_SEED + block), fork_server))
     rows = finish_rows(finishes, best, BARS)
     return {
         "benchmark": "straggler",

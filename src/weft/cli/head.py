@@ -19,7 +19,7 @@ from weft.data.shares import STATIC
 from weft.engines.hosts.controller import Head
 from weft.engines.hosts.join import HeadOrders
 from weft.engines.hosts.worker_info import host_numbers
-from weft.engines.real.job import LocalJob
+from weft.engines.real.job import RealJob
 from weft.engines.real.session import DEFAULT_STRATEGY
 from weft.runtime.connections import SHM
 
@@ -30,11 +30,11 @@ def head() -> None:
     orders = msgspec.json.decode(sys.stdin.buffer.read(), type=HeadOrders)
     settings = read_settings(orders.settings, "the run") if orders.settings else Settings()
     options, parameters = set_options(settings.set or ())
-    hosts = host_numbers(orders.crew)
-    job = LocalJob(
+    hosts = host_numbers(orders.infos)
+    job = RealJob(
         Path(orders.script),
         (),
-        len(orders.crew),
+        len(orders.infos),
         _strategy(settings, parameters),
         settings.collective,
         compress=settings.compress,
@@ -46,15 +46,15 @@ def head() -> None:
         hosts=tuple(hosts) if any(hosts) else (),
     )
     with socket.socket(fileno=orders.listener) as listener, ExitStack() as farewell:
-        with watched(job.num_workers, job.label) as watcher:
-            leading = Head(job, watcher, orders.crew, listener, orders.secret)
+        with watched(job.num_workers, job.label) as observer:
+            leading = Head(job, observer, orders.infos, listener, orders.secret)
             farewell.callback(leading.close)
             try:
                 outcome = leading.run()
-            except (WeftError, KeyboardInterrupt):  # every host's steward says why
+            except (WeftError, KeyboardInterrupt):  # every host's agent says why
                 raise typer.Exit(1) from None
         row = outcome.to_json()
-        show_runs([row])  # before stewards, and with them workers, are let go: this ends with them
+        show_runs([row])  # before host agents, and with them workers, are let go: this ends with them
         if outcome.was_stopped:
             errors.print(f"stopped early, as asked, after {row['steps']} steps", markup=False)
 

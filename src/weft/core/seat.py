@@ -335,21 +335,21 @@ def saved_alone(replica: Replica, model: str, num_workers: int = 1) -> dict[str,
 
 
 _current: Seat | None = None
-_usher: Callable[[], Seat | None] | None = None
+_join_hook: Callable[[], Seat | None] | None = None
 
 
-def usher_by(usher: Callable[[], Seat | None]) -> None:
-    """Let `usher` find a seat for a script that nobody has prepared one for; it is asked once."""
-    global _usher
-    _usher = usher
+def join_by(join_hook: Callable[[], Seat | None]) -> None:
+    """Let `join_hook` find a seat for a script that nobody has prepared one for; it is asked once."""
+    global _join_hook
+    _join_hook = join_hook
 
 
 def find_seat() -> Seat | None:
     """The seat that was prepared for this script, or that an usher finds; None: it is alone."""
-    global _usher
-    if _current is None and _usher is not None:
-        usher, _usher = _usher, None
-        sit(usher())
+    global _join_hook
+    if _current is None and _join_hook is not None:
+        join_hook, _join_hook = _join_hook, None
+        sit(join_hook())
     return _current
 
 

@@ -25,7 +25,7 @@ from weft.cost.links import Link
 from weft.data.proportional import counts
 from weft.data.shares import PROPORTIONAL, STATIC, check_sharing
 from weft.engines.explanation import cut
-from weft.engines.real.job import LocalJob
+from weft.engines.real.job import RealJob
 from weft.observe.records.linkbook import NETWORK
 from weft.observe.records.stragglers import Blame, Cost
 from weft.runtime.channel import Welcome
@@ -83,7 +83,7 @@ class Setting:
         return cut(max(4, self.num_bytes), max(self.bucket_bytes_max, -(-self.num_bytes // BUCKETS_MAX)))
 
 
-def setting_of(job: LocalJob, welcome: Welcome, num_bytes: int) -> Setting | None:
+def setting_of(job: RealJob, welcome: Welcome, num_bytes: int) -> Setting | None:
     """The setting of a run whose workers were welcomed so; None where the script brings a strategy of its own."""
     if not welcome.strategy:
         return None

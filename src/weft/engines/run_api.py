@@ -15,10 +15,10 @@ from weft.core.errors import ConfigError, NodeLost
 from weft.core.seat import current
 from weft.data.shares import STATIC
 from weft.engines.function_script import write_script
-from weft.engines.local.launcher import nursery_of, run_local
-from weft.engines.real.job import LocalJob, spread
+from weft.engines.local.launcher import fork_server_of, run_local
+from weft.engines.real.job import RealJob, spread
 from weft.engines.real.kernels import compile_kernels
-from weft.engines.real.observer import Watcher
+from weft.engines.real.observer import Observer
 from weft.engines.run_outcome import RunOutcome
 from weft.engines.settings_sources import settings_of
 from weft.engines.simulated import runner
@@ -64,7 +64,7 @@ def run(
     if parameters:
         raise ConfigError("set={'strategy...': ...} is for the command line.\n  Write strategy='ssp(staleness=3)'.")
     with _script(target, arguments) as (script, words):
-        job = LocalJob(
+        job = RealJob(
             script,
             words,
             settings.num_workers,
@@ -82,8 +82,8 @@ def run(
         )
         job = job if baseline is None else job.under(baseline)
         say = show or (lambda text: None)
-        with nursery_of(job, say) as nursery, _told_whole():
-            outcome = run_local(job, _watcher(say), nursery.bear)
+        with fork_server_of(job, say) as fork_server, _told_whole():
+            outcome = run_local(job, _observer(say), fork_server.fork)
     saved = [path for path in map(Path, outcome.saved) if path.is_file()]
     return RunOutcome.of(outcome.to_json(), was_stopped=outcome.was_stopped, saved=saved)
 
@@ -127,7 +127,9 @@ def simulate(
         )
         compile_kernels(settings.compress, say)
         with _told_whole():
-            outcome = (runner.simulate_dry if dry else runner.simulate)(job, runner.Watcher(say, on_tell=say))
+            outcome = (runner.simulate_dry if dry else runner.simulate)(
+                job, runner.SimulationObserver(say, on_tell=say)
+            )
     return RunOutcome.of(outcome.to_json())
 
 
@@ -178,11 +180,11 @@ def _told_whole() -> Iterator[None]:
         raise
 
 
-def _watcher(say: Callable[[str], None]) -> Watcher:
+def _observer(say: Callable[[str], None]) -> Observer:
     def on_report(epoch: int, numbers: Mapping[str, float]) -> None:
         say("  ".join([f"epoch {epoch + 1}", *(f"{name} {value:.4f}" for name, value in numbers.items())]))
 
-    return Watcher(
+    return Observer(
         on_line=lambda rank, text, is_error: say(f"worker {rank} | {text.rstrip()}"),
         on_report=on_report,
         on_tell=say,

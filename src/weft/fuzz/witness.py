@@ -11,7 +11,7 @@ from weft.core.names import PARAMS, NodeId
 from weft.core.recorder import Recording
 from weft.core.script_state import ENDED
 from weft.fuzz.ledger import Array
-from weft.sim.faults.in_flight import Letter, MortalNode
+from weft.sim.faults.in_flight import FailableNode, MessageInFlight
 from weft.sim.faults.simulation import FaultySimulation
 from weft.sim.node import Node
 from weft.store.numpy import NumpyStore
@@ -57,7 +57,7 @@ class WitnessedSimulation(FaultySimulation):
         super().__init__(*args, **options)
         self.sightings: list[Sighting] = []
         self.versions: list[Version] = []
-        self.letters: list[Letter] = []
+        self.letters: list[MessageInFlight] = []
         """All messages, whatever became of them."""
         self._held: dict[tuple[NodeId, int], bytes] = {}
 
@@ -89,7 +89,7 @@ class WitnessedSimulation(FaultySimulation):
                 incarnation = node.peer.world.view
                 self.versions.append(Version(self.kernel.now_ns, node.id, incarnation, bucket, array.copy()))
 
-    def _write(self, node: MortalNode, to: NodeId, event: Received, payload: Payload, hyper: Any) -> Letter:
+    def _write(self, node: FailableNode, to: NodeId, event: Received, payload: Payload, hyper: Any) -> MessageInFlight:
         letter = super()._write(node, to, event, payload, hyper)
         self.letters.append(letter)
         return letter

@@ -1,6 +1,6 @@
-"""The attendant: a thread that answers messages while the script computes.
+"""The background driver: a thread that answers messages while the script computes.
 
-It and the script's thread take turns: whoever drives holds the lock. The attendant's bell rings only
+It and the script's thread take turns: whoever drives holds the lock. The background driver's bell rings only
 while the script computes, so a script that drives is not disturbed.
 
 Where nothing comes unasked it rests, deaf to everything but its bell, until the script leaves something undone.
@@ -11,10 +11,10 @@ import threading
 from collections.abc import Callable, Sequence
 
 from weft.runtime.waiting import SLEEP_S_MAX
-from weft.transports.bells import ATTENDANT, Bells
+from weft.transports.bells import BACKGROUND, Bells
 
 
-class Attendant:
+class BackgroundDriver:
     """Calls `drive` under the lock whenever a descriptor has something, or a timer may be due."""
 
     def __init__(
@@ -31,18 +31,18 @@ class Attendant:
         self._may_rest = may_rest
         self._rests = False
         self._bell = select.poll()
-        self._bell.register(bells.fileno(ATTENDANT), select.POLLIN)
+        self._bell.register(bells.fileno(BACKGROUND), select.POLLIN)
         self._poll = select.poll()
-        for descriptor in (bells.fileno(ATTENDANT), *descriptors):
+        for descriptor in (bells.fileno(BACKGROUND), *descriptors):
             self._poll.register(descriptor, select.POLLIN)
         self._lock = lock
         self._drive = drive
         self._fail = fail
-        threading.Thread(target=self._attend, name="weft attendant", daemon=True).start()
+        threading.Thread(target=self._attend, name="weft background driver", daemon=True).start()
 
     def take_over(self) -> None:
         """The script is about to compute: hear the bell from now on; look once more for news after that."""
-        self._bells.listen(ATTENDANT)
+        self._bells.listen(BACKGROUND)
 
     def look_after(self) -> None:
         """The script goes on: if it leaves something undone, do not rest."""
@@ -51,7 +51,7 @@ class Attendant:
 
     def step_back(self) -> None:
         """The script drives."""
-        self._bells.listen(ATTENDANT, really=False)
+        self._bells.listen(BACKGROUND, enabled=False)
 
     def _attend(self) -> None:
         due_s: float | None = None
@@ -61,7 +61,7 @@ class Attendant:
                     self._bell.poll()
                 else:
                     self._poll.poll(1000 * (SLEEP_S_MAX if due_s is None else max(0.0, min(SLEEP_S_MAX, due_s))))
-                self._bells.silence(ATTENDANT)
+                self._bells.silence(BACKGROUND)
                 with self._lock:
                     due_s = self._drive()
                     self._rests = self._may_rest()

@@ -287,7 +287,7 @@ class Concluded(Struct, frozen=True, tag=True):
 
 
 class Leaving(Struct, frozen=True, tag=True):
-    """To a steward: this worker has nothing more to do or to say, and waits for its steward's last words."""
+    """To a host agent: this worker has nothing more to do or to say, and waits for its host agent's last words."""
 
 
 class Failed(Struct, frozen=True, tag=True):

@@ -28,7 +28,7 @@ ring or the socket and out of it, while other workers want the same memory. Raw 
 """
 
 
-class Wires:
+class Connections:
     """Between workers: shared-memory rings on a host, or TCP, on loopback or in the run's own network; TLS to others.
 
     Workers of one host that talk by sockets do so on loopback, or where nobody else can be: there, nothing is

@@ -1,6 +1,6 @@
 """The driver for real: tells the nodes of one process what happened and performs what they answer.
 
-One thread at a time: the script's thread drives while it waits, an attendant while the script computes.
+One thread at a time: the script's thread drives while it waits, an background driver while the script computes.
 """
 
 import heapq
@@ -33,7 +33,7 @@ from weft.core.recorder import TraceHash, node_rng
 from weft.core.script_state import EXIT, IN_STEP, READS_PARAMS, RESUME
 from weft.core.strategy import Strategy
 from weft.core.world import World
-from weft.runtime.mailbox import Post
+from weft.runtime.mailbox import Mailbox
 from weft.runtime.measure.tracer import Tracer
 from weft.runtime.shared_params import SharedParams
 from weft.store.live import LiveStore
@@ -44,7 +44,7 @@ Payload = Any
 class Reducing(Protocol):
     """Who does the reductions natively. Never waits: `progress` is called again when something may have changed."""
 
-    needs_attendant: bool
+    needs_background: bool
     """Others wait for its answers while the script computes, at least now and then."""
     bytes_shared: int
     num_copies: int
@@ -99,7 +99,7 @@ class Driver:
         strategy: Strategy,
         world: World,
         stores: Mapping[NodeId, LiveStore],
-        post: Post,
+        mailbox: Mailbox,
         seed: int,
         recorder: TraceHash | None = None,
         tracer: Tracer | None = None,
@@ -107,7 +107,7 @@ class Driver:
         self.world = world
         self._tracer = tracer
         self._kinds = {kind: carries is Carries.GRADIENT for kind, carries in strategy.kinds().items()}
-        self._post = post
+        self._mailbox = mailbox
         self._recorder = recorder
         self._began = time.perf_counter()
         self.nodes = {id: Node(id, strategy.peer(id, world, node_rng(seed, id)), store) for id, store in stores.items()}
@@ -125,7 +125,7 @@ class Driver:
         """Of each noted name: how many, their sum, the greatest."""
         self.ages: Counter[int] = Counter()
         """How many updates were how many whole steps old."""
-        post.open(self._receive_from_afar, {id: node.store for id, node in self.nodes.items()})
+        mailbox.open(self._receive_from_afar, {id: node.store for id, node in self.nodes.items()})
 
     @property
     def now_s(self) -> float:
@@ -149,7 +149,7 @@ class Driver:
             moved = True
         if self.reduce is not None and self.reduce.progress(self._reduced):
             moved = True
-        if self._post.poll():
+        if self._mailbox.poll():
             moved = True
         while self._due and self._due[0][0] <= self.now_s:
             _, generation, node, name = heapq.heappop(self._due)
@@ -319,4 +319,4 @@ class Driver:
                 size, now_s = 0 if payload is None else payload.nbytes, time.perf_counter()
                 self._tracer.sent(node.id, action.to, action.kind, action.clock, size, now_s)
         else:
-            self._post.send(node.id, action, None if body is None else store.operand(body), hyper)
+            self._mailbox.send(node.id, action, None if body is None else store.operand(body), hyper)

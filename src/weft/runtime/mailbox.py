@@ -1,4 +1,4 @@
-"""The post between processes: actions become frames, frames become events, and replicas can be fetched."""
+"""The mailbox between processes: actions become frames, frames become events, and replicas can be fetched."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -50,7 +50,7 @@ def _refuse(source: NodeId, note: bytes | memoryview) -> None:
     raise UnexpectedMessage(f"node {source} sent a note of {len(note)} bytes, but nobody here agrees on anything.")
 
 
-class Post:
+class Mailbox:
     """Sends and receives for the nodes of one process, over any transport; without one it has nobody to write to."""
 
     def __init__(
@@ -93,9 +93,9 @@ class Post:
             body = body.raw()
         part = (0, 0) if action.body is None or action.body.part is None else action.body.part
         bucket = action.bucket if action.body is None else action.body.bucket
-        self._post(action.to, action.kind, source, action.clock, bucket, part, action.weight, data, body)
+        self._mailbox(action.to, action.kind, source, action.clock, bucket, part, action.weight, data, body)
 
-    def _post(
+    def _mailbox(
         self,
         to: NodeId,
         kind: str,
@@ -137,7 +137,7 @@ class Post:
         if kind == FETCH:
             values = self._stores[header.target].lend(Buffer(PARAMS, header.bucket))
             place = (header.bucket, (0, 0))
-            self._post(header.source, VALUES, header.target, header.clock, *place, 1.0, b"", values)
+            self._mailbox(header.source, VALUES, header.target, header.clock, *place, 1.0, b"", values)
         elif kind == VALUES:
             assert isinstance(payload, np.ndarray)
             self._fetched[header.source, header.bucket] = payload.copy()
@@ -160,7 +160,7 @@ class Post:
         lane, bucket = key
         assert self._me is not None
         place = (bucket, (0, 0) if part is None else (part.which, part.of))
-        self._post(to, SUMS[lane], self._me, number, *place, 1.0, about, values)
+        self._mailbox(to, SUMS[lane], self._me, number, *place, 1.0, about, values)
 
     def _take_sum(self, lane: int, header: Header, about: bytes | memoryview, values: Array | Coded | None) -> None:
         if self.on_sum is None or not isinstance(values, np.ndarray):
@@ -189,14 +189,14 @@ class Post:
 
     def tell(self, me: NodeId, to: NodeId, note: bytes) -> None:
         """Send a note to another process."""
-        self._post(to, NOTE, me, 0, 0, (0, 0), 1.0, note, None)
+        self._mailbox(to, NOTE, me, 0, 0, (0, 0), 1.0, note, None)
 
     def fetch(self, me: NodeId, wanted: list[tuple[NodeId, int]], wait: Callable[[Callable[[], bool]], None]) -> None:
         """Ask for buckets of other nodes' parameters; `fetched` has them when `wait` returns."""
         self._fetched.clear()
         afar = [(node, bucket) for node, bucket in wanted if node not in self._stores]
         for node, bucket in afar:
-            self._post(node, FETCH, me, 0, bucket, (0, 0), 1.0, b"", None)
+            self._mailbox(node, FETCH, me, 0, bucket, (0, 0), 1.0, b"", None)
         wait(lambda: len(self._fetched) == len(afar))
 
     def fetched(self, node: NodeId, bucket: int) -> Array:

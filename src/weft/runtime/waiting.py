@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from weft.core.activity import COMPUTES, WAITS
-from weft.runtime.measure.activity_clock import Diary
+from weft.runtime.measure.activity_clock import ActivityClock
 from weft.transports.bells import SCRIPT, Bells
 
 YIELDS = 20
@@ -20,13 +20,13 @@ class Waiting:
     def __init__(
         self,
         descriptors: Sequence[int],
-        diary: Diary,
+        activity_clock: ActivityClock,
         bells: Bells | None = None,
         *,
         owns_core: bool = False,
         spin_s: float = 0.0,
     ) -> None:
-        self._diary = diary
+        self._activity_clock = activity_clock
         self._bells = bells
         self._poll = select.poll()
         for descriptor in (*descriptors, *([] if bells is None else [bells.fileno(SCRIPT)])):
@@ -46,7 +46,7 @@ class Waiting:
         now = time.perf_counter()
         if self._since is None:
             self._since, self._num_yields = now, 0
-            self._before = self._diary.turn_to(WAITS)
+            self._before = self._activity_clock.turn_to(WAITS)
         if self._owns_core and now - self._since < self._spin_s:
             return
         if not self._owns_core and self._num_yields < YIELDS:
@@ -63,11 +63,11 @@ class Waiting:
         self._bells.listen(SCRIPT)
         if not has_news():
             self._poll.poll(timeout_s * 1000)
-        self._bells.listen(SCRIPT, really=False)
+        self._bells.listen(SCRIPT, enabled=False)
         self._bells.silence(SCRIPT)
 
     def resume(self) -> None:
         """There was something to do: the next pause begins with a spin again."""
         if self._since is not None:
-            self._diary.turn_to(self._before)
+            self._activity_clock.turn_to(self._before)
             self._since = None

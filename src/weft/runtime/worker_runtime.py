@@ -16,9 +16,9 @@ from weft.cost.links import Link
 from weft.cost.staging import prices_s
 from weft.observe.records.status import CodingStatus, DeviceStatus, LinkStatus, in_all
 from weft.runtime.channel import Concluded, Job
-from weft.runtime.connections import LOOPBACK, SHM, TORCH, Wires
+from weft.runtime.connections import LOOPBACK, SHM, TORCH, Connections
 from weft.runtime.driver import Driver, Node
-from weft.runtime.mailbox import Post, kinds_of, rank_of
+from weft.runtime.mailbox import Mailbox, kinds_of, rank_of
 from weft.runtime.measure.tracer import Tracer
 from weft.runtime.reduce.agreed import AgreedReduce, apart_places
 from weft.runtime.reduce.between_hosts import Plan
@@ -46,16 +46,18 @@ from weft.transports.summing import Summing
 Wait = Callable[[Callable[[], bool]], None]
 
 
-class Plant:
+class WorkerRuntime:
     """One worker process at work."""
 
-    def __init__(self, job: Job, strategy: Strategy, world: World, bells: Bells, driver: Driver, post: Post) -> None:
+    def __init__(
+        self, job: Job, strategy: Strategy, world: World, bells: Bells, driver: Driver, mailbox: Mailbox
+    ) -> None:
         self._job = job
         self.strategy = strategy
         self.world = world
         self.bells = bells
         self.driver = driver
-        self._post = post
+        self._mailbox = mailbox
         self.recording: Recording | None = None
         self.prices_s: dict[str, float] = {}
         """What sums on the host and on devices cost, where there are any."""
@@ -65,14 +67,14 @@ class Plant:
         return self.driver.worker
 
     @property
-    def needs_attendant(self) -> bool:
+    def needs_background(self) -> bool:
         """Messages may come while the script computes."""
         reduce = self.driver.reduce
-        return reduce is None or reduce.needs_attendant or not self.strategy.keeps_replicas_equal
+        return reduce is None or reduce.needs_background or not self.strategy.keeps_replicas_equal
 
-    def attendant_may_rest(self) -> bool:
+    def background_may_rest(self) -> bool:
         """Nobody waits for this process until its script calls again, and nothing waits to leave."""
-        reduce, transport = self.driver.reduce, self._post.transport
+        reduce, transport = self.driver.reduce, self._mailbox.transport
         if reduce is None or not reduce.may_rest() or not self.strategy.keeps_replicas_equal:
             return False
         assert transport is not None
@@ -80,17 +82,17 @@ class Plant:
 
     @property
     def descriptors(self) -> list[int]:
-        assert self._post.transport is not None
-        return self._post.transport.fileno_set()
+        assert self._mailbox.transport is not None
+        return self._mailbox.transport.fileno_set()
 
     def is_choked(self) -> bool:
         """More waits to leave than is good: the script shall wait, too."""
-        assert self._post.transport is not None
-        return self._post.transport.outbox_bytes() > self._job.outbox_bytes_max
+        assert self._mailbox.transport is not None
+        return self._mailbox.transport.outbox_bytes() > self._job.outbox_bytes_max
 
     def counters(self) -> tuple[int, int, int]:
         """Bytes that left this process or were read from others' memory, copies made, frames refused."""
-        transport, reduce, params = self._post.transport, self.driver.reduce, self.driver.shared_params
+        transport, reduce, params = self._mailbox.transport, self.driver.reduce, self.driver.shared_params
         assert transport is not None
         copies = transport.num_copies + sum(node.store.num_copies for node in self.driver.nodes.values())
         shared = (0, 0) if reduce is None else (reduce.bytes_shared, reduce.num_copies)
@@ -99,8 +101,8 @@ class Plant:
 
     def links(self) -> list[LinkStatus]:
         """What the links to the other processes have carried; none without a network."""
-        assert self._post.transport is not None
-        return [LinkStatus(rank, *one) for rank, one in sorted(self._post.transport.traffic().items())]
+        assert self._mailbox.transport is not None
+        return [LinkStatus(rank, *one) for rank, one in sorted(self._mailbox.transport.traffic().items())]
 
     def device(self) -> DeviceStatus | None:
         """What was copied to and from this worker's device; None if it is on the host."""
@@ -139,18 +141,18 @@ class Plant:
 
     def close(self) -> None:
         """Take leave of the other processes: from now on they may end, and this one may."""
-        assert self._post.transport is not None
+        assert self._mailbox.transport is not None
         if self.driver.reduce is not None:
             self.driver.reduce.close()
-        self._post.transport.close()
+        self._mailbox.transport.close()
 
     def result(self, wait: Wait, best: NodeId = 0) -> ResultModel:
         """The run's result as it is now, where `best` is the best worker; fetches what lies in other processes."""
         if self.strategy.result is not Result.REPLICA:
             nodes = [*self.world.workers, *self.world.servers]
             buckets = range(len(self.world.buckets))
-            self._post.fetch(self._job.rank, [(node, bucket) for node in nodes for bucket in buckets], wait)
-            fetched = [_Fetched(self._post, node) for node in nodes]
+            self._mailbox.fetch(self._job.rank, [(node, bucket) for node in nodes for bucket in buckets], wait)
+            fetched = [_Fetched(self._mailbox, node) for node in nodes]
             is_alone = (self.worker.computes or 0) < self.strategy.first_exchange
             which, lend = self.strategy.result, self.worker.store.lend
             return ResultModel(which, self.world, fetched, lambda: best, lend, lambda: is_alone)
@@ -174,12 +176,12 @@ def _names(workers: Sequence[int]) -> str:
 class _Fetched:
     """Another node's parameters, as far as a result model looks at them."""
 
-    def __init__(self, post: Post, node: NodeId) -> None:
-        self._post = post
+    def __init__(self, mailbox: Mailbox, node: NodeId) -> None:
+        self._mailbox = mailbox
         self._node = node
 
     def array(self, slot: str, bucket: int) -> Any:
-        return self._post.fetched(self._node, bucket)
+        return self._mailbox.fetched(self._node, bucket)
 
 
 def _wait_for_all_values(arena: Arena, bells: Bells, wait_words: Wait) -> None:
@@ -252,7 +254,7 @@ def _lay_out(
 
 
 def _reduce_here(
-    plant: Plant,
+    runtime: WorkerRuntime,
     job: Job,
     arena: Arena,
     store: LiveStore,
@@ -266,22 +268,22 @@ def _reduce_here(
 
     With devices: measure, tell, wait until all have, and choose what all others choose.
     """
-    about = arena, plant.bells, store
+    about = arena, runtime.bells, store
     if job.hosts:
-        hosts, post = job.hosts, plant._post
-        return HostsReduce(*about, gradient_is_given=is_given, tracer=tracer, hosts=hosts, post=post, plan=plan)
+        hosts, mailbox = job.hosts, runtime._mailbox
+        return HostsReduce(*about, gradient_is_given=is_given, tracer=tracer, hosts=hosts, mailbox=mailbox, plan=plan)
     if not job.on_devices:
         return SharedReduce(*about, gradient_is_given=is_given, tracer=tracer)
     device = None if job.device is None else FakeDevice(Link(*job.device))
     tell_speeds(arena, measured(device))
-    plant.bells.ring_scripts()
+    runtime.bells.ring_scripts()
     wait_words(lambda: have_all_told(arena))
     speeds, sizes = all_speeds(arena), [bucket.num_bytes for bucket in arena.buckets]
-    plant.prices_s = prices_s(sizes, speeds)
+    runtime.prices_s = prices_s(sizes, speeds)
     places = chosen_places(job.reduce_place, sizes, speeds)
     return DeviceReduce(
         arena,
-        plant.bells,
+        runtime.bells,
         store,
         gradient_is_given=is_given,
         tracer=tracer,
@@ -334,14 +336,14 @@ def build(
     strategy: Strategy,
     replica: Replica,
     order: Sequence[int],
-    wires: Wires,
+    connections: Connections,
     ports: list[int],
     wait_words: Wait,
     plan: Plan,
     tracer: Tracer | None = None,
     name: str = "",
     script: ScriptState | None = None,
-) -> Plant:
+) -> WorkerRuntime:
     """Lay the replica out and set everything up around it; `name` is the strategy's, for what is refused, and `script`
     where that of this worker stands."""
     is_native = job.transport in (SHM, TORCH) and not strategy.speaks_reductions
@@ -357,20 +359,20 @@ def build(
     kinds = kinds_of(strategy.kinds())
     codecs = ready_codecs(strategy, [replica])
     layout = Layout(len(kinds), world.num_nodes, replica.buckets, coded_bytes_max(codecs.values(), replica.buckets))
-    transport = wires.connect(world, layout, bells, ports)
-    post = Post(world, kinds, transport, codecs, tracer)
+    transport = connections.connect(world, layout, bells, ports)
+    mailbox = Mailbox(world, kinds, transport, codecs, tracer)
     stores = _stores(job, strategy, world, replica, codecs, name, script)
     recording = Recording() if job.checks_replay else None
-    driver = Driver(strategy, world, stores, post, job.seed, recording, tracer)
+    driver = Driver(strategy, world, stores, mailbox, job.seed, recording, tracer)
     if shares_params:
         views = [replica.array(PARAMS, bucket) for bucket in world.trainable]
         driver.shared_params = SharedParams(arena, bells, wait_words, views, partial(name_at, replica))
-    plant = Plant(job, strategy, world, bells, driver, post)
+    runtime = WorkerRuntime(job, strategy, world, bells, driver, mailbox)
     store = stores[job.rank]
     if summing is not None:
         given = places.given if in_place and places is not None else ()
-        driver.reduce = AgreedReduce(world, job.rank, post, store, summing, bells.ring_own, given, tracer)
+        driver.reduce = AgreedReduce(world, job.rank, mailbox, store, summing, bells.ring_own, given, tracer)
     elif is_native:
-        driver.reduce = _reduce_here(plant, job, arena, store, wait_words, plan, is_given=in_place, tracer=tracer)
-    plant.recording = recording
-    return plant
+        driver.reduce = _reduce_here(runtime, job, arena, store, wait_words, plan, is_given=in_place, tracer=tracer)
+    runtime.recording = recording
+    return runtime

@@ -55,7 +55,7 @@ class NoReports:
 
 
 class Evaluator(Protocol):
-    """A program in whose surroundings a reported callable can be run."""
+    """A program in whose worker environment a reported callable can be run."""
 
     def evaluate(self, function: Callable[[], Any]) -> float: ...
 

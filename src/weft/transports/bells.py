@@ -11,7 +11,7 @@ from threading import Lock
 
 SCRIPT = 0
 """The bell of the thread that runs the script, for when it waits: for words of the arena, and for messages."""
-ATTENDANT = 1
+BACKGROUND = 1
 """The bell of the thread that answers messages while the script computes."""
 NUM_BELLS = 2
 
@@ -52,11 +52,11 @@ class Bells:
     def ring_own(self) -> None:
         """Wake this worker's own threads that wait, from a thread that has news for them."""
         fence()
-        self.ring(self._me, SCRIPT, ATTENDANT)
+        self.ring(self._me, SCRIPT, BACKGROUND)
 
-    def listen(self, bell: int, *, really: bool = True) -> None:
+    def listen(self, bell: int, *, enabled: bool = True) -> None:
         """Say whether this worker wants to hear a bell; look once more for news after that."""
-        self._words[self._places[self._me] + bell] = int(really)
+        self._words[self._places[self._me] + bell] = int(enabled)
         fence()
 
     def silence(self, bell: int) -> None:

@@ -10,7 +10,7 @@ import os
 from collections import deque
 from collections.abc import Callable
 
-from weft.transports.bells import ATTENDANT, SCRIPT, Bells, fence
+from weft.transports.bells import BACKGROUND, SCRIPT, Bells, fence
 from weft.transports.frames import DATA_BYTES_MAX, HEADER_BYTES, Layout, check_data
 from weft.transports.transport import Frame, Rank, Traffic
 
@@ -80,7 +80,7 @@ class RingTransport:
         fence()
         words[WRITTEN] = written + skipped + size
         fence()
-        self._bells.ring(to, SCRIPT, ATTENDANT)
+        self._bells.ring(to, SCRIPT, BACKGROUND)
         return True
 
     def poll(self, take: Callable[[Frame], None]) -> int:
@@ -112,7 +112,7 @@ class RingTransport:
         if num_frames:
             fence()  # else the writer could miss this room, and this its word that it waits for it
             if words[BLOCKED]:
-                self._bells.ring(source, SCRIPT, ATTENDANT)
+                self._bells.ring(source, SCRIPT, BACKGROUND)
         return num_frames
 
     def outbox_bytes(self, to: Rank | None = None) -> int:

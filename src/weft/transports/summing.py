@@ -19,7 +19,7 @@ class Sum(Protocol):
 class Summing(Protocol):
     """One process's part in sums over all processes. All begin the same sums in the same order.
 
-    Processes meet before the first sum: what one has to say (`letters`) must be told to all others (`hear`), by
+    Processes meet before the first sum: what one has to say (`notes`) must be told to all others (`hear`), by
     somebody who knows that it is them. Nothing here ever waits.
     """
 
@@ -27,7 +27,7 @@ class Summing(Protocol):
         """Begin to connect to the others, once. From then on `wake` is called, by any thread, when something is new."""
         ...
 
-    def letters(self) -> list[tuple[str, bytes]]:
+    def notes(self) -> list[tuple[str, bytes]]:
         """What the others are to be told now, each with its name."""
         ...
 

@@ -33,7 +33,7 @@ TIMEOUT = timedelta(minutes=10)
 """Torch gives up after this; whoever is gone is noticed long before, by the engine."""
 
 
-class MeetingPlace(Store):
+class RendezvousStore(Store):
     """What processes tell each other to meet, as torch wants to have it: a store of named values.
 
     Torch asks in a thread of its own, and waits; the driver's thread carries what is said to and fro.
@@ -66,7 +66,7 @@ class MeetingPlace(Store):
             self._values[key] = value
             self._changed.notify_all()
 
-    def letters(self) -> list[tuple[str, bytes]]:
+    def notes(self) -> list[tuple[str, bytes]]:
         """What was set since the last call."""
         return [self._unsaid.popleft() for _ in range(len(self._unsaid))]
 
@@ -110,7 +110,7 @@ class EnqueuedSum:
         return self._is_there or self._has_come()
 
 
-Make = Callable[[MeetingPlace, int, int, str], Any]
+Make = Callable[[RendezvousStore, int, int, str], Any]
 """A process group from where its processes meet, the rank, the number of processes and the address of this one."""
 
 
@@ -123,7 +123,7 @@ class TorchSums:
         self._about = rank, num_workers, host
         self._stream = stream
         self._make_group = make or (gloo_group if stream is None else partial(nccl_group, stream.device))
-        self._place = MeetingPlace()
+        self._place = RendezvousStore()
         self._is_meeting = False
         self._group: Any = None
         self._error: BaseException | None = None
@@ -143,8 +143,8 @@ class TorchSums:
             self._error = error
         self._place.wake()
 
-    def letters(self) -> list[tuple[str, bytes]]:
-        return self._place.letters()
+    def notes(self) -> list[tuple[str, bytes]]:
+        return self._place.notes()
 
     def hear(self, name: str, value: bytes) -> None:
         self._place.hear(name, value)
@@ -220,7 +220,7 @@ def _bring(given: Tensor, into: Tensor, share: float | None, op: str) -> None:
             into.mul_(share)
 
 
-def gloo_group(place: MeetingPlace, rank: int, num_workers: int, host: str) -> Any:
+def gloo_group(place: RendezvousStore, rank: int, num_workers: int, host: str) -> Any:
     """Over sockets at this address."""
     gloo: Any = dist.ProcessGroupGloo
     options = gloo._Options()
@@ -229,7 +229,7 @@ def gloo_group(place: MeetingPlace, rank: int, num_workers: int, host: str) -> A
     return gloo(place, rank, num_workers, options)
 
 
-def nccl_group(device: torch.device, place: MeetingPlace, rank: int, num_workers: int, host: str) -> Any:
+def nccl_group(device: torch.device, place: RendezvousStore, rank: int, num_workers: int, host: str) -> Any:
     """Between GPUs; its processes meet at once, while somebody carries what they say. Not yet run on a GPU by us."""
     nccl: Any = dist.ProcessGroupNCCL
     options = nccl.Options()

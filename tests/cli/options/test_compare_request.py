@@ -8,7 +8,7 @@ import pytest
 from weft.cli.options.compare_request import Asked
 from weft.core.errors import ConfigError
 from weft.core.pace import Pace
-from weft.engines.compare.trials import RealContest, SimulatedContest
+from weft.engines.compare.trials import RealTrials, SimulatedTrials
 from weft.observe.records.comparison import Target
 
 
@@ -33,18 +33,18 @@ def asked(script: Path, **other: Any) -> Asked:
 
 
 def test_real_runs_have_one_job_in_common(script: Path) -> None:
-    contest = asked(script, hiccups="0.1:8", set=("worker.threads=2",), scale_lr=True, warmup=5).contest()
-    assert isinstance(contest, RealContest)
-    job = contest.common
+    trials = asked(script, hiccups="0.1:8", set=("worker.threads=2",), scale_lr=True, warmup=5).trials()
+    assert isinstance(trials, RealTrials)
+    job = trials.common
     assert (job.num_workers, job.slow, job.hiccups, job.options.worker.threads) == (4, {0: 4.0}, (0.1, 8.0), 2)
     assert (job.transport, job.pace) == ("shm", Pace(4, 4.0, 5))
 
 
 def test_simulated_ones_have_slow_workers_as_stragglers_of_their_cluster(script: Path) -> None:
-    contest = asked(script, cluster="rack", steps=7).contest()
-    assert isinstance(contest, SimulatedContest)
-    assert contest.common.steps_max == 7
-    assert contest.common.cluster.place(4).factors == (4.0, 1.0, 1.0, 1.0)
+    trials = asked(script, cluster="rack", steps=7).trials()
+    assert isinstance(trials, SimulatedTrials)
+    assert trials.common.steps_max == 7
+    assert trials.common.cluster.place(4).factors == (4.0, 1.0, 1.0, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_simulated_ones_have_slow_workers_as_stragglers_of_their_cluster(script:
 )
 def test_what_cannot_be_simulated_is_refused(script: Path, other: dict[str, Any], because: str) -> None:
     with pytest.raises(ConfigError, match=because):
-        asked(script, cluster="rack", **other).contest()
+        asked(script, cluster="rack", **other).trials()
 
 
 def test_the_head_of_the_report_has_what_was_said_as_it_was_said(script: Path) -> None:

@@ -7,8 +7,8 @@ from support.processes.commands import assert_refused
 
 from weft.cli.options.run_on import ground, read_ground
 from weft.engines.ray.launch import RayPlan
-from weft.engines.real.job import LocalJob
-from weft.engines.real.observer import Watcher
+from weft.engines.real.job import RealJob
+from weft.engines.real.observer import Observer
 
 SCRIPT = """
 import numpy as np, weft
@@ -27,16 +27,16 @@ def script(tmp_path: Path) -> Path:
 
 
 def test_this_machine_is_where_runs_are_unless_told_otherwise(script: Path) -> None:
-    jobs = [LocalJob(script, num_workers=1)]
+    jobs = [RealJob(script, num_workers=1)]
     assert read_ground(None, None, None, jobs) is None
     assert read_ground("here", None, None, jobs) is None
     with ground(None, jobs, lambda text: None) as perform:
-        assert perform(jobs[0], Watcher()).workers[0].step == 3
+        assert perform(jobs[0], Observer()).workers[0].step == 3
 
 
 def test_a_ray_cluster_is_asked_for_what_each_worker_needs(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    plan = read_ground("ray", None, "cpu=2,gpu=1", [LocalJob(script)])
+    plan = read_ground("ray", None, "cpu=2,gpu=1", [RealJob(script)])
     assert plan == RayPlan(None, {"CPU": 2.0, "GPU": 1.0})
 
 

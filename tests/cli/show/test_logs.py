@@ -14,7 +14,7 @@ from support.processes.launches import TRAIN
 
 from weft.cli.show.logs import EVERY_S, Logs, numbered
 from weft.core.errors import ConfigError, NodeLost
-from weft.engines.real.observer import Watcher
+from weft.engines.real.observer import Observer
 from weft.observe.records.status import Status
 from weft.observe.records.stragglers import Blame
 
@@ -49,10 +49,10 @@ def lines(path: Path = Path("log.jsonl")) -> list[dict[str, Any]]:
 def test_a_status_is_logged_every_second_once_all_workers_have_told_theirs() -> None:
     seen: list[Status] = []
     with Logs(log=Path("log.jsonl")) as logs, logs.run("ssp", 2, 1, 1, is_real=True) as run:
-        watcher = run.watching(Watcher(on_status=seen.append))
+        observer = run.watching(Observer(on_status=seen.append))
         told = [(0, 1.5), (1, 1.6), (0, 1.7), (1, 1.6 + EVERY_S - 0.01), (0, 1.6 + EVERY_S), (1, 3.0)]
         for rank, time_s in told:
-            watcher.on_status(msgspec.structs.replace(STATUS, rank=rank, time_s=time_s, step=10 * rank + 3))
+            observer.on_status(msgspec.structs.replace(STATUS, rank=rank, time_s=time_s, step=10 * rank + 3))
     assert len(seen) == len(told), "whoever looked on before does so still"
     start, *statuses = lines()
     assert start == {"event": "start", "run": "ssp", "workers": 2, "simulated": False}
@@ -63,11 +63,11 @@ def test_a_status_is_logged_every_second_once_all_workers_have_told_theirs() -> 
 def test_reports_and_words_are_logged_as_they_come() -> None:
     said: list[str] = []
     with Logs(log=Path("log.jsonl")) as logs, logs.run("ssp", 1, 1, 1, is_real=True) as run:
-        watcher = run.watching(Watcher(on_tell=said.append))
-        watcher.on_status(STATUS)
-        watcher.on_reported({"accuracy": 0.5, "epoch": 2, "wall_s": 0.75, "consensus": None})
-        watcher.on_tell("stopping after this step")
-        watcher.on_blame(BLAME)
+        observer = run.watching(Observer(on_tell=said.append))
+        observer.on_status(STATUS)
+        observer.on_reported({"accuracy": 0.5, "epoch": 2, "wall_s": 0.75, "consensus": None})
+        observer.on_tell("stopping after this step")
+        observer.on_blame(BLAME)
         _, report, told, blamed = lines()
     assert report == {
         "event": "report", "run": "ssp", "at_s": 0.75, "step": 4, "epoch": 2, "numbers": {"accuracy": 0.5},
@@ -80,7 +80,7 @@ def test_reports_and_words_are_logged_as_they_come() -> None:
 
 def test_a_short_run_has_one_status_and_its_end() -> None:
     with Logs(log=Path("log.jsonl")) as logs, logs.run("ssp", 1, 1, 1, is_real=True) as run:
-        run.watching(Watcher()).on_status(STATUS)
+        run.watching(Observer()).on_status(STATUS)
         run.end(ROW, None)
     assert [line["event"] for line in lines()] == ["start", "status", "end"]
     assert lines()[-1]["at_s"] == 9.0
@@ -89,9 +89,9 @@ def test_a_short_run_has_one_status_and_its_end() -> None:
 
 def test_an_end_just_after_a_status_has_none_of_its_own_because_rates_would_mean_nothing() -> None:
     with Logs(log=Path("log.jsonl")) as logs, logs.run("ssp", 1, 1, 1, is_real=True) as run:
-        watcher = run.watching(Watcher())
+        observer = run.watching(Observer())
         for time_s in (2.0, 2.1):
-            watcher.on_status(msgspec.structs.replace(STATUS, time_s=time_s))
+            observer.on_status(msgspec.structs.replace(STATUS, time_s=time_s))
         run.end(ROW, None)
     assert [line["event"] for line in lines()] == ["start", "status", "end"]
 
@@ -99,7 +99,7 @@ def test_an_end_just_after_a_status_has_none_of_its_own_because_rates_would_mean
 def test_of_a_baseline_messages_are_not_known() -> None:
     about = ("ddp", 1, 1, 1)
     with Logs(log=Path("log.jsonl")) as logs, logs.run(*about, is_real=True, counts_messages=False) as run:
-        run.watching(Watcher()).on_status(msgspec.structs.replace(STATUS, time_s=2.0))
+        run.watching(Observer()).on_status(msgspec.structs.replace(STATUS, time_s=2.0))
     _, status = lines()
     assert (status["bytes_sent"], status["staleness_mean"], status["workers"][0]["bytes_sent"]) == (None, None, None)
     assert status["waiting_fraction"] == 0.125
@@ -117,8 +117,8 @@ def test_a_failure_is_logged_and_goes_on() -> None:
 
 def test_nobody_looks_on_who_was_not_asked_to() -> None:
     with Logs() as logs, logs.run("ssp", 1, 1, 1, is_real=True) as run:
-        watcher = Watcher()
-        assert run.watching(watcher) is watcher
+        observer = Observer()
+        assert run.watching(observer) is observer
         run.end(ROW, None)
     assert sorted(path.name for path in Path().iterdir()) == ["train.py"]
 
@@ -126,7 +126,7 @@ def test_nobody_looks_on_who_was_not_asked_to() -> None:
 def test_runs_have_folders_of_their_own_for_tensorboard() -> None:
     for _ in range(2):
         with Logs(tensorboard=Path("scalars/all")) as logs, logs.run("a/b", 1, 1, 1, is_real=True) as run:
-            run.watching(Watcher()).on_status(msgspec.structs.replace(STATUS, time_s=2.0))
+            run.watching(Observer()).on_status(msgspec.structs.replace(STATUS, time_s=2.0))
     folders = sorted(Path("scalars/all").iterdir())
     assert [folder.name for folder in folders] == ["a_b", "a_b (2)"]
     for folder in folders:
@@ -248,7 +248,7 @@ def test_scalars_on_a_full_disk_are_told_of_once_and_other_logs_go_on(
         for label in ("ssp", "gossip"):
             with logs.run(label, 1, 1, 1, is_real=True) as run:
                 monkeypatch.setattr("weft.observe.logs.tensorboard.record", full)
-                run.watching(Watcher()).on_status(msgspec.structs.replace(STATUS, time_s=2.0))
+                run.watching(Observer()).on_status(msgspec.structs.replace(STATUS, time_s=2.0))
                 run.end(ROW, None)
     assert capsys.readouterr().err.count("--tensorboard scalars cannot be written: No space left on device;") == 1
     assert [line["event"] for line in lines()] == ["start", "status", "end"] * 2

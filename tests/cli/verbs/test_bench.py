@@ -44,7 +44,7 @@ def test_a_missing_folder_is_refused_before_anything_is_measured(tmp_path: Path)
     assert_refused("bench", "simulator", "--json", path, because=because)
 
 
-def contest(bar: float) -> Benchmark:
+def trials(bar: float) -> Benchmark:
     """Weft and a rival that do the same: copies."""
     copy = "weft.bench.contenders.memcpy"
     contenders = (
@@ -59,7 +59,7 @@ def contest(bar: float) -> Benchmark:
 def test_contenders_are_measured_shown_and_written(
     bar: float, verdict: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bench, "ALLREDUCE", contest(bar))
+    monkeypatch.setattr(bench, "ALLREDUCE", trials(bar))
     path = tmp_path / "allreduce.json"
     ended = weft_command("bench", "allreduce", "--blocks", 2, "--json", path)
     assert (ended.code, ended.err) == (0, "")
@@ -130,7 +130,7 @@ def test_half_a_hundred_pairs_are_proposed_for_the_overhead() -> None:
 
 def test_a_narrow_screen_shows_every_word_and_figure_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench.screen, "width", 80)
-    monkeypatch.setattr(bench, "ALLREDUCE", contest(1e3))
+    monkeypatch.setattr(bench, "ALLREDUCE", trials(1e3))
     ended = weft_command("bench", "allreduce", "--blocks", 2)
     assert max(map(len, ended.out.splitlines())) <= 80
     for whole in ("contender", "2x64KiB", "rival", "95 % low", "95 % high", "MISSED"):

@@ -9,7 +9,7 @@ from support.scripts.training_scripts import write
 
 from weft.core.errors import ConfigError
 from weft.engines.calibrate.workers import Point, line, this_machine
-from weft.engines.real.job import LocalJob
+from weft.engines.real.job import RealJob
 from weft.runtime.connections import LINKS, TCP
 
 BUSY = """
@@ -35,7 +35,7 @@ def test_samples_and_steps_cost_what_they_take_of_a_core_however_many_workers_sh
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    cluster = this_machine(LocalJob(write(tmp_path, TRAIN, EVALUATE, BUSY), (), 3, transport=TCP), 12)
+    cluster = this_machine(RealJob(write(tmp_path, TRAIN, EVALUATE, BUSY), (), 3, transport=TCP), 12)
     assert 0.0006 < cluster.seconds_per_sample < 0.002
     assert 0.002 < cluster.seconds_per_step < 0.012
     assert (cluster.num_workers, cluster.num_hosts(3), cluster.within) == (3, 1, LINKS[TCP])
@@ -53,4 +53,4 @@ def test_two_batches_tell_what_a_step_costs_besides_its_samples() -> None:
 def test_steps_without_samples_are_refused(tmp_path: Path) -> None:
     script = write(tmp_path, TRAIN, EVALUATE, BUSY.replace("samples=len(rows)", "samples=0"))
     with pytest.raises(ConfigError, match="have no samples to count"):
-        this_machine(replace(LocalJob(script, (), 2), seed=1), 2)
+        this_machine(replace(RealJob(script, (), 2), seed=1), 2)

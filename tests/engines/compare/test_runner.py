@@ -10,7 +10,7 @@ import pytest
 
 from weft.config.ways import Way
 from weft.core.errors import ConfigError, NodeLost
-from weft.engines.compare.runner import Heat, Race, run_of
+from weft.engines.compare.runner import ComparisonRun, Trial, run_of
 from weft.observe.records.comparison import Comparison, Setup, Target
 
 WAYS = [Way("allreduce"), Way("ssp")]
@@ -82,16 +82,18 @@ def test_simulated_runs_have_virtual_times_and_baselines_unknown_bytes() -> None
 
 
 def test_seeds_come_one_after_another_and_the_time_left_is_told(script: Path, tmp_path: Path) -> None:
-    heats: list[Heat] = []
+    heats: list[Trial] = []
     now = iter([0.0, 2.0, 2.0, 6.0, 6.0, 7.0, 7.0, 9.0])
 
-    def run(heat: Heat) -> dict[str, Any]:
-        heats.append(heat)
-        return row(heat.seed)
+    def run(trial: Trial) -> dict[str, Any]:
+        heats.append(trial)
+        return row(trial.seed)
 
-    Race(setup(script), WAYS, tmp_path / "a.json", lambda: next(now)).run(run)
-    assert [str(heat) for heat in heats] == [f"{name}, seed {seed}" for seed in (0, 1) for name in ("allreduce", "ssp")]
-    assert [(heat.number, heat.of, heat.left_s) for heat in heats] == [
+    ComparisonRun(setup(script), WAYS, tmp_path / "a.json", lambda: next(now)).run(run)
+    assert [str(trial) for trial in heats] == [
+        f"{name}, seed {seed}" for seed in (0, 1) for name in ("allreduce", "ssp")
+    ]
+    assert [(trial.number, trial.of, trial.left_s) for trial in heats] == [
         (1, 4, None),
         (2, 4, 3 * 2.0),
         (3, 4, 2 * 3.0),
@@ -100,7 +102,7 @@ def test_seeds_come_one_after_another_and_the_time_left_is_told(script: Path, tm
 
 
 def test_a_disk_that_is_full_ends_no_comparison(script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    race = Race(setup(script), WAYS, tmp_path / "a.json")
+    comparison_run = ComparisonRun(setup(script), WAYS, tmp_path / "a.json")
 
     def half(path: Path, text: bytes) -> None:
         path.touch()
@@ -108,33 +110,33 @@ def test_a_disk_that_is_full_ends_no_comparison(script: Path, tmp_path: Path, mo
 
     with monkeypatch.context() as full:
         full.setattr(Path, "write_bytes", half)
-        race.run(lambda heat: row(heat.seed))
-    assert race.comparison.is_complete
-    assert isinstance(race.not_kept, OSError)
+        comparison_run.run(lambda trial: row(trial.seed))
+    assert comparison_run.comparison.is_complete
+    assert isinstance(comparison_run.not_kept, OSError)
     assert list(tmp_path.glob("*a.json*")) == []
-    race._keep()
-    assert race.not_kept is None
+    comparison_run._keep()
+    assert comparison_run.not_kept is None
     assert (tmp_path / "a.json").is_file()
 
 
 def test_an_interrupted_comparison_goes_on_where_it_was(script: Path, tmp_path: Path) -> None:
-    def run_once(heat: Heat) -> dict[str, Any]:
-        if heat.number > 1:
+    def run_once(trial: Trial) -> dict[str, Any]:
+        if trial.number > 1:
             raise KeyboardInterrupt
-        return row(heat.seed)
+        return row(trial.seed)
 
     file = tmp_path / "a.json"
     with pytest.raises(KeyboardInterrupt):
-        Race(setup(script), WAYS, file).run(run_once)
+        ComparisonRun(setup(script), WAYS, file).run(run_once)
     seen: list[str] = []
 
-    def run(heat: Heat) -> dict[str, Any]:
-        seen.append(str(heat))
-        return row(heat.seed)
+    def run(trial: Trial) -> dict[str, Any]:
+        seen.append(str(trial))
+        return row(trial.seed)
 
-    race = Race(setup(script), [*WAYS, Way("hogwild")], file)
-    assert race.has_runs
-    comparison = race.run(run)
+    comparison_run = ComparisonRun(setup(script), [*WAYS, Way("hogwild")], file)
+    assert comparison_run.has_runs
+    comparison = comparison_run.run(run)
     assert seen == ["ssp, seed 0", "hogwild, seed 0", "allreduce, seed 1", "ssp, seed 1", "hogwild, seed 1"]
     assert comparison.is_complete
     assert msgspec.json.decode(file.read_bytes(), type=Comparison) == comparison
@@ -146,12 +148,12 @@ def test_runs_of_another_comparison_are_not_gone_on_with_but_kept(
     script: Path, tmp_path: Path, other: dict[str, Any]
 ) -> None:
     file = tmp_path / "a.json"
-    Race(setup(script), WAYS, file).run(lambda heat: row(heat.seed))
+    ComparisonRun(setup(script), WAYS, file).run(lambda trial: row(trial.seed))
     before = file.read_bytes()
-    race = Race(setup(script, **other), WAYS, file)
-    assert not race.has_runs
-    assert race.moved_to is not None
-    assert race.moved_to.read_bytes() == before
+    comparison_run = ComparisonRun(setup(script, **other), WAYS, file)
+    assert not comparison_run.has_runs
+    assert comparison_run.moved_to is not None
+    assert comparison_run.moved_to.read_bytes() == before
 
 
 @pytest.mark.parametrize("changed", ["train.py", "helper.py"])
@@ -159,22 +161,22 @@ def test_a_change_of_the_script_or_of_a_module_beside_it_begins_anew(
     script: Path, tmp_path: Path, changed: str
 ) -> None:
     file = tmp_path / "a.json"
-    Race(setup(script), WAYS, file).run(lambda heat: row(heat.seed))
-    assert Race(setup(script), WAYS, file).has_runs
+    ComparisonRun(setup(script), WAYS, file).run(lambda trial: row(trial.seed))
+    assert ComparisonRun(setup(script), WAYS, file).has_runs
     (tmp_path / changed).write_text("import weft # changed")
-    assert not Race(setup(script), WAYS, file).has_runs
+    assert not ComparisonRun(setup(script), WAYS, file).has_runs
 
 
 def test_contenders_and_seeds_that_are_not_asked_for_are_kept_for_another_time(script: Path, tmp_path: Path) -> None:
     file = tmp_path / "a.json"
-    Race(setup(script), WAYS, file).run(lambda heat: row(heat.seed))
-    Race(setup(script, seeds=1), [Way("hogwild"), Way("ssp")], file).run(lambda heat: row(heat.seed))
+    ComparisonRun(setup(script), WAYS, file).run(lambda trial: row(trial.seed))
+    ComparisonRun(setup(script, seeds=1), [Way("hogwild"), Way("ssp")], file).run(lambda trial: row(trial.seed))
     seen: list[str] = []
-    again = Race(setup(script), [*WAYS, Way("hogwild")], file)
+    again = ComparisonRun(setup(script), [*WAYS, Way("hogwild")], file)
 
-    def run(heat: Heat) -> dict[str, Any]:
-        seen.append(str(heat))
-        return row(heat.seed)
+    def run(trial: Trial) -> dict[str, Any]:
+        seen.append(str(trial))
+        return row(trial.seed)
 
     comparison = again.run(run)
     assert seen == ["hogwild, seed 1"]
@@ -184,66 +186,66 @@ def test_contenders_and_seeds_that_are_not_asked_for_are_kept_for_another_time(s
 
 def test_another_target_needs_no_other_runs(script: Path, tmp_path: Path) -> None:
     file = tmp_path / "a.json"
-    Race(setup(script), WAYS, file).run(lambda heat: row(heat.seed))
+    ComparisonRun(setup(script), WAYS, file).run(lambda trial: row(trial.seed))
     other = msgspec.structs.replace(setup(script), target=Target("accuracy", 0.95))
-    race = Race(other, WAYS, file)
-    assert race.has_runs
-    run = race.comparison.contenders[0].runs[0]
+    comparison_run = ComparisonRun(other, WAYS, file)
+    assert comparison_run.has_runs
+    run = comparison_run.comparison.contenders[0].runs[0]
     assert (run.to_target_s, run.samples_to_target) == (6.0, 50.0)
 
 
 def test_whatever_ends_a_contender_the_others_go_on(script: Path, tmp_path: Path) -> None:
-    def run(heat: Heat) -> dict[str, Any]:
-        if heat.way.strategy == "ssp":
+    def run(trial: Trial) -> dict[str, Any]:
+        if trial.way.strategy == "ssp":
             raise RuntimeError("unforeseen")
-        return row(heat.seed)
+        return row(trial.seed)
 
-    comparison = Race(setup(script), WAYS, tmp_path / "a.json").run(run)
+    comparison = ComparisonRun(setup(script), WAYS, tmp_path / "a.json").run(run)
     assert [each.error for each in comparison.contenders] == [None, "RuntimeError: unforeseen"]
 
 
 def test_a_contender_that_fails_is_left_with_its_error_and_tried_again_next_time(script: Path, tmp_path: Path) -> None:
-    def run(heat: Heat) -> dict[str, Any]:
-        if heat.way.strategy == "ssp":
+    def run(trial: Trial) -> dict[str, Any]:
+        if trial.way.strategy == "ssp":
             raise NodeLost("worker 1 raised ValueError")
-        return row(heat.seed)
+        return row(trial.seed)
 
     file = tmp_path / "a.json"
-    comparison = Race(setup(script), WAYS, file).run(run)
+    comparison = ComparisonRun(setup(script), WAYS, file).run(run)
     assert [(each.label, len(each.runs), each.error) for each in comparison.contenders] == [
         ("allreduce", 2, None),
         ("ssp", 0, "worker 1 raised ValueError"),
     ]
     assert comparison.is_complete
-    again = Race(setup(script), WAYS, file).run(lambda heat: row(heat.seed))
+    again = ComparisonRun(setup(script), WAYS, file).run(lambda trial: row(trial.seed))
     assert [each.error for each in again.contenders] == [None, None]
 
 
 def test_a_script_that_cannot_start_is_not_tried_in_other_ways(script: Path, tmp_path: Path) -> None:
     tried: list[str] = []
 
-    def run(heat: Heat) -> dict[str, Any]:
-        tried.append(heat.way.label)
+    def run(trial: Trial) -> dict[str, Any]:
+        tried.append(trial.way.label)
         error = NodeLost("worker 0 raised ImportError before it joined: no numpy")
         error.before_join = True
         raise error
 
     file = tmp_path / "a.json"
     with pytest.raises(NodeLost, match="no numpy"):
-        Race(setup(script), WAYS, file).run(run)
+        ComparisonRun(setup(script), WAYS, file).run(run)
     assert tried == ["allreduce"]
     assert not file.exists()
 
 
 def test_a_script_that_could_start_once_is_tried_in_all_ways(script: Path, tmp_path: Path) -> None:
-    def run(heat: Heat) -> dict[str, Any]:
-        if heat.way.strategy == "ssp":
+    def run(trial: Trial) -> dict[str, Any]:
+        if trial.way.strategy == "ssp":
             error = NodeLost("worker 0 stopped before it had joined")
             error.before_join = True
             raise error
-        return row(heat.seed)
+        return row(trial.seed)
 
-    comparison = Race(setup(script), WAYS, tmp_path / "a.json").run(run)
+    comparison = ComparisonRun(setup(script), WAYS, tmp_path / "a.json").run(run)
     assert [each.error for each in comparison.contenders] == [None, "worker 0 stopped before it had joined"]
 
 
@@ -251,4 +253,4 @@ def test_a_file_that_is_something_else_is_not_overwritten(script: Path, tmp_path
     file = tmp_path / "a.json"
     file.write_text(json.dumps({"precious": 1}))
     with pytest.raises(ConfigError, match="is not the file of a comparison, and would be overwritten"):
-        Race(setup(script), WAYS, file)
+        ComparisonRun(setup(script), WAYS, file)

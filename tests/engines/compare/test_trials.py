@@ -7,8 +7,8 @@ import pytest
 
 from weft.config.cluster import load_cluster
 from weft.config.ways import Way
-from weft.engines.compare.trials import RealContest, SimulatedContest, refusal
-from weft.engines.real.job import LocalJob
+from weft.engines.compare.trials import RealTrials, SimulatedTrials, refusal
+from weft.engines.real.job import RealJob
 from weft.engines.simulated.job import Job
 
 
@@ -20,17 +20,17 @@ def script(tmp_path: Path) -> Path:
 
 
 def test_contenders_differ_in_their_way_and_seed_alone(script: Path) -> None:
-    common = LocalJob(script, ("--lr", "1"), 4, slow={0: 4.0}, steps_max=9)
-    job = RealContest(common).job(Way("allreduce", "fp16", "proportional"), 3)
+    common = RealJob(script, ("--lr", "1"), 4, slow={0: 4.0}, steps_max=9)
+    job = RealTrials(common).job(Way("allreduce", "fp16", "proportional"), 3)
     assert job == replace(common, strategy="allreduce", compress="fp16", share="proportional", seed=3)
-    assert RealContest(common).job(Way(baseline="ddp"), 3) == replace(common, baseline="ddp", seed=3)
+    assert RealTrials(common).job(Way(baseline="ddp"), 3) == replace(common, baseline="ddp", seed=3)
     simulated = Job(script, (), load_cluster("edge"), 4)
-    assert SimulatedContest(simulated).job(Way("ssp"), 2) == replace(simulated, strategy="ssp", seed=2)
+    assert SimulatedTrials(simulated).job(Way("ssp"), 2) == replace(simulated, strategy="ssp", seed=2)
 
 
 def test_ways_that_cannot_run_say_why_before_anything_starts(script: Path) -> None:
-    contest = RealContest(LocalJob(script, (), 4))
-    assert refusal(contest, Way("allreduce")) is None
-    assert "wait for each other" in str(refusal(contest, Way("allreduce", None, "stealing")))
-    assert "cannot be used with" in str(refusal(contest, Way("gossip", "topk(0.01)")))
-    assert "did you mean" in str(refusal(contest, Way(baseline="dpp"))).lower()
+    trials = RealTrials(RealJob(script, (), 4))
+    assert refusal(trials, Way("allreduce")) is None
+    assert "wait for each other" in str(refusal(trials, Way("allreduce", None, "stealing")))
+    assert "cannot be used with" in str(refusal(trials, Way("gossip", "topk(0.01)")))
+    assert "did you mean" in str(refusal(trials, Way(baseline="dpp"))).lower()

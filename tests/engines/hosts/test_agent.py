@@ -1,4 +1,4 @@
-"""The steward of a host, played against a head that is a test: whom it lets in, and what it does when somebody ends."""
+"""The host agent, played against a controller that is a test: whom it lets in, and what it does when somebody ends."""
 
 import os
 import selectors
@@ -13,24 +13,24 @@ from secrets import token_bytes
 from time import monotonic
 
 import pytest
-from support.processes.agents import PATIENCE_S, SECRET, meeting, sleeper
+from support.processes.agents import PATIENCE_S, SECRET, sleeper, token
 
 from weft.core.errors import TransportError
-from weft.engines.hosts import agent as stewards
-from weft.engines.hosts.agent import Orders, Steward
+from weft.engines.hosts import agent as agents
+from weft.engines.hosts.agent import HostAgent, Orders
 from weft.engines.hosts.agent_link import (
-    HEAD,
+    CONTROLLER,
+    AgentHeartbeat,
+    AgentLink,
     Asked,
-    Beat,
-    Because,
     Came,
+    ControllerHeartbeat,
     Gone,
     Kill,
-    Pulse,
     Relayed,
+    RunFailed,
     Said,
     Tell,
-    Trunk,
     Values,
     Wrote,
 )
@@ -44,31 +44,31 @@ from weft.transports.tcp import listen
 
 
 def _serve(orders: Orders) -> None:
-    with closing(Steward(orders)) as steward:
-        steward.run()
+    with closing(HostAgent(orders)) as agent:
+        agent.run()
 
 
 class Played:
-    """A head that answers one steward, and the steward in a thread."""
+    """A head that answers one host agent, and the host agent in a thread."""
 
     def __init__(self, pids: dict[int, int], placed: Placement | None = None) -> None:
         self.heard: list[Relayed] = []
         self.ended: list[str] = []
-        self.meeting = meeting()
+        self.token = token()
         self.selector = selectors.DefaultSelector()
         listener = listen("127.0.0.1")
-        orders = Orders(0, pids, self.meeting, listener.getsockname(), SECRET, False, placed)
+        orders = Orders(0, pids, self.token, listener.getsockname(), SECRET, False, placed)
         self.door = Door(
             listener,
-            lambda certified: answer(HEAD, lambda rank: None, SECRET, token_bytes(NONCE_BYTES)),
+            lambda certified: answer(CONTROLLER, lambda rank: None, SECRET, token_bytes(NONCE_BYTES)),
             None,
             self.selector,
             monotonic,
         )
-        self.trunk: Trunk | None = None
+        self.link: AgentLink | None = None
         self.thread = ThreadPoolExecutor(1)
-        self.steward = self.thread.submit(_serve, orders)
-        self._until(lambda: self.trunk is not None)
+        self.agent = self.thread.submit(_serve, orders)
+        self._until(lambda: self.link is not None)
 
     def _turn(self) -> None:
         for key, _ in self.selector.select(0.01):
@@ -77,7 +77,7 @@ class Played:
             elif callable(key.data):
                 key.data()
             elif self.door.advance(key.data) is not None:
-                self.trunk = Trunk(key.data.sock, self.selector, self.heard.append, self.ended.append)
+                self.link = AgentLink(key.data.sock, self.selector, self.heard.append, self.ended.append)
 
     def _until(self, done) -> None:  # type: ignore[no-untyped-def]
         deadline_s = monotonic() + PATIENCE_S
@@ -89,31 +89,31 @@ class Played:
         self._until(lambda: wanted in self.heard)
 
     def send(self, message: Relayed) -> None:
-        assert self.trunk is not None
-        self.trunk.send(message)
+        assert self.link is not None
+        self.link.send(message)
         self._turn()
 
     def close(self) -> None:
-        assert self.trunk is not None
-        self.trunk.close()
+        assert self.link is not None
+        self.link.close()
         self.door.close()
         self.thread.shutdown()
         self.selector.close()
-        assert self.steward.exception() is None
+        assert self.agent.exception() is None
 
 
 @contextmanager
 def played(pids: dict[int, int], placed: Placement | None = None) -> Iterator[Played]:
-    head = Played(pids, placed)
+    controller = Played(pids, placed)
     try:
-        yield head
+        yield controller
     finally:
-        head.close()
+        controller.close()
 
 
 @contextmanager
 def worker() -> Iterator[tuple[int, int]]:
-    """A process that meets the steward as worker 0 once it is told where; its id, and where to tell it."""
+    """A process that meets the host agent as worker 0 once it is told where; its id, and where to tell it."""
     readable, writable = os.pipe()
     pid = os.fork()
     if not pid:
@@ -142,23 +142,23 @@ def _play_worker(name: str) -> None:
 
 
 def test_a_worker_gets_its_channel_and_its_hosts_memory_and_is_heard() -> None:
-    with worker() as (pid, tell), sleeper() as other, played({0: pid, 1: other}) as head:
-        os.write(tell, head.meeting.encode())
-        head.until(Came(0, pid))
-        head.until(Said(0, StepTold(4 + 2 * 2)))
-        head.send(Tell(0, Halt()))
-        head.until(Asked(0, 2))
-        head.until(Wrote(0, "a line", False))
-        assert not head.ended
+    with worker() as (pid, tell), sleeper() as other, played({0: pid, 1: other}) as controller:
+        os.write(tell, controller.token.encode())
+        controller.until(Came(0, pid))
+        controller.until(Said(0, StepTold(4 + 2 * 2)))
+        controller.send(Tell(0, Halt()))
+        controller.until(Asked(0, 2))
+        controller.until(Wrote(0, "a line", False))
+        assert not controller.ended
 
 
 @contextmanager
 def played_with_mortal() -> Iterator[tuple[Played, int]]:
     """A worker that has come, and may be killed; its id."""
-    with worker() as (pid, tell), played({0: pid}) as head:
-        os.write(tell, head.meeting.encode())
-        head.until(Came(0, pid))
-        yield head, pid
+    with worker() as (pid, tell), played({0: pid}) as controller:
+        os.write(tell, controller.token.encode())
+        controller.until(Came(0, pid))
+        yield controller, pid
 
 
 def has_ended(pid: int) -> bool:
@@ -167,17 +167,19 @@ def has_ended(pid: int) -> bool:
 
 
 def test_a_worker_that_ends_is_told_and_its_state_before() -> None:
-    with played_with_mortal() as (head, pid):
-        head._until(lambda: any(isinstance(each, Pulse) and each.states.get(0) == "S" for each in head.heard))
-        head.send(Kill())
-        head.until(Gone(0))
+    with played_with_mortal() as (controller, pid):
+        controller._until(
+            lambda: any(isinstance(each, AgentHeartbeat) and each.states.get(0) == "S" for each in controller.heard)
+        )
+        controller.send(Kill())
+        controller.until(Gone(0))
         assert has_ended(pid)
 
 
 def test_who_has_not_come_is_not_killed_whatever_the_orders_say() -> None:
-    with sleeper() as innocent, played({1: innocent}) as head:
-        head.send(Kill())
-        head.until(Gone(1))
+    with sleeper() as innocent, played({1: innocent}) as controller:
+        controller.send(Kill())
+        controller.until(Gone(1))
         assert os.waitpid(innocent, os.WNOHANG) == (0, 0)
 
 
@@ -187,33 +189,33 @@ def test_who_has_not_come_is_killed_if_its_environment_says_that_it_is_that_work
     placed = Placement(0, 2, "mill", 4711, "run/0", True)
     with subprocess.Popen(about, env=environ) as late, subprocess.Popen(about, env={**environ, "RANK": "0"}) as other:
         os.kill(late.pid, signal.SIGSTOP)
-        with played({1: late.pid, 5: other.pid}, placed) as head:
-            head.send(Kill())
-            head.until(Gone(1))
-            head.until(Gone(5))
+        with played({1: late.pid, 5: other.pid}, placed) as controller:
+            controller.send(Kill())
+            controller.until(Gone(1))
+            controller.until(Gone(5))
             assert late.wait(20) == -signal.SIGKILL
             assert other.poll() is None
         other.kill()
 
 
 def test_a_worker_that_dies_in_the_midst_of_coming_hurts_nobody() -> None:
-    with worker() as (pid, tell), sleeper() as dying, played({0: pid, 1: dying}) as head:
-        os.write(tell, head.meeting.encode())
-        head.until(Came(0, pid))
-        head.send(Tell(1, Halt()))  # nobody is there to hear it
+    with worker() as (pid, tell), sleeper() as dying, played({0: pid, 1: dying}) as controller:
+        os.write(tell, controller.token.encode())
+        controller.until(Came(0, pid))
+        controller.send(Tell(1, Halt()))  # nobody is there to hear it
         os.kill(dying, signal.SIGKILL)
-        head.until(Gone(1))
-        head.until(Said(0, StepTold(4 + 2 * 2)))
-        assert not head.ended
+        controller.until(Gone(1))
+        controller.until(Said(0, StepTold(4 + 2 * 2)))
+        assert not controller.ended
 
 
 def test_a_head_that_falls_silent_is_as_good_as_gone(capsys: pytest.CaptureFixture[str]) -> None:
-    with played_with_mortal() as (head, pid):
-        head.send(Beat(0.3))
-        head._until(lambda: bool(head.ended))  # says nothing more
-        assert head.steward.result(20) is None
+    with played_with_mortal() as (controller, pid):
+        controller.send(ControllerHeartbeat(0.3))
+        controller._until(lambda: bool(controller.ended))  # says nothing more
+        assert controller.agent.result(20) is None
         assert has_ended(pid)
-    assert "the head of the run is gone: nothing was heard of it for 0." in capsys.readouterr().err
+    assert "the run's controller is gone: nothing was heard of it for 0." in capsys.readouterr().err
 
 
 def test_a_worker_that_leaves_is_let_go_and_sees_the_end_of_its_steward() -> None:
@@ -224,10 +226,10 @@ def test_a_worker_that_leaves_is_let_go_and_sees_the_end_of_its_steward() -> Non
         Channel(socket.socket(fileno=channel_fd)).send(Leaving())
         wait_for_reader(signals, PATIENCE_S)
         os._exit(7)
-    with played({0: pid}) as head:
-        os.write(tell, head.meeting.encode())
-        head.until(Gone(0))
-        assert os.waitpid(pid, os.WNOHANG) == (0, 0)  # it waits for the steward, which waits for the head
+    with played({0: pid}) as controller:
+        os.write(tell, controller.token.encode())
+        controller.until(Gone(0))
+        assert os.waitpid(pid, os.WNOHANG) == (0, 0)  # it waits for the host agent, which waits for the controller
     os.close(told)
     os.close(tell)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
@@ -236,16 +238,16 @@ def test_a_worker_that_leaves_is_let_go_and_sees_the_end_of_its_steward() -> Non
 def test_a_worker_that_is_stopped_while_it_waits_for_the_end_of_its_steward_is_ended(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(stewards, "STOPPED_S", 0.1)
+    monkeypatch.setattr(agents, "STOPPED_S", 0.1)
     told, tell = os.pipe()
     pid = os.fork()
     if not pid:
         channel_fd, _, _ = meet(os.read(told, 100).decode(), 0, 0, [], 10.0)
         Channel(socket.socket(fileno=channel_fd)).send(Leaving())
         os.kill(os.getpid(), signal.SIGSTOP)
-    with played({0: pid}) as head:
-        os.write(tell, head.meeting.encode())
-        head.until(Gone(0))
+    with played({0: pid}) as controller:
+        os.write(tell, controller.token.encode())
+        controller.until(Gone(0))
         os.waitpid(pid, os.WUNTRACED)
     os.close(told)
     os.close(tell)
@@ -255,33 +257,33 @@ def test_a_worker_that_is_stopped_while_it_waits_for_the_end_of_its_steward_is_e
 
 
 def test_strangers_on_the_same_host_are_not_let_in() -> None:
-    with sleeper() as other, played({1: other}) as head:
+    with sleeper() as other, played({1: other}) as controller:
         with pytest.raises(TransportError, match="did not let worker 1 in"):
-            meet(head.meeting, 0, 1, [], 10.0)  # this process is not that worker
-        assert Came(1, os.getpid()) not in head.heard
+            meet(controller.token, 0, 1, [], 10.0)  # this process is not that worker
+        assert Came(1, os.getpid()) not in controller.heard
 
 
 def test_first_values_of_another_host_are_written_and_failures_are_printed_last(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with played_with_mortal() as (head, pid):
-        head.send(Values(0, b"first "))
-        head.send(Values(6, b"values"))
-        head.send(Because("weft: worker 3 stopped"))
-        head.send(Kill())
-        head.until(Gone(0))
+    with played_with_mortal() as (controller, pid):
+        controller.send(Values(0, b"first "))
+        controller.send(Values(6, b"values"))
+        controller.send(RunFailed("weft: worker 3 stopped"))
+        controller.send(Kill())
+        controller.until(Gone(0))
         assert has_ended(pid)
-        assert head.trunk is not None
-        head.trunk.close()
-        assert head.steward.result(20) is None
+        assert controller.link is not None
+        controller.link.close()
+        assert controller.agent.result(20) is None
     assert capsys.readouterr().err == "weft: worker 3 stopped\n"
 
 
 def test_workers_end_when_the_head_is_gone(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stewards, "ORPHANS_S", 0.05)
-    with played_with_mortal() as (head, pid):
-        assert head.trunk is not None
-        head.trunk.close()
-        assert head.steward.result(20) is None
+    monkeypatch.setattr(agents, "ORPHANS_S", 0.05)
+    with played_with_mortal() as (controller, pid):
+        assert controller.link is not None
+        controller.link.close()
+        assert controller.agent.result(20) is None
         assert has_ended(pid)
-    assert "the head of the run is gone: its connection " in capsys.readouterr().err
+    assert "the run's controller is gone: its connection " in capsys.readouterr().err

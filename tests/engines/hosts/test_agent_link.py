@@ -1,4 +1,4 @@
-"""What travels between a steward and the head, and what ends their connection."""
+"""What travels between a host agent and the controller, and what ends their connection."""
 
 import selectors
 import socket
@@ -6,17 +6,17 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from weft.engines.hosts.agent_link import PACKET_BYTES_MAX, Kill, Relayed, Said, Tell, Trunk, Values
+from weft.engines.hosts.agent_link import PACKET_BYTES_MAX, AgentLink, Kill, Relayed, Said, Tell, Values
 from weft.runtime.channel import LENGTH, Halt, StepTold, packed
 
 
 @dataclass
 class Ends:
-    """Both ends of a trunk, in one thread."""
+    """Both ends of a link, in one thread."""
 
     selector: selectors.DefaultSelector
-    mine: Trunk
-    theirs: Trunk
+    mine: AgentLink
+    theirs: AgentLink
     heard: list[Relayed] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
     raw: socket.socket | None = None
@@ -37,8 +37,8 @@ def ends():  # type: ignore[no-untyped-def]
         sock.setblocking(False)
     with selectors.DefaultSelector() as selector:
         pair = Ends(selector, None, None)  # type: ignore[arg-type]
-        pair.mine = Trunk(one, selector, pair.heard.append, pair.ended.append)
-        pair.theirs = Trunk(other, selector, pair.heard.append, pair.ended.append)
+        pair.mine = AgentLink(one, selector, pair.heard.append, pair.ended.append)
+        pair.theirs = AgentLink(other, selector, pair.heard.append, pair.ended.append)
         pair.raw = one
         yield pair
         pair.mine.close()

@@ -1,4 +1,4 @@
-"""A worker as its steward looks after it: told without waiting, and killed only if it has come."""
+"""A worker as its host agent looks after it: told without waiting, and killed only if it has come."""
 
 import os
 import signal
@@ -6,7 +6,7 @@ import socket
 
 from support.processes.agents import sleeper
 
-from weft.engines.hosts.agent_worker import Ward
+from weft.engines.hosts.agent_worker import AgentWorker
 from weft.runtime.channel import Channel, LeaveAt, StepAsked
 
 
@@ -14,18 +14,18 @@ def test_one_that_does_not_listen_holds_up_nobody_and_hears_all_when_it_does() -
     mine, theirs = socket.socketpair()
     readable, writable = os.pipe()
     with sleeper() as pid:
-        ward = Ward(3, pid)
-        ward.let_in(mine, [readable])
+        worker = AgentWorker(3, pid)
+        worker.let_in(mine, [readable])
         told = [LeaveAt(step) for step in range(20_000)]
         for message in told:
-            ward.say(message)
+            worker.say(message)
         heard: list[object] = []
         channel = Channel(theirs)
         while len(heard) < len(told):
             heard += channel.receive(wait=False)
-            ward.flush()
+            worker.flush()
         assert heard == told
-        ward.close()
+        worker.close()
         channel.close()
         os.close(writable)
 
@@ -34,24 +34,24 @@ def test_one_that_is_gone_is_not_told_and_does_not_hurt() -> None:
     mine, theirs = socket.socketpair()
     readable, writable = os.pipe()
     with sleeper() as pid:
-        ward = Ward(3, pid)
-        ward.let_in(mine, [readable])
+        worker = AgentWorker(3, pid)
+        worker.let_in(mine, [readable])
         theirs.close()
-        ward.say(StepAsked())
-        ward.close()
-        ward.say(StepAsked())
-        assert ward.channel is not None
-        assert ward.channel.is_closed
+        worker.say(StepAsked())
+        worker.close()
+        worker.say(StepAsked())
+        assert worker.channel is not None
+        assert worker.channel.is_closed
         os.close(writable)
 
 
 def test_only_who_has_come_is_killed() -> None:
     with sleeper() as innocent:
-        ward = Ward(0, innocent)
-        ward.kill()
+        worker = AgentWorker(0, innocent)
+        worker.kill()
         os.kill(innocent, 0)
         assert os.waitpid(innocent, os.WNOHANG) == (0, 0)
-        ward.close()
+        worker.close()
 
 
 def test_one_that_was_buried_meanwhile_is_not_killed_again() -> None:
@@ -60,11 +60,11 @@ def test_one_that_was_buried_meanwhile_is_not_killed_again() -> None:
     pid = os.fork()
     if not pid:
         signal.pause()
-    ward = Ward(0, pid)
-    ward.let_in(mine, [readable])
-    ward.kill()
+    worker = AgentWorker(0, pid)
+    worker.let_in(mine, [readable])
+    worker.kill()
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
-    ward.kill()
-    ward.close()
+    worker.kill()
+    worker.close()
     theirs.close()
     os.close(writable)

@@ -1,4 +1,4 @@
-"""The head of a run on several hosts: whom it lets in, whom it tells what, and when it gives a host up."""
+"""The controller of a run on several hosts: whom it lets in, whom it tells what, and when it gives a host up."""
 
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -6,53 +6,53 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from support.processes.agents import Steward, new_head
+from support.processes.agents import HostAgent, new_head
 
 from weft.core.errors import ConfigError, NodeLost, TransportError, WeftError
 from weft.engines.hosts import controller as heads
-from weft.engines.hosts.agent_link import Asked, Because, Came, Gone, Kill, Said, Tell, Values, Wrote
-from weft.engines.hosts.controller import Head
+from weft.engines.hosts.agent_link import Asked, Came, Gone, Kill, RunFailed, Said, Tell, Values, Wrote
+from weft.engines.hosts.controller import Controller
 from weft.engines.real import session
-from weft.engines.real.observer import Watcher
-from weft.engines.real.outcome import LocalOutcome
+from weft.engines.real.observer import Observer
+from weft.engines.real.outcome import RealOutcome
 from weft.runtime.channel import Job, Joined, Welcome
 
 JOINED = Joined(["w (2,) float64"], 16, None, 7)
 
 
 @contextmanager
-def running(head: Head, monkeypatch: pytest.MonkeyPatch) -> Iterator["Future[LocalOutcome]"]:
-    """The head at work in a thread of its own."""
+def running(controller: Controller, monkeypatch: pytest.MonkeyPatch) -> Iterator["Future[RealOutcome]"]:
+    """The controller at work in a thread of its own."""
     monkeypatch.setattr("signal.signal", lambda number, handler: handler)  # threads may not
     with ThreadPoolExecutor(1) as thread:
-        yield thread.submit(head.run)
-    head.close()
+        yield thread.submit(controller.run)
+    controller.close()
 
 
 def test_workers_are_told_their_part_and_all_hosts_have_the_first_values(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines: list[tuple[int, str, bool]] = []
-    watcher = Watcher(on_line=lambda *line: lines.append(line))
-    head, address = new_head(tmp_path, ["mill", "barn"], watcher)
-    with running(head, monkeypatch) as run:
-        mill = Steward(address, 0)
-        mill.trunk.send(Came(0, 100))
-        mill.trunk.send(Values(0, b"first values"))  # before the other host has called
-        mill.trunk.send(Said(0, JOINED))
-        barn = Steward(address, 1)
-        barn.trunk.send(Came(1, 101))
+    observer = Observer(on_line=lambda *line: lines.append(line))
+    controller, address = new_head(tmp_path, ["mill", "barn"], observer)
+    with running(controller, monkeypatch) as run:
+        mill = HostAgent(address, 0)
+        mill.link.send(Came(0, 100))
+        mill.link.send(Values(0, b"first values"))  # before the other host has called
+        mill.link.send(Said(0, JOINED))
+        barn = HostAgent(address, 1)
+        barn.link.send(Came(1, 101))
         told = barn.until(Tell, Job)
         assert (told.rank, told.message.rank, told.message.hosts) == (1, 1, [0, 1])
         assert told.message.addresses == ["127.0.0.1", "127.0.0.1"]
         assert barn.until(Values) == Values(0, b"first values")
-        barn.trunk.send(Wrote(1, "hello", True))
-        barn.trunk.send(Said(1, JOINED))
+        barn.link.send(Wrote(1, "hello", True))
+        barn.link.send(Said(1, JOINED))
         barn.until(Tell, Welcome)
         assert not any(isinstance(each, Values) for each in mill.heard)
-        barn.trunk.send(Gone(1))
-        mill.until(Because)
-        mill.trunk.send(Gone(0))
+        barn.link.send(Gone(1))
+        mill.until(RunFailed)
+        mill.link.send(Gone(0))
         with pytest.raises(
             NodeLost, match=r"worker 1 \(host barn, pid 101\) stopped after it had joined: its process has ended"
         ):
@@ -64,10 +64,10 @@ def test_workers_are_told_their_part_and_all_hosts_have_the_first_values(
 
 def test_a_host_that_falls_silent_is_given_up_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heads, "SILENT_S", 0.3)
-    head, address = new_head(tmp_path, ["mill", "barn"])
-    with running(head, monkeypatch) as run:
-        mill, barn = Steward(address, 0), Steward(address, 1)
-        mill.until(Because)  # it shows signs of life, the other one does not
+    controller, address = new_head(tmp_path, ["mill", "barn"])
+    with running(controller, monkeypatch) as run:
+        mill, barn = HostAgent(address, 0), HostAgent(address, 1)
+        mill.until(RunFailed)  # it shows signs of life, the other one does not
         with pytest.raises(NodeLost, match=r"worker 1 .*: host barn \(127.0.0.1\) is gone: nothing was heard of it"):
             run.result(20)
         mill.close()
@@ -77,12 +77,12 @@ def test_a_host_that_falls_silent_is_given_up_and_named(tmp_path: Path, monkeypa
 def test_a_host_that_hangs_up_is_given_up_and_the_others_are_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    head, address = new_head(tmp_path, ["mill", "barn"])
-    with running(head, monkeypatch) as run:
-        mill, barn = Steward(address, 0), Steward(address, 1)
+    controller, address = new_head(tmp_path, ["mill", "barn"])
+    with running(controller, monkeypatch) as run:
+        mill, barn = HostAgent(address, 0), HostAgent(address, 1)
         barn.close()
         mill.until(Kill)
-        mill.trunk.send(Gone(0))
+        mill.link.send(Gone(0))
         with pytest.raises(NodeLost, match=r"host barn .* is gone: its connection ended"):
             run.result(20)
         mill.close()
@@ -91,20 +91,20 @@ def test_a_host_that_hangs_up_is_given_up_and_the_others_are_ended(
 def test_strangers_and_the_same_host_twice_are_refused_and_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    head, address = new_head(tmp_path, ["mill", "barn"])
-    with running(head, monkeypatch) as run:
-        mill = Steward(address, 0)
+    controller, address = new_head(tmp_path, ["mill", "barn"])
+    with running(controller, monkeypatch) as run:
+        mill = HostAgent(address, 0)
         with pytest.raises(TransportError):
-            Steward(address, 1, bytes(32))
+            HostAgent(address, 1, bytes(32))
         with pytest.raises(TransportError):
-            Steward(address, 0)
+            HostAgent(address, 0)
         with pytest.raises(TransportError):
-            Steward(address, 7)
-        assert sum(head.refused.values()) >= 3
-        assert {"duplicate host", "wrong host"} <= head.refused.keys()
-        barn = Steward(address, 1)
-        barn.trunk.send(Gone(1))
-        mill.trunk.send(Gone(0))
+            HostAgent(address, 7)
+        assert sum(controller.refused.values()) >= 3
+        assert {"duplicate host", "wrong host"} <= controller.refused.keys()
+        barn = HostAgent(address, 1)
+        barn.link.send(Gone(1))
+        mill.link.send(Gone(0))
         with pytest.raises(WeftError):
             run.result(20)
         mill.close()
@@ -112,12 +112,12 @@ def test_strangers_and_the_same_host_twice_are_refused_and_counted(
 
 
 def test_a_host_speaks_for_its_own_workers_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    head, address = new_head(tmp_path, ["mill", "barn"])
-    with running(head, monkeypatch) as run:
-        mill, barn = Steward(address, 0), Steward(address, 1)
-        barn.trunk.send(Asked(0, 1))
-        mill.until(Because)
-        mill.trunk.send(Gone(0))
+    controller, address = new_head(tmp_path, ["mill", "barn"])
+    with running(controller, monkeypatch) as run:
+        mill, barn = HostAgent(address, 0), HostAgent(address, 1)
+        barn.link.send(Asked(0, 1))
+        mill.until(RunFailed)
+        mill.link.send(Gone(0))
         with pytest.raises(NodeLost, match=r"host barn .* speaks for worker 0, which is not there"):
             run.result(20)
         mill.close()
@@ -125,28 +125,28 @@ def test_a_host_speaks_for_its_own_workers_only(tmp_path: Path, monkeypatch: pyt
 
 
 def test_hosts_that_never_call_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heads, "STEWARDS_S_MAX", 0.2)
-    head, address = new_head(tmp_path, ["mill", "barn", "loft"])
-    with running(head, monkeypatch) as run:
-        mill = Steward(address, 0)
+    monkeypatch.setattr(heads, "AGENTS_S_MAX", 0.2)
+    controller, address = new_head(tmp_path, ["mill", "barn", "loft"])
+    with running(controller, monkeypatch) as run:
+        mill = HostAgent(address, 0)
         with pytest.raises(TransportError, match=r"0.2 s for host barn \(127.0.0.1\), host loft \(127.0.0.1\)"):
             run.result(20)
-        assert mill.until(Because)
+        assert mill.until(RunFailed)
         mill.close()
 
 
 def test_each_hosts_workers_must_fit_into_its_own_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "available_bytes", lambda: 0)  # nothing is left where the head is
-    head, _ = new_head(tmp_path, ["mill", "barn", "barn"], available_bytes=5 * 16 * 3)
-    everybody_joins(head)
-    assert head._conversation.has_begun
-    head.close()
-    head, _ = new_head(tmp_path, ["mill", "barn", "barn"], available_bytes=5 * 16 * 2)
+    monkeypatch.setattr(session, "available_bytes", lambda: 0)  # nothing is left where the controller is
+    controller, _ = new_head(tmp_path, ["mill", "barn", "barn"], available_bytes=5 * 16 * 3)
+    everybody_joins(controller)
+    assert controller._session.has_begun
+    controller.close()
+    controller, _ = new_head(tmp_path, ["mill", "barn", "barn"], available_bytes=5 * 16 * 2)
     with pytest.raises(ConfigError, match=r"^2 workers on host barn need .* are available there.\n  Start 1 there or"):
-        everybody_joins(head)
-    head.close()
+        everybody_joins(controller)
+    controller.close()
 
 
-def everybody_joins(head: Head) -> None:
+def everybody_joins(controller: Controller) -> None:
     for rank in range(3):
-        head._conversation.hear(rank, JOINED)
+        controller._session.hear(rank, JOINED)

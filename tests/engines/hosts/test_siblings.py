@@ -1,4 +1,4 @@
-"""Workers beside this one that are stopped before a steward looks after them."""
+"""Workers beside this one that are stopped before a host agent looks after them."""
 
 import os
 import signal

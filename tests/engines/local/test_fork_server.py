@@ -1,4 +1,4 @@
-"""The nursery: what it imports in advance, and how descriptors reach it."""
+"""The fork server: what it imports in advance, and how descriptors reach it."""
 
 import os
 import socket
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from weft.engines.local.fork_server import FDS_PER_MESSAGE, Order, heavy_imports, receive_fds, send_fds
+from weft.engines.local.fork_server import FDS_PER_MESSAGE, ForkOrder, heavy_imports, receive_fds, send_fds
 
 
 def test_heavy_modules_at_the_top_of_a_script_are_imported_once_for_all(tmp_path: Path) -> None:
@@ -30,12 +30,12 @@ def test_more_descriptors_than_fit_into_one_message_arrive_in_order() -> None:
     pipes = [os.pipe() for _ in range(FDS_PER_MESSAGE // 2 + 10)]
     fds = [fd for pipe in pipes for fd in pipe]
     with ours, theirs:
-        send_fds(ours, msgspec.json.encode(Order(num_workers=3, num_fds=len(fds))), fds)
+        send_fds(ours, msgspec.json.encode(ForkOrder(num_workers=3, num_fds=len(fds))), fds)
         received = receive_fds(theirs)
         assert received is not None
         ours.close()
         assert receive_fds(theirs) is None
-    assert msgspec.json.decode(received[0], type=Order) == Order(num_workers=3, num_fds=len(fds))
+    assert msgspec.json.decode(received[0], type=ForkOrder) == ForkOrder(num_workers=3, num_fds=len(fds))
     assert [os.fstat(fd).st_ino for fd in received[1]] == [os.fstat(fd).st_ino for fd in fds]
     for fd in (*fds, *received[1]):
         os.close(fd)

@@ -1,4 +1,4 @@
-"""Workers are born in a nursery, and are children of the launcher's own."""
+"""Workers are born in a fork server, and are children of the launcher's own."""
 
 import os
 import re
@@ -12,16 +12,16 @@ from support.processes.launches import wait_until
 
 from weft.core.errors import NodeLost
 from weft.engines.local import forked_workers
-from weft.engines.local.forked_workers import Nursery
+from weft.engines.local.forked_workers import ForkServer
 from weft.engines.real.stopped_processes import children_of, process_state
 
 
 def test_workers_are_adopted_hear_their_channel_and_are_waited_for(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("print('hello')\n")
-    with Nursery(script, os.environ) as nursery:
-        for _ in range(2):  # one nursery serves several runs
-            first, second = nursery.bear(2, [], lambda: None)
+    with ForkServer(script, os.environ) as fork_server:
+        for _ in range(2):  # one fork server serves several runs
+            first, second = fork_server.fork(2, [], lambda: None)
             assert first.pid != second.pid
             stat = Path(f"/proc/{first.pid}/stat").read_text().rpartition(")")[2].split()
             assert int(stat[1]) == os.getpid()
@@ -35,17 +35,17 @@ def test_workers_are_adopted_hear_their_channel_and_are_waited_for(tmp_path: Pat
                 process.channel.close()
                 os.close(process.output)
                 os.close(process.error)
-    assert process_state(nursery._process.pid) == ""
+    assert process_state(fork_server._process.pid) == ""
 
 
 def test_a_nursery_that_ends_is_an_error_that_says_so(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     script = tmp_path / "train.py"
     script.write_text("")
     nowhere = {**os.environ, "PYTHONHOME": str(tmp_path)}
-    with Nursery(script, nowhere) as nursery, pytest.raises(NodeLost) as raised:
-        nursery.bear(1, [], lambda: None)
+    with ForkServer(script, nowhere) as fork_server, pytest.raises(NodeLost) as raised:
+        fork_server.fork(1, [], lambda: None)
     assert str(raised.value) == (
-        f"worker 0 could not be started: the nursery that forks workers (pid {nursery._process.pid}): its process "
+        f"worker 0 could not be started: the fork server (pid {fork_server._process.pid}): its process "
         "ended with code 1.\n  If nobody killed it, what it printed may say why."
     )
     assert "Fatal Python error" in capfd.readouterr().err
@@ -58,8 +58,8 @@ def test_waiting_for_workers_can_be_interrupted(tmp_path: Path) -> None:
     def interrupt() -> None:
         raise KeyboardInterrupt
 
-    with Nursery(script, os.environ) as nursery, pytest.raises(KeyboardInterrupt):
-        nursery.bear(1, [], interrupt)
+    with ForkServer(script, os.environ) as fork_server, pytest.raises(KeyboardInterrupt):
+        fork_server.fork(1, [], interrupt)
 
 
 FORK = """
@@ -75,15 +75,15 @@ def fork():
 
 os.fork = fork
 """
-"""Of each worker, the nursery forks first, and then its child."""
+"""Of each worker, the fork server forks first, and then its child."""
 
 
-def nursery_that(folder: Path, what: str) -> Nursery:
+def fork_server_that(folder: Path, what: str) -> ForkServer:
     """One in which this happens before a fork, of which `num_forks` tells the number in that process."""
     (folder / "sitecustomize.py").write_text(FORK.format(what=what))
     script = folder / "train.py"
     script.write_text("")
-    return Nursery(script, {**os.environ, "PYTHONPATH": str(folder)})
+    return ForkServer(script, {**os.environ, "PYTHONPATH": str(folder)})
 
 
 NO_MORE = "raise BlockingIOError(11, 'Resource temporarily unavailable')"
@@ -99,16 +99,16 @@ NO_MORE = "raise BlockingIOError(11, 'Resource temporarily unavailable')"
             r"the process that forks it \(pid \d+\): killed by signal 9 \(SIGKILL\)",
         ),
     ],
-    ids=["refused to the nursery", "refused to its child", "killed while it is born"],
+    ids=["refused to the fork server", "refused to its child", "killed while it is born"],
 )
 def test_a_worker_that_never_comes_to_life_is_named_and_those_that_were_born_end(
     what: str, said: str, tmp_path: Path
 ) -> None:
     before = set(children_of(os.getpid()))
-    with nursery_that(tmp_path, what) as nursery:
+    with fork_server_that(tmp_path, what) as fork_server:
         with pytest.raises(NodeLost) as raised:
-            nursery.bear(3, [], lambda: None)
-        assert set(children_of(os.getpid())) - before == {nursery._process.pid}
+            fork_server.fork(3, [], lambda: None)
+        assert set(children_of(os.getpid())) - before == {fork_server._process.pid}
     first, advice = str(raised.value).splitlines()
     assert re.fullmatch(rf"worker 1 could not be started: {said}.*\.", first), first
     assert "use fewer workers (-n), or raise the limit: pids.max" in advice
@@ -116,8 +116,8 @@ def test_a_worker_that_never_comes_to_life_is_named_and_those_that_were_born_end
 
 def test_a_worker_that_is_killed_before_it_can_say_anything_is_known_by_its_process(tmp_path: Path) -> None:
     what = "os.setsid = lambda: os.kill(os.getpid(), 9)  # the first that a worker does"
-    with nursery_that(tmp_path, what) as nursery:
-        for process in nursery.bear(2, [], lambda: None):
+    with fork_server_that(tmp_path, what) as fork_server:
+        for process in fork_server.fork(2, [], lambda: None):
             process.wait()
             assert process.exit_code == -signal.SIGKILL
             process.channel.close()
@@ -128,19 +128,19 @@ def test_a_worker_that_is_killed_before_it_can_say_anything_is_known_by_its_proc
 @pytest.mark.parametrize(
     ("what", "who"),
     [
-        (f"if os.getppid() == {os.getpid()}: os.kill(os.getpid(), 19)", "the nursery that forks workers"),
-        (f"if os.getppid() != {os.getpid()}: os.kill(os.getpid(), 19)", "a process that the nursery has forked"),
-        ("pid = real_fork(); pid or os.kill(os.getpid(), 19); return pid", "a process that the nursery has forked"),
+        (f"if os.getppid() == {os.getpid()}: os.kill(os.getpid(), 19)", "the fork server"),
+        (f"if os.getppid() != {os.getpid()}: os.kill(os.getpid(), 19)", "a process that the fork server has forked"),
+        ("pid = real_fork(); pid or os.kill(os.getpid(), 19); return pid", "a process that the fork server has forked"),
     ],
-    ids=["the nursery", "its child", "its child before it dies with the nursery"],
+    ids=["the fork server", "its child", "its child before it dies with the fork server"],
 )
 def test_whoever_is_stopped_while_workers_are_born_is_named_and_nothing_is_left(
     what: str, who: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(forked_workers, "STOPPED_S", 0.2)
     monkeypatch.setattr(forked_workers, "LOOK_S", 0.1)
-    with nursery_that(tmp_path, what) as nursery, pytest.raises(NodeLost) as raised:
-        nursery.bear(1, [], lambda: None)
+    with fork_server_that(tmp_path, what) as fork_server, pytest.raises(NodeLost) as raised:
+        fork_server.fork(1, [], lambda: None)
     match = re.fullmatch(
         rf"{who} \(pid (\d+)\) is stopped, and worker 0 is not born yet\.\n"
         r"  Let it go on with kill -CONT \1, or find out who stopped it\.",
@@ -153,10 +153,10 @@ def test_whoever_is_stopped_while_workers_are_born_is_named_and_nothing_is_left(
 LAUNCHER = """
 import os, sys
 from pathlib import Path
-from weft.engines.local.forked_workers import Nursery
+from weft.engines.local.forked_workers import ForkServer
 
-with Nursery(Path(sys.argv[1]), os.environ) as nursery:
-    nursery.bear(1, [], lambda: None)
+with ForkServer(Path(sys.argv[1]), os.environ) as fork_server:
+    fork_server.fork(1, [], lambda: None)
 """
 
 
@@ -164,15 +164,15 @@ def test_a_worker_whose_launcher_is_killed_before_it_is_adopted_ends(tmp_path: P
     """The process between is held up until the launcher is gone: what is then born has another parent."""
     told = tmp_path / "worker"
     hold = f"""
-    if num_forks == 2:  # between: it does not tell the nursery, and outlives it
+    if num_forks == 2:  # between: it does not tell the fork server, and outlives it
         pid = real_fork()
         if pid:
             import ctypes, time
             ctypes.CDLL(None).prctl(1, 0)
             open({str(told)!r} + ".new", "w").write(str(pid))
             os.rename({str(told)!r} + ".new", {str(told)!r})
-            nursery = os.getppid()
-            while os.getppid() == nursery: time.sleep(0.01)
+            fork server = os.getppid()
+            while os.getppid() == fork server: time.sleep(0.01)
             os._exit(0)
         return pid
     """
@@ -196,17 +196,17 @@ def test_workers_of_an_order_that_was_given_up_are_not_taken_for_those_of_the_ne
         raise KeyboardInterrupt
 
     before = set(children_of(os.getpid()))
-    with Nursery(script, os.environ) as nursery:
+    with ForkServer(script, os.environ) as fork_server:
         with pytest.raises(KeyboardInterrupt):
-            nursery.bear(2, [], interrupt)
-        for process in nursery.bear(2, [], lambda: None):
+            fork_server.fork(2, [], interrupt)
+        for process in fork_server.fork(2, [], lambda: None):
             process.kill()
             process.wait()
             assert process.exit_code == -signal.SIGKILL
             process.channel.close()
             os.close(process.output)
             os.close(process.error)
-        assert set(children_of(os.getpid())) - before == {nursery._process.pid}
+        assert set(children_of(os.getpid())) - before == {fork_server._process.pid}
 
 
 def test_a_system_that_starts_no_process_at_all_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,6 +215,8 @@ def test_a_system_that_starts_no_process_at_all_is_named(tmp_path: Path, monkeyp
 
     (tmp_path / "train.py").touch()
     monkeypatch.setattr(subprocess, "Popen", refuse)
-    with pytest.raises(NodeLost, match=r"no process for their nursery \(Resource temporarily unavailable\)") as raised:
-        Nursery(tmp_path / "train.py", os.environ)
+    with pytest.raises(
+        NodeLost, match=r"no process for their fork server \(Resource temporarily unavailable\)"
+    ) as raised:
+        ForkServer(tmp_path / "train.py", os.environ)
     assert str(raised.value).endswith("or ulimit -u.")

@@ -12,8 +12,8 @@ from support.processes.real import Heard, real
 
 from weft.core.errors import ConfigError, Deadlock, NodeLost
 from weft.engines.real import watchdog
-from weft.engines.real.job import LocalJob
-from weft.engines.real.observer import Watcher
+from weft.engines.real.job import RealJob
+from weft.engines.real.observer import Observer
 from weft.runtime.measure import metrics
 from weft.runtime.seats import engine_seat
 
@@ -218,7 +218,7 @@ def test_an_interrupt_before_all_have_joined_ends_the_run_at_once(tmp_path: Path
 
 def test_an_interrupt_while_workers_are_born_ends_the_run_at_once(tmp_path: Path) -> None:
     with launched(script(tmp_path, TRAIN, FOREVER), "-n", 2) as run:
-        run.until_processes(2)  # the launcher and its nursery, which imports what the script needs
+        run.until_processes(2)  # the launcher and its fork server, which imports what the script needs
         since = run.signal(signal.SIGINT)
         assert run.end() == 130
         assert run.seconds_since(since) < BAR_S
@@ -331,7 +331,7 @@ def test_jobs_that_cannot_run_are_refused_before_anything_starts(tmp_path: Path)
         ({"strategy": "gosip"}, "strategy 'gosip' is not known."),
     ):
         with pytest.raises(ConfigError) as raised:
-            LocalJob(path, **options)
+            RealJob(path, **options)
         assert str(raised.value).startswith(because)
 
 
@@ -354,8 +354,8 @@ for step in range(100_000):
 
 def test_a_baseline_ends_at_once_when_it_is_interrupted_for_its_workers_cannot_leave_together(tmp_path: Path) -> None:
     class Interrupting(Heard):
-        def watcher(self) -> Watcher:
-            return Watcher(
+        def observer(self) -> Observer:
+            return Observer(
                 on_report=lambda epoch, numbers: os.kill(os.getpid(), signal.SIGINT), on_tell=self.told.append
             )
 

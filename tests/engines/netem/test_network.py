@@ -123,7 +123,7 @@ def test_nothing_is_left_of_a_network_however_the_run_ends(what: str, tmp_path: 
         run.until("trains", 2)
         processes = run.processes()
         namespaces = namespaces_of(processes)
-        assert (len(processes), len(namespaces)) == (5, 2)  # launcher, nursery, relay and two workers
+        assert (len(processes), len(namespaces)) == (5, 2)  # launcher, fork server, relay and two workers
         if what == "launcher killed":
             run.signal(signal.SIGKILL)
             run.process.wait()

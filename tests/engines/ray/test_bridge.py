@@ -1,4 +1,4 @@
-"""The porter on a cluster of two nodes."""
+"""The Ray bridge on a cluster of two nodes."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ import pytest
 from support.processes.ray_nodes import CPUS_PER_NODE, Nodes, parent_of
 
 from weft.core.errors import ConfigError, NodeLost
-from weft.engines.hosts.worker_info import Presence
+from weft.engines.hosts.worker_info import WorkerInfo
 from weft.engines.ray.actor import Roll
 from weft.engines.ray.cluster import Cluster
 
@@ -40,10 +40,10 @@ def test_workers_are_put_on_all_nodes_and_give_their_places_back(
             cluster.place([ONE] * (2 * CPUS_PER_NODE + 1), 0.1, go_on)
         rolls = [msgspec.json.encode(Roll(rank, "train.py", cluster.address)) for rank in range(num_workers)]
         cluster.place([ONE] * num_workers, 10, go_on)
-        crew = [msgspec.json.decode(raw, type=Presence) for raw in cluster.ask_all("present", rolls, go_on)]
-        assert [each.rank for each in crew] == list(range(num_workers))
-        assert len({parent_of(each.pid) for each in crew}) == 2, "each node has a process that starts its actors"
-        os.kill(crew[1].pid, signal.SIGKILL)
+        infos = [msgspec.json.decode(raw, type=WorkerInfo) for raw in cluster.ask_all("present", rolls, go_on)]
+        assert [each.rank for each in infos] == list(range(num_workers))
+        assert len({parent_of(each.pid) for each in infos}) == 2, "each node has a process that starts its actors"
+        os.kill(infos[1].pid, signal.SIGKILL)
         with pytest.raises(NodeLost, match="worker 1 has no process on the Ray cluster: The actor died"):
             cluster.ask_all("present", rolls, go_on)
         cluster.clear()

@@ -11,7 +11,7 @@ import pytest
 from support.processes.launches import FOREVER, TRAIN, Launched, launched
 
 from weft.core.errors import ConfigError
-from weft.engines.ray.cluster import address_of, check_ray, meaning, short_folder, surroundings
+from weft.engines.ray.cluster import address_of, check_ray, meaning, short_folder, worker_env
 
 PATIENCE_S = 240.0
 LISTENS = "0A"
@@ -51,13 +51,13 @@ def test_without_ray_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_cluster_of_our_own_wants_a_new_token_whatever_the_user_has_set() -> None:
     theirs = {"RAY_AUTH_MODE": "disabled", "RAY_AUTH_TOKEN": "old", "RAY_AUTH_TOKEN_PATH": "/x", "RAY_ADDRESS": "auto"}
-    first, second = surroundings(None, theirs), surroundings(None, theirs)
+    first, second = worker_env(None, theirs), worker_env(None, theirs)
     assert first["RAY_AUTH_MODE"] == "token"
     assert re.fullmatch("[0-9a-f]{64}", first["RAY_AUTH_TOKEN"])
     assert first["RAY_AUTH_TOKEN"] != second["RAY_AUTH_TOKEN"]
     assert "RAY_AUTH_TOKEN_PATH" not in first
     assert "RAY_ADDRESS" not in first
-    others = surroundings("10.0.0.1:6379", theirs)
+    others = worker_env("10.0.0.1:6379", theirs)
     assert {name: others[name] for name in theirs} == theirs
 
 
@@ -94,8 +94,8 @@ def test_a_cluster_of_our_own_is_private_and_leaves_nothing_even_when_the_launch
         commands = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in run.processes()]
         assert any(b"gcs_server" in command for command in commands)
         assert not any(token.partition(b"=")[2] in command for command in commands)
-        (porter,) = [command.split(b"\0") for command in commands if b"weft.engines.ray.bridge" in command]
-        folder = Path(os.fsdecode(porter[-2]))
+        (bridge,) = [command.split(b"\0") for command in commands if b"weft.engines.ray.bridge" in command]
+        folder = Path(os.fsdecode(bridge[-2]))
         assert folder.is_dir()
         run.signal(signal.SIGKILL)
         assert run.leftovers(within_s=10) == set()

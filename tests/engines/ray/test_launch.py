@@ -17,7 +17,7 @@ from support.processes.ray_nodes import Nodes, parent_of
 from weft.config.network import read_network
 from weft.core.errors import ConfigError
 from weft.engines.ray.launch import RayPlan, check_for_ray
-from weft.engines.real.job import LocalJob
+from weft.engines.real.job import RealJob
 
 pytestmark = pytest.mark.xdist_group("ray")
 EXAMPLE = Path(__file__).parents[3] / "examples" / "digits_cnn.py"
@@ -41,10 +41,10 @@ def written(folder: Path, *parts: str) -> Path:
 
 
 def seconds_until_gone(nodes: Nodes) -> float:
-    """How long it takes until no worker and no steward is left on the nodes."""
+    """How long it takes until no worker and no host agent is left on the nodes."""
     began = time.monotonic()
     wait_until(
-        lambda: not nodes.workers() + nodes.stewards(), "the others' end", lambda: select.select([], [], [], 0.005)
+        lambda: not nodes.workers() + nodes.agents(), "the others' end", lambda: select.select([], [], [], 0.005)
     )
     return time.monotonic() - began
 
@@ -60,7 +60,7 @@ def test_an_example_trains_on_two_nodes_and_its_model_is_brought_back(nodes: Nod
     assert "'model.safetensors' has come from worker" in run.text
     assert "epoch   3  accuracy" in run.text
     assert any(array.any() for array in load_file(tmp_path / "model.safetensors").values())
-    assert nodes.workers() + nodes.stewards() == []
+    assert nodes.workers() + nodes.agents() == []
 
 
 def test_a_worker_that_is_killed_is_named_and_ends_the_others_within_two_seconds(nodes: Nodes, tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_workers_that_find_no_place_are_told_of_what_is_lacking(nodes: Nodes, tm
 )
 def test_what_only_this_machine_can_do_is_refused(options: dict[str, object], name: str) -> None:
     with pytest.raises(ConfigError, match=f"{name} is for workers of this machine, not for --on ray"):
-        check_for_ray(LocalJob(EXAMPLE, **options))  # type: ignore[arg-type]
+        check_for_ray(RealJob(EXAMPLE, **options))  # type: ignore[arg-type]
 
 
 def test_a_plan_asks_for_as_much_as_all_workers_need() -> None:

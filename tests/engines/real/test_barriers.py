@@ -1,6 +1,6 @@
 """Reports and saves of all workers: who is chosen, and what they told."""
 
-from weft.engines.real.barriers import Meeting, left_to_worker_0
+from weft.engines.real.barriers import Barrier, left_to_worker_0
 from weft.runtime.channel import Reported
 
 
@@ -9,7 +9,7 @@ def reported(numbers: dict[str, float]) -> Reported:
 
 
 def test_the_first_to_come_is_chosen_where_all_models_are_alike_else_the_last() -> None:
-    alike, apart = Meeting(0, True), Meeting(0, True)
+    alike, apart = Barrier(0, True), Barrier(0, True)
     for rank in range(2):
         alike.came[rank] = apart.came[rank] = reported({})
         assert alike.chooses(2, is_alike=True) is (rank == 0)
@@ -17,10 +17,10 @@ def test_the_first_to_come_is_chosen_where_all_models_are_alike_else_the_last() 
 
 
 def test_a_number_is_averaged_over_those_who_reported_it() -> None:
-    meeting = Meeting(0, False, {0: reported({"a": 1.0, "b": 5.0}), 1: reported({"a": 3.0})})
-    assert meeting.means() == {"a": 2.0, "b": 5.0}
+    barrier = Barrier(0, False, {0: reported({"a": 1.0, "b": 5.0}), 1: reported({"a": 3.0})})
+    assert barrier.means() == {"a": 2.0, "b": 5.0}
 
 
 def test_what_nobody_did_is_left_to_worker_0_if_it_came() -> None:
-    done = Meeting(0, True, {0: reported({})}, is_decided=True)
-    assert left_to_worker_0({3: Meeting(0, True, {0: reported({})}), 1: done, 2: Meeting(0, True)}) == [3]
+    done = Barrier(0, True, {0: reported({})}, is_decided=True)
+    assert left_to_worker_0({3: Barrier(0, True, {0: reported({})}), 1: done, 2: Barrier(0, True)}) == [3]

@@ -39,9 +39,9 @@ def test_the_secret_is_not_in_the_environment_of_what_is_started(monkeypatch: py
 def test_what_is_stopped_is_named_and_ended(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(child_processes, "STOPPED_S", 0.1)
     monkeypatch.setattr(child_processes, "LOOK_S", 0.02)
-    started = start_apart("the head of the run", ["code", "-q"], b"import os\nos.kill(os.getpid(), 19)\n")
+    started = start_apart("the run's controller", ["code", "-q"], b"import os\nos.kill(os.getpid(), 19)\n")
     assert started.wait(20) == -9
-    told = f"weft: the head of the run (pid {started.pid}) is stopped: it is ended, and the run with it.\n"
+    told = f"weft: the run's controller (pid {started.pid}) is stopped: it is ended, and the run with it.\n"
     assert f"{told}  Find out who stopped it.\n" in capfd.readouterr().err
 
 
@@ -55,7 +55,9 @@ def test_one_that_is_stopped_before_it_runs_its_program_is_named_and_ended(
 ) -> None:
     monkeypatch.setattr(child_processes, "STOPPED_S", 0.1)
     monkeypatch.setattr(child_processes, "LOOK_S", 0.02)
-    started = start("the nursery", [sys.executable, "-c", ""], preexec_fn=lambda: os.kill(os.getpid(), signal.SIGSTOP))
+    started = start(
+        "the fork server", [sys.executable, "-c", ""], preexec_fn=lambda: os.kill(os.getpid(), signal.SIGSTOP)
+    )
     assert started.wait(20) == -signal.SIGKILL
-    told = f"weft: the nursery (pid {started.pid}) is stopped before it has begun: it is ended.\n"
+    told = f"weft: the fork server (pid {started.pid}) is stopped before it has begun: it is ended.\n"
     assert f"{told}  Find out who stopped it.\n" in capfd.readouterr().err

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from weft.engines.real.outcome import POINTS_MAX, LocalOutcome
+from weft.engines.real.outcome import POINTS_MAX, RealOutcome
 from weft.engines.simulated.outcome import Outcome
 from weft.observe.records.status import DeviceStatus, LinkStatus, Status
 from weft.observe.records.stragglers import Blame
@@ -28,7 +28,7 @@ SECOND = msgspec.structs.replace(
     input_s=1.0,
     paused_s=0.5,
 )
-OUTCOME = LocalOutcome(
+OUTCOME = RealOutcome(
     strategy="gossip",
     transport="rings",
     seed=3,

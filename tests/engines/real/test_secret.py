@@ -101,7 +101,7 @@ def test_a_file_has_its_mode_whatever_the_umask_says(tmp_path: Path) -> None:
 
 def test_every_run_has_a_secret_of_its_own() -> None:
     runs = [("mill/0", "a"), ("mill/0", "b"), ("mill/1", "a")]
-    found = {secret_of_run(SECRET, run, meeting) for run, meeting in runs}
+    found = {secret_of_run(SECRET, run, token) for run, token in runs}
     assert len(found | {SECRET, secret_of_run(bytes(32), "mill/0", "a")}) == 5
     assert secret_of_run(SECRET, "mill/0", "a") in found
     assert {len(each) for each in found} == {32}

@@ -8,7 +8,7 @@ from weft.config.network import Network
 from weft.core.errors import ConfigError
 from weft.engines.explanation import Explanation
 from weft.engines.real import session as module
-from weft.engines.real.session import Conversation
+from weft.engines.real.session import RunSession
 from weft.observe.records.status import Status
 from weft.runtime.channel import (
     Concluded,
@@ -45,7 +45,7 @@ class Talk:
         collective, transport = options.pop("collective", None), options.pop("transport", "shm")
         self.sent: list[tuple[int, Message]] = []
         self.reports: list[tuple[int, dict[str, float], float | None]] = []
-        self.engine = Conversation(
+        self.engine = RunSession(
             num_workers, strategy, collective, transport, lambda *said: self.sent.append(said), **options
         )
         self.engine.on_report = lambda *told: self.reports.append(told)

@@ -91,9 +91,9 @@ def test_a_script_that_sleeps_while_others_wait_is_named_while_the_run_goes_on(
     for module, name in ((script_watch, "STAYS_S"), (script_watch, "LOOK_S"), (stalls, "WAITED_S")):
         monkeypatch.setattr(module, name, 0.2)
     sleep = "from weft.core.seat import current\nif current().rank == 1: time.sleep(1.0)\n"
-    head, join = TRAIN.split("w = np", 1)
+    controller, join = TRAIN.split("w = np", 1)
     loop = FOREVER.replace("10_000", "1")
-    script = head + sleep + "w = np" + join + loop if where == "before it joins" else TRAIN + sleep + loop
+    script = controller + sleep + "w = np" + join + loop if where == "before it joins" else TRAIN + sleep + loop
     heard = Heard()
     assert real(write(tmp_path, script), 2, heard=heard).to_json()["steps"] == 8
     told = next(text for text in heard.told if "in one place of its script" in text)

@@ -7,8 +7,8 @@ import pytest
 
 from weft.core.errors import ConfigError, NodeLost
 from weft.engines.real import stalls
-from weft.engines.real.job import LocalJob
-from weft.engines.real.observer import Watcher
+from weft.engines.real.job import RealJob
+from weft.engines.real.observer import Observer
 from weft.engines.real.supervisor import Supervisor
 from weft.engines.real.worker_record import Worker
 from weft.observe.records.status import StackTold
@@ -25,10 +25,10 @@ class Stage(Supervisor):
         self,
         script: Path,
         acts: list[tuple[int, Message | None]],
-        watcher: Watcher | None = None,
+        observer: Observer | None = None,
         brings_back_to: Path | None = None,
     ) -> None:
-        super().__init__(LocalJob(script, num_workers=2, brings_back_to=brings_back_to), watcher or Watcher())
+        super().__init__(RealJob(script, num_workers=2, brings_back_to=brings_back_to), observer or Observer())
         self.acts = acts
         """Who says what; None: it dies."""
         self.told: list[tuple[int, Message]] = []
@@ -104,7 +104,7 @@ def test_workers_whose_models_differ_end_the_run_before_it_begins(script: Path) 
 
 def test_files_that_workers_saved_elsewhere_come_to_the_folder_of_the_user(script: Path, tmp_path: Path) -> None:
     words: list[str] = []
-    stage = Stage(script, [], Watcher(on_tell=words.append), brings_back_to=tmp_path)
+    stage = Stage(script, [], Observer(on_tell=words.append), brings_back_to=tmp_path)
     stage._start()
     stage.acts = [(0, FilePiece("model", 0, b"abc", True)), (1, FilePiece("/etc/model", 0, b"x", True))]
     stage._turn(0)
@@ -118,7 +118,7 @@ def test_files_that_workers_saved_elsewhere_come_to_the_folder_of_the_user(scrip
 
 def test_a_model_that_is_not_saved_is_told_of_at_once_and_when_the_run_is_over(script: Path) -> None:
     words: list[str] = []
-    stage = Stage(script, [(1, Unsaved("'model' is NOT saved."))], Watcher(on_tell=words.append))
+    stage = Stage(script, [(1, Unsaved("'model' is NOT saved."))], Observer(on_tell=words.append))
     stage._start()
     stage._turn(0)
     stage.close()
@@ -142,7 +142,7 @@ def test_who_keeps_others_waiting_is_said_and_said_again_when_the_run_fails(
     asleep = StackTold(12.0, '  File "train.py", line 9, in <module>\n    time.sleep(1000)')
     acts: list[tuple[int, Message | None]] = [(0, Joined(LAYOUT, 16, None, 0)), (1, asleep), (1, asleep), (1, None)]
     with pytest.raises(NodeLost, match=r"worker 1 .* stopped before it had joined") as raised:
-        Stage(script, acts, Watcher(on_tell=words.append)).run()
+        Stage(script, acts, Observer(on_tell=words.append)).run()
     assert len(words) == 1
     assert words[0].startswith("worker 1 (host mill-1, pid 101) has been in one place of its script for 12 s")
     assert "  Worker 0 waits for the others to join.\n" in words[0]

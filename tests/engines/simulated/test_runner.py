@@ -26,7 +26,7 @@ from weft.core.world import World
 from weft.engines.explanation import Explanation
 from weft.engines.simulated import runner as engine
 from weft.engines.simulated.job import Job
-from weft.engines.simulated.runner import Watcher, simulate, simulate_dry
+from weft.engines.simulated.runner import SimulationObserver, simulate, simulate_dry
 from weft.sim.facts import Facts
 
 
@@ -65,15 +65,15 @@ def test_a_job_that_cannot_run_is_refused_before_the_script_is_touched(
 
 def test_the_cheapest_collective_is_taken_when_asked_for_and_told_with_the_rest(script: Path) -> None:
     told: list[Explanation] = []
-    watcher = Watcher(lambda line: None, on_explain=told.append)
+    observer = SimulationObserver(lambda line: None, on_explain=told.append)
     outcomes = {
-        name: simulate(job(script, 8, collective=name), watcher) for name in (None, "auto", "butterfly", "ring")
+        name: simulate(job(script, 8, collective=name), observer) for name in (None, "auto", "butterfly", "ring")
     }
     assert [explanation.collective for explanation in told] == [None, "butterfly", "butterfly", "ring"]
     assert told[0].native == "done natively, at the price of the cheapest formula on the slowest link"
     assert told[1].place == "simulated on 8 hosts like those of cluster 'rack'"
     assert outcomes["auto"].trace == outcomes["butterfly"].trace != outcomes["ring"].trace
-    simulate_dry(job(script, 8, strategy="gossip", collective="auto"), watcher)
+    simulate_dry(job(script, 8, strategy="gossip", collective="auto"), observer)
     assert (told[-1].strategy, told[-1].collective) == ("gossip", None)
 
 
@@ -288,7 +288,7 @@ def test_whoever_looks_on_sees_worker_0s_lines_and_every_step(tmp_path: Path) ->
 
     path = write(tmp_path, ARRAYS, ARRAYS_TRAIN, "    print(worker.rank, 'ends epoch', epoch)\n")
     for run in (simulate, simulate_dry):
-        run(job(path), Watcher(lines.append, on_step, totals.append))
+        run(job(path), SimulationObserver(lines.append, on_step, totals.append))
     assert lines == ["0 ends epoch 0", "0 ends epoch 1"]
     assert steps == [*range(1, 13), *range(1, 13)]
     assert totals == [12, 12]
@@ -332,7 +332,7 @@ def test_a_dry_run_hands_out_portions_as_the_real_one_does(script: Path) -> None
     short = simulate_dry(job(script, 3, strategy="sandblaster", steps_max=2)).facts
     assert short.steps == simulate(job(script, 3, strategy="sandblaster", steps_max=2)).facts.steps == [2, 2, 2]
     totals: list[int] = []
-    simulate_dry(job(script, 3, strategy="sandblaster"), Watcher(on_plan=totals.append))
+    simulate_dry(job(script, 3, strategy="sandblaster"), SimulationObserver(on_plan=totals.append))
     assert totals == [2 * 7], "two epochs of 13 samples in portions of 2"
 
 

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from weft.core.activity import COMPUTES, PAUSED, WAITS
-from weft.runtime.measure import activity_clock as diary_module
+from weft.runtime.measure import activity_clock as clock_module
 from weft.runtime.measure import off_core
 from weft.runtime.measure import pauses as module
-from weft.runtime.measure.activity_clock import Diary
+from weft.runtime.measure.activity_clock import ActivityClock
 from weft.runtime.measure.pauses import PAUSE_S_MIN, TICK_S, Pauses
 
 STOPPED_S = 0.3
@@ -32,7 +32,7 @@ class Machine:
         self._account.parent.mkdir()
         self.account()
         monkeypatch.setattr(module.time, "perf_counter", lambda: self.now_s)
-        monkeypatch.setattr(diary_module.time, "perf_counter", lambda: self.now_s)
+        monkeypatch.setattr(clock_module.time, "perf_counter", lambda: self.now_s)
         monkeypatch.setattr(module.time, "process_time", lambda: self.busy_s)
         monkeypatch.setattr(off_core, "THREADS", folder)
 
@@ -100,26 +100,26 @@ def test_nothing_is_found_before_somebody_ticks(machine: Machine) -> None:
 
 def test_a_pause_is_taken_out_of_what_the_script_did_then_whoever_notices_it(machine: Machine) -> None:
     pauses = ticking()
-    diary = Diary(keeps_spans=True, pauses=pauses)
+    activity_clock = ActivityClock(keeps_spans=True, pauses=pauses)
     machine.now_s += TICK_S + 0.5
-    diary.turn_to(WAITS)  # the script's thread was first
+    activity_clock.turn_to(WAITS)  # the script's thread was first
     pauses.check()
-    assert diary.seconds()[PAUSED] == pytest.approx(0.5)
+    assert activity_clock.seconds()[PAUSED] == pytest.approx(0.5)
     machine.now_s += TICK_S + 0.25
     pauses.check()  # the thread that ticks was first
-    told = diary.seconds()
+    told = activity_clock.seconds()
     assert (told[COMPUTES], told[WAITS], told[PAUSED]) == pytest.approx((TICK_S, TICK_S, 0.75))
-    diary.turn_to(COMPUTES)
-    assert diary.seconds() == pytest.approx(told)
-    assert [activity for activity, _, _ in diary.spans] == [PAUSED, COMPUTES, PAUSED, WAITS]
+    activity_clock.turn_to(COMPUTES)
+    assert activity_clock.seconds() == pytest.approx(told)
+    assert [activity for activity, _, _ in activity_clock.spans] == [PAUSED, COMPUTES, PAUSED, WAITS]
 
 
 def test_a_pause_is_no_waiting_of_a_thread_that_was_off_its_core(machine: Machine) -> None:
     pauses = ticking()
-    diary = Diary(pauses=pauses)
+    activity_clock = ActivityClock(pauses=pauses)
     machine.now_s += TICK_S + 0.5
-    diary.turn_back_to(WAITS, 0.53)
-    told = diary.seconds()
+    activity_clock.turn_back_to(WAITS, 0.53)
+    told = activity_clock.seconds()
     assert (told[COMPUTES], told[WAITS], told[PAUSED]) == pytest.approx((0.02, 0.03, 0.5))
 
 

@@ -9,19 +9,19 @@ import pytest
 from weft.core.activity import COMPUTES, REPORTS, WAITS
 from weft.core.errors import TransportError
 from weft.runtime.measure import script_watch
-from weft.runtime.measure.activity_clock import Diary
+from weft.runtime.measure.activity_clock import ActivityClock
 from weft.runtime.measure.script_watch import STAYS_S, TELL_EVERY_S, ScriptWatch, stack_of
 
 
-def watched(told: list[float], is_over: Callable[[], bool] = lambda: True) -> tuple[ScriptWatch, Diary]:
-    diary = Diary()
-    return ScriptWatch(diary, lambda seconds, stack: told.append(seconds), is_over), diary
+def watched(told: list[float], is_over: Callable[[], bool] = lambda: True) -> tuple[ScriptWatch, ActivityClock]:
+    activity_clock = ActivityClock()
+    return ScriptWatch(activity_clock, lambda seconds, stack: told.append(seconds), is_over), activity_clock
 
 
 def test_a_script_that_does_one_thing_for_long_is_told_of_again_and_again() -> None:
     told: list[float] = []
-    watch, diary = watched(told)
-    _, since_s = diary.current
+    watch, activity_clock = watched(told)
+    _, since_s = activity_clock.current
     for tick in range(int(STAYS_S + 2 * TELL_EVERY_S) + 1):
         watch.look(since_s + tick)
     assert told == [STAYS_S, STAYS_S + TELL_EVERY_S, STAYS_S + 2 * TELL_EVERY_S]
@@ -30,20 +30,20 @@ def test_a_script_that_does_one_thing_for_long_is_told_of_again_and_again() -> N
 @pytest.mark.parametrize("activity", [COMPUTES, REPORTS])
 def test_a_script_that_turns_to_something_else_begins_anew(activity: str) -> None:
     told: list[float] = []
-    watch, diary = watched(told)
-    watch.look(diary.current[1] + STAYS_S)
-    diary.turn_to(activity)
-    watch.look(diary.current[1] + STAYS_S - 0.1)
+    watch, activity_clock = watched(told)
+    watch.look(activity_clock.current[1] + STAYS_S)
+    activity_clock.turn_to(activity)
+    watch.look(activity_clock.current[1] + STAYS_S - 0.1)
     assert told == [STAYS_S]
-    watch.look(diary.current[1] + STAYS_S)
+    watch.look(activity_clock.current[1] + STAYS_S)
     assert told == [STAYS_S, pytest.approx(STAYS_S)]
 
 
 def test_a_script_that_waits_for_others_is_not_told_of() -> None:
     told: list[float] = []
-    watch, diary = watched(told)
-    diary.turn_to(WAITS)
-    watch.look(diary.current[1] + 10 * STAYS_S)
+    watch, activity_clock = watched(told)
+    activity_clock.turn_to(WAITS)
+    watch.look(activity_clock.current[1] + 10 * STAYS_S)
     assert told == []
 
 
@@ -56,7 +56,7 @@ def test_who_is_gone_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
         tried.set()
         raise TransportError("the other end of a channel is gone.")
 
-    watch = ScriptWatch(Diary(), tell, lambda: False)
+    watch = ScriptWatch(ActivityClock(), tell, lambda: False)
     watch._run()  # returns
     assert tried.is_set()
 

@@ -11,11 +11,11 @@ from support.processes.real import real
 from weft.core.actions import Reduce
 from weft.core.activity import ACTIVITIES, COMPUTES, READS, WAITS
 from weft.core.names import Buffer
-from weft.engines.real.outcome import LocalOutcome
+from weft.engines.real.outcome import RealOutcome
 from weft.observe.logs.trace import write_trace
 from weft.observe.records.tracks import Traced
 from weft.runtime.measure import tracer as module
-from weft.runtime.measure.activity_clock import Diary
+from weft.runtime.measure.activity_clock import ActivityClock
 from weft.runtime.measure.tracer import BATCH, Tracer
 
 NUM_WORKERS = 3
@@ -40,9 +40,9 @@ def everything(tracer: Tracer) -> list[Traced]:
 
 
 def test_what_was_kept_is_told_once_in_the_order_of_its_ends() -> None:
-    diary = Diary(keeps_spans=True)
-    tracer = Tracer(diary)
-    diary.turn_to(WAITS)
+    activity_clock = ActivityClock(keeps_spans=True)
+    tracer = Tracer(activity_clock)
+    activity_clock.turn_to(WAITS)
     tracer.step(1)
     tracer.sent(0, 1, "push", 5, 80, 1.0)
     tracer.received(1, 0, "answer", 5, 8, 2.0)
@@ -64,7 +64,7 @@ def test_what_was_kept_is_told_once_in_the_order_of_its_ends() -> None:
 
 
 def test_what_the_engine_does_not_take_now_it_is_told_later() -> None:
-    tracer = Tracer(Diary())
+    tracer = Tracer(ActivityClock())
     for _ in range(2 * BATCH + 1):
         tracer.step(1)
     heard: list[Traced] = []
@@ -80,18 +80,18 @@ def test_what_the_engine_does_not_take_now_it_is_told_later() -> None:
 
 def test_memory_is_bounded_and_what_is_dropped_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "WAITING_MAX", 10)
-    diary = Diary(keeps_spans=True)
-    tracer = Tracer(diary)
+    activity_clock = ActivityClock(keeps_spans=True)
+    tracer = Tracer(activity_clock)
     for turn in range(13):
         tracer.step(turn)
-        diary.turn_to((COMPUTES, READS)[turn % 2])
+        activity_clock.turn_to((COMPUTES, READS)[turn % 2])
     tracer.tell(lambda told: False)
     (told,) = everything(tracer)
     assert (len(told.steps), len(told.spans), told.num_dropped) == (10, 10, 3 + 3)
 
 
 def test_what_two_threads_tell_at_once_is_told_once() -> None:
-    tracer = Tracer(Diary())
+    tracer = Tracer(ActivityClock())
     for number in range(3 * BATCH):
         tracer.step(number)
     is_inside, told = Event(), []
@@ -114,7 +114,7 @@ def test_what_two_threads_tell_at_once_is_told_once() -> None:
     assert [step for one in told for step, _ in one.steps] == list(range(3 * BATCH))
 
 
-def traced(folder: Path, strategy: str | None, transport: str = "shm", **options: object) -> tuple[LocalOutcome, Trace]:
+def traced(folder: Path, strategy: str | None, transport: str = "shm", **options: object) -> tuple[RealOutcome, Trace]:
     (folder / "train.py").write_text(TRAIN)
     outcome = real(folder / "train.py", NUM_WORKERS, strategy, transport=transport, traces=True, **options)
     assert outcome.tracks is not None

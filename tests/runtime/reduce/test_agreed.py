@@ -18,7 +18,7 @@ from weft.core.errors import Deadlock, IllegalAction, UnexpectedMessage
 from weft.core.events import Reduced
 from weft.core.names import Bucket, Buffer, Part, Roles
 from weft.core.world import World
-from weft.runtime.reduce.agreed import Agreed, AgreedReduce, Given, Letter, ScriptEnded, apart_places
+from weft.runtime.reduce.agreed import Agreed, AgreedReduce, Given, LibraryNote, ScriptEnded, apart_places
 from weft.store.live import LiveStore
 from weft.store.reduction import reduce_arrays
 
@@ -246,7 +246,7 @@ def test_what_the_library_has_to_say_to_meet_goes_to_all_others() -> None:
     workers = Workers(3)
     workers.each[1].join(reduce(3, 0))
     workers.each[1].progress(workers.ended[1].append)
-    letter = msgspec.msgpack.encode(Letter("1", b"here"))
+    letter = msgspec.msgpack.encode(LibraryNote("1", b"here"))
     assert all(letter in workers.notes.under_way[1, other] for other in (0, 2))
 
 

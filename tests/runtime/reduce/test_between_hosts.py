@@ -46,7 +46,7 @@ class Leaders:
         came.values.fill(np.nan)  # it was only lent
 
     def waiting(self) -> list[tuple[int, int]]:
-        return [pair for pair, letters in self.channels.items() if letters]
+        return [pair for pair, notes in self.channels.items() if notes]
 
 
 @settings(max_examples=60, deadline=None)

@@ -62,7 +62,7 @@ class Hosts:
                         store,
                         gradient_is_given=True,
                         hosts=self.numbers,
-                        post=FakePost(rank, self.posts),  # type: ignore[arg-type]
+                        mailbox=FakePost(rank, self.posts),  # type: ignore[arg-type]
                         plan=hops_between,
                     )
                 )
@@ -71,8 +71,8 @@ class Hosts:
         return Reduce(tuple(range(len(self.workers))), "gradient", clock, Buffer(slot, bucket), op, weight)
 
     def close(self) -> None:
-        for post in self.posts.values():
-            post.on_sum = None  # else memory that is mapped stays until circles are looked for
+        for mailbox in self.posts.values():
+            mailbox.on_sum = None  # else memory that is mapped stays until circles are looked for
         for host in self.hosts:
             host.close()
 
@@ -146,7 +146,7 @@ def test_workers_of_a_host_that_reduce_something_else_are_named_by_their_rank() 
 
 def test_leaders_have_an_attendant_that_rests_while_no_sum_is_under_way() -> None:
     world = Hosts(2, 1)
-    assert [worker.needs_attendant for worker in world.workers] == [True, False, True]
+    assert [worker.needs_background for worker in world.workers] == [True, False, True]
     first = world.workers[0]
     assert first.may_rest()
     for rank in (0, 1):

@@ -9,7 +9,7 @@ from weft.core.errors import ConfigError
 from weft.core.script_state import IN_BACKWARD, REPORT, RUNNING, refusal
 
 NUM_WORKERS = 3
-HEAD = """
+CONTROLLER = """
 import time
 import numpy as np
 import weft
@@ -23,7 +23,7 @@ worker = weft.join(arrays={"w": w}, optimizer=weft.SGD(lr=0.1))
 
 def lines(folder: Path, body: str, strategy: str = "allreduce", **options: object) -> list[tuple[int, str]]:
     """What the workers printed, by rank."""
-    (folder / "train.py").write_text(HEAD + body)
+    (folder / "train.py").write_text(CONTROLLER + body)
     heard = Heard()
     real(folder / "train.py", NUM_WORKERS, strategy, heard=heard, **options)
     return sorted((rank, text) for rank, text, _ in heard.lines)
@@ -78,14 +78,14 @@ def test_a_callable_sees_the_result_and_the_worker_gets_its_own_values_back(tmp_
 
 
 def test_a_report_says_how_far_the_replicas_were_apart(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(HEAD + SCORES)
+    (tmp_path / "train.py").write_text(CONTROLLER + SCORES)
     for strategy, expected in [("local_sgd(period=5)", (2 / 3) ** 0.5), ("allreduce", 0.0)]:
         (report,) = real(tmp_path / "train.py", NUM_WORKERS, strategy).reports
         assert report["consensus"] == pytest.approx(expected), "0, -0.1 and -0.2 are so far from their mean, -0.1"
 
 
 def test_every_update_that_a_server_made_has_an_age(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(HEAD + READS)
+    (tmp_path / "train.py").write_text(CONTROLLER + READS)
     told = real(tmp_path / "train.py", NUM_WORKERS, "ssp(staleness=2)").to_json()["staleness_histogram"]
     assert sum(told.values()) == 120, "one for each step of each worker: there is one bucket"
     assert set(told) <= {"0", "1", "2"}
@@ -93,7 +93,7 @@ def test_every_update_that_a_server_made_has_an_age(tmp_path: Path) -> None:
 
 def test_hiccups_make_a_share_of_all_iterations_longer(tmp_path: Path) -> None:
     busy = READS.replace("0.001 * (1 + rank)", "0.001").replace("240", "60")
-    (tmp_path / "train.py").write_text(HEAD + busy)
+    (tmp_path / "train.py").write_text(CONTROLLER + busy)
     plain, often, always = (
         max(worker.time_s for worker in real(tmp_path / "train.py", 2, "ensemble", hiccups=hiccups).workers)
         for hiccups in ((0.0, 1.0), (0.5, 40.0), (1.0, 40.0))
@@ -103,7 +103,7 @@ def test_hiccups_make_a_share_of_all_iterations_longer(tmp_path: Path) -> None:
 
 def test_slow_workers_do_not_hold_up_those_that_never_wait(tmp_path: Path) -> None:
     busy = READS.replace("0.001 * (1 + rank)", "0.001").replace("240", "60")
-    (tmp_path / "train.py").write_text(HEAD + busy + "print('seconds', time.monotonic())\n")
+    (tmp_path / "train.py").write_text(CONTROLLER + busy + "print('seconds', time.monotonic())\n")
     outcome = real(tmp_path / "train.py", NUM_WORKERS, "async_gossip", slow={0: 20.0})
     slow, *others = outcome.workers
     assert all(other.waiting_s < 0.5 * slow.time_s for other in others)
@@ -124,7 +124,7 @@ print("epochs", epoch + 1)
 
 @pytest.mark.parametrize("transport", ["shm", "tcp"])
 def test_a_slow_worker_takes_fewer_portions_and_all_go_through_every_epoch(transport: str, tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(HEAD + BUSY)
+    (tmp_path / "train.py").write_text(CONTROLLER + BUSY)
     heard = Heard()
     outcome = real(tmp_path / "train.py", NUM_WORKERS, "sandblaster", heard=heard, slow={0: 60.0}, transport=transport)
     slow, *others = [status.step for status in outcome.workers]
@@ -159,8 +159,8 @@ def test_a_run_of_few_steps_ends_shares_that_are_stolen(tmp_path: Path) -> None:
 
 
 def test_a_strategy_of_the_scripts_own_is_checked_against_the_shares_when_it_joins(tmp_path: Path) -> None:
-    head = HEAD.replace("worker = weft", "class Mine(weft.AllReduce):\n    pass\n\nworker = weft")
-    (tmp_path / "train.py").write_text(head.replace("lr=0.1)", "lr=0.1), strategy=Mine()"))
+    controller = CONTROLLER.replace("worker = weft", "class Mine(weft.AllReduce):\n    pass\n\nworker = weft")
+    (tmp_path / "train.py").write_text(controller.replace("lr=0.1)", "lr=0.1), strategy=Mine()"))
     with pytest.raises(ConfigError, match="the workers of 'Mine' wait for each other's steps"):
         real(tmp_path / "train.py", NUM_WORKERS, share="stealing")
 

@@ -8,7 +8,7 @@ from weft.core.activity import READS, WAITS
 from weft.runtime.channel import FractionsAsked, FractionsTold, Job, Measured, PortionTold, PortionWanted
 from weft.runtime.descriptors import Descriptors
 from weft.runtime.measure import activity_clock as clock
-from weft.runtime.measure.activity_clock import Diary
+from weft.runtime.measure.activity_clock import ActivityClock
 from weft.runtime.seats.shares import EngineShares
 
 JOB = (0, 2, 0, "train.py", [], None, None, 1.0, "shm", b"", True, 0.0, 1, 1, False, None)
@@ -22,9 +22,9 @@ class Asked:
         monkeypatch.setattr(clock.time, "perf_counter", lambda: self.now)
         self.said: list[Any] = []
         self.answers = list(answers)
-        self.diary = Diary()
+        self.activity_clock = ActivityClock()
         job = Job(*JOB, Descriptors(-1, -1, -1, -1, []), share=share, block_steps=8)
-        self.shares = EngineShares(job, self.said.append, self.expect, self.diary)
+        self.shares = EngineShares(job, self.said.append, self.expect, self.activity_clock)
 
     def expect(self, kind: type[Any]) -> Any:
         answer = self.answers.pop(0)
@@ -41,9 +41,9 @@ def test_own_time_is_computing_and_reading_but_not_waiting_and_is_told_with_ever
 ) -> None:
     asked = Asked(monkeypatch, "proportional", FractionsTold([0.25, 0.75]))
     asked.step(16.0, 2.0)
-    with asked.diary.during(WAITS):
+    with asked.activity_clock.during(WAITS):
         asked.now += 5.0
-    with asked.diary.during(READS):
+    with asked.activity_clock.during(READS):
         asked.now += 1.0
     asked.step(8.0, 0.5)
     assert asked.said == [Measured(2, 24.0, 3.5)]

@@ -9,7 +9,7 @@ from support.processes.real import real
 from support.scripts.training_scripts import write
 
 from weft.core.activity import COMPUTES, READS, WAITS
-from weft.runtime.measure.activity_clock import Diary
+from weft.runtime.measure.activity_clock import ActivityClock
 from weft.runtime.measure.metrics import Metrics
 from weft.runtime.measure.off_core import Starving
 from weft.runtime.seats.slowdown import Stretching
@@ -25,10 +25,10 @@ class Slowed:
         monkeypatch.setattr(time, "perf_counter", lambda: self.now_s)
         monkeypatch.setattr(time, "sleep", lambda seconds: self.passes(seconds + OVERSLEPT_S))
         monkeypatch.setattr(Starving, "seconds", lambda self: 0.0)
-        self.diary = Diary()
-        self.metrics = Metrics(0, self.diary)
+        self.activity_clock = ActivityClock()
+        self.metrics = Metrics(0, self.activity_clock)
         self.metrics.begin()
-        self.stretching = Stretching(slow, hiccups, Random(0), self.diary, self.metrics)
+        self.stretching = Stretching(slow, hiccups, Random(0), self.activity_clock, self.metrics)
 
     def passes(self, seconds: float) -> None:
         self.now_s += seconds
@@ -36,10 +36,10 @@ class Slowed:
     def iterate(self, times: int = 1) -> None:
         """Read for a second, compute for two, wait for ten."""
         for _ in range(times):
-            with self.diary.during(READS):
+            with self.activity_clock.during(READS):
                 self.passes(1.0)
             self.passes(2.0)
-            with self.diary.during(WAITS):
+            with self.activity_clock.during(WAITS):
                 self.passes(10.0)
             self.stretching.stretch()
 
@@ -49,7 +49,7 @@ def test_what_a_worker_computes_and_reads_takes_four_times_as_long_and_what_it_w
 ) -> None:
     slowed = Slowed(monkeypatch, 4.0)
     slowed.iterate(10)
-    seconds = slowed.diary.seconds()
+    seconds = slowed.activity_clock.seconds()
     assert seconds[WAITS] == pytest.approx(100.0)
     assert 40.0 <= seconds[READS] <= 40.0 + OVERSLEPT_S, "what it oversleeps is taken off the next sleep"
     assert 80.0 <= seconds[COMPUTES] <= 80.0 + OVERSLEPT_S
@@ -68,7 +68,7 @@ def test_a_share_of_all_iterations_has_a_hiccup(monkeypatch: pytest.MonkeyPatch)
     slowed.iterate(100)
     chance = Random(0)
     num_hiccups = sum(chance.random() < 0.5 for _ in range(100))
-    assert slowed.diary.seconds()[COMPUTES] == pytest.approx(200.0 + num_hiccups * 4.0, abs=OVERSLEPT_S)
+    assert slowed.activity_clock.seconds()[COMPUTES] == pytest.approx(200.0 + num_hiccups * 4.0, abs=OVERSLEPT_S)
 
 
 def test_a_worker_that_is_not_slowed_never_sleeps(monkeypatch: pytest.MonkeyPatch) -> None:

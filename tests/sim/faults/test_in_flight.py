@@ -7,16 +7,16 @@ from support.peers.puppets import Puppets
 from weft.core.events import Received, Returned, Started
 from weft.core.names import Bucket
 from weft.core.script_state import ENDED, IN_STEP, JOINED, RUNNING
-from weft.sim.faults.in_flight import OPEN, Letter, MortalNode
+from weft.sim.faults.in_flight import OPEN, FailableNode, MessageInFlight
 from weft.store.ghost import GhostStore
 
 
-def node() -> MortalNode:
-    return MortalNode(2, peer_of(Puppets(), me=2), GhostStore([Bucket(1)], []), None, process=2, view=3)
+def node() -> FailableNode:
+    return FailableNode(2, peer_of(Puppets(), me=2), GhostStore([Bucket(1)], []), None, process=2, view=3)
 
 
 def test_a_letter_knows_the_view_of_its_sending_and_says_so_when_it_comes_back() -> None:
-    letter = Letter(node(), 1, Received(2, "word", 5, 0, None, 2.0, {"a": 1}), None, None, number=1)
+    letter = MessageInFlight(node(), 1, Received(2, "word", 5, 0, None, 2.0, {"a": 1}), None, None, number=1)
     assert (letter.view, letter.fate) == (3, OPEN)
     assert letter.returned() == Returned(1, "word", 5, 0, None, 2.0, {"a": 1}, view=3)
 

@@ -41,7 +41,7 @@ class LateSums:
             self.heard[str(self._rank)] = b"here"
             self._unsaid.append((str(self._rank), b"here"))
 
-    def letters(self) -> list[tuple[str, bytes]]:
+    def notes(self) -> list[tuple[str, bytes]]:
         unsaid, self._unsaid = self._unsaid, []
         return unsaid
 

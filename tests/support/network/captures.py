@@ -42,16 +42,16 @@ class Capture:
 
     def take(self, packet: bytes) -> None:
         """A packet, from its IPv4 header on."""
-        head, total = (packet[0] & 15) * 4, int.from_bytes(packet[2:4], "big")
+        controller, total = (packet[0] & 15) * 4, int.from_bytes(packet[2:4], "big")
         source, target = socket.inet_ntoa(packet[12:16]), socket.inet_ntoa(packet[16:20])
         if packet[9] != TCP:
             self.others.add(f"protocol {packet[9]} from {source} to {target}")
             return
-        source_port, target_port, number = struct.unpack_from(">HHI", packet, head)
+        source_port, target_port, number = struct.unpack_from(">HHI", packet, controller)
         way = Way(source, source_port, target, target_port)
-        if packet[head + 13] & SYN:
+        if packet[controller + 13] & SYN:
             self._starts[way] = number + 1
-        body = packet[head + (packet[head + 12] >> 4) * 4 : total or None]
+        body = packet[controller + (packet[controller + 12] >> 4) * 4 : total or None]
         if body:
             known = self._pieces.setdefault(way, {})
             if len(body) > len(known.get(number, b"")):

@@ -12,7 +12,7 @@ from weft.core.recorder import TraceHash
 from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.runtime.driver import Driver
-from weft.runtime.mailbox import Post, kinds_of, rank_of
+from weft.runtime.mailbox import Mailbox, kinds_of, rank_of
 from weft.store.coded import coded_bytes_max
 from weft.store.live import LiveStore
 from weft.transports.frames import HEADER_BYTES, Layout
@@ -67,7 +67,7 @@ class Processes:
         codecs: Mapping[str, Any] = strategy.codecs()
         layout = Layout(len(kinds), self.world.num_nodes, buckets, coded_bytes_max(codecs.values(), buckets))
         ends: dict[Rank, Wire] = {}
-        self.posts = [Post(self.world, kinds, Wire(layout, ends, rank), codecs) for rank in range(num_workers)]
+        self.posts = [Mailbox(self.world, kinds, Wire(layout, ends, rank), codecs) for rank in range(num_workers)]
         self.stores: dict[int, LiveStore] = {}
         for node in range(self.world.num_nodes):
             arrays = [[np.zeros(b.num_elements, f"f{b.itemsize}") for b in buckets] for _ in range(2)]

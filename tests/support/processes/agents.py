@@ -1,4 +1,4 @@
-"""A head and stewards without workers' scripts: what they say to each other is played by hand."""
+"""A controller and host agents without workers' scripts: what they say to each other is played by hand."""
 
 import os
 import selectors
@@ -10,11 +10,11 @@ from secrets import token_hex
 from time import monotonic
 from typing import Any
 
-from weft.engines.hosts.agent_link import HEAD, Pulse, Relayed, Trunk
-from weft.engines.hosts.controller import Head
-from weft.engines.hosts.worker_info import Presence
-from weft.engines.real.job import LocalJob
-from weft.engines.real.observer import Watcher
+from weft.engines.hosts.agent_link import CONTROLLER, AgentHeartbeat, AgentLink, Relayed
+from weft.engines.hosts.controller import Controller
+from weft.engines.hosts.worker_info import WorkerInfo
+from weft.engines.real.job import RealJob
+from weft.engines.real.observer import Observer
 from weft.transports.certificates import Authority, contexts
 from weft.transports.dialing import dial
 from weft.transports.tcp import listen
@@ -23,13 +23,13 @@ SECRET = bytes(range(32))
 PATIENCE_S = 20.0
 
 
-def presences(hosts: list[str], available_bytes: int) -> list[Presence]:
+def presences(hosts: list[str], available_bytes: int) -> list[WorkerInfo]:
     """A worker on each of these hosts, in order of rank."""
     about = "127.0.0.1", 2, {}, "3.11", available_bytes
-    return [Presence(rank, 100 + rank, host, host, *about) for rank, host in enumerate(hosts)]
+    return [WorkerInfo(rank, 100 + rank, host, host, *about) for rank, host in enumerate(hosts)]
 
 
-class Steward:
+class HostAgent:
     """One that a test plays."""
 
     def __init__(self, address: tuple[str, int], host: int, secret: bytes = SECRET, *, tls: bool = True) -> None:
@@ -37,16 +37,16 @@ class Steward:
         self.ended: list[str] = []
         self.selector = selectors.DefaultSelector()
         context = contexts(Authority.of(secret).issue(host)).call if tls else None
-        sock = dial(address, host, HEAD, secret, context, PATIENCE_S, who="the head")
-        self.trunk = Trunk(sock, self.selector, self.heard.append, self.ended.append)
+        sock = dial(address, host, CONTROLLER, secret, context, PATIENCE_S, who="the controller")
+        self.link = AgentLink(sock, self.selector, self.heard.append, self.ended.append)
 
     def turn(self) -> None:
-        self.trunk.send(Pulse({}))
+        self.link.send(AgentHeartbeat({}))
         for key, _ in self.selector.select(0.01):
             key.data()
 
     def until(self, kind: type, said: type | None = None) -> Any:
-        """The first that the head says of this kind, to a worker if it is `said`; it hears signs of life meanwhile."""
+        """The first that the controller says of this kind, to a worker if it is `said`; it hears signs of life meanwhile."""
         deadline_s = monotonic() + PATIENCE_S
         while True:
             for message in self.heard:
@@ -56,21 +56,21 @@ class Steward:
             self.turn()
 
     def close(self) -> None:
-        self.trunk.close()
+        self.link.close()
         self.selector.close()
 
 
 def new_head(
-    folder: Path, hosts: list[str], watcher: Watcher | None = None, available_bytes: int = 8 << 30
-) -> tuple[Head, tuple[str, int]]:
+    folder: Path, hosts: list[str], observer: Observer | None = None, available_bytes: int = 8 << 30
+) -> tuple[Controller, tuple[str, int]]:
     """A head that nobody has called yet, and where to call it."""
     script = folder / "train.py"
     script.touch()
     listener = listen("127.0.0.1")
-    crew = presences(hosts, available_bytes)
+    infos = presences(hosts, available_bytes)
     numbers = tuple(list(dict.fromkeys(hosts)).index(host) for host in hosts)
-    job = LocalJob(script, num_workers=len(hosts), hosts=numbers)
-    return Head(job, watcher or Watcher(), crew, listener, SECRET), listener.getsockname()
+    job = RealJob(script, num_workers=len(hosts), hosts=numbers)
+    return Controller(job, observer or Observer(), infos, listener, SECRET), listener.getsockname()
 
 
 @contextmanager
@@ -87,6 +87,6 @@ def sleeper() -> Iterator[int]:
         os.waitpid(pid, 0)
 
 
-def meeting() -> str:
+def token() -> str:
     """A name that no other test uses."""
     return token_hex(8)

@@ -19,8 +19,8 @@ import torch.distributed as dist
 
 from support.processes.launches import STEP_S, lives, wait_until
 from support.processes.real import keep_garbage
-from weft.adapters.torch.rendezvous import TorchBoard
-from weft.core.seat import sit, usher_by
+from weft.adapters.torch.rendezvous import TorchRendezvous
+from weft.core.seat import join_by, sit
 from weft.engines.hosts import join, worker_info
 from weft.engines.hosts.launch_env import Placement
 
@@ -32,7 +32,7 @@ PATIENCE_S = 120.0
 
 
 class Crew:
-    """The processes of one run, by rank. What they, their stewards and the head write is in one file."""
+    """The processes of one run, by rank. What they, their host agents and the controller write is in one file."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -63,20 +63,20 @@ class Crew:
         os.kill(self.pids[rank], signal.SIGKILL)
 
     def tell_helpers(self, number: int) -> None:
-        """Send the stewards and the head a signal."""
+        """Send the host agents and the controller a signal."""
         for pid in self.helpers():
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
 
     def left_behind(self) -> set[int]:
-        """The stewards and the head, if they still live when they have had time to say what they have to say."""
+        """The host agents and the controller, if they still live when they have had time to say what they have to say."""
         deadline_s = time.monotonic() + HELPERS_S_MAX
         while (found := self.helpers()) and time.monotonic() < deadline_s:
             self._look()
         return found
 
     def helpers(self) -> set[int]:
-        """The stewards and the head: those that were started anew with this run's mark in their environment."""
+        """The host agents and the controller: those that were started anew with this run's mark in their environment."""
         pids = [int(pid) for pid in os.listdir("/proc") if pid.isdigit()]
         return {pid for pid in pids if self._is_marked(pid) and lives(pid)}
 
@@ -96,7 +96,7 @@ class Crew:
 
 
 @contextmanager
-def crew(script: Path, hosts: list[str], environ: Mapping[str, str] | None = None) -> Iterator[Crew]:
+def infos(script: Path, hosts: list[str], environ: Mapping[str, str] | None = None) -> Iterator[Crew]:
     """A worker for each name of a host; afterwards nothing of them is left, whatever the test found.
 
     `environ` is added to the environment; a key such as '1:RANK' is for worker 1 alone.
@@ -142,10 +142,10 @@ def _become_worker(run: Crew, script: Path, placed: Placement, hosts: list[str],
         if not colon or rank == str(placed.rank):
             os.environ[name if colon else key] = value
     worker_info.home = lambda: f"home of {hosts[placed.rank]}"
-    join.check_addresses = lambda crew: None
+    join.check_addresses = lambda infos: None
     sys.argv = [str(script)]
     sit(None)
-    usher_by(lambda: join.join_crew(placed, TorchBoard.at(placed.host, placed.port, run.mark), os.environ))
+    join_by(lambda: join.join_run(placed, TorchRendezvous.at(placed.host, placed.port, run.mark), os.environ))
     code = 0
     try:
         runpy.run_path(str(script), run_name="__main__")

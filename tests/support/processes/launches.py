@@ -27,7 +27,7 @@ worker = weft.join(arrays={"w": w}, optimizer=weft.SGD(lr=0.1))
 def say(text):
     os.write(1, f"{text}\\n".encode())
 """
-"""The head of a script that needs little time to start."""
+"""The controller of a script that needs little time to start."""
 
 FOREVER = """
 say("joined")
@@ -52,8 +52,8 @@ if current().rank == int(sys.argv[1]):
 """
 """A worker, the first argument, is killed so many seconds after its script has begun, wherever it is then."""
 
-HEAD, JOIN = TRAIN.split("w = np", 1)
-MORTAL_FOREVER = HEAD + MORTAL + "w = np" + JOIN + FOREVER
+CONTROLLER, JOIN = TRAIN.split("w = np", 1)
+MORTAL_FOREVER = CONTROLLER + MORTAL + "w = np" + JOIN + FOREVER
 
 
 @dataclass

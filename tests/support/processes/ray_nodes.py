@@ -31,8 +31,8 @@ class Nodes:
         """The processes of Weft's workers that live on it."""
         return self._running("weft.engines.ray.worker_main")
 
-    def stewards(self) -> list[int]:
-        """Those of their stewards."""
+    def agents(self) -> list[int]:
+        """Those of their host agents."""
         return self._running("weft.engines.hosts.agent")
 
     def _running(self, module: str) -> list[int]:

@@ -11,15 +11,15 @@ from typing import Any
 from weft.engines.local import worker_main
 from weft.engines.local.forked_workers import Process
 from weft.engines.local.launcher import run_local
-from weft.engines.real.job import LocalJob
-from weft.engines.real.observer import Watcher
-from weft.engines.real.outcome import LocalOutcome
+from weft.engines.real.job import RealJob
+from weft.engines.real.observer import Observer
+from weft.engines.real.outcome import RealOutcome
 from weft.lifeline import die_with_parent
 from weft.observe.records.status import Status
 
 
-def bear_by_fork(num_workers: int, shared: Sequence[int], check: Callable[[], None]) -> list[Process]:
-    """What a nursery does, without one that would import torch for each test."""
+def fork_from_here(num_workers: int, shared: Sequence[int], check: Callable[[], None]) -> list[Process]:
+    """What a fork server does, without one that would import torch for each test."""
     del check
     launcher, processes = os.getpid(), []
     for _ in range(num_workers):
@@ -69,8 +69,8 @@ class Heard:
         self.told: list[str] = []
         self.statuses: list[Status] = []
 
-    def watcher(self) -> Watcher:
-        return Watcher(
+    def observer(self) -> Observer:
+        return Observer(
             on_line=lambda rank, text, is_error: self.lines.append((rank, text, is_error)),
             on_report=lambda epoch, numbers: self.reports.append((epoch, numbers)),
             on_tell=self.told.append,
@@ -85,7 +85,7 @@ def real(
     *arguments: object,
     heard: Heard | None = None,
     **options: Any,
-) -> LocalOutcome:
+) -> RealOutcome:
     """Run a script on real workers."""
-    job = LocalJob(script, tuple(map(str, arguments)), num_workers, strategy, **options)
-    return run_local(job, (heard or Heard()).watcher(), bear_by_fork)
+    job = RealJob(script, tuple(map(str, arguments)), num_workers, strategy, **options)
+    return run_local(job, (heard or Heard()).observer(), fork_from_here)

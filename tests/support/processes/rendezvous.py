@@ -1,4 +1,4 @@
-"""A board in memory, for several threads that play the processes of a run."""
+"""A rendezvous in memory, for several threads that play the processes of a run."""
 
 import time
 from collections import Counter

@@ -27,7 +27,7 @@ CRASH, BREAK = 0.02, 0.02
 
 
 @dataclass
-class Letter:
+class MessageInFlight:
     """A message under way."""
 
     number: int
@@ -86,13 +86,13 @@ class Shuffled:
             for b in range(len(TWO)):
                 node.slots[Buffer(PARAMS, b)][0] = 1.0
         self.starts = [node.slots[Buffer(PARAMS, 0)].copy() for node in self.nodes]
-        self.channels: dict[tuple[int, int], deque[Letter]] = {}
+        self.channels: dict[tuple[int, int], deque[MessageInFlight]] = {}
         self.views = [self.world.workers]
         self.entries: list[tuple[int, int, Event, Sequence[Action]]] = []
         """As a recording has them; nobody knows the time."""
-        self.returning: deque[Letter] = deque()
+        self.returning: deque[MessageInFlight] = deque()
         """What its sender is about to be told will never arrive."""
-        self.dropped: list[Letter] = []
+        self.dropped: list[MessageInFlight] = []
         """What the dead had sent and nobody will receive."""
         self.totals: list[float] = []
         self._num_steps, self._num_crashes, self._epoch_steps = num_steps, num_crashes, epoch_steps
@@ -115,7 +115,7 @@ class Shuffled:
     def params(self, me: int, bucket: int = 0) -> Array:
         return self.nodes[me].slots[Buffer(PARAMS, bucket)]
 
-    def under_way(self) -> list[Letter]:
+    def under_way(self) -> list[MessageInFlight]:
         return [letter for letters in (*self.channels.values(), self.returning) for letter in letters]
 
     def _moves(self) -> list[Move]:
@@ -166,7 +166,7 @@ class Shuffled:
         node = self.nodes[me]
         node.view += 1
         members = self.views[node.view]
-        mine: list[Letter] = []
+        mine: list[MessageInFlight] = []
         for (source, target), letters in self.channels.items():
             if source == me:
                 mine += letters
@@ -237,7 +237,7 @@ class Shuffled:
         if isinstance(action, Send):
             payload = None if action.body is None else self._value(node, action.body).copy()
             self._num_letters += 1
-            letter = Letter(self._num_letters, me, action, payload, node.view)
+            letter = MessageInFlight(self._num_letters, me, action, payload, node.view)
             self.channels.setdefault((me, action.to), deque()).append(letter)
         elif isinstance(action, Combine):
             into = node.slots.get(action.into, np.zeros(TWO[action.into.bucket].num_elements))

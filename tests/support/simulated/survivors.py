@@ -33,7 +33,7 @@ class Arrays:
         return self._params[bucket]
 
 
-class Letter(NamedTuple):
+class MessageInFlight(NamedTuple):
     """A message under way."""
 
     number: int
@@ -69,7 +69,7 @@ class Crew:
         self.at_view = [0] * num_workers
         self.computes: list[int | None] = [None] * num_workers
         self.results: list[dict[tuple[int, int], Array]] = [{} for _ in self.peers]
-        self.channels: dict[tuple[int, int], deque[Letter]] = {}
+        self.channels: dict[tuple[int, int], deque[MessageInFlight]] = {}
         self.num_sent = 0
         self._rng = Random(seed)
         for worker in self.world.workers:
@@ -96,7 +96,7 @@ class Crew:
                 self.stores[worker].combine(action)
             elif isinstance(action, Send):
                 payload = None if action.body is None else self.stores[worker].capture(action.body)
-                letter = Letter(self.num_sent, self.at_view[worker], action.to, action, payload)
+                letter = MessageInFlight(self.num_sent, self.at_view[worker], action.to, action, payload)
                 self.channels.setdefault((worker, action.to), deque()).append(letter)
                 self.num_sent += 1
             else:
@@ -130,7 +130,7 @@ class Crew:
         """Tell a worker its next view, and then what did not arrive in the one before."""
         self.at_view[worker] += 1
         view = self.at_view[worker]
-        lost: list[Letter] = []
+        lost: list[MessageInFlight] = []
         for (source, _), letters in self.channels.items():
             if source == worker:
                 lost += letters
@@ -144,7 +144,7 @@ class Crew:
         self.channels[source, target].clear()
         self._give_back(source, lost)
 
-    def _give_back(self, worker: int, lost: list[Letter]) -> None:
+    def _give_back(self, worker: int, lost: list[MessageInFlight]) -> None:
         for _, view, _, sent, payload in sorted(lost, key=lambda letter: letter.number):
             body = None if sent.body is None else Buffer(INBOX, sent.bucket, sent.body.part)
             event = Returned(sent.to, sent.kind, sent.clock, sent.bucket, body, sent.weight, sent.data, view)

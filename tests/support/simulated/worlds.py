@@ -64,7 +64,7 @@ class Ran:
 
 
 class ArrayProgram:
-    """A script as a generator of requests; a callable that it reports runs without surroundings."""
+    """A script as a generator of requests; a callable that it reports runs without worker environment."""
 
     def __init__(self, requests: Generator[Request, None, None]) -> None:
         self._requests = requests

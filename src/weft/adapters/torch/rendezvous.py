@@ -1,4 +1,4 @@
-"""A board over torch's TCPStore, which torchrun has running, or which the first process of a run hosts."""
+"""A rendezvous over torch's TCPStore, which torchrun has running, or which the first process of a run hosts."""
 
 import socket
 from collections.abc import Sequence
@@ -15,15 +15,17 @@ SHOWN_MAX = 8
 """Of names that are missing."""
 
 
-class TorchBoard:
+class TorchRendezvous:
     """Notes in a store of torch's, under a name that keeps them apart from other runs and from earlier attempts."""
 
     def __init__(self, store: Store, run: str) -> None:
         self._store = PrefixStore(f"weft/{run}", store)
 
     @classmethod
-    def at(cls, host: str, port: int, run: str, *, is_host: bool = False, timeout_s: float = CONNECT_S) -> "TorchBoard":
-        """The board at an address. `is_host`: it is made here, and listens on that address and no other."""
+    def at(
+        cls, host: str, port: int, run: str, *, is_host: bool = False, timeout_s: float = CONNECT_S
+    ) -> "TorchRendezvous":
+        """The rendezvous at an address. `is_host`: it is made here, and listens on that address and no other."""
         timeout = timedelta(seconds=timeout_s)
         try:
             if is_host:

@@ -15,9 +15,9 @@ from weft.config.ways import with_parameters_of
 from weft.core.errors import ConfigError
 from weft.core.pace import pace_of
 from weft.engines.calibrate.machine import machine
-from weft.engines.compare.trials import Contest, RealContest, SimulatedContest
+from weft.engines.compare.trials import RealTrials, SimulatedTrials, Trials
 from weft.engines.job_checks import check_slow
-from weft.engines.real.job import LocalJob
+from weft.engines.real.job import RealJob
 from weft.engines.simulated.job import Job
 from weft.observe.records.comparison import Setup, Target
 from weft.runtime.connections import SHM, TCP
@@ -43,18 +43,18 @@ class Asked:
     cluster: str | None
     """What is simulated; None: runs are real."""
 
-    def contest(self) -> Contest:
+    def trials(self) -> Trials:
         """Where contenders run; all that they have in common is checked."""
         pace = pace_of(self.num_workers, self.scale_lr, self.warmup)
         if self.cluster is not None:
             self._check_simulated()
             place = load_cluster(self.cluster).with_stragglers(self.slow)
             about = self.script, self.arguments, place, self.num_workers
-            return SimulatedContest(
+            return SimulatedTrials(
                 Job(*about, collective=self.collective, steps_max=self.steps, pace=pace, traces=True, saves=False)
             )
-        return RealContest(
-            LocalJob(
+        return RealTrials(
+            RealJob(
                 self.script,
                 self.arguments,
                 self.num_workers,

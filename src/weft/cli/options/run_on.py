@@ -6,19 +6,19 @@ from contextlib import contextmanager
 from functools import partial
 
 from weft.core.errors import ConfigError, did_you_mean
-from weft.engines.local.launcher import nursery_of, run_local
+from weft.engines.local.launcher import fork_server_of, run_local
 from weft.engines.ray.cluster import address_of, check_ray
 from weft.engines.ray.launch import RayPlan, check_for_ray, cluster_of, run_on_ray
 from weft.engines.ray.resources import read_resources
-from weft.engines.real.job import LocalJob
-from weft.engines.real.observer import Watcher
-from weft.engines.real.outcome import LocalOutcome
+from weft.engines.real.job import RealJob
+from weft.engines.real.observer import Observer
+from weft.engines.real.outcome import RealOutcome
 
 HERE, RAY = "here", "ray"
-Perform = Callable[[LocalJob, Watcher], LocalOutcome]
+Perform = Callable[[RealJob, Observer], RealOutcome]
 
 
-def read_ground(on: str | None, address: str | None, resources: str | None, jobs: Sequence[LocalJob]) -> RayPlan | None:
+def read_ground(on: str | None, address: str | None, resources: str | None, jobs: Sequence[RealJob]) -> RayPlan | None:
     """What --on and its companions ask for, checked before anything starts; None is this machine."""
     if not is_on_ray(on, address, resources):
         return None
@@ -40,11 +40,11 @@ def is_on_ray(on: str | None, address: str | None, resources: str | None = None)
 
 
 @contextmanager
-def ground(plan: RayPlan | None, jobs: Sequence[LocalJob], tell: Callable[[str], None]) -> Iterator[Perform]:
+def ground(plan: RayPlan | None, jobs: Sequence[RealJob], tell: Callable[[str], None]) -> Iterator[Perform]:
     """What runs a job there, for as many as are wanted; afterwards nothing is left of it."""
     if plan is None:
-        with nursery_of(jobs[0], tell) as nursery:
-            yield partial(run_local, bear=nursery.bear)
+        with fork_server_of(jobs[0], tell) as fork_server:
+            yield partial(run_local, fork=fork_server.fork)
         return
     tell("starting Ray" if plan.address is None else f"reaching the Ray cluster at {plan.address}")
     with cluster_of(jobs[0], plan) as cluster:

@@ -15,9 +15,9 @@ from weft.cli.show.progress import plain_progress
 from weft.cli.show.screen import errors, screen
 from weft.cli.show.streams import a_run_starts
 from weft.engines.explanation import Explanation
-from weft.engines.real.job import LocalJob
-from weft.engines.real.observer import Watcher
-from weft.engines.real.outcome import LocalOutcome
+from weft.engines.real.job import RealJob
+from weft.engines.real.observer import Observer
+from weft.engines.real.outcome import RealOutcome
 from weft.engines.simulated import runner
 from weft.engines.simulated.job import Job
 from weft.engines.simulated.outcome import Outcome
@@ -26,19 +26,19 @@ from weft.sim.facts import Facts
 
 
 def run_shown(
-    job: LocalJob,
+    job: RealJob,
     title: str,
     perform: Perform,
     explain: bool = False,
-    watching: Callable[[Watcher], Watcher] = lambda watcher: watcher,
-) -> LocalOutcome:
+    watching: Callable[[Observer], Observer] = lambda observer: observer,
+) -> RealOutcome:
     """Run a job on real workers under a live view; others may be `watching` besides."""
-    with watched(job.num_workers, title, explain) as watcher:
-        return perform(job, watching(watcher))
+    with watched(job.num_workers, title, explain) as observer:
+        return perform(job, watching(observer))
 
 
 @contextmanager
-def watched(num_workers: int, title: str, explain: bool = False) -> Iterator[Watcher]:
+def watched(num_workers: int, title: str, explain: bool = False) -> Iterator[Observer]:
     """A live view for as long as this lasts, as a run's watcher."""
     a_run_starts()
     with LiveView(num_workers, title) as view:
@@ -48,9 +48,9 @@ def watched(num_workers: int, title: str, explain: bool = False) -> Iterator[Wat
             if explain:
                 view.show("\n".join(explanation_lines(explanation)))
 
-        watcher = Watcher(view.update, view.line, view.report, view.tell, view.tick, on_explain)
-        watcher.on_blame, watcher.on_slow = view.blame, view.slow
-        yield watcher
+        observer = Observer(view.update, view.line, view.report, view.tell, view.tick, on_explain)
+        observer.on_blame, observer.on_slow = view.blame, view.slow
+        yield observer
 
 
 class SimulatedProgress:
@@ -109,7 +109,7 @@ def simulate_shown(
     title: str,
     dry: bool = False,
     explain: bool = False,
-    watching: Callable[[runner.Watcher], runner.Watcher] = lambda watcher: watcher,
+    watching: Callable[[runner.SimulationObserver], runner.SimulationObserver] = lambda observer: observer,
 ) -> Outcome:
     """Run a job on simulated workers under a progress bar; others may be `watching` besides."""
     a_run_starts()
@@ -125,9 +125,9 @@ def simulate_shown(
         def tell(text: str) -> None:
             errors.print(text, markup=False)
 
-        watcher = runner.Watcher(show_line, bar.step, bar.plan, on_explain, tell)
+        observer = runner.SimulationObserver(show_line, bar.step, bar.plan, on_explain, tell)
         try:
-            outcome = (runner.simulate_dry if dry else runner.simulate)(job, watching(watcher))
+            outcome = (runner.simulate_dry if dry else runner.simulate)(job, watching(observer))
         except KeyboardInterrupt:
             tell(f"{title}: {bar.reached()}")
             raise

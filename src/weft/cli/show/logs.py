@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 from weft.cli.show.files import check_folder, check_writable
 from weft.cli.show.screen import errors
 from weft.core.errors import ConfigError, WeftError
-from weft.engines.real.observer import Watcher
+from weft.engines.real.observer import Observer
 from weft.engines.simulated import runner
 from weft.observe.logs.jsonl import JsonLog
 from weft.observe.logs.tensorboard import TensorBoardLog
@@ -138,40 +138,40 @@ class RunLogs:
                 log.close()
             self._on_lost(type(log), error)
 
-    def watching(self, watcher: Watcher) -> Watcher:
+    def watching(self, observer: Observer) -> Observer:
         """One that looks on a real run with the same eyes, and writes down what it sees."""
         if not self._logs:
-            return watcher
+            return observer
 
         def on_status(status: Status) -> None:
-            watcher.on_status(status)
+            observer.on_status(status)
             self._take_status(status)
 
         def on_reported(report: Mapping[str, float | None]) -> None:
-            watcher.on_reported(report)
+            observer.on_reported(report)
             self._report(report, "wall_s")
 
         def on_tell(text: str) -> None:
-            watcher.on_tell(text)
+            observer.on_tell(text)
             self.remark("told", text)
 
         def on_blame(blame: Blame) -> None:
-            watcher.on_blame(blame)
+            observer.on_blame(blame)
             self.remark("blame", str(blame))
 
-        return replace(watcher, on_status=on_status, on_reported=on_reported, on_tell=on_tell, on_blame=on_blame)
+        return replace(observer, on_status=on_status, on_reported=on_reported, on_tell=on_tell, on_blame=on_blame)
 
-    def watching_simulated(self, watcher: runner.Watcher) -> runner.Watcher:
+    def watching_simulated(self, observer: runner.SimulationObserver) -> runner.SimulationObserver:
         """One that looks on a simulated run with the same eyes, and writes down what it sees."""
         if not self._logs:
-            return watcher
+            return observer
 
         def on_step(facts: Facts, now_s: float) -> None:
-            if watcher.on_step is not None:
-                watcher.on_step(facts, now_s)
+            if observer.on_step is not None:
+                observer.on_step(facts, now_s)
             self._take_facts(facts, now_s)
 
-        return replace(watcher, on_step=on_step)
+        return replace(observer, on_step=on_step)
 
     def _take_status(self, status: Status) -> None:
         self._statuses[status.rank] = status

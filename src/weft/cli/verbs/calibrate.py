@@ -15,7 +15,7 @@ from weft.core.errors import ConfigError
 from weft.engines.calibrate.codecs import codec_speeds
 from weft.engines.calibrate.script import measure
 from weft.engines.calibrate.workers import this_machine
-from weft.engines.real.job import LocalJob
+from weft.engines.real.job import RealJob
 from weft.runtime.connections import SHM
 
 
@@ -52,7 +52,7 @@ def calibrate(
         if workers is None:
             place = base.with_seconds_per_sample(measure(script, tuple(arguments or ()), steps))
         else:
-            job = LocalJob(script, tuple(arguments or ()), workers, transport=transport or SHM)
+            job = RealJob(script, tuple(arguments or ()), workers, transport=transport or SHM)
             place = this_machine(job, steps, lambda text: errors.print(text, markup=False))
         tell("measuring codecs; the first time, they are compiled, which takes a minute or more")
         place = place.with_codecs(codec_speeds())

@@ -42,9 +42,9 @@ from weft.config.registry import ALL, expanded
 from weft.config.ways import Way, read_ways
 from weft.core.errors import ConfigError, NodeLost, WeftError
 from weft.engines.compare.first_look import check_target, read_target, reported_names, simulated_names
-from weft.engines.compare.runner import Heat, Interrupted, Race, Row
-from weft.engines.compare.trials import Contest, RealContest, SimulatedContest, refusal
-from weft.engines.local.forked_workers import Nursery
+from weft.engines.compare.runner import ComparisonRun, Interrupted, Row, Trial
+from weft.engines.compare.trials import RealTrials, SimulatedTrials, Trials, refusal
+from weft.engines.local.forked_workers import ForkServer
 from weft.engines.local.launcher import run_local
 from weft.engines.real.kernels import compile_kernels
 from weft.observe.records.quantities import human_seconds
@@ -104,16 +104,18 @@ def compare(
     if cluster is not None and not simulate:
         raise ConfigError("--cluster is what --simulate simulates.\n  Add --simulate, or leave it out.")
     files = Files(report)
-    contest = asked.contest()
-    ways = _ways(contest, asked.texts(strategy or USUAL), compress or [], share or [], baseline or [])
-    race = Race(asked.setup(seeds, None if target is None else read_target(target)), ways, files.json)
+    trials = asked.trials()
+    ways = _ways(trials, asked.texts(strategy or USUAL), compress or [], share or [], baseline or [])
+    comparison_run = ComparisonRun(
+        asked.setup(seeds, None if target is None else read_target(target)), ways, files.json
+    )
     try:
-        _raced(race, contest, ways)
+        _compared(comparison_run, trials, ways)
     except (Interrupted, KeyboardInterrupt):
-        if race.has_runs:
-            _keep_for_later(race, files)
+        if comparison_run.has_runs:
+            _keep_for_later(comparison_run, files)
         raise KeyboardInterrupt from None
-    _conclude(race, files)
+    _conclude(comparison_run, files)
 
 
 class Files:
@@ -133,16 +135,16 @@ class Files:
 
 
 def _ways(
-    contest: Contest, strategies: list[str], codecs: list[str], shares: list[str], baselines: list[str]
+    trials: Trials, strategies: list[str], codecs: list[str], shares: list[str], baselines: list[str]
 ) -> list[Way]:
     """The contenders, all of which can run; those that only 'all' named may turn out not to."""
-    if isinstance(contest, SimulatedContest) and baselines:
+    if isinstance(trials, SimulatedTrials) and baselines:
         _tell(f"{', '.join(baselines)} cannot be simulated and is left out")
         baselines = []
-    by_all = {name for name in expanded((ALL,), contest.common.num_workers) if name} if ALL in strategies else set()
+    by_all = {name for name in expanded((ALL,), trials.common.num_workers) if name} if ALL in strategies else set()
     texts = [text for asked in strategies for text in (sorted(by_all) if asked == ALL else [asked])]
     ways = read_ways(texts, codecs, shares, baselines)
-    refused = {way: refusal(contest, way) for way in ways}
+    refused = {way: refusal(trials, way) for way in ways}
     for way, error in refused.items():
         if error is not None and (way.strategy not in by_all or way.strategy in strategies):
             raise error
@@ -151,85 +153,89 @@ def _ways(
     return [way for way in ways if refused[way] is None]
 
 
-def _raced(race: Race, contest: Contest, ways: Sequence[Way]) -> None:
+def _compared(comparison_run: ComparisonRun, trials: Trials, ways: Sequence[Way]) -> None:
     """Make all runs that are lacking."""
-    if race.has_runs:
-        _tell(f"going on with the runs in {race.file}")
-    if race.moved_to is not None:
-        _tell(f"{race.file} was of another comparison (script, machine, options or Weft): it is {race.moved_to} now")
-    if race.comparison.is_complete:
+    if comparison_run.has_runs:
+        _tell(f"going on with the runs in {comparison_run.file}")
+    if comparison_run.moved_to is not None:
+        _tell(
+            f"{comparison_run.file} was of another comparison (script, machine, options or Weft): it is {comparison_run.moved_to} now"
+        )
+    if comparison_run.comparison.is_complete:
         return
     try:
-        if isinstance(contest, SimulatedContest):
-            _simulated_race(race, contest, ways)
+        if isinstance(trials, SimulatedTrials):
+            _simulated_race(comparison_run, trials, ways)
         else:
-            _real_race(race, contest, ways)
+            _real_race(comparison_run, trials, ways)
     except WeftError as error:
         if error.before_join and not (isinstance(error, NodeLost) and error.is_said):
             _tell("the script did not get to weft.join, so no other way is tried")
         raise
 
 
-def _real_race(race: Race, contest: RealContest, ways: Sequence[Way]) -> None:
-    with contest.nursery(ways, _tell) as nursery:
-        if race.target is not None and not race.has_runs:
+def _real_race(comparison_run: ComparisonRun, trials: RealTrials, ways: Sequence[Way]) -> None:
+    with trials.fork_server(ways, _tell) as fork_server:
+        if comparison_run.target is not None and not comparison_run.has_runs:
             with progress("a first look at what the script reports"):
-                check_target(race.target, reported_names(contest.common, nursery.bear, _tell))
-        race.run(lambda heat: _real(contest, heat, nursery))
+                check_target(comparison_run.target, reported_names(trials.common, fork_server.fork, _tell))
+        comparison_run.run(lambda trial: _real(trials, trial, fork_server))
 
 
-def _simulated_race(race: Race, contest: SimulatedContest, ways: Sequence[Way]) -> None:
-    if race.target is not None:
+def _simulated_race(comparison_run: ComparisonRun, trials: SimulatedTrials, ways: Sequence[Way]) -> None:
+    if comparison_run.target is not None:
         with progress("a first look at what the script reports"):
-            check_target(race.target, simulated_names(contest.common, _tell))
+            check_target(comparison_run.target, simulated_names(trials.common, _tell))
     for way in ways:
         compile_kernels(way.compress, _tell)
-    race.run(lambda heat: _simulated(contest, heat))
+    comparison_run.run(lambda trial: _simulated(trials, trial))
 
 
 def _tell(text: str) -> None:
     errors.print(text, markup=False)
 
 
-def _titled(heat: Heat) -> str:
+def _titled(trial: Trial) -> str:
     """Which of all runs this is, and about how long the rest will take."""
-    left = "" if heat.left_s is None else f", about {human_seconds(heat.left_s)} left in all"
-    title = f"{heat} ({heat.number} of {heat.of}{left})"
+    left = "" if trial.left_s is None else f", about {human_seconds(trial.left_s)} left in all"
+    title = f"{trial} ({trial.number} of {trial.of}{left})"
     if not errors.is_terminal:
         _tell(title)
     return title
 
 
-def _real(contest: RealContest, heat: Heat, nursery: Nursery) -> Row:
-    outcome = run_shown(contest.job(heat.way, heat.seed), _titled(heat), partial(run_local, bear=nursery.bear))
+def _real(trials: RealTrials, trial: Trial, fork_server: ForkServer) -> Row:
+    outcome = run_shown(trials.job(trial.way, trial.seed), _titled(trial), partial(run_local, fork=fork_server.fork))
     if outcome.was_stopped:
         raise Interrupted
     return outcome.to_json()
 
 
-def _simulated(contest: SimulatedContest, heat: Heat) -> Row:
-    return simulate_shown(contest.job(heat.way, heat.seed), _titled(heat)).to_json()
+def _simulated(trials: SimulatedTrials, trial: Trial) -> Row:
+    return simulate_shown(trials.job(trial.way, trial.seed), _titled(trial)).to_json()
 
 
-def _keep_for_later(race: Race, files: Files) -> None:
-    written("the report", files.html, lambda: write_html(race.comparison, files.html))
-    if not _tell_not_kept(race):
+def _keep_for_later(comparison_run: ComparisonRun, files: Files) -> None:
+    written("the report", files.html, lambda: write_html(comparison_run.comparison, files.html))
+    if not _tell_not_kept(comparison_run):
         _tell(f"what has been run is in {files.json}: the same command goes on with it")
 
 
-def _tell_not_kept(race: Race) -> bool:
+def _tell_not_kept(comparison_run: ComparisonRun) -> bool:
     """Tell of runs that are in no file, if there are any."""
-    why = race.not_kept
+    why = comparison_run.not_kept
     if why is not None:
-        _tell(f"the runs of {race.file} cannot be written: {why.strerror}; the same command will make them again")
+        _tell(
+            f"the runs of {comparison_run.file} cannot be written: {why.strerror}; the same command will make them again"
+        )
     return why is not None
 
 
-def _conclude(race: Race, files: Files) -> None:
+def _conclude(comparison_run: ComparisonRun, files: Files) -> None:
     """Show who won, and write it."""
-    comparison = race.comparison
+    comparison = comparison_run.comparison
     show_comparison(comparison)
-    is_written = not _tell_not_kept(race)
+    is_written = not _tell_not_kept(comparison_run)
     is_written &= written("the report", files.html, lambda: write_html(comparison, files.html))
     picture = ""
     if has_extra("plot"):

@@ -51,8 +51,8 @@ from weft.core.errors import ConfigError, WeftError
 from weft.data.shares import STATIC
 from weft.data.shares import objection as objection_to_share
 from weft.engines.ray.launch import RayPlan
-from weft.engines.real.job import LocalJob, spread
-from weft.engines.real.outcome import LocalOutcome
+from weft.engines.real.job import RealJob, spread
+from weft.engines.real.outcome import RealOutcome
 from weft.engines.real.session import DEFAULT_STRATEGY
 from weft.engines.settings_sources import settings_of
 from weft.runtime.connections import SHM, TCP
@@ -92,7 +92,7 @@ def run(
     said = Settings(_said(strategy), None, collective, compress, workers, seed, steps, share, transport, _said(set_))
     settings = settings_of(said)
     options, parameters = set_options(settings.set or ())
-    job = LocalJob(
+    job = RealJob(
         script,
         tuple(arguments or ()),
         settings.num_workers,
@@ -124,8 +124,8 @@ def _said(texts: list[str] | None) -> tuple[str, ...] | None:
 
 
 def _jobs(
-    job: LocalJob, asked: tuple[str, ...] | None, parameters: dict[str, str], baseline: str | None
-) -> tuple[list[LocalJob], list[bool]]:
+    job: RealJob, asked: tuple[str, ...] | None, parameters: dict[str, str], baseline: str | None
+) -> tuple[list[RealJob], list[bool]]:
     """One for each strategy that was asked for, and whether only 'all' did so; those that cannot run are named."""
     if parameters and not asked:
         asked = (DEFAULT_STRATEGY,)
@@ -138,7 +138,7 @@ def _jobs(
     return jobs, [*(is_only_of_all(text, asked) for text in texts), False]
 
 
-def _show(outcomes: list[LocalOutcome], json_file: Path | None, *, checks_replay: bool) -> None:
+def _show(outcomes: list[RealOutcome], json_file: Path | None, *, checks_replay: bool) -> None:
     rows = [outcome.to_json() for outcome in outcomes]
     show_runs(rows)
     if outcomes[-1].was_stopped:
@@ -150,10 +150,10 @@ def _show(outcomes: list[LocalOutcome], json_file: Path | None, *, checks_replay
 
 
 def _run_all(
-    jobs: list[LocalJob], dispensable: list[bool], plan: RayPlan | None, explain: bool, logs: Logs
-) -> list[LocalOutcome]:
+    jobs: list[RealJob], dispensable: list[bool], plan: RayPlan | None, explain: bool, logs: Logs
+) -> list[RealOutcome]:
     """Run one job after another, until somebody has had enough; those that are dispensable may not fit the script."""
-    outcomes: list[LocalOutcome] = []
+    outcomes: list[RealOutcome] = []
     with ground(plan, jobs, lambda text: errors.print(text, markup=False)) as perform:
         for number, job in enumerate(jobs, 1):
             try:
@@ -173,13 +173,13 @@ def _run_all(
     return outcomes
 
 
-def _run(job: LocalJob, number: int, of: int, perform: Perform, explain: bool, log: RunLogs) -> LocalOutcome:
+def _run(job: RealJob, number: int, of: int, perform: Perform, explain: bool, log: RunLogs) -> RealOutcome:
     if of > 1 and not errors.is_terminal:
         errors.print(f"{job.label} ({number} of {of})", markup=False)
     return run_shown(job, job.label, perform, explain, log.watching)
 
 
-def _show_replays(outcomes: list[LocalOutcome]) -> None:
+def _show_replays(outcomes: list[RealOutcome]) -> None:
     for outcome in outcomes:
         for line in outcome.replay:
             errors.print(line, markup=False)

@@ -7,9 +7,9 @@ from statistics import median
 
 from weft.config.cluster import Cluster, Host
 from weft.core.errors import ConfigError
-from weft.engines.local.launcher import nursery_of, run_local
-from weft.engines.real.job import LocalJob
-from weft.engines.real.observer import Watcher
+from weft.engines.local.launcher import fork_server_of, run_local
+from weft.engines.real.job import RealJob
+from weft.engines.real.observer import Observer
 from weft.observe.records.status import Status
 from weft.runtime.connections import LINKS
 
@@ -25,17 +25,17 @@ class Point:
     cpu_s: float
 
 
-def this_machine(job: LocalJob, num_steps: int, tell: Callable[[str], None] = lambda text: None) -> Cluster:
+def this_machine(job: RealJob, num_steps: int, tell: Callable[[str], None] = lambda text: None) -> Cluster:
     """This machine as a cluster: a host whose workers share its cores, with what steps of this script cost there.
 
     The script is run twice, with its own batches and with smaller ones; as many steps as are measured warm up.
     """
     job = replace(job, saves=False)
-    with nursery_of(job, tell) as nursery:
-        large = _measure(replace(job, steps_max=2 * num_steps), num_steps, nursery.bear)
+    with fork_server_of(job, tell) as fork_server:
+        large = _measure(replace(job, steps_max=2 * num_steps), num_steps, fork_server.fork)
         samples = max(job.num_workers, round(large.samples * job.num_workers / SMALLER))
         smaller = replace(job, steps_max=2 * num_steps, global_batch=samples)
-        small = _measure(smaller, num_steps, nursery.bear) if samples < large.samples * job.num_workers else None
+        small = _measure(smaller, num_steps, fork_server.fork) if samples < large.samples * job.num_workers else None
     per_sample, per_step = line(large, small)
     link = LINKS[job.transport]
     return Cluster(
@@ -58,13 +58,13 @@ def line(large: Point, small: Point | None) -> tuple[float, float]:
     return (per_sample, per_step) if per_step > 0 else (large.cpu_s / large.samples, 0.0)
 
 
-def _measure(job: LocalJob, num_steps: int, bear: Callable[..., object]) -> Point:
+def _measure(job: RealJob, num_steps: int, fork: Callable[..., object]) -> Point:
     told: dict[int, list[Status]] = {rank: [] for rank in range(job.num_workers)}
 
     def hear(status: Status) -> None:
         told[status.rank].append(status)
 
-    outcome = run_local(job, Watcher(on_status=hear), bear)  # type: ignore[arg-type]
+    outcome = run_local(job, Observer(on_status=hear), fork)  # type: ignore[arg-type]
     points = [_point([*told[status.rank], status], num_steps) for status in outcome.workers]
     if not all(point.samples for point in points):
         raise ConfigError("the steps of this script have no samples to count.\n  Take them from worker.share(...).")

@@ -7,12 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from weft.core.errors import ConfigError, NodeLost, did_you_mean
-from weft.engines.local.launcher import Bear, run_local
-from weft.engines.real.job import LocalJob
-from weft.engines.real.observer import Watcher
+from weft.engines.local.launcher import Fork, run_local
+from weft.engines.real.job import RealJob
 from weft.engines.real.outcome import NOT_REPORTED as BESIDE_REAL
 from weft.engines.simulated.job import Job
-from weft.engines.simulated.runner import Watcher as SimulatedWatcher
+from weft.engines.simulated.runner import SimulationObserver as SimulatedWatcher
 from weft.engines.simulated.runner import simulate
 from weft.observe.records.comparison import Target
 from weft.sim.facts import NOT_REPORTED as BESIDE_SIMULATED
@@ -24,15 +23,15 @@ STEPS_MAX = 1000
 """Of a first look: a script of its own loops may make many."""
 
 
-def reported_names(job: LocalJob, bear: Bear, show: Callable[[str], None]) -> list[str]:
+def reported_names(job: RealJob, fork: Fork, show: Callable[[str], None]) -> list[str]:
     """The names of all that the script reports, by a first look: one worker, one step of each share.
 
     What it prints is dropped; if it leaves and has said why, `show` gets that.
     """
-    probe = LocalJob(job.script, job.arguments, 1, seed=job.seed, options=job.options, saves=False, is_probe=True)
+    probe = RealJob(job.script, job.arguments, 1, seed=job.seed, options=job.options, saves=False, is_probe=True)
     with _shown_if_it_says_why(show) as lines:
-        watcher = Watcher(on_line=lambda rank, text, is_error: lines.append(text))
-        return _names(run_local(replace(probe, steps_max=STEPS_MAX), watcher, bear).reports)
+        observer = SimulationObserver(on_line=lambda rank, text, is_error: lines.append(text))
+        return _names(run_local(replace(probe, steps_max=STEPS_MAX), observer, fork).reports)
 
 
 def simulated_names(job: Job, show: Callable[[str], None]) -> list[str]:

@@ -26,7 +26,7 @@ class Interrupted(Exception):
 
 
 @dataclass(frozen=True)
-class Heat:
+class Trial:
     """One run of a comparison: the way with one of the seeds, and which of all runs it is."""
 
     way: Way
@@ -40,7 +40,7 @@ class Heat:
         return f"{self.way.label}, seed {self.seed}"
 
 
-class Race:
+class ComparisonRun:
     """All runs of a comparison, one after another; `run` makes one of them and gives its outcome's JSON."""
 
     def __init__(
@@ -64,7 +64,7 @@ class Race:
         """Some of its runs have been made before."""
         return any(contender.runs for contender in self.comparison.contenders)
 
-    def run(self, run: Callable[[Heat], Row]) -> Comparison:
+    def run(self, run: Callable[[Trial], Row]) -> Comparison:
         """Make those runs that are lacking; a way that fails is left, and the others go on.
 
         Raises why the script cannot start, if the first run finds that: no other way would help.
@@ -79,7 +79,7 @@ class Race:
             total = len(self._ways) * len(self.comparison.setup.seeds)
             began_s = self._clock()
             try:
-                row = run(Heat(way, seed, total - left + 1, total, left_s))
+                row = run(Trial(way, seed, total - left + 1, total, left_s))
             except Interrupted:
                 raise
             except Exception as error:  # whatever it is, it is this contender's, and the others go on

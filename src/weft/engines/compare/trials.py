@@ -5,32 +5,32 @@ from dataclasses import dataclass, replace
 
 from weft.config.ways import Way
 from weft.core.errors import ConfigError
-from weft.engines.local.forked_workers import Nursery
-from weft.engines.local.launcher import nursery_of
-from weft.engines.real.job import LocalJob
+from weft.engines.local.forked_workers import ForkServer
+from weft.engines.local.launcher import fork_server_of
+from weft.engines.real.job import RealJob
 from weft.engines.simulated.job import Job
 
 
 @dataclass(frozen=True)
-class RealContest:
+class RealTrials:
     """Contenders on real workers: all that they have in common is in one job."""
 
-    common: LocalJob
+    common: RealJob
 
-    def job(self, way: Way, seed: int) -> LocalJob:
+    def job(self, way: Way, seed: int) -> RealJob:
         """One contender's run; raises ConfigError if it cannot be."""
         same = replace(self.common, seed=seed)
         if way.baseline is not None:
             return same.under(way.baseline)
         return replace(same, strategy=way.strategy, compress=way.compress, share=way.share)
 
-    def nursery(self, ways: Sequence[Way], tell: Callable[[str], None]) -> Nursery:
+    def fork_server(self, ways: Sequence[Way], tell: Callable[[str], None]) -> ForkServer:
         """Where the workers of all contenders come from, with everybody's codecs compiled."""
-        return nursery_of(self.common, tell, [way.compress for way in ways])
+        return fork_server_of(self.common, tell, [way.compress for way in ways])
 
 
 @dataclass(frozen=True)
-class SimulatedContest:
+class SimulatedTrials:
     """Contenders in virtual time."""
 
     common: Job
@@ -40,13 +40,13 @@ class SimulatedContest:
         return replace(self.common, seed=seed, strategy=way.strategy, compress=way.compress, share=way.share)
 
 
-Contest = RealContest | SimulatedContest
+Trials = RealTrials | SimulatedTrials
 
 
-def refusal(contest: Contest, way: Way) -> ConfigError | None:
+def refusal(trials: Trials, way: Way) -> ConfigError | None:
     """Why a way cannot run here, if it cannot: it is looked at before the first one starts."""
     try:
-        contest.job(way, 0)
+        trials.job(way, 0)
     except ConfigError as error:
         return error
     return None

@@ -1,4 +1,4 @@
-"""The trunk: one connection between a host's steward and the head of the run, for all workers of that host.
+"""The link: one connection between a host's agent and the run's controller, for all workers of that host.
 
 Nobody waits here: what cannot leave at once waits in an outbox, and what has come is decoded when it is whole.
 """
@@ -19,11 +19,11 @@ from weft.core.errors import TransportError
 from weft.runtime.channel import LENGTH, MESSAGE_BYTES_MAX, Message, packed
 from weft.transports.transport import Rank
 
-HEAD: Rank = 2**32 - 1
-"""The head's place in handshakes and certificates; a steward's is the number of its host."""
+CONTROLLER: Rank = 2**32 - 1
+"""The controller's place in handshakes and certificates; a host agent's is the number of its host."""
 PACKET_BYTES_MAX = MESSAGE_BYTES_MAX + (1 << 16)
 RECEIVED_PER_TURN_MAX = 4 << 20
-"""After so much from one trunk it is the others' turn."""
+"""After so much from one link it is the others' turn."""
 RECORD_BYTES = 16 << 10
 STALLED_S = 0.5
 """Turns of one end that are further apart say that it was this end that was held up, not the other that is silent."""
@@ -31,21 +31,21 @@ _NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class Came(Struct, frozen=True, tag=True):
-    """To the head: a worker of this host has come."""
+    """To the controller: a worker of this host has come."""
 
     rank: int
     pid: int
 
 
 class Said(Struct, frozen=True, tag=True):
-    """To the head: what a worker says to its engine."""
+    """To the controller: what a worker says to its engine."""
 
     rank: int
     message: Message
 
 
 class Wrote(Struct, frozen=True, tag=True):
-    """To the head: a line that a worker wrote."""
+    """To the controller: a line that a worker wrote."""
 
     rank: int
     text: str
@@ -53,60 +53,60 @@ class Wrote(Struct, frozen=True, tag=True):
 
 
 class Gone(Struct, frozen=True, tag=True):
-    """To the head: a worker's process has ended; all that it said has been passed on."""
+    """To the controller: a worker's process has ended; all that it said has been passed on."""
 
     rank: int
 
 
 class Asked(Struct, frozen=True, tag=True):
-    """To the head: so many times somebody has asked a worker, by a signal, to end in order."""
+    """To the controller: so many times somebody has asked a worker, by a signal, to end in order."""
 
     rank: int
     times: int
 
 
-class Pulse(Struct, frozen=True, tag=True):
-    """To the head: this host is there, and its system says this of its workers that live: 'R', 'S', 'T', ..."""
+class AgentHeartbeat(Struct, frozen=True, tag=True):
+    """To the controller: this host is there, and its system says this of its workers that live: 'R', 'S', 'T', ..."""
 
     states: dict[int, str]
 
 
-class Beat(Struct, frozen=True, tag=True):
-    """To a steward: the head is there; it is lost when so long nothing is heard of it."""
+class ControllerHeartbeat(Struct, frozen=True, tag=True):
+    """To a host agent: the controller is there; it is lost when so long nothing is heard of it."""
 
     patience_s: float
 
 
 class Values(Struct, frozen=True, tag=True):
-    """From worker 0's host through the head to all others: a piece of the values that all workers begin with."""
+    """From worker 0's host through the controller to all others: a piece of the values that all workers begin with."""
 
     start: int
     piece: bytes
 
 
 class Tell(Struct, frozen=True, tag=True):
-    """To a steward: what the engine says to a worker."""
+    """To a host agent: what the engine says to a worker."""
 
     rank: int
     message: Message
 
 
 class Kill(Struct, frozen=True, tag=True):
-    """To a steward: end all workers of this host at once."""
+    """To a host agent: end all workers of this host at once."""
 
 
-class Because(Struct, frozen=True, tag=True):
-    """To a steward: why the run has failed, for whoever reads what this host prints."""
+class RunFailed(Struct, frozen=True, tag=True):
+    """To a host agent: why the run has failed, for whoever reads what this host prints."""
 
     text: str
 
 
-Relayed = Came | Said | Wrote | Gone | Asked | Pulse | Beat | Values | Tell | Kill | Because
+Relayed = Came | Said | Wrote | Gone | Asked | AgentHeartbeat | ControllerHeartbeat | Values | Tell | Kill | RunFailed
 
 _decoder: Any = msgspec.msgpack.Decoder(Relayed)
 
 
-class Trunk:
+class AgentLink:
     """One end of the connection, attended by a selector; used by one thread."""
 
     def __init__(
@@ -170,7 +170,7 @@ class Trunk:
             self._take_packets()
 
     def _take_packets(self) -> None:
-        """Hand over what is whole; it is taken out first, so whoever hears it may attend to this trunk again."""
+        """Hand over what is whole; it is taken out first, so whoever hears it may attend to this link again."""
         packets, start = [], 0
         try:
             while len(self._came) - start >= LENGTH.size:

@@ -1,4 +1,4 @@
-"""Where a worker and the steward of its host find each other, and the worker's side of their meeting."""
+"""Where a worker and the host agent find each other, and the worker's side of their meeting."""
 
 import os
 import socket
@@ -16,19 +16,19 @@ MOMENT_S = 0.01
 
 
 class Hello(Struct, frozen=True):
-    """A worker to its steward, with descriptors: where signals to it can be read, and what it writes if that is shown
+    """A worker to its host agent, with descriptors: where signals to it can be read, and what it writes if that is shown
     elsewhere."""
 
     rank: int
 
 
-def place_of(meeting: str, host: int) -> str:
-    """The address of a host's steward: a name without a file, which is gone with the steward."""
-    return f"\0weft/{meeting}/{host}"
+def address_of(token: str, host: int) -> str:
+    """The address of a host's agent: a name without a file, which is gone with the host agent."""
+    return f"\0weft/{token}/{host}"
 
 
 def meet(
-    meeting: str,
+    token: str,
     host: int,
     rank: int,
     written: list[int],
@@ -37,27 +37,27 @@ def meet(
 ) -> tuple[int, list[int], int]:
     """A worker's side: its channel, the memory of its host, and where to write what signals tell it.
 
-    `written` are pipes with what it writes, if that is to be shown by the head; `started` is the steward, for the
-    worker that started it. The steward must be a process of the same user.
+    `written` are pipes with what it writes, if that is to be shown by the controller; `started` is the host agent, for the
+    worker that started it. The host agent must be a process of the same user.
     """
     deadline_s = time.monotonic() + timeout_s
-    while (end := _called(place_of(meeting, host))) is None:
+    while (end := _called(address_of(token, host))) is None:
         if started is not None and started.poll() is not None:
             raise TransportError(
-                f"the steward of this host (pid {started.pid}) ended before worker {rank} met it: exit code "
+                f"the host agent (pid {started.pid}) ended before worker {rank} met it: exit code "
                 f"{started.returncode}.\n  What it printed may say why."
             )
         if time.monotonic() > deadline_s:
             who = "" if started is None else f" (pid {started.pid})"
             raise TransportError(
-                f"worker {rank} waited {timeout_s:g} s for the steward of its host{who}.\n"
+                f"worker {rank} waited {timeout_s:g} s for the host agent{who}.\n"
                 "  What it printed may say why; if it printed nothing, it may be stopped."
             )
         time.sleep(0.01)
     with end:
         pid, uid = peer_of(end)
         if uid != os.geteuid():
-            raise TransportError(f"the steward of this host is a process of user {uid}, a stranger.\n  Is it yours?")
+            raise TransportError(f"the host agent is a process of user {uid}, a stranger.\n  Is it yours?")
         end.settimeout(max(deadline_s - time.monotonic(), MOMENT_S))
         readable, writable = os.pipe()
         try:
@@ -66,7 +66,7 @@ def meet(
         except TimeoutError as error:
             os.close(writable)
             raise TransportError(
-                f"the steward of this host (pid {pid}) did not answer worker {rank} for {timeout_s:g} s.\n"
+                f"the host agent (pid {pid}) did not answer worker {rank} for {timeout_s:g} s.\n"
                 f"  If it was stopped, 'kill -CONT {pid}' lets it go on."
             ) from error
         except OSError:  # it hung up
@@ -76,7 +76,7 @@ def meet(
     if got is None:
         os.close(writable)
         raise TransportError(
-            f"the steward of this host (pid {pid}) did not let worker {rank} in.\n  What it printed may say why."
+            f"the host agent (pid {pid}) did not let worker {rank} in.\n  What it printed may say why."
         )
     channel, *memories = got[1]
     return channel, memories, writable

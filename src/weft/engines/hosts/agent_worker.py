@@ -1,4 +1,4 @@
-"""A worker of a host, as the host's steward looks after it."""
+"""A worker of a host, as the host's agent looks after it."""
 
 import os
 import signal
@@ -10,7 +10,7 @@ from weft.engines.real.worker_output import Output
 from weft.runtime.channel import Channel, Message, packed
 
 
-class Ward:
+class AgentWorker:
     """A worker of this host."""
 
     def __init__(self, rank: int, pid: int) -> None:

@@ -1,4 +1,4 @@
-"""The head of a run whose workers an engine has put on several hosts: hears and answers them through their stewards."""
+"""The controller of a run whose workers an engine has put on several hosts: hears and answers them through their host agents."""
 
 import socket
 import time
@@ -10,27 +10,27 @@ from typing import Any
 
 from weft.core.errors import NodeLost, TransportError, WeftError
 from weft.engines.hosts.agent_link import (
-    HEAD,
+    CONTROLLER,
     STALLED_S,
+    AgentHeartbeat,
+    AgentLink,
     Asked,
-    Beat,
-    Because,
     Came,
+    ControllerHeartbeat,
     Gone,
     Kill,
-    Pulse,
     Relayed,
+    RunFailed,
     Said,
     Tell,
-    Trunk,
     Values,
     Wrote,
 )
-from weft.engines.hosts.worker_info import Presence, host_numbers, rooms
+from weft.engines.hosts.worker_info import WorkerInfo, host_numbers, rooms
 from weft.engines.real.assignment import assigned
-from weft.engines.real.job import LocalJob
-from weft.engines.real.observer import Watcher
-from weft.engines.real.outcome import LocalOutcome
+from weft.engines.real.job import RealJob
+from weft.engines.real.observer import Observer
+from weft.engines.real.outcome import RealOutcome
 from weft.engines.real.supervisor import Supervisor
 from weft.engines.real.worker_record import Worker
 from weft.runtime.channel import Job, Message, packed
@@ -39,58 +39,58 @@ from weft.transports.door import Door
 from weft.transports.handshake import NONCE_BYTES, Candidate, Steps, answer
 from weft.transports.transport import Rank
 
-STEWARDS_S_MAX = 60.0
-"""How long stewards may take to call."""
+AGENTS_S_MAX = 60.0
+"""How long host agents may take to call."""
 SILENT_S = 2.0
 SILENT_STEPS = 5
 """A host that says nothing for this long, and so many median steps, is lost."""
-BEAT_S = 0.2
+HEARTBEAT_S = 0.2
 LET_GO_S = 0.8
 """How long who has failed may take to end before the others are ended."""
 FAREWELL_S_MAX = 1.0
 
 
 class Host:
-    """One host, as the head sees it."""
+    """One host, as the controller sees it."""
 
     def __init__(self, name: str, address: str) -> None:
         self.name = name
         self.address = address
-        self.trunk: Trunk | None = None
+        self.link: AgentLink | None = None
         self.states: dict[int, str] = {}
         self.workers: list[Worker] = []
 
 
-class Head(Supervisor):
+class Controller(Supervisor):
     """One run on several hosts."""
 
     def __init__(
         self,
-        job: LocalJob,
-        watcher: Watcher,
-        crew: Sequence[Presence],
+        job: RealJob,
+        observer: Observer,
+        infos: Sequence[WorkerInfo],
         listener: socket.socket,
         secret: bytes,
         *,
         is_elsewhere: bool = False,
     ) -> None:
-        """`crew` are the workers in order of rank; their stewards will call at the listener.
+        """`infos` are the workers in order of rank; their host agents will call at the listener.
 
         `is_elsewhere`: even if they are all on one host, it is not this one.
         """
-        super().__init__(job, watcher)
-        self._crew = crew
+        super().__init__(job, observer)
+        self._infos = infos
         self._is_elsewhere = is_elsewhere
-        self._beat_s = self._turned_s = time.monotonic()
+        self._heartbeat_s = self._turned_s = time.monotonic()
         self._num_signals = 0
         self._secret = secret
-        self._host_of = host_numbers(crew)
-        self._conversation.rooms = rooms(crew)
+        self._host_of = host_numbers(infos)
+        self._session.rooms = rooms(infos)
         self._values: list[bytes] = []
         """What has come of the first values, for hosts that have not called yet."""
-        self._workers = [Worker(each.rank, each.host, each.pid) for each in crew]
+        self._workers = [Worker(each.rank, each.host, each.pid) for each in infos]
         self._hosts: list[Host] = []
-        for worker, number, each in zip(self._workers, self._host_of, crew, strict=True):
+        for worker, number, each in zip(self._workers, self._host_of, infos, strict=True):
             if number == len(self._hosts):
                 self._hosts.append(Host(each.host, each.address))
             self._hosts[number].workers.append(worker)
@@ -99,12 +99,12 @@ class Head(Supervisor):
         if is_encrypted:
             from weft.transports.certificates import Authority, contexts
 
-            tls = contexts(Authority.of(secret).issue(HEAD)).answer
+            tls = contexts(Authority.of(secret).issue(CONTROLLER)).answer
         self._door = Door(listener, self._answer, tls, self._selector, time.monotonic)
         self.refused = self._door.refused
         """Connections of strangers, by reason."""
 
-    def run(self) -> LocalOutcome:
+    def run(self) -> RealOutcome:
         """As every run; when it fails, every host is told why."""
         try:
             return super().run()
@@ -114,33 +114,33 @@ class Head(Supervisor):
             raise
 
     def _explain(self, text: str) -> None:
-        """Let every host's steward say it; where the head has a host in common with one that cannot, it does."""
+        """Let every host's agent say it; where the controller has a host in common with one that cannot, it does."""
         for host in self._hosts:
-            if host.trunk is not None:
-                host.trunk.send(Because(text))
-        here = self._hosts[0].trunk
+            if host.link is not None:
+                host.link.send(RunFailed(text))
+        here = self._hosts[0].link
         if not self._is_elsewhere and (here is None or here.is_closed):
-            self._watcher.on_tell(text)
+            self._observer.on_tell(text)
 
     def _answer(self, certified: Rank | None) -> Steps:
         def objection(caller: Rank) -> str | None:
             if caller >= len(self._hosts) or certified not in (None, caller):
                 return "wrong host"
-            return "duplicate host" if self._hosts[caller].trunk is not None else None
+            return "duplicate host" if self._hosts[caller].link is not None else None
 
-        return answer(HEAD, objection, self._secret, token_bytes(NONCE_BYTES))
+        return answer(CONTROLLER, objection, self._secret, token_bytes(NONCE_BYTES))
 
     def _start(self) -> None:
-        """Wait for all stewards; their workers are told their part when they come."""
+        """Wait for all host agents; their workers are told their part when they come."""
         descriptors = Descriptors(-1, -1, -1, -1, [])
-        addresses = [each.address for each in self._crew] if len(self._hosts) > 1 else []
-        cores = {number: each.cores for number, each in zip(self._host_of, self._crew, strict=True)}
+        addresses = [each.address for each in self._infos] if len(self._hosts) > 1 else []
+        cores = {number: each.cores for number, each in zip(self._host_of, self._infos, strict=True)}
         self._assignment = assigned(self._job, descriptors, addresses, self._secret, cores)
-        deadline_s = time.monotonic() + STEWARDS_S_MAX
-        while missing := [host for host in self._hosts if host.trunk is None]:
+        deadline_s = time.monotonic() + AGENTS_S_MAX
+        while missing := [host for host in self._hosts if host.link is None]:
             if time.monotonic() > deadline_s:
                 raise TransportError(
-                    f"the head of the run waited {STEWARDS_S_MAX:g} s for "
+                    f"the run's controller waited {AGENTS_S_MAX:g} s for "
                     f"{', '.join(f'host {host.name} ({host.address})' for host in missing)}.\n"
                     "  Can it reach this host? Look at what it printed, and at firewalls between them: "
                     "weft doctor --cluster says more."
@@ -154,9 +154,9 @@ class Head(Supervisor):
         return self._assignment(rank)
 
     def _turn(self, timeout_s: float) -> None:
-        if time.monotonic() - self._turned_s > STALLED_S:  # it was the head that did nothing: nobody else is late
-            for trunk in self._trunks():
-                trunk.heard_s = time.monotonic()
+        if time.monotonic() - self._turned_s > STALLED_S:  # it was the controller that did nothing: nobody else is late
+            for link in self._links():
+                link.heard_s = time.monotonic()
         for key, _ in self._selector.select(timeout_s):
             if isinstance(key.data, Door):
                 key.data.accept()
@@ -166,26 +166,26 @@ class Head(Supervisor):
                 key.data()
         self._door.dismiss_the_slow()
         self._check_hosts()
-        self._watcher.on_turn()
+        self._observer.on_turn()
         self._turned_s = time.monotonic()
 
-    def _trunks(self) -> list[Trunk]:
-        return [host.trunk for host in self._hosts if host.trunk is not None]
+    def _links(self) -> list[AgentLink]:
+        return [host.link for host in self._hosts if host.link is not None]
 
     def _let_in(self, candidate: Candidate) -> None:
         number = self._door.advance(candidate)
         if number is not None:
             host = self._hosts[number]
-            host.trunk = Trunk(candidate.sock, self._selector, partial(self._hear, host), partial(self._lose, host))
+            host.link = AgentLink(candidate.sock, self._selector, partial(self._hear, host), partial(self._lose, host))
             for packet in self._values:
-                host.trunk.pass_on(packet)
-            if all(each.trunk is not None for each in self._hosts):
+                host.link.pass_on(packet)
+            if all(each.link is not None for each in self._hosts):
                 self._values.clear()
 
     def _hear(self, host: Host, message: Relayed) -> None:
         if isinstance(message, Values):
             self._spread(host, packed(message))
-        elif isinstance(message, Pulse):
+        elif isinstance(message, AgentHeartbeat):
             host.states = message.states
         elif isinstance(message, Came | Said | Wrote | Gone | Asked):
             if not 0 <= message.rank < len(self._workers) or self._workers[message.rank] not in host.workers:
@@ -195,9 +195,9 @@ class Head(Supervisor):
     def _spread(self, source: Host, packet: bytes) -> None:
         """Let all other hosts have a piece of the first values; those that have not called get it when they do."""
         for host in self._hosts:
-            if host.trunk is not None and host is not source:
-                host.trunk.pass_on(packet)
-        if any(host.trunk is None for host in self._hosts):
+            if host.link is not None and host is not source:
+                host.link.pass_on(packet)
+        if any(host.link is None for host in self._hosts):
             self._values.append(packet)
 
     def _hear_of(self, worker: Worker, message: Came | Said | Wrote | Gone | Asked) -> None:
@@ -206,7 +206,7 @@ class Head(Supervisor):
         elif isinstance(message, Came):
             self._send(worker.rank, self._part(worker.rank))
         elif isinstance(message, Wrote):
-            self._watcher.on_line(worker.rank, message.text, message.is_error)
+            self._observer.on_line(worker.rank, message.text, message.is_error)
         elif isinstance(message, Asked):
             self._num_interrupts = max(self._num_interrupts, message.times)
         else:
@@ -228,38 +228,38 @@ class Head(Supervisor):
                 worker.is_alive = False
 
     def _check_hosts(self) -> None:
-        """Give up those that say nothing any more, and let all know that the head is there."""
+        """Give up those that say nothing any more, and let all know that the controller is there."""
         steps_s = [w.status.time_s / w.status.step for w in self._workers if w.status is not None and w.status.step]
         patience_s = max(SILENT_S, SILENT_STEPS * median(steps_s or [0.0]))
         now_s = time.monotonic()
         for host in self._hosts:
-            if host.trunk is not None and not host.trunk.is_closed and now_s - host.trunk.heard_s > patience_s:
-                host.trunk.close()
-                self._lose(host, f"nothing was heard of it for {now_s - host.trunk.heard_s:.1f} s")
-        if now_s >= self._beat_s:
-            self._beat_s = now_s + BEAT_S
-            for trunk in self._trunks():
-                trunk.send(Beat(patience_s))
+            if host.link is not None and not host.link.is_closed and now_s - host.link.heard_s > patience_s:
+                host.link.close()
+                self._lose(host, f"nothing was heard of it for {now_s - host.link.heard_s:.1f} s")
+        if now_s >= self._heartbeat_s:
+            self._heartbeat_s = now_s + HEARTBEAT_S
+            for link in self._links():
+                link.send(ControllerHeartbeat(patience_s))
 
     def _interrupt(self, number: int, frame: Any) -> None:
-        """A signal to the head may be the same that the workers had: it is not counted twice."""
+        """A signal to the controller may be the same that the workers had: it is not counted twice."""
         self._num_signals += 1
         self._num_interrupts = max(self._num_interrupts, self._num_signals)
 
     def _send(self, rank: int, message: Message) -> None:
-        trunk = self._hosts[self._host_of[rank]].trunk
-        if trunk is not None:
-            trunk.send(Tell(rank, message))
+        link = self._hosts[self._host_of[rank]].link
+        if link is not None:
+            link.send(Tell(rank, message))
 
     def _states(self) -> Mapping[int, str]:
         return {rank: state for host in self._hosts for rank, state in host.states.items()}
 
     def _end_all(self) -> None:
-        for trunk in self._trunks():
-            trunk.send(Kill())
+        for link in self._links():
+            link.send(Kill())
 
     def _kill(self) -> None:
-        """Workers of hosts that do not answer are out of reach: their steward ends them when it notices."""
+        """Workers of hosts that do not answer are out of reach: their host agent ends them when it notices."""
         self._end_all()
         deadline_s = time.monotonic() + SILENT_S
         while self._anybody_lives() and time.monotonic() < deadline_s:
@@ -272,8 +272,8 @@ class Head(Supervisor):
 
     def close(self) -> None:
         """Hang up, when all that was said has left."""
-        for trunk in self._trunks():
-            trunk.linger(FAREWELL_S_MAX)
-            trunk.close()
+        for link in self._links():
+            link.linger(FAREWELL_S_MAX)
+            link.close()
         self._door.close()
         super().close()

@@ -1,6 +1,6 @@
 """How a script that an engine has started, on whatever host, becomes a worker: it finds the others, and takes a seat.
 
-All processes meet at a board. Worker 0 starts the head of the run, the first worker of each host its steward.
+All processes meet at a rendezvous. Worker 0 starts the run's controller, the first worker of each host its host agent.
 """
 
 import atexit
@@ -33,17 +33,17 @@ from weft.engines.hosts.agent import Orders
 from weft.engines.hosts.agent_socket import meet
 from weft.engines.hosts.interfaces import VARIABLE, own_address
 from weft.engines.hosts.launch_env import Placement
-from weft.engines.hosts.rendezvous import Board, post_note, read_notes
+from weft.engines.hosts.rendezvous import Rendezvous, post_note, read_notes
 from weft.engines.hosts.script_exit import ScriptExit
 from weft.engines.hosts.worker_info import (
-    Presence,
     Words,
+    WorkerInfo,
     check_addresses,
     check_alike,
     check_places,
     host_numbers,
-    presence,
     settled,
+    worker_info,
 )
 from weft.engines.real.child_processes import start_apart
 from weft.engines.real.seat_factory import seat_of
@@ -62,38 +62,38 @@ PRESENT_S_MAX = 300.0
 TELL_S = 15.0
 """How often worker 0 says that it waits for others."""
 TORCHRUN = "TORCHELASTIC_RUN_ID"
-HEAD_S_MAX = 60.0
-STEWARD_S_MAX = 90.0
+CONTROLLER_S_MAX = 60.0
+AGENT_S_MAX = 90.0
 PART_S_MAX = 60.0
 """How long it may take until a worker that was let in is told its part."""
 NOTICE_S = 1.0
 """How long the script has to notice by itself that its engine is gone."""
 FAREWELL_S_MAX = 10.0
-"""How long the steward and the head may take for their last words."""
+"""How long the host agent and the controller may take for their last words."""
 ONE_SIGNAL_S = 1.0
 """Signals that come closer together are one: a terminal and an engine both pass Ctrl-C on."""
 
 
 class Lead(Struct, frozen=True):
-    """Worker 0 to all: where the head of the run is, and under which name stewards are found."""
+    """Worker 0 to all: where the run's controller is, and under which name host agents are found."""
 
     host: Words
     port: Annotated[int, Meta(ge=1, le=65535)]
-    meeting: Annotated[str, Meta(pattern=r"^[0-9a-f]{32}\Z")]
+    token: Annotated[str, Meta(pattern=r"^[0-9a-f]{32}\Z")]
 
 
-class HeadOrders(Struct, frozen=True):
-    """What the head of a run is told, on its standard input."""
+class ControllerOrders(Struct, frozen=True):
+    """What the controller of a run is told, on its standard input."""
 
     script: str
     settings: dict[str, Any]
-    crew: list[Presence]
+    infos: list[WorkerInfo]
     secret: bytes
     listener: int
-    """The descriptor at which stewards call."""
+    """The descriptor at which host agents call."""
 
 
-def join_crew(placed: Placement, board: Board, environ: MutableMapping[str, str]) -> Seat:
+def join_run(placed: Placement, rendezvous: Rendezvous, environ: MutableMapping[str, str]) -> Seat:
     """Meet the others of this run, and sit down among them.
 
     The job's secret is taken out of the environment, so that processes that the script starts do not get it.
@@ -106,65 +106,65 @@ def join_crew(placed: Placement, board: Board, environ: MutableMapping[str, str]
         strategy_of(settings.strategy[0], settings.collective)  # says what is wrong before anything is started
     if TORCHRUN in environ:  # one that is killed leaves its workers behind; srun does not
         die_with_parent()
-    crew = _gather(placed, board, script, settings, environ)
-    hosts = host_numbers(crew)
+    infos = _gather(placed, rendezvous, script, settings, environ)
+    hosts = host_numbers(infos)
     if len(set(hosts)) > 1:
         check_extra("tls", "a run on several hosts")
-    job_secret = _secret_for(crew, environ)
+    job_secret = _secret_for(infos, environ)
     environ.pop(SECRET_VARIABLE, None)
     if placed.rank == 0:
-        meeting = token_hex(16)
-        head = _start_head(script, settings, crew, secret_of_run(job_secret, placed.run, meeting))
-        post_note(board, "lead", Lead(*head, meeting))
-    (lead,) = read_notes(board, ["lead"], Lead, HEAD_S_MAX)
-    secret = secret_of_run(job_secret, placed.run, lead.meeting)
-    mine = [each for each in crew if hosts[each.rank] == hosts[placed.rank]]
-    steward = None
+        token = token_hex(16)
+        controller = _start_controller(script, settings, infos, secret_of_run(job_secret, placed.run, token))
+        post_note(rendezvous, "lead", Lead(*controller, token))
+    (lead,) = read_notes(rendezvous, ["lead"], Lead, CONTROLLER_S_MAX)
+    secret = secret_of_run(job_secret, placed.run, lead.token)
+    mine = [each for each in infos if hosts[each.rank] == hosts[placed.rank]]
+    agent = None
     if mine[0].rank == placed.rank:
         pids = {each.rank: each.pid for each in mine}
-        head, is_encrypted = (lead.host, lead.port), len(set(hosts)) > 1
-        orders = Orders(hosts[placed.rank], pids, lead.meeting, head, secret, is_encrypted, placed)
-        steward = start_apart("the steward of this host", ["weft.engines.hosts.agent"], msgspec.json.encode(orders))
-    seat = take_seat(lead.meeting, hosts[placed.rank], placed.rank, started=steward, is_last=True)
+        controller, is_encrypted = (lead.host, lead.port), len(set(hosts)) > 1
+        orders = Orders(hosts[placed.rank], pids, lead.token, controller, secret, is_encrypted, placed)
+        agent = start_apart("the host agent", ["weft.engines.hosts.agent"], msgspec.json.encode(orders))
+    seat = take_seat(lead.token, hosts[placed.rank], placed.rank, started=agent, is_last=True)
     Ending(seat)
     return seat  # type: ignore[return-value]
 
 
 def _gather(
-    placed: Placement, board: Board, script: Path, settings: Settings, environ: Mapping[str, str]
-) -> list[Presence]:
+    placed: Placement, rendezvous: Rendezvous, script: Path, settings: Settings, environ: Mapping[str, str]
+) -> list[WorkerInfo]:
     """Everybody who is there, when everybody is; refused if anybody does not fit."""
-    me = presence(placed.rank, own_address(environ.get(VARIABLE), placed.host, placed.port), script, settings)
-    if board.claim(f"rank {placed.rank}") > 1:
-        (first,) = read_notes(board, [f"present/{placed.rank}"], Presence, HEAD_S_MAX)
+    me = worker_info(placed.rank, own_address(environ.get(VARIABLE), placed.host, placed.port), script, settings)
+    if rendezvous.claim(f"rank {placed.rank}") > 1:
+        (first,) = read_notes(rendezvous, [f"present/{placed.rank}"], WorkerInfo, CONTROLLER_S_MAX)
         raise ConfigError(
             f"rank {placed.rank} is there twice: process {first.pid} on host {first.host} came first, this is process "
             f"{me.pid} on host {me.host}.\n  Give every process a rank of its own. {_attempt(placed)}"
         )
-    post_note(board, f"present/{placed.rank}", me)
+    post_note(rendezvous, f"present/{placed.rank}", me)
     names = [f"present/{rank}" for rank in range(placed.num_workers)]
-    _wait_for(placed, board, names)
-    crew = read_notes(board, names, Presence, HEAD_S_MAX)
-    check_places(crew)
-    check_alike(crew)
-    check_addresses(crew)
-    return settled(crew)
+    _wait_for(placed, rendezvous, names)
+    infos = read_notes(rendezvous, names, WorkerInfo, CONTROLLER_S_MAX)
+    check_places(infos)
+    check_alike(infos)
+    check_addresses(infos)
+    return settled(infos)
 
 
-def _wait_for(placed: Placement, board: Board, names: Sequence[str]) -> None:
+def _wait_for(placed: Placement, rendezvous: Rendezvous, names: Sequence[str]) -> None:
     """Return when all notes are there; worker 0 says which are not, if it waits for long."""
     deadline_s = time.monotonic() + PRESENT_S_MAX
-    while (lack := _lack(board, names)) is not None:
+    while (lack := _lack(rendezvous, names)) is not None:
         if time.monotonic() >= deadline_s:
             raise TransportError(f"{lack}\n  {_attempt(placed)}")
         if placed.rank == 0:
             print(f"weft: some workers have not called weft.join yet: {lack}", file=sys.stderr, flush=True)
 
 
-def _lack(board: Board, names: Sequence[str]) -> TransportError | None:
+def _lack(rendezvous: Rendezvous, names: Sequence[str]) -> TransportError | None:
     """What is said of notes that do not come for a while; None when all are there."""
     try:
-        board.read(names, min(TELL_S, PRESENT_S_MAX))
+        rendezvous.read(names, min(TELL_S, PRESENT_S_MAX))
     except TransportError as error:
         return error
     return None
@@ -177,27 +177,27 @@ def _attempt(placed: Placement) -> str:
     )
 
 
-def _secret_for(crew: Sequence[Presence], environ: Mapping[str, str]) -> bytes:
+def _secret_for(infos: Sequence[WorkerInfo], environ: Mapping[str, str]) -> bytes:
     """The job's secret: given where hosts must prove themselves to each other; on one host, worker 0 makes it."""
-    hosts = list(dict.fromkeys(each.host for each in crew))
+    hosts = list(dict.fromkeys(each.host for each in infos))
     secret = read_secret(environ)
-    if secret is None and len({each.home for each in crew}) > 1:
+    if secret is None and len({each.home for each in infos}) > 1:
         raise ConfigError(f"this run is on {len(hosts)} hosts ({', '.join(hosts)}) and has no secret.\n  {WRITE_ONE}")
     return secret or new_secret()
 
 
-def _start_head(script: Path, settings: Settings, crew: list[Presence], secret: bytes) -> tuple[str, int]:
-    """Start the head of the run here; where it is."""
-    with listen(crew[0].address) as listener:
+def _start_controller(script: Path, settings: Settings, infos: list[WorkerInfo], secret: bytes) -> tuple[str, int]:
+    """Start the run's controller here; where it is."""
+    with listen(infos[0].address) as listener:
         host, port = listener.getsockname()[:2]
         said = {name: value for name, value in asdict(settings).items() if value is not None}
-        orders = HeadOrders(str(script), said, crew, secret, listener.fileno())
-        start_apart("the head of the run", ["weft", "head"], msgspec.json.encode(orders), [listener.fileno()])
+        orders = ControllerOrders(str(script), said, infos, secret, listener.fileno())
+        start_apart("the run's controller", ["weft", "head"], msgspec.json.encode(orders), [listener.fileno()])
     return host, port
 
 
 def take_seat(
-    meeting: str,
+    token: str,
     host: int,
     rank: int,
     written: Sequence[int] = (),
@@ -205,11 +205,11 @@ def take_seat(
     *,
     is_last: bool = False,
 ) -> EngineSeat:
-    """Have the steward of this host, which this process may have started, let it in, and sit down.
+    """Have the host agent, which this process may have started, let it in, and sit down.
 
-    `is_last` lets it end after its steward: Slurm kills what tasks have started as soon as the last task has ended.
+    `is_last` lets it end after its host agent: Slurm kills what tasks have started as soon as the last task has ended.
     """
-    channel_fd, memories, signals = meet(meeting, host, rank, list(written), STEWARD_S_MAX, started)
+    channel_fd, memories, signals = meet(token, host, rank, list(written), AGENT_S_MAX, started)
     end = socket.socket(fileno=channel_fd)
     channel = Channel(end)
     job = msgspec.structs.replace(part(channel, end, PART_S_MAX), descriptors=Descriptors.of(memories))
@@ -233,10 +233,10 @@ def part(channel: Channel, end: socket.socket, timeout_s: float) -> Job:
         end.settimeout(None)
         return job
     if time.monotonic() < deadline_s:
-        raise WeftError("the run ended before this worker had its part in it.\n  What its head printed says why.")
+        raise WeftError("the run ended before this worker had its part in it.\n  What its controller printed says why.")
     raise TransportError(
         f"this worker was not told its part in the run for {timeout_s:g} s.\n"
-        f"  The steward of this host (pid {channel.maker}) may be stopped, or the head of the run, on worker 0's host."
+        f"  The host agent (pid {channel.maker}) may be stopped, or the run's controller, on worker 0's host."
     )
 
 
@@ -251,7 +251,7 @@ def end_with_engine(seat: EngineSeat, channel: Channel) -> None:
 
 
 def wait_for_reader(pipe: int, timeout_s: float = FAREWELL_S_MAX) -> None:
-    """Wait until nobody reads from a pipe any more: the steward, which does, has ended."""
+    """Wait until nobody reads from a pipe any more: the host agent, which does, has ended."""
     poller = select.poll()
     poller.register(pipe, 0)  # that its other end is gone is always told
     poller.poll(timeout_s * 1000)
@@ -293,7 +293,7 @@ class Ending:
     def _tell(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         try:
             self._seat.fail(error)
-            is_told = isinstance(error, WeftError | ScriptLeft)  # the steward says it once for all
+            is_told = isinstance(error, WeftError | ScriptLeft)  # the host agent says it once for all
         except TransportError:
             is_told = False
         if not is_told:

@@ -24,12 +24,14 @@ def find_seat() -> Seat | None:
         return None
     check_extra("torch", "a run of processes that torchrun or srun has started")
     with watched_siblings(placed):
-        from weft.adapters.torch.rendezvous import TorchBoard  # torch is only there for those who have come by it
-        from weft.engines.hosts.join import join_crew
+        from weft.adapters.torch.rendezvous import TorchRendezvous  # torch is only there for those who have come by it
+        from weft.engines.hosts.join import join_run
 
         sys.excepthook = partial(_show_briefly, placed.rank, sys.excepthook)
-        board = TorchBoard.at(placed.host, placed.port, placed.run, is_host=placed.hosts_store, timeout_s=STORE_S_MAX)
-        return join_crew(placed, board, os.environ)
+        rendezvous = TorchRendezvous.at(
+            placed.host, placed.port, placed.run, is_host=placed.hosts_store, timeout_s=STORE_S_MAX
+        )
+        return join_run(placed, rendezvous, os.environ)
 
 
 def _show_briefly(

@@ -1,6 +1,6 @@
-"""Boards: where the processes of a run, which an engine has started somewhere, leave small notes for each other.
+"""Rendezvous: where the processes of a run, which an engine has started somewhere, leave small notes for each other.
 
-Whoever reaches a board can read it and write on it. So nothing secret is posted, and whatever is read is taken for a
+Whoever reaches a rendezvous can read it and write on it. So nothing secret is posted, and whatever is read is taken for a
 stranger's: decoded into a type that was asked for, and checked by who asked.
 """
 
@@ -16,11 +16,11 @@ NOTE_BYTES_MAX = 1 << 20
 T = TypeVar("T")
 
 
-class Board(Protocol):
+class Rendezvous(Protocol):
     """Notes by name; every process of a run sees the same ones."""
 
     def post(self, key: str, value: bytes) -> None:
-        """Leave a note; raises TransportError if it is known that the board is gone."""
+        """Leave a note; raises TransportError if it is known that the rendezvous is gone."""
 
     def read(self, keys: Sequence[str], timeout_s: float) -> list[bytes]:
         """Notes in this order, waiting until all are there; raises TransportError that names those that are not."""
@@ -29,15 +29,15 @@ class Board(Protocol):
         """How many have claimed this name by now, this call included. Claims are apart from notes."""
 
 
-def post_note(board: Board, key: str, note: object) -> None:
+def post_note(rendezvous: Rendezvous, key: str, note: object) -> None:
     """Leave a record as a note."""
-    board.post(key, msgspec.json.encode(note))
+    rendezvous.post(key, msgspec.json.encode(note))
 
 
-def read_notes(board: Board, keys: Sequence[str], kind: type[T], timeout_s: float) -> list[T]:
+def read_notes(rendezvous: Rendezvous, keys: Sequence[str], kind: type[T], timeout_s: float) -> list[T]:
     """Notes that are records of one kind; raises TransportError for those that are missing or something else."""
     notes = []
-    for key, raw in zip(keys, board.read(keys, timeout_s), strict=True):
+    for key, raw in zip(keys, rendezvous.read(keys, timeout_s), strict=True):
         if len(raw) > NOTE_BYTES_MAX:
             raise TransportError(f"the note '{key}' has {len(raw)} bytes, but {NOTE_BYTES_MAX} are the most.")
         try:

@@ -1,4 +1,4 @@
-"""Workers that torchrun or srun has started beside this one, before a steward looks after them.
+"""Workers that torchrun or srun has started beside this one, before a host agent looks after them.
 
 They are found by their parent, which is this process's own, and known by what the engine put into their environment.
 """

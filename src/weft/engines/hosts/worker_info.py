@@ -35,10 +35,10 @@ Process = Annotated[int, Meta(ge=1, le=1 << 22)]
 """The system's number of one."""
 
 
-class Presence(Struct, frozen=True):
+class WorkerInfo(Struct, frozen=True):
     """One worker process. Processes whose `home` is the same share their memory and see each other's ids.
 
-    It comes over a board, from whoever can write there: no more is believed than its type and `check_places` hold.
+    It comes over a rendezvous, from whoever can write there: no more is believed than its type and `check_places` hold.
     """
 
     rank: Number
@@ -56,9 +56,9 @@ class Presence(Struct, frozen=True):
     """What its host can still give."""
 
 
-def presence(rank: int, address: str, script: Path | None, settings: Settings) -> Presence:
+def worker_info(rank: int, address: str, script: Path | None, settings: Settings) -> WorkerInfo:
     """That of this process."""
-    return Presence(
+    return WorkerInfo(
         rank,
         os.getpid(),
         home(),
@@ -99,9 +99,9 @@ def _words(value: object) -> str:
     return f"'{start}...', {hashlib.sha256(text.encode()).hexdigest()[:SHORT]}"
 
 
-def check_places(crew: Sequence[Presence]) -> None:
+def check_places(infos: Sequence[WorkerInfo]) -> None:
     """Refuse notes that cannot be of who should have left them: another rank's, or without an address."""
-    for rank, each in enumerate(crew):
+    for rank, each in enumerate(infos):
         try:
             ip_address(each.address)
         except ValueError:
@@ -116,10 +116,10 @@ def check_places(crew: Sequence[Presence]) -> None:
         )
 
 
-def check_alike(crew: Sequence[Presence]) -> None:
+def check_alike(infos: Sequence[WorkerInfo]) -> None:
     """Refuse processes that differ from worker 0 in what must be the same; says what, and both values."""
-    first = crew[0]
-    for other in crew:
+    first = infos[0]
+    for other in infos:
         for key in sorted(first.same.keys() | other.same.keys()):
             mine, theirs = first.same.get(key, UNSAID), other.same.get(key, UNSAID)
             if mine != theirs:
@@ -130,32 +130,32 @@ def check_alike(crew: Sequence[Presence]) -> None:
                 )
 
 
-def host_numbers(crew: Sequence[Presence]) -> list[int]:
+def host_numbers(infos: Sequence[WorkerInfo]) -> list[int]:
     """The number of each worker's host, counted in order of their first workers."""
-    homes = list(dict.fromkeys(each.home for each in crew))
-    return [homes.index(each.home) for each in crew]
+    homes = list(dict.fromkeys(each.home for each in infos))
+    return [homes.index(each.home) for each in infos]
 
 
-def rooms(crew: Sequence[Presence]) -> list[Room]:
+def rooms(infos: Sequence[WorkerInfo]) -> list[Room]:
     """What each host can give, in the order of their numbers: the least that its workers have found."""
-    homes: dict[str, list[Presence]] = {}
-    for each in crew:
+    homes: dict[str, list[WorkerInfo]] = {}
+    for each in infos:
         homes.setdefault(each.home, []).append(each)
     return [Room(there[0].host, min(each.available_bytes for each in there)) for there in homes.values()]
 
 
-def settled(crew: Sequence[Presence]) -> list[Presence]:
+def settled(infos: Sequence[WorkerInfo]) -> list[WorkerInfo]:
     """The same workers; if all are on one host, where nobody else reaches them."""
-    if len({each.home for each in crew}) > 1:
-        return list(crew)
-    return [replace(each, address=LOOPBACK) for each in crew]
+    if len({each.home for each in infos}) > 1:
+        return list(infos)
+    return [replace(each, address=LOOPBACK) for each in infos]
 
 
-def check_addresses(crew: Sequence[Presence]) -> None:
+def check_addresses(infos: Sequence[WorkerInfo]) -> None:
     """Refuse several hosts of which one is known by an address that only itself can reach."""
-    if len({each.home for each in crew}) == 1:
+    if len({each.home for each in infos}) == 1:
         return
-    for each in crew:
+    for each in infos:
         if ip_address(each.address).is_loopback:
             raise ConfigError(
                 f"host {each.host} (worker {each.rank}) would listen on {each.address}, where other hosts do not "

@@ -1,8 +1,8 @@
-"""The nursery: imports what the script imports, once, and forks workers whenever it is told to.
+"""The fork server: imports what the script imports, once, and forks workers whenever it is told to.
 
 Started by the launcher as `python -m weft.engines.local.fork_server SOCKET LAUNCHER`. Every worker is a grandchild:
 its parent ends at once, and the launcher adopts it. So workers are the launcher's own children, and the
-nursery may serve several runs. The nursery, not the worker, tells the launcher of each birth: a worker may be
+fork server may serve several runs. The fork server, not the worker, tells the launcher of each birth: a worker may be
 killed before it can say anything, or the system may refuse to fork it.
 """
 
@@ -34,12 +34,12 @@ FDS_PER_MESSAGE = 200
 ADOPTED_MS = 1
 """How often a worker looks whether its launcher is its parent yet, or gone."""
 FORKED = struct.Struct("<ii")
-"""What the process between tells the nursery: the worker's process id, or the number of the system's error."""
+"""What the process between tells the fork server: the worker's process id, or the number of the system's error."""
 OWN_FDS = 3
 """Of each worker: its channel to the launcher, standard output and error."""
 
 
-class Order(msgspec.Struct, frozen=True, kw_only=True):
+class ForkOrder(msgspec.Struct, frozen=True, kw_only=True):
     """How many workers to fork, and how many descriptors come with the order: shared ones, then each worker's own."""
 
     number: int = 0
@@ -48,7 +48,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     num_fds: int
 
 
-class Born(msgspec.Struct, frozen=True):
+class Forked(msgspec.Struct, frozen=True):
     """To the launcher, once per worker: its process, which is the launcher's child by now; or why there is none."""
 
     order: int
@@ -86,18 +86,18 @@ def main() -> None:
     gc.freeze()  # what is there stays shared between the workers
     lifeline = os.pidfd_open(launcher)
     while fds := receive_fds(end):
-        order = msgspec.json.decode(fds[0], type=Order)
+        order = msgspec.json.decode(fds[0], type=ForkOrder)
         shared, own = fds[1][: order.num_fds - OWN_FDS * order.num_workers], fds[1][-OWN_FDS * order.num_workers :]
         for rank in range(order.num_workers):
             mine = own[OWN_FDS * rank : OWN_FDS * (rank + 1)]
-            born = bear_one(order.number, rank)
-            if born is None:
+            forked = fork_worker(order.number, rank)
+            if forked is None:
                 end.close()
                 _settle(mine, [fd for fd in own if fd not in mine], launcher, lifeline)
                 worker_main.main(mine[0], shared)
                 return
-            end.send(msgspec.json.encode(born))
-            if born.problem:
+            end.send(msgspec.json.encode(forked))
+            if forked.problem:
                 break
         for fd in fds[1]:
             os.close(fd)
@@ -117,23 +117,23 @@ def receive_fds(end: socket.socket) -> tuple[bytes, list[int]] | None:
         if not raw:
             return None
         fds += some
-        if len(fds) == msgspec.json.decode(raw, type=Order).num_fds:
+        if len(fds) == msgspec.json.decode(raw, type=ForkOrder).num_fds:
             return raw, fds
 
 
-def bear_one(order: int, rank: int) -> Born | None:
-    """Fork twice: None in the grandchild, which is the worker; in the nursery, what to tell of it."""
+def fork_worker(order: int, rank: int) -> Forked | None:
+    """Fork twice: None in the grandchild, which is the worker; in the fork server, what to tell of it."""
     readable, writable = os.pipe()
-    nursery = os.getpid()
+    fork_server = os.getpid()
     try:
         between = os.fork()
     except OSError as error:
         os.close(readable)
         os.close(writable)
-        return Born(order, rank, 0, _refused(error.errno or 0))
+        return Forked(order, rank, 0, _refused(error.errno or 0))
     if not between:
         os.close(readable)
-        die_with_parent(nursery)
+        die_with_parent(fork_server)
         _fork_and_tell(writable)
         os.close(writable)
         return None
@@ -143,13 +143,13 @@ def bear_one(order: int, rank: int) -> Born | None:
     _, status = os.waitpid(between, 0)
     if len(told) < FORKED.size:
         how = how_it_ended(os.waitstatus_to_exitcode(status))
-        return Born(order, rank, 0, f"the process that forks it (pid {between}): {how}")
+        return Forked(order, rank, 0, f"the process that forks it (pid {between}): {how}")
     pid, error_number = FORKED.unpack(told)
-    return Born(order, rank, pid, _refused(error_number) if error_number else "")
+    return Forked(order, rank, pid, _refused(error_number) if error_number else "")
 
 
 def _fork_and_tell(writable: int) -> None:
-    """In the process between: fork the worker, tell the nursery, and end. Returns in the worker only."""
+    """In the process between: fork the worker, tell the fork server, and end. Returns in the worker only."""
     try:
         pid, error_number = os.fork(), 0
     except OSError as error:

@@ -1,4 +1,4 @@
-"""How the launcher gets its workers: a nursery forks them, and the launcher adopts them."""
+"""How the launcher gets its workers: a fork server forks them, and the launcher adopts them."""
 
 import ctypes
 import os
@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from weft.core.errors import NodeLost
-from weft.engines.local.fork_server import OWN_FDS, Born, Order, heavy_imports, send_fds
+from weft.engines.local.fork_server import OWN_FDS, Forked, ForkOrder, heavy_imports, send_fds
 from weft.engines.real.child_processes import start
 from weft.engines.real.exit_status import how_it_ended
 from weft.engines.real.stopped_processes import STOPPED_S, Stops, children_of, process_state
@@ -22,7 +22,7 @@ from weft.interpreter import python_module
 PR_SET_CHILD_SUBREAPER = 36
 LOOK_S = 0.5
 """How often the system is asked for the state of the processes that are to bear workers."""
-BORN_BYTES_MAX = 1 << 10
+FORKED_BYTES_MAX = 1 << 10
 MORE_PROCESSES = (
     "If there are too many processes, use fewer workers (-n), or raise the limit: pids.max of the container's cgroup "
     "(docker run --pids-limit), or ulimit -u."
@@ -50,7 +50,7 @@ class Process:
         os.close(self.pidfd)
 
 
-class Nursery:
+class ForkServer:
     """The process that forks workers of one script, for as many runs as are wanted; used inside `with`."""
 
     def __init__(self, script: Path, environment: Mapping[str, str], modules: Sequence[str] = ()) -> None:
@@ -61,7 +61,7 @@ class Nursery:
         with theirs:
             try:
                 self._process = start(
-                    "the nursery that forks workers",
+                    "the fork server",
                     python_module("weft.engines.local.fork_server", [str(theirs.fileno()), str(os.getpid()), *imports]),
                     stdin=subprocess.DEVNULL,
                     pass_fds=[theirs.fileno()],
@@ -71,12 +71,12 @@ class Nursery:
             except OSError as error:
                 self._end.close()
                 raise NodeLost(
-                    f"the workers could not be started: the system starts no process for their nursery "
+                    f"the workers could not be started: the system starts no process for their fork server "
                     f"({error.strerror}).\n  {MORE_PROCESSES}"
                 ) from error
         adopt_orphans(True)
 
-    def __enter__(self) -> "Nursery":
+    def __enter__(self) -> "ForkServer":
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -86,21 +86,21 @@ class Nursery:
         for pid in forked:  # ours by now; one that was stopped as it was forked would never end
             end(pid)
         self._end.setblocking(False)
-        with suppress(OSError):  # empty, or the nursery has hung up
-            while raw := self._end.recv(BORN_BYTES_MAX):
-                self._end_late(msgspec.json.decode(raw, type=Born))
+        with suppress(OSError):  # empty, or the fork server has hung up
+            while raw := self._end.recv(FORKED_BYTES_MAX):
+                self._end_late(msgspec.json.decode(raw, type=Forked))
         self._end.close()
         adopt_orphans(False)
 
     def _halt(self) -> list[int]:
-        """Stop the nursery, so that it forks no more; those that it is just forking, and those that these fork."""
+        """Stop the fork server, so that it forks no more; those that it is just forking, and those that these fork."""
         self._process.send_signal(signal.SIGSTOP)
         with suppress(ChildProcessError):  # it has ended, and was waited for
             os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
         children = children_of(self._process.pid)
         return [*children, *(pid for child in children for pid in children_of(child))]
 
-    def bear(self, num_workers: int, shared: Sequence[int], check: Callable[[], None]) -> list[Process]:
+    def fork(self, num_workers: int, shared: Sequence[int], check: Callable[[], None]) -> list[Process]:
         """Workers that have the shared descriptors; `check` is called now and then while they are awaited.
 
         Raises NodeLost, when those that were born have ended, if one cannot be: nobody waits for it then.
@@ -116,8 +116,8 @@ class Nursery:
         pids: dict[int, int] = {}
         self._order += 1
         try:
-            order = Order(number=self._order, num_workers=num_workers, num_fds=len(shared) + len(own))
-            with suppress(OSError):  # a nursery that is gone says so below
+            order = ForkOrder(number=self._order, num_workers=num_workers, num_fds=len(shared) + len(own))
+            with suppress(OSError):  # a fork server that is gone says so below
                 send_fds(self._end, msgspec.json.encode(order), [*shared, *own])
             self._await(pids, num_workers, check)
         except BaseException:  # whoever was born without the launcher's knowledge ends when its channel does
@@ -141,7 +141,7 @@ class Nursery:
         ]
 
     def _await(self, pids: dict[int, int], num_workers: int, check: Callable[[], None]) -> None:
-        """Note the process ids that the nursery tells, by rank, until all are there."""
+        """Note the process ids that the fork server tells, by rank, until all are there."""
         stops, looked_s = Stops[str](), time.monotonic()
         while len(pids) < num_workers:
             check()
@@ -149,7 +149,7 @@ class Nursery:
                 looked_s = time.monotonic()
                 self._check_stopped(stops, pids)
             try:
-                raw = self._end.recv(BORN_BYTES_MAX)
+                raw = self._end.recv(FORKED_BYTES_MAX)
             except TimeoutError:
                 if self._process.poll() is None:
                     continue
@@ -159,27 +159,27 @@ class Nursery:
             if not raw:
                 how = how_it_ended(self._process.wait())
                 raise NodeLost(
-                    f"worker {len(pids)} could not be started: the nursery that forks workers "
+                    f"worker {len(pids)} could not be started: the fork server "
                     f"(pid {self._process.pid}): {how}.\n  If nobody killed it, what it printed may say why."
                 )
-            born = msgspec.json.decode(raw, type=Born)
-            if born.order != self._order:
-                self._end_late(born)
-            elif born.problem:
-                raise NodeLost(f"worker {born.rank} could not be started: {born.problem}.\n  {MORE_PROCESSES}")
+            forked = msgspec.json.decode(raw, type=Forked)
+            if forked.order != self._order:
+                self._end_late(forked)
+            elif forked.problem:
+                raise NodeLost(f"worker {forked.rank} could not be started: {forked.problem}.\n  {MORE_PROCESSES}")
             else:
-                pids[born.rank] = born.pid
+                pids[forked.rank] = forked.pid
 
-    def _end_late(self, born: Born) -> None:
+    def _end_late(self, forked: Forked) -> None:
         """End a worker of an order that was given up before its birth was told."""
-        if born.pid:
-            end(born.pid)
+        if forked.pid:
+            end(forked.pid)
 
     def _check_stopped(self, stops: Stops[str], pids: Mapping[int, int]) -> None:
         """Raise NodeLost if a process without which no more workers are born is stopped for long."""
-        nursery = self._process.pid
-        who = {f"the nursery that forks workers (pid {nursery})": nursery}
-        who |= {f"a process that the nursery has forked (pid {pid})": pid for pid in children_of(nursery)}
+        fork_server = self._process.pid
+        who = {f"the fork server (pid {fork_server})": fork_server}
+        who |= {f"a process that the fork server has forked (pid {pid})": pid for pid in children_of(fork_server)}
         who |= {f"worker {rank} (pid {pid})": pid for rank, pid in pids.items()}
         seen = stops.see({name: process_state(pid) for name, pid in who.items()}, time.monotonic())
         for name in (name for name, seconds in seen.items() if seconds > STOPPED_S):
@@ -196,7 +196,7 @@ def end(pid: int) -> None:
         os.waitpid(pid, 0)
 
 
-def adopt_orphans(really: bool) -> None:
+def adopt_orphans(enabled: bool) -> None:
     """Let grandchildren whose parent ends become ours rather than the system's."""
-    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, int(really), 0, 0, 0) != 0:
+    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, int(enabled), 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER) failed")

@@ -9,44 +9,44 @@ from typing import Any
 
 from weft.core.errors import NodeLost, TransportError
 from weft.engines.echoes import Echoes
-from weft.engines.local.forked_workers import Nursery, Process
+from weft.engines.local.forked_workers import ForkServer, Process
 from weft.engines.netem.namespaces import address
 from weft.engines.netem.network import SlowNetwork
 from weft.engines.real.assignment import assigned
 from weft.engines.real.failure import has_left
 from weft.engines.real.host_memory import make_memories, share_out, spread_values
-from weft.engines.real.job import LocalJob
+from weft.engines.real.job import RealJob
 from weft.engines.real.kernels import compile_kernels
-from weft.engines.real.observer import Watcher
-from weft.engines.real.outcome import LocalOutcome
+from weft.engines.real.observer import Observer
+from weft.engines.real.outcome import RealOutcome
 from weft.engines.real.secret import new_secret
 from weft.engines.real.stopped_processes import process_state
 from weft.engines.real.supervisor import Supervisor
-from weft.engines.real.worker_env import surroundings
+from weft.engines.real.worker_env import worker_env
 from weft.engines.real.worker_output import Output
 from weft.engines.real.worker_record import LocalWorker
 from weft.runtime.channel import Message
 
-Bear = Callable[[int, Sequence[int], Callable[[], None]], list[Process]]
+Fork = Callable[[int, Sequence[int], Callable[[], None]], list[Process]]
 """How worker processes come into being: how many, with which descriptors, and what to check meanwhile."""
 
 
-def nursery_of(
-    job: LocalJob, tell: Callable[[str], None] = lambda text: None, codecs: Sequence[str | None] = ()
-) -> Nursery:
+def fork_server_of(
+    job: RealJob, tell: Callable[[str], None] = lambda text: None, codecs: Sequence[str | None] = ()
+) -> ForkServer:
     """Where the workers of a job come from; it serves all jobs of the same script and options with these codecs."""
     worker = job.options.worker
-    environment = surroundings(os.environ, worker.threads, keeps_memory=worker.keeps_memory)
+    environment = worker_env(os.environ, worker.threads, keeps_memory=worker.keeps_memory)
     compiled = [module for compress in (job.compress, *codecs) for module in compile_kernels(compress, tell)]
-    return Nursery(job.script, environment, list(dict.fromkeys(compiled)))
+    return ForkServer(job.script, environment, list(dict.fromkeys(compiled)))
 
 
-def run_local(job: LocalJob, watcher: Watcher | None = None, bear: Bear | None = None) -> LocalOutcome:
+def run_local(job: RealJob, observer: Observer | None = None, fork: Fork | None = None) -> RealOutcome:
     """Run a script on real workers; raises what went wrong when every process has ended."""
-    if bear is None:
-        with nursery_of(job) as nursery:
-            return run_local(job, watcher, nursery.bear)
-    launch = Launch(job, watcher or Watcher(), bear)
+    if fork is None:
+        with fork_server_of(job) as fork_server:
+            return run_local(job, observer, fork_server.fork)
+    launch = Launch(job, observer or Observer(), fork)
     try:
         return launch.run()
     finally:
@@ -56,14 +56,14 @@ def run_local(job: LocalJob, watcher: Watcher | None = None, bear: Bear | None =
 class Launch(Supervisor):
     """The processes of one run, from their start to the last one's end."""
 
-    def __init__(self, job: LocalJob, watcher: Watcher, bear: Bear) -> None:
-        super().__init__(job, watcher)
-        self._bear = bear
+    def __init__(self, job: RealJob, observer: Observer, fork: Fork) -> None:
+        super().__init__(job, observer)
+        self._fork = fork
         self._descriptors: list[int] = []
         self._workers: list[LocalWorker] = []
         self._outputs: list[Output] = []
         self._network: SlowNetwork | None = None
-        self._echoes = Echoes(job.num_workers, watcher.on_line)
+        self._echoes = Echoes(job.num_workers, observer.on_line)
 
     def _start(self) -> None:
         job = self._job
@@ -76,11 +76,11 @@ class Launch(Supervisor):
             self._descriptors += self._network.namespaces
             self._selector.register(self._network.fileno(), selectors.EVENT_READ, self._hear_network)
             addresses = [address(host) for host in job.hosts or range(job.num_workers)]
-        processes = self._bear(job.num_workers, self._descriptors, self._check_interrupts)
+        processes = self._fork(job.num_workers, self._descriptors, self._check_interrupts)
         for rank, process in enumerate(processes):
             self._watch(LocalWorker(rank, process))
         each = share_out(self._descriptors, hosts, job.num_addresses if addresses else 0)
-        self._conversation.on_joined = partial(spread_values, each, hosts[0])
+        self._session.on_joined = partial(spread_values, each, hosts[0])
         assignment = assigned(job, each[0], addresses, new_secret())
         for rank in range(job.num_workers):
             self._send(rank, assignment(rank))
@@ -88,7 +88,7 @@ class Launch(Supervisor):
     def _watch(self, worker: LocalWorker) -> None:
         self._workers.append(worker)
         self._selector.register(worker.channel.fileno(), selectors.EVENT_READ, partial(self._hear, worker))
-        self._selector.register(worker.process.pidfd, selectors.EVENT_READ, partial(self._bury, worker))
+        self._selector.register(worker.process.pidfd, selectors.EVENT_READ, partial(self._reap, worker))
         for descriptor, is_error in ((worker.process.output, False), (worker.process.error, True)):
             output = Output(descriptor, partial(self._show, worker.rank, is_error))
             self._outputs.append(output)
@@ -129,12 +129,12 @@ class Launch(Supervisor):
             self._selector.unregister(self._network.fileno())
             self._error = error
             return
-        self._vigil.hear_network(time.perf_counter())
+        self._watchdog.hear_network(time.perf_counter())
 
     def _states(self) -> dict[int, str]:
         return {worker.rank: process_state(worker.pid) for worker in self._workers if worker.is_alive}
 
-    def _bury(self, worker: LocalWorker) -> None:
+    def _reap(self, worker: LocalWorker) -> None:
         """A process has ended: hear its last words first."""
         if not worker.channel.is_closed:
             self._hear(worker)

@@ -1,4 +1,4 @@
-"""A post: the actor that is one worker's place in a Ray cluster. It starts the worker's process, and waits for it."""
+"""An actor: the actor that is one worker's place in a Ray cluster. It starts the worker's process, and waits for it."""
 
 import os
 import subprocess
@@ -13,9 +13,9 @@ from msgspec import Struct
 import weft
 from weft.config.settings import Settings
 from weft.engines.hosts.interfaces import VARIABLE, own_address
-from weft.engines.hosts.worker_info import presence
+from weft.engines.hosts.worker_info import worker_info
 from weft.engines.real.child_processes import start_apart
-from weft.engines.real.worker_env import surroundings
+from weft.engines.real.worker_env import worker_env
 from weft.interpreter import python_module
 from weft.transports.tcp import listen
 
@@ -26,7 +26,7 @@ WORDS_BYTES_MAX = 16 << 10
 
 
 class Roll(Struct, frozen=True):
-    """A post's call: whose it is, which script, and where the launcher is."""
+    """An actor's call: whose it is, which script, and where the launcher is."""
 
     rank: int
     script: str | None
@@ -34,9 +34,9 @@ class Roll(Struct, frozen=True):
 
 
 class Begin(Struct, frozen=True):
-    """What a worker's process is started with; what is secret comes to it from the steward of its host."""
+    """What a worker's process is started with; what is secret comes to it from the host agent."""
 
-    meeting: str
+    token: str
     host: int
     rank: int
     threads: int
@@ -44,10 +44,10 @@ class Begin(Struct, frozen=True):
 
 
 class Exam(Struct, frozen=True):
-    """A check-up in which a post takes part, and where all of its processes meet."""
+    """A check-up in which an actor takes part, and where all of its processes meet."""
 
     rank: int
-    num_posts: int
+    num_actors: int
     launcher: str
     host: str
     port: int
@@ -56,11 +56,11 @@ class Exam(Struct, frozen=True):
 
 
 class Orders(Struct, frozen=True):
-    """A post to the worker's process, on its standard input: who it is, and where its steward will be found."""
+    """An actor to the worker's process, on its standard input: who it is, and where its host agent will be found."""
 
-    post: int
+    actor: int
     """The process that started it."""
-    meeting: str
+    token: str
     host: int
     rank: int
 
@@ -72,36 +72,36 @@ class Ended(Struct, frozen=True):
     words: str
 
 
-class Post:
-    """One worker's place: does one deed after another, in the thread whose end would end the process it started."""
+class WorkerActor:
+    """One worker's place: does one command after another, in the thread whose end would end the process it started."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._words: IO[bytes] | None = None
 
-    def do(self, deed: str, argument: bytes) -> bytes:
+    def do(self, command: str, argument: bytes) -> bytes:
         """Do something; what it takes and gives are bytes, so that nothing but Ray's own records is unpickled."""
-        deeds = {
+        commands = {
             "present": self._present,
             "begin": self._begin,
-            "steward": self._start_steward,
+            "host agent": self._start_agent,
             "wait": self._wait,
             "port": self._find_port,
             "examine": self._examine,
         }
-        return deeds[deed](argument)
+        return commands[command](argument)
 
     def _present(self, argument: bytes) -> bytes:
         """Where this is, and whether it fits the others."""
         roll = msgspec.json.decode(argument, type=Roll)
         address = own_address(os.environ.get(VARIABLE), roll.launcher, ANY_PORT)
         script = None if roll.script is None else Path(roll.script)
-        return msgspec.json.encode(presence(roll.rank, address, script, Settings()))
+        return msgspec.json.encode(worker_info(roll.rank, address, script, Settings()))
 
     def _begin(self, argument: bytes) -> bytes:
         """Start the worker's process, which inherits what Ray has set up here: folder, devices, environment."""
         begin = msgspec.json.decode(argument, type=Begin)
-        ours = surroundings(os.environ, begin.threads, keeps_memory=begin.keeps_memory)
+        ours = worker_env(os.environ, begin.threads, keeps_memory=begin.keeps_memory)
         own = str(Path(weft.__file__).parents[1])
         paths = [own, *ours.get("PYTHONPATH", "").split(os.pathsep)]
         self._words = tempfile.TemporaryFile()  # noqa: SIM115 (until the process has ended)
@@ -114,12 +114,12 @@ class Post:
         )
         assert self._process.stdin is not None
         with suppress(BrokenPipeError), self._process.stdin as orders:  # how it ended is told to who waits for it
-            orders.write(msgspec.json.encode(Orders(os.getpid(), begin.meeting, begin.host, begin.rank)))
+            orders.write(msgspec.json.encode(Orders(os.getpid(), begin.token, begin.host, begin.rank)))
         return b"%d" % self._process.pid
 
-    def _start_steward(self, argument: bytes) -> bytes:
-        """Start the steward of this host; its orders go on as they are."""
-        start_apart("the steward of this host", ["weft.engines.hosts.agent"], argument)
+    def _start_agent(self, argument: bytes) -> bytes:
+        """Start the host agent; its orders go on as they are."""
+        start_apart("the host agent", ["weft.engines.hosts.agent"], argument)
         return b""
 
     def _wait(self, argument: bytes) -> bytes:
@@ -137,12 +137,12 @@ class Post:
             return b"%d" % listener.getsockname()[1]
 
     def _examine(self, argument: bytes) -> bytes:
-        """Take part in a check-up of the cluster; the first post gets the result."""
-        from weft.adapters.torch.rendezvous import TorchBoard  # imports torch
+        """Take part in a check-up of the cluster; the first actor gets the result."""
+        from weft.adapters.torch.rendezvous import TorchRendezvous  # imports torch
         from weft.engines.diagnose.cluster.run import probe
 
         exam = msgspec.json.decode(argument, type=Exam)
-        board = TorchBoard.at(exam.host, exam.port, "doctor", is_host=exam.rank == 0)
+        rendezvous = TorchRendezvous.at(exam.host, exam.port, "doctor", is_host=exam.rank == 0)
         address = own_address(os.environ.get(VARIABLE), exam.launcher, ANY_PORT)
         script = None if exam.script is None else Path(exam.script)
-        return msgspec.json.encode(probe(exam.rank, exam.num_posts, board, exam.secret, address, script=script))
+        return msgspec.json.encode(probe(exam.rank, exam.num_actors, rendezvous, exam.secret, address, script=script))

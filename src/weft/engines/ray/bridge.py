@@ -1,7 +1,7 @@
-"""The porter: the process that speaks with Ray for a launcher, as `python -m weft.engines.ray.bridge SOCKET`.
+"""The Ray bridge: the process that speaks with Ray for a launcher, as `python -m weft.engines.ray.bridge SOCKET`.
 
 Ray prints, starts threads and takes signals as it likes; here that disturbs nobody. When the launcher is gone, however
-it ended, the porter gives back what it has of the cluster, and ends a cluster that it started itself.
+it ended, the Ray bridge gives back what it has of the cluster, and ends a cluster that it started itself.
 """
 
 import selectors
@@ -18,7 +18,7 @@ from ray.exceptions import RayError
 from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from weft.engines.ray.actor import Post
+from weft.engines.ray.actor import WorkerActor
 from weft.engines.ray.bridge_messages import (
     Answered,
     Ask,
@@ -31,7 +31,7 @@ from weft.engines.ray.bridge_messages import (
     Refused,
     Settle,
     Settled,
-    ToPorter,
+    ToBridge,
 )
 from weft.engines.ray.resources import CPU, GPU, MEMORY, lacking
 from weft.engines.ray.upload import EXCLUDED, explained
@@ -41,15 +41,15 @@ STORE_BYTES = 80 << 20
 LOOK_S = 0.05
 
 
-class Porter:
-    """Does errands, one after another, until the launcher hangs up."""
+class Bridge:
+    """Does messages, one after another, until the launcher hangs up."""
 
     def __init__(self, line: Line) -> None:
         self._line = line
         self._group: PlacementGroup | None = None
-        self._posts: list[Any] = []
+        self._actors: list[Any] = []
         self._asked: dict[Any, Ask] = {}
-        """What posts are at, by what Ray will give for it."""
+        """What actors are at, by what Ray will give for it."""
 
     def run(self) -> None:
         """Serve until there is nobody to serve."""
@@ -57,105 +57,105 @@ class Porter:
             selector.register(self._line, selectors.EVENT_READ)
             while not self._line.is_closed:
                 if selector.select(0 if self._asked else None):
-                    for errand in self._line.receive():
-                        self._do(errand)
+                    for message in self._line.receive():
+                        self._do(message)
                 if self._asked:
                     self._look()
 
-    def _do(self, errand: ToPorter) -> None:
+    def _do(self, message: ToBridge) -> None:
         try:
-            if isinstance(errand, Settle):
-                self._line.send(settle(errand))
-            elif isinstance(errand, Place):
-                self._place(errand)
-            elif isinstance(errand, Ask):
-                ref = self._posts[errand.rank].do.remote(errand.deed, errand.argument)
-                self._asked[ref] = errand
+            if isinstance(message, Settle):
+                self._line.send(settle(message))
+            elif isinstance(message, Place):
+                self._place(message)
+            elif isinstance(message, Ask):
+                ref = self._actors[message.rank].do.remote(message.command, message.argument)
+                self._asked[ref] = message
             else:
-                assert isinstance(errand, Clear)
+                assert isinstance(message, Clear)
                 self.clear()
                 self._line.send(Cleared())
         except Unable as refusal:
             self._line.send(Refused(str(refusal)))
 
-    def _place(self, errand: Place) -> None:
-        """Reserve a place for each worker; then put a post there."""
-        self._group = placement_group(errand.bundles, strategy="STRICT_SPREAD" if errand.spreads else "PACK")
-        deadline_s = time.monotonic() + errand.patience_s
+    def _place(self, message: Place) -> None:
+        """Reserve a place for each worker; then put an actor there."""
+        self._group = placement_group(message.bundles, strategy="STRICT_SPREAD" if message.spreads else "PACK")
+        deadline_s = time.monotonic() + message.patience_s
         while not self._group.wait(LOOK_S):
             if time.monotonic() > deadline_s or self._line.is_hung_up:
                 self.clear()
                 nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-                about = len(errand.bundles), errand.bundles[0], nodes, ray.available_resources(), errand.patience_s
+                about = len(message.bundles), message.bundles[0], nodes, ray.available_resources(), message.patience_s
                 raise Unable(lacking(*about))
-        for place, bundle in enumerate(errand.bundles):
-            post = ray.remote(Post).options(
+        for place, bundle in enumerate(message.bundles):
+            actor = ray.remote(WorkerActor).options(
                 num_cpus=bundle.get(CPU, 0),
                 num_gpus=bundle.get(GPU, 0),
                 memory=bundle.get(MEMORY),
                 resources={name: amount for name, amount in bundle.items() if name not in (CPU, GPU, MEMORY)},
                 scheduling_strategy=PlacementGroupSchedulingStrategy(self._group, placement_group_bundle_index=place),
             )
-            self._posts.append(post.remote())
+            self._actors.append(actor.remote())
         self._line.send(Placed())
 
     def _look(self) -> None:
-        """Pass on what posts have done."""
+        """Pass on what actors have done."""
         ready, _ = ray.wait(list(self._asked), num_returns=1, timeout=LOOK_S)
         for ref in ready:
             ask = self._asked.pop(ref)
             try:
-                self._line.send(Answered(ask.rank, ask.deed, ray.get(ref)))
+                self._line.send(Answered(ask.rank, ask.command, ray.get(ref)))
             except RayError as error:
-                self._line.send(Lost(ask.rank, ask.deed, str(error)))
+                self._line.send(Lost(ask.rank, ask.command, str(error)))
 
     def clear(self) -> None:
-        """End all posts, and give their places back."""
-        for post in self._posts:
+        """End all actors, and give their places back."""
+        for actor in self._actors:
             with suppress(RayError):  # it is gone already
-                ray.kill(post)
+                ray.kill(actor)
         if self._group is not None:
             remove_placement_group(self._group)
-        self._posts, self._group, self._asked = [], None, {}
+        self._actors, self._group, self._asked = [], None, {}
 
 
 class Unable(Exception):
     """What was asked cannot be."""
 
 
-def settle(errand: Settle) -> Settled:
+def settle(message: Settle) -> Settled:
     """Be on the cluster."""
-    runtime = {"working_dir": errand.folder, "excludes": list(EXCLUDED)}
+    runtime = {"working_dir": message.folder, "excludes": list(EXCLUDED)}
     quiet = {"log_to_driver": False, "logging_level": "warning", "runtime_env": runtime}
     try:
-        if errand.address is not None:
-            ray.init(errand.address, **quiet)
+        if message.address is not None:
+            ray.init(message.address, **quiet)
         else:
             ray.init(
-                num_cpus=errand.resources.get(CPU, 0),
-                resources={n: a for n, a in errand.resources.items() if n not in (CPU, GPU, MEMORY)},
+                num_cpus=message.resources.get(CPU, 0),
+                resources={n: a for n, a in message.resources.items() if n not in (CPU, GPU, MEMORY)},
                 include_dashboard=False,
                 object_store_memory=STORE_BYTES,
-                _temp_dir=errand.temporary,
+                _temp_dir=message.temporary,
                 **quiet,
             )
     except (RayError, OSError, RuntimeError, ValueError) as error:
-        raise Unable(explained(error, errand.address, errand.folder)) from error
+        raise Unable(explained(error, message.address, message.folder)) from error
     nodes = [f"node:{node['NodeManagerAddress']}" for node in ray.nodes() if node["Alive"]]
     return Settled(str(ray.util.get_node_ip_address()), nodes)
 
 
 def main() -> None:
-    """Be the porter of whoever has the other end of the socket."""
+    """Be the Ray bridge of whoever has the other end of the socket."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the launcher decides how Ctrl-C ends a run
     temporary = sys.argv[2]
-    porter = Porter(Line(socket.socket(fileno=int(sys.argv[1])), ToPorter))
+    bridge = Bridge(Line(socket.socket(fileno=int(sys.argv[1])), ToBridge))
     with ExitStack() as last:  # from the last to the first, whatever the cluster, which may be gone, makes of it
         last.callback(shutil.rmtree, temporary, ignore_errors=True)
         last.callback(ray.shutdown)
-        last.callback(porter.clear)
+        last.callback(bridge.clear)
         last.callback(signal.signal, signal.SIGTERM, signal.SIG_IGN)
-        porter.run()
+        bridge.run()
 
 
 if __name__ == "__main__":

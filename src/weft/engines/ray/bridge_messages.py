@@ -1,4 +1,4 @@
-"""What a launcher and its porter say to each other: lines of JSON, through a pair of sockets that nobody else has."""
+"""What a launcher and its Ray bridge say to each other: lines of JSON, through a pair of sockets that nobody else has."""
 
 import socket
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from msgspec import Struct
 
 
 class Settle(Struct, frozen=True, tag=True):
-    """To the porter, first: the cluster, or one to be started, and the folder to be shipped there."""
+    """To the Ray bridge, first: the cluster, or one to be started, and the folder to be shipped there."""
 
     address: str | None
     """None: start a cluster on this machine, with these resources."""
@@ -28,7 +28,7 @@ class Settled(Struct, frozen=True, tag=True):
 
 
 class Place(Struct, frozen=True, tag=True):
-    """To the porter: find places for workers, each with these resources."""
+    """To the Ray bridge: find places for workers, each with these resources."""
 
     bundles: list[dict[str, float]]
     patience_s: float
@@ -41,10 +41,10 @@ class Placed(Struct, frozen=True, tag=True):
 
 
 class Ask(Struct, frozen=True, tag=True):
-    """To the porter: let the post of a worker do this."""
+    """To the Ray bridge: let the actor of a worker do this."""
 
     rank: int
-    deed: str
+    command: str
     argument: bytes = b""
 
 
@@ -52,20 +52,20 @@ class Answered(Struct, frozen=True, tag=True):
     """To the launcher: what it gave."""
 
     rank: int
-    deed: str
+    command: str
     answer: bytes
 
 
 class Lost(Struct, frozen=True, tag=True):
-    """To the launcher: the post of a worker is gone, or could not do what was asked."""
+    """To the launcher: the actor of a worker is gone, or could not do what was asked."""
 
     rank: int
-    deed: str
+    command: str
     text: str
 
 
 class Clear(Struct, frozen=True, tag=True):
-    """To the porter: give all places back, whoever is still there."""
+    """To the Ray bridge: give all places back, whoever is still there."""
 
 
 class Cleared(Struct, frozen=True, tag=True):
@@ -78,7 +78,7 @@ class Refused(Struct, frozen=True, tag=True):
     text: str
 
 
-ToPorter = Settle | Place | Ask | Clear
+ToBridge = Settle | Place | Ask | Clear
 ToLauncher = Settled | Placed | Answered | Lost | Cleared | Refused
 
 
@@ -94,7 +94,7 @@ class Line:
     def fileno(self) -> int:
         return self._end.fileno()
 
-    def send(self, message: ToPorter | ToLauncher) -> None:
+    def send(self, message: ToBridge | ToLauncher) -> None:
         """Say something; nobody hears it if the other end is gone, which is noticed by listening."""
         try:
             self._end.sendall(msgspec.json.encode(message) + b"\n")

@@ -1,4 +1,4 @@
-"""A Ray cluster as a launcher has it: one that is there, or one of its own, with the porter that speaks with it."""
+"""A Ray cluster as a launcher has it: one that is there, or one of its own, with the Ray bridge that speaks with it."""
 
 import os
 import secrets
@@ -25,16 +25,16 @@ from weft.engines.ray.bridge_messages import (
     Refused,
     Settle,
     Settled,
+    ToBridge,
     ToLauncher,
-    ToPorter,
 )
 from weft.interpreter import python_module
 
 ADDRESS_VARIABLE = "RAY_ADDRESS"
 SETTLED_S_MAX = 90.0
 """How long a cluster may take to start, or to take a folder."""
-POSTS_S_MAX = 120.0
-"""How long posts may take to come, with their environment, on machines that have much else to do."""
+ACTORS_S_MAX = 120.0
+"""How long actors may take to come, with their environment, on machines that have much else to do."""
 ENDED_S_MAX = 15.0
 REACHED_S_MAX = 5.0
 LOOK_S = 0.1
@@ -56,7 +56,7 @@ def address_of(given: str | None, environ: Mapping[str, str]) -> str | None:
     if "://" in address:
         raise ConfigError(
             f"the address '{address}' is of Ray's client, through which Weft's workers do not find back.\n"
-            "  Run this on a node of the cluster, and name its head: --address HOST:6379, or --address auto."
+            "  Run this on a node of the cluster, and name its controller: --address HOST:6379, or --address auto."
         )
     if address != "auto":
         _check_reachable(address)
@@ -76,8 +76,8 @@ def _check_reachable(address: str) -> None:
         ) from error
 
 
-def surroundings(address: str | None, environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a porter.
+def worker_env(address: str | None, environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a Ray bridge.
 
     A cluster of our own listens on loopback alone, and wants a token that is made for it; of another's, whatever the
     user has set holds.
@@ -117,7 +117,7 @@ class Cluster:
                 stdout=self._words,
                 stderr=self._words,
                 pass_fds=[theirs.fileno()],
-                env=surroundings(address, os.environ),
+                env=worker_env(address, os.environ),
                 start_new_session=True,
             )
         self._settle = Settle(address, dict(resources), self._temporary, str(folder))
@@ -146,7 +146,7 @@ class Cluster:
     def settle(self, check: Callable[[], None]) -> None:
         """Wait until the cluster is there; `check` is called now and then meanwhile."""
         if not self.address:
-            settled = self._errand(self._settle, Settled, SETTLED_S_MAX, check)
+            settled = self._request(self._settle, Settled, SETTLED_S_MAX, check)
             self.address, self.nodes = settled.address, settled.nodes
 
     def place(
@@ -158,21 +158,23 @@ class Cluster:
         spreads: bool = False,
     ) -> None:
         """Find a place for each worker, or say what is lacking."""
-        errand = Place([dict(bundle) for bundle in bundles], patience_s, spreads)
-        self._errand(errand, Placed, patience_s + SETTLED_S_MAX, check)
+        message = Place([dict(bundle) for bundle in bundles], patience_s, spreads)
+        self._request(message, Placed, patience_s + SETTLED_S_MAX, check)
 
-    def ask(self, rank: int, deed: str, argument: bytes = b"") -> None:
-        """Let a worker's post do something; what comes of it will be heard."""
-        self._line.send(Ask(rank, deed, argument))
+    def ask(self, rank: int, command: str, argument: bytes = b"") -> None:
+        """Let a worker's actor do something; what comes of it will be heard."""
+        self._line.send(Ask(rank, command, argument))
 
-    def ask_all(self, deed: str, arguments: Sequence[bytes], check: Callable[[], None]) -> list[bytes]:
-        """Let all posts do something, and wait for what they answer."""
+    def ask_all(self, command: str, arguments: Sequence[bytes], check: Callable[[], None]) -> list[bytes]:
+        """Let all actors do something, and wait for what they answer."""
         for rank, argument in enumerate(arguments):
-            self.ask(rank, deed, argument)
+            self.ask(rank, command, argument)
         answers: dict[int, bytes] = {}
-        deadline_s = time.monotonic() + POSTS_S_MAX
+        deadline_s = time.monotonic() + ACTORS_S_MAX
         while len(answers) < len(arguments):
-            for said in self._hear(LOOK_S, deadline_s, f"'{deed}' of {len(arguments) - len(answers)} workers", check):
+            for said in self._hear(
+                LOOK_S, deadline_s, f"'{command}' of {len(arguments) - len(answers)} workers", check
+            ):
                 if isinstance(said, Lost):
                     raise NodeLost(f"worker {said.rank} has no process on the Ray cluster: {meaning(said.text)}")
                 assert isinstance(said, Answered)
@@ -180,7 +182,7 @@ class Cluster:
         return [answer for _, answer in sorted(answers.items())]
 
     def hear(self) -> Iterator[Answered | Lost]:
-        """What posts have done meanwhile."""
+        """What actors have done meanwhile."""
         yield from self._line.receive()
         if self._line.is_closed:
             raise self._ended()
@@ -191,17 +193,17 @@ class Cluster:
             if isinstance(said, Cleared):
                 return
 
-    def _errand(self, errand: ToPorter, kind: type[Any], timeout_s: float, check: Callable[[], None]) -> Any:
-        for said in self._until(errand, timeout_s, "the Ray cluster", check):
+    def _request(self, message: ToBridge, kind: type[Any], timeout_s: float, check: Callable[[], None]) -> Any:
+        for said in self._until(message, timeout_s, "the Ray cluster", check):
             if isinstance(said, Refused):
                 raise ConfigError(said.text)
             if isinstance(said, kind):
                 return said
         raise AssertionError("what is waited for comes, or is refused")
 
-    def _until(self, errand: ToPorter, timeout_s: float, what: str, check: Callable[[], None]) -> Iterator[Any]:
-        """Everything that is heard after an errand, until whoever listens has what it wanted."""
-        self._line.send(errand)
+    def _until(self, message: ToBridge, timeout_s: float, what: str, check: Callable[[], None]) -> Iterator[Any]:
+        """Everything that is heard after a message, until whoever listens has what it wanted."""
+        self._line.send(message)
         deadline_s = time.monotonic() + timeout_s
         while True:
             yield from self._hear(LOOK_S, deadline_s, what, check)
@@ -225,7 +227,7 @@ class Cluster:
 
 
 def meaning(text: str) -> str:
-    """What Ray says of a post that could not be, and what to do."""
+    """What Ray says of an actor that could not be, and what to do."""
     if "No module named 'weft'" in text:
         return "Weft is not installed there.\n  pip install weft, the same version, on every node of the cluster."
     return text.strip().partition("\n")[0]

@@ -1,4 +1,4 @@
-"""A check-up of a Ray cluster: a post on every node, and what they find out about each other."""
+"""A check-up of a Ray cluster: an actor on every node, and what they find out about each other."""
 
 import os
 import tempfile
@@ -8,7 +8,7 @@ import msgspec
 
 from weft.core.errors import ConfigError
 from weft.engines.diagnose.cluster.run import Checkup
-from weft.engines.hosts.worker_info import Presence
+from weft.engines.hosts.worker_info import WorkerInfo
 from weft.engines.ray.actor import Exam, Roll
 from weft.engines.ray.cluster import Cluster, address_of, check_ray
 from weft.engines.real.secret import new_secret
@@ -33,13 +33,13 @@ def examine_cluster(address: str | None, script: Path | None) -> Checkup:
             return _examined(cluster, len(bundles), script)
 
 
-def _examined(cluster: Cluster, num_posts: int, script: Path | None) -> Checkup:
+def _examined(cluster: Cluster, num_actors: int, script: Path | None) -> Checkup:
     name = None if script is None else script.name
-    rolls = [msgspec.json.encode(Roll(rank, name, cluster.address)) for rank in range(num_posts)]
-    crew = [msgspec.json.decode(raw, type=Presence) for raw in cluster.ask_all("present", rolls, go_on)]
-    host, secret = crew[0].address, new_secret()
+    rolls = [msgspec.json.encode(Roll(rank, name, cluster.address)) for rank in range(num_actors)]
+    infos = [msgspec.json.decode(raw, type=WorkerInfo) for raw in cluster.ask_all("present", rolls, go_on)]
+    host, secret = infos[0].address, new_secret()
     port = int(cluster.ask_all("port", [host.encode()], go_on)[0])
-    exams = [Exam(rank, num_posts, cluster.address, host, port, secret, name) for rank in range(num_posts)]
+    exams = [Exam(rank, num_actors, cluster.address, host, port, secret, name) for rank in range(num_actors)]
     answers = cluster.ask_all("examine", [msgspec.json.encode(exam) for exam in exams], go_on)
     return msgspec.json.decode(answers[0], type=Checkup)
 

@@ -1,4 +1,4 @@
-"""A run on a Ray cluster: a post for each worker, a steward on each host, and the head of the run in this process."""
+"""A run on a Ray cluster: an actor for each worker, a host agent on each host, and the run's controller in this process."""
 
 import selectors
 import signal
@@ -13,15 +13,15 @@ import msgspec
 
 from weft.core.errors import ConfigError
 from weft.engines.hosts.agent import Orders
-from weft.engines.hosts.controller import Head
-from weft.engines.hosts.worker_info import Presence, check_addresses, check_alike, check_places, home, host_numbers
+from weft.engines.hosts.controller import Controller
+from weft.engines.hosts.worker_info import WorkerInfo, check_addresses, check_alike, check_places, home, host_numbers
 from weft.engines.ray.actor import Begin, Ended, Roll
 from weft.engines.ray.bridge_messages import Lost
 from weft.engines.ray.cluster import Cluster, meaning
 from weft.engines.ray.resources import DEFAULT
-from weft.engines.real.job import LocalJob
-from weft.engines.real.observer import Watcher
-from weft.engines.real.outcome import LocalOutcome
+from weft.engines.real.job import RealJob
+from weft.engines.real.observer import Observer
+from weft.engines.real.outcome import RealOutcome
 from weft.engines.real.secret import new_secret
 from weft.runtime.channel import Job
 from weft.transports.tcp import listen
@@ -44,12 +44,12 @@ class RayPlan:
         return {name: amount * num_workers for name, amount in self.bundle.items()}
 
 
-def cluster_of(job: LocalJob, plan: RayPlan) -> Cluster:
+def cluster_of(job: RealJob, plan: RayPlan) -> Cluster:
     """The cluster for a job, and for all others with the same script and as many workers."""
     return Cluster(plan.address, plan.resources(job.num_workers), job.script.resolve().parent)
 
 
-def check_for_ray(job: LocalJob) -> None:
+def check_for_ray(job: RealJob) -> None:
     """Refuse what only processes of this machine can do."""
     others = {
         "--net": job.network is not None,
@@ -61,65 +61,65 @@ def check_for_ray(job: LocalJob) -> None:
         raise ConfigError(f"{option} is for workers of this machine, not for --on ray.\n  Leave out one of them.")
 
 
-def run_on_ray(plan: RayPlan, cluster: Cluster, job: LocalJob, watcher: Watcher) -> LocalOutcome:
+def run_on_ray(plan: RayPlan, cluster: Cluster, job: RealJob, observer: Observer) -> RealOutcome:
     """Run a script on a Ray cluster; raises what went wrong when nothing of it is left there."""
     job = replace(job, brings_back_to=Path.cwd())
-    cluster.settle(watcher.on_turn)
-    cluster.place([plan.bundle] * job.num_workers, job.options.ray.patience_s, watcher.on_turn)
+    cluster.settle(observer.on_turn)
+    cluster.place([plan.bundle] * job.num_workers, job.options.ray.patience_s, observer.on_turn)
     try:
-        return _lead(job, cluster, watcher)
+        return _lead(job, cluster, observer)
     finally:
         cluster.clear()
 
 
-def _lead(job: LocalJob, cluster: Cluster, watcher: Watcher) -> LocalOutcome:
-    ask = partial(cluster.ask_all, check=watcher.on_turn)
+def _lead(job: RealJob, cluster: Cluster, observer: Observer) -> RealOutcome:
+    ask = partial(cluster.ask_all, check=observer.on_turn)
     rolls = [Roll(rank, job.script.name, cluster.address) for rank in range(job.num_workers)]
-    crew = [msgspec.json.decode(raw, type=Presence) for raw in ask("present", _encoded(rolls))]
-    check_places(crew)
-    check_alike(crew)
-    check_addresses(crew)
-    hosts = host_numbers(crew)
-    is_elsewhere = any(each.home != home() for each in crew)
-    meeting, options = token_hex(16), job.options.worker
-    begins = [Begin(meeting, host, rank, options.threads, options.keeps_memory) for rank, host in enumerate(hosts)]
+    infos = [msgspec.json.decode(raw, type=WorkerInfo) for raw in ask("present", _encoded(rolls))]
+    check_places(infos)
+    check_alike(infos)
+    check_addresses(infos)
+    hosts = host_numbers(infos)
+    is_elsewhere = any(each.home != home() for each in infos)
+    token, options = token_hex(16), job.options.worker
+    begins = [Begin(token, host, rank, options.threads, options.keeps_memory) for rank, host in enumerate(hosts)]
     pids = [int(raw) for raw in ask("begin", _encoded(begins))]
-    crew = [msgspec.structs.replace(each, pid=pid) for each, pid in zip(crew, pids, strict=True)]
+    infos = [msgspec.structs.replace(each, pid=pid) for each, pid in zip(infos, pids, strict=True)]
     job = replace(job, hosts=tuple(hosts) if len(set(hosts)) > 1 else ())
     secret = new_secret()
     with listen(cluster.address if is_elsewhere else LOOPBACK) as listener:
-        head = RayHead(job, watcher, crew, listener, secret, cluster, is_elsewhere=is_elsewhere)
+        controller = RayHead(job, observer, infos, listener, secret, cluster, is_elsewhere=is_elsewhere)
         try:
             for host in sorted(set(hosts)):
-                wards = {each.rank: each.pid for each in crew if hosts[each.rank] == host}
-                orders = Orders(host, wards, meeting, listener.getsockname()[:2], secret, is_elsewhere)
-                cluster.ask(min(wards), "steward", msgspec.json.encode(orders))
+                host_pids = {each.rank: each.pid for each in infos if hosts[each.rank] == host}
+                orders = Orders(host, host_pids, token, listener.getsockname()[:2], secret, is_elsewhere)
+                cluster.ask(min(host_pids), "host agent", msgspec.json.encode(orders))
             for rank in range(job.num_workers):
                 cluster.ask(rank, WAIT)
-            return head.run()
+            return controller.run()
         finally:
-            head.close()
+            controller.close()
 
 
 def _encoded(records: Sequence[object]) -> list[bytes]:
     return [msgspec.json.encode(record) for record in records]
 
 
-class RayHead(Head):
-    """The head of a run whose workers' processes are children of posts, which know how they end."""
+class RayHead(Controller):
+    """The controller of a run whose workers' processes are children of actors, which know how they end."""
 
     def __init__(
         self,
-        job: LocalJob,
-        watcher: Watcher,
-        crew: Sequence[Presence],
+        job: RealJob,
+        observer: Observer,
+        infos: Sequence[WorkerInfo],
         listener: socket,
         secret: bytes,
         cluster: Cluster,
         *,
         is_elsewhere: bool,
     ) -> None:
-        super().__init__(job, watcher, crew, listener, secret, is_elsewhere=is_elsewhere)
+        super().__init__(job, observer, infos, listener, secret, is_elsewhere=is_elsewhere)
         self._cluster = cluster
         self._selector.register(cluster.fileno(), selectors.EVENT_READ, self._hear_cluster)
 
@@ -130,11 +130,11 @@ class RayHead(Head):
     def _hear_cluster(self) -> None:
         for said in self._cluster.hear():
             worker = self._workers[said.rank]
-            if isinstance(said, Lost):  # a post takes its worker along
+            if isinstance(said, Lost):  # an actor takes its worker along
                 worker.exit_code = -signal.SIGKILL
-                self._watcher.on_line(worker.rank, f"its Ray actor is gone: {meaning(said.text)}", True)
-            elif said.deed == WAIT:
+                self._observer.on_line(worker.rank, f"its Ray actor is gone: {meaning(said.text)}", True)
+            elif said.command == WAIT:
                 ended = msgspec.json.decode(said.answer, type=Ended)
                 worker.exit_code = ended.code
                 for line in ended.words.splitlines():
-                    self._watcher.on_line(worker.rank, line, True)
+                    self._observer.on_line(worker.rank, line, True)

@@ -1,7 +1,7 @@
 """The process of one worker on a Ray cluster, as `python -m weft.engines.ray.worker_main`, told by standard input.
 
-Its post has started it, and it ends with its post. What it writes goes to the steward of its host, and so to the
-launcher; what it writes before that, its post keeps.
+Its actor has started it, and it ends with its actor. What it writes goes to the host agent, and so to the
+launcher; what it writes before that, its actor keeps.
 """
 
 import os
@@ -19,10 +19,10 @@ from weft.lifeline import die_with_parent
 def main() -> None:
     """Be the worker that standard input says."""
     orders = msgspec.json.decode(sys.stdin.buffer.read(), type=Orders)
-    die_with_parent(orders.post)
+    die_with_parent(orders.actor)
     pipes = [os.pipe(), os.pipe()]
     try:
-        seat = take_seat(orders.meeting, orders.host, orders.rank, [readable for readable, _ in pipes])
+        seat = take_seat(orders.token, orders.host, orders.rank, [readable for readable, _ in pipes])
     except WeftError as error:
         print(f"weft: {error}", file=sys.stderr, flush=True)
         sys.exit(1)

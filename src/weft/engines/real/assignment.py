@@ -5,13 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple
 
 from weft.engines.netem.network import connect_timeout_s
-from weft.engines.real.job import LocalJob
+from weft.engines.real.job import RealJob
 from weft.runtime.channel import Job
 from weft.runtime.descriptors import Descriptors
 
 
 def assigned(
-    job: LocalJob,
+    job: RealJob,
     descriptors: Descriptors,
     addresses: Sequence[str],
     secret: bytes,

@@ -6,7 +6,7 @@ from weft.runtime.channel import Evaluated, Message, Reported
 
 
 @dataclass
-class Meeting:
+class Barrier:
     """Who has come, and whether somebody was chosen to evaluate or write the model."""
 
     epoch: int
@@ -30,6 +30,6 @@ class Meeting:
         return {name: sum(values) / len(values) for name, values in told.items()}
 
 
-def left_to_worker_0(meetings: dict[int, Meeting]) -> list[int]:
+def left_to_worker_0(barriers: dict[int, Barrier]) -> list[int]:
     """What nobody has done because not everybody came; worker 0 does it in the end if it came."""
-    return [number for number, meeting in sorted(meetings.items()) if not meeting.is_decided and 0 in meeting.came]
+    return [number for number, barrier in sorted(barriers.items()) if not barrier.is_decided and 0 in barrier.came]

@@ -37,7 +37,7 @@ def spread(num_workers: int, num_hosts: int) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
-class LocalJob:
+class RealJob:
     """One run of a script on real workers of this machine."""
 
     script: Path
@@ -187,10 +187,10 @@ class LocalJob:
         asked = with_codec(self.strategy or DEFAULT_STRATEGY, self.compress)
         return self.baseline or with_share(asked, self.sharing)
 
-    def with_strategy(self, strategy: str | None) -> "LocalJob":
+    def with_strategy(self, strategy: str | None) -> "RealJob":
         """The same with another strategy."""
         return replace(self, strategy=strategy)
 
-    def under(self, baseline: str) -> "LocalJob":
+    def under(self, baseline: str) -> "RealJob":
         """The same under a baseline."""
         return replace(self, baseline=baseline, strategy=None, compress=None, share=STATIC, devices={})

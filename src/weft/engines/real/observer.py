@@ -9,7 +9,7 @@ from weft.observe.records.stragglers import Blame
 
 
 @dataclass
-class Watcher:
+class Observer:
     """Whoever looks on."""
 
     on_status: Callable[[Status], None] = lambda status: None

@@ -19,7 +19,7 @@ NOT_REPORTED = ("epoch", "wall_s", "consensus")
 
 
 @dataclass
-class LocalOutcome:
+class RealOutcome:
     """One run. `workers` are their last words, `curve` and `reports` what they told on the way."""
 
     strategy: str

@@ -22,7 +22,7 @@ class Arrival:
     num_bytes: int = 0
 
 
-class Homecoming:
+class ReturnedFiles:
     """The files of one run."""
 
     def __init__(self, folder: Path) -> None:

@@ -38,12 +38,12 @@ def read_secret(environ: Mapping[str, str]) -> bytes | None:
     return _decoded(given, VARIABLE) if given else None
 
 
-def secret_of_run(secret: bytes, run: str, meeting: str) -> bytes:
+def secret_of_run(secret: bytes, run: str, token: str) -> bytes:
     """The one of a single run: whoever has the job's secret finds it, and no two runs have the same one.
 
     It is HKDF with SHA-256 and no salt (RFC 5869), of which one block is as long as a secret.
     """
-    about = b"\0".join([PURPOSE, run.encode(), meeting.encode()])
+    about = b"\0".join([PURPOSE, run.encode(), token.encode()])
     key = hmac.digest(bytes(sha256().digest_size), secret, sha256)
     return hmac.digest(key, about + b"\1", sha256)[:SECRET_BYTES]
 

@@ -22,7 +22,7 @@ from weft.data.proportional import EVERY, Done
 from weft.data.shares import STATIC, Shares, check_sharing, with_share
 from weft.data.static import global_batches
 from weft.engines.explanation import Explanation, coded, cut, explained, native, native_with_devices
-from weft.engines.real.barriers import Meeting, left_to_worker_0
+from weft.engines.real.barriers import Barrier, left_to_worker_0
 from weft.engines.real.layout_check import check_layouts
 from weft.engines.real.memory_check import Room, available_bytes, check_fits
 from weft.engines.real.once_loads import Loadings
@@ -66,7 +66,7 @@ ONE_STREAM = "so that a bucket crosses between hosts once each way, however many
 Send = Callable[[int, Message], None]
 
 
-class Conversation:
+class RunSession:
     """Everything the workers of a run ask and tell, apart from how they do."""
 
     _short_run: ShortRun | None = None
@@ -110,8 +110,8 @@ class Conversation:
         self._joined: dict[int, Joined] = {}
         self._more: dict[int, Joined] = {}
         """Those that have joined with another model, until all have."""
-        self._reports: dict[int, Meeting] = {}
-        self._saves: dict[int, Meeting] = {}
+        self._reports: dict[int, Barrier] = {}
+        self._saves: dict[int, Barrier] = {}
         self.unsaved: set[int | None] = set()
         """The numbers of saves that the disk could not take."""
         self._badness = dict.fromkeys(range(num_workers), WORST)
@@ -153,8 +153,8 @@ class Conversation:
     @property
     def saved(self) -> list[str]:
         """The paths to which models of all workers were saved, in order; without those that no disk could take."""
-        done = [meeting for number, meeting in self._saves.items() if number not in self.unsaved]
-        came = [message for meeting in done for message in meeting.came.values()]
+        done = [barrier for number, barrier in self._saves.items() if number not in self.unsaved]
+        came = [message for barrier in done for message in barrier.came.values()]
         return list(dict.fromkeys(message.path for message in came if isinstance(message, Saves)))
 
     @property
@@ -322,30 +322,30 @@ class Conversation:
     def _report(self, rank: int, message: Reported) -> None:
         """Numbers are averaged over the workers; callables are run by the last one, on the result model."""
         self._badness[rank] = message.badness
-        meeting = self._reports.setdefault(message.number, Meeting(message.epoch, bool(message.callables)))
-        meeting.came[rank] = message
+        barrier = self._reports.setdefault(message.number, Barrier(message.epoch, bool(message.callables)))
+        barrier.came[rank] = message
         if message.callables:
-            self._send(rank, Decided(meeting.chooses(self._num_workers, is_alike=self._is_alike), best(self._badness)))
+            self._send(rank, Decided(barrier.chooses(self._num_workers, is_alike=self._is_alike), best(self._badness)))
         for number in sorted(self._reports):
             # a worker that reports again has not waited for those that never did
             is_passed = number < message.number and rank in self._reports[number].came
             self._tell_report(number, even_if_some_lack=is_passed and self._is_alike)
 
     def _tell_report(self, number: int, *, even_if_some_lack: bool = False) -> None:
-        meeting = self._reports[number]
-        if len(meeting.came) < self._num_workers and not even_if_some_lack:
+        barrier = self._reports[number]
+        if len(barrier.came) < self._num_workers and not even_if_some_lack:
             return
-        if meeting.has_callables and meeting.evaluated is None:
+        if barrier.has_callables and barrier.evaluated is None:
             return
         del self._reports[number]
-        means = meeting.means()
-        if meeting.evaluated is None:
-            self.on_report(meeting.epoch, means, None)
+        means = barrier.means()
+        if barrier.evaluated is None:
+            self.on_report(barrier.epoch, means, None)
         else:
-            consensus = meeting.evaluated.consensus
+            consensus = barrier.evaluated.consensus
             if consensus is None:
                 consensus = self._consensus.distance(number)
-            self.on_report(meeting.epoch, {**means, **meeting.evaluated.numbers}, consensus)
+            self.on_report(barrier.epoch, {**means, **barrier.evaluated.numbers}, consensus)
 
     def _compare(self, rank: int, message: ReplicaTold) -> None:
         look = Look(message.step, message.digests, message.sketches, message.processor)
@@ -359,9 +359,9 @@ class Conversation:
 
     def _save(self, rank: int, message: Saves) -> None:
         self._badness[rank] = message.badness
-        meeting = self._saves.setdefault(message.number, Meeting(0, True))
-        meeting.came[rank] = message
-        self._send(rank, Decided(meeting.chooses(self._num_workers, is_alike=self._is_alike), best(self._badness)))
+        barrier = self._saves.setdefault(message.number, Barrier(0, True))
+        barrier.came[rank] = message
+        self._send(rank, Decided(barrier.chooses(self._num_workers, is_alike=self._is_alike), best(self._badness)))
 
     def _share_data(self, rank: int, message: Measured | FractionsAsked | PortionWanted) -> None:
         """The first to ask for a block decides it for all, with what everybody has told until then."""

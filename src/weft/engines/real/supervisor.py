@@ -13,13 +13,13 @@ from weft.core.errors import WeftError
 from weft.engines.advice import advise, setting_of
 from weft.engines.netem.network import patience_s
 from weft.engines.real.failure import also, blame, describe, is_silent_death, name
-from weft.engines.real.job import LocalJob
-from weft.engines.real.observer import Watcher
-from weft.engines.real.outcome import LocalOutcome
-from weft.engines.real.returned_files import Homecoming
-from weft.engines.real.session import Conversation
+from weft.engines.real.job import RealJob
+from weft.engines.real.observer import Observer
+from weft.engines.real.outcome import RealOutcome
+from weft.engines.real.returned_files import ReturnedFiles
+from weft.engines.real.session import RunSession
 from weft.engines.real.stalls import Delays
-from weft.engines.real.watchdog import Vigil
+from weft.engines.real.watchdog import Watchdog
 from weft.engines.real.worker_record import Worker
 from weft.observe.records.left_out import Lines
 from weft.observe.records.progress import steps_in_all
@@ -53,15 +53,15 @@ CURVE_POINTS_MAX = 4096
 class Supervisor:
     """One run, from the start of its workers to the last one's end. How they are reached is its heirs' business."""
 
-    def __init__(self, job: LocalJob, watcher: Watcher) -> None:
+    def __init__(self, job: RealJob, observer: Observer) -> None:
         self._job = job
-        self._watcher = watcher
+        self._observer = observer
         self._selector = selectors.DefaultSelector()
         self._workers: Sequence[Worker] = ()
         self._curve: list[dict[str, float | None]] = []
         self._reports: list[dict[str, float | None]] = []
         self._tracks = Tracks(job.num_workers) if job.traces else None
-        self._vigil = Vigil(
+        self._watchdog = Watchdog(
             job.num_workers,
             patience_s(job.network),
             lambda rank: name(self._workers[rank]),
@@ -69,17 +69,17 @@ class Supervisor:
         )
         self._delays = Delays()
         self._stragglers = Stragglers(job.num_workers, self._advise)
-        self._left_out = Lines(watcher.on_tell)
+        self._left_out = Lines(observer.on_tell)
         self._same_samples = SameSamples(job.num_workers)
         self._same_stream = SameStream()
         self._not_saved: list[str] = []
-        self._homecoming = None if job.brings_back_to is None else Homecoming(job.brings_back_to)
+        self._returned_files = None if job.brings_back_to is None else ReturnedFiles(job.brings_back_to)
         self._error: WeftError | None = None
         """Why the run cannot go on, if that is known already."""
         self._num_interrupts = 0
         self._asked_to_leave = False
         self._leave_at: int | None = None
-        self._conversation = Conversation(
+        self._session = RunSession(
             job.num_workers,
             job.strategy,
             job.collective,
@@ -97,11 +97,11 @@ class Supervisor:
             reduce_place=job.options.reduce.place,
             hosts=job.hosts,
         )
-        self._conversation.on_explain = watcher.on_explain
-        self._conversation.on_tell = watcher.on_tell
-        self._conversation.on_report = self._take_report
+        self._session.on_explain = observer.on_explain
+        self._session.on_tell = observer.on_tell
+        self._session.on_report = self._take_report
 
-    def run(self) -> LocalOutcome:
+    def run(self) -> RealOutcome:
         handlers = {number: signal.signal(number, self._interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             self._start()
@@ -125,12 +125,12 @@ class Supervisor:
             failure.before_join = not guilty.has_joined
             raise failure
         now_s = time.perf_counter()
-        error = self._error or self._vigil.check(now_s, self._conversation.ended, self._states())
+        error = self._error or self._watchdog.check(now_s, self._session.ended, self._states())
         if error is not None:
             self._halt()
             raise also(error, late)
-        for text in self._delays.check(now_s, self._workers, has_begun=self._conversation.has_begun):
-            self._watcher.on_tell(text)
+        for text in self._delays.check(now_s, self._workers, has_begun=self._session.has_begun):
+            self._observer.on_tell(text)
 
     def _late(self) -> list[str]:
         """What is to be said of workers that keep others waiting, if the run ends now."""
@@ -162,11 +162,11 @@ class Supervisor:
     def _turn(self, timeout_s: float) -> None:
         for key, _ in self._selector.select(timeout_s):
             key.data()
-        self._watcher.on_turn()
+        self._observer.on_turn()
 
     def _check_interrupts(self) -> None:
         """For those who wait before anything has begun."""
-        self._watcher.on_turn()
+        self._observer.on_turn()
         if self._num_interrupts:
             raise KeyboardInterrupt
 
@@ -188,54 +188,54 @@ class Supervisor:
         elif isinstance(message, FilePiece):
             self._take_piece(worker, message)
         elif isinstance(message, Unsaved):
-            self._conversation.unsaved.add(message.number)
+            self._session.unsaved.add(message.number)
             self._take_loss(f"worker {worker.rank} on host {worker.host}: {message.text}")
         else:
             worker.has_joined = isinstance(message, Joined) or worker.has_joined
             worker.has_ended = isinstance(message, Ended) or worker.has_ended
             worker.has_finished = isinstance(message, Concluded) or worker.has_finished
             if isinstance(message, Ended):  # a short run tells no other status
-                self._watcher.on_status(msgspec.structs.replace(message.final, steps_total=self._steps_total()))
+                self._observer.on_status(msgspec.structs.replace(message.final, steps_total=self._steps_total()))
                 self._judge(message.final)
                 self._left_out.take(worker.rank, message.final.left_out)
                 self._show_notices(worker, message.final)
             if self._error is None:
                 try:
-                    self._conversation.hear(worker.rank, message)
+                    self._session.hear(worker.rank, message)
                 except WeftError as error:  # nothing is ended in the midst of hearing
                     self._error = error
 
     def _take_piece(self, worker: Worker, piece: FilePiece) -> None:
         """A file that a worker saved comes to where the user is."""
-        home = self._homecoming
+        home = self._returned_files
         objection = "nobody asked for it" if home is None else home.take(worker.rank, piece)
         if objection is not None:
             self._take_loss(f"'{piece.path}' stays with worker {worker.rank} on host {worker.host}: {objection}")
         elif piece.is_last:
-            self._watcher.on_tell(f"'{piece.path}' has come from worker {worker.rank} on host {worker.host}")
+            self._observer.on_tell(f"'{piece.path}' has come from worker {worker.rank} on host {worker.host}")
         self._send(worker.rank, PieceTaken(objection is None))
 
     def _take_loss(self, text: str) -> None:
         """A model is not where the script saved it: told at once, and again when the run is over."""
         self._not_saved.append(text)
-        self._watcher.on_tell(text)
+        self._observer.on_tell(text)
 
     def _take_status(self, worker: Worker, status: Status) -> None:
         worker.status = status
         worker.status = status = msgspec.structs.replace(status, steps_total=self._steps_total())
-        self._vigil.hear(status, time.perf_counter())
-        self._watcher.on_status(status)
+        self._watchdog.hear(status, time.perf_counter())
+        self._observer.on_status(status)
         self._judge(status)
         self._left_out.take(status.rank, status.left_out)
         self._show_notices(worker, status)
         samples = sum(w.status.samples for w in self._workers if w.status is not None)
-        self._curve.append({"wall_s": self._conversation.so_far_s, "samples": samples, "loss": status.loss})
+        self._curve.append({"wall_s": self._session.so_far_s, "samples": samples, "loss": status.loss})
         if len(self._curve) >= CURVE_POINTS_MAX:
             self._curve = self._curve[::2]
 
     def _steps_total(self) -> int | None:
         """Of each worker, by the plan of worker 0's script and what all have done so far."""
-        total, planned = self._conversation.steps_total, self._conversation.samples_planned
+        total, planned = self._session.steps_total, self._session.samples_planned
         told = [worker.status for worker in self._workers if worker.status is not None]
         if total is None or not planned or not told:
             return total
@@ -244,30 +244,30 @@ class Supervisor:
 
     def _show_notices(self, worker: Worker, status: Status) -> None:
         for text in status.notices[worker.num_notices :]:
-            self._watcher.on_tell(text)
+            self._observer.on_tell(text)
         worker.num_notices = max(worker.num_notices, len(status.notices))
         same = self._same_samples.hear(status.rank, status.first_gradient)
         if same is not None:
-            self._watcher.on_tell(same)
+            self._observer.on_tell(same)
         try:
             self._same_stream.hear(status.rank, status.first_item)
         except WeftError as error:
             self._error = self._error or error
 
     def _advise(self, found: Blame, costs: Mapping[int, Cost]) -> str:
-        welcome = self._conversation.welcome
+        welcome = self._session.welcome
         return "" if welcome is None else advise(found, costs, setting_of(self._job, *welcome))
 
     def _judge(self, status: Status) -> None:
         for found in self._stragglers.hear(status):
-            self._watcher.on_blame(found)
-        self._watcher.on_slow(self._stragglers.current())
+            self._observer.on_blame(found)
+        self._observer.on_slow(self._stragglers.current())
 
     def _take_report(self, epoch: int, numbers: dict[str, float], consensus: float | None) -> None:
-        now_s = self._conversation.so_far_s
+        now_s = self._session.so_far_s
         self._reports.append({**numbers, "epoch": epoch, "wall_s": now_s, "consensus": consensus})
-        self._watcher.on_report(epoch, numbers)
-        self._watcher.on_reported(self._reports[-1])
+        self._observer.on_report(epoch, numbers)
+        self._observer.on_reported(self._reports[-1])
 
     def _guilty(self) -> Worker | None:
         """The worker because of which the run has failed, if it has."""
@@ -304,18 +304,18 @@ class Supervisor:
         """
         if not self._num_interrupts:
             return
-        if self._num_interrupts > 1 or not self._conversation.has_begun or self._job.baseline is not None:
+        if self._num_interrupts > 1 or not self._session.has_begun or self._job.baseline is not None:
             late = self._late()
             self._kill()
             self._drain()
-            self._watcher.on_tell("\n".join(["stopped at once; what was not saved is lost", *late]))
+            self._observer.on_tell("\n".join(["stopped at once; what was not saved is lost", *late]))
             raise KeyboardInterrupt
         if not self._asked_to_leave:
             self._asked_to_leave = True
-            self._watcher.on_tell("\n".join(["stopping after this step; once more to stop now", *self._late()]))
+            self._observer.on_tell("\n".join(["stopping after this step; once more to stop now", *self._late()]))
             for worker in self._workers:
                 self._send(worker.rank, StepAsked())
-        told = [w.step_told for w in self._workers if w.rank not in self._conversation.ended]
+        told = [w.step_told for w in self._workers if w.rank not in self._session.ended]
         if told and all(step is not None for step in told) and self._leave_at is None:
             self._leave_at = max(step for step in told if step is not None) + 1
             for worker in self._workers:
@@ -325,33 +325,33 @@ class Supervisor:
         """The slow network of the run, if it had one of its own, and what it carried."""
         return None
 
-    def _outcome(self) -> LocalOutcome:
+    def _outcome(self) -> RealOutcome:
         if self._tracks is not None:
-            self._tracks.began_s = self._conversation.began_s
-        return LocalOutcome(
-            self._conversation.label,
+            self._tracks.began_s = self._session.began_s
+        return RealOutcome(
+            self._session.label,
             self._job.transport,
             self._job.seed,
-            self._conversation.run_s,
-            [ended.final for _, ended in sorted(self._conversation.ended.items())],
+            self._session.run_s,
+            [ended.final for _, ended in sorted(self._session.ended.items())],
             [worker.pid for worker in self._workers],
             self._reports,
             self._curve,
-            self._conversation.consensus,
-            [line for _, c in sorted(self._conversation.concluded.items()) for line in c.replay or ()],
+            self._session.consensus,
+            [line for _, c in sorted(self._session.concluded.items()) for line in c.replay or ()],
             self._job.baseline is None,
             self._asked_to_leave,
             self._network_figures(),
-            sum((Counter(told.ages) for told in self._conversation.concluded.values()), Counter()),
+            sum((Counter(told.ages) for told in self._session.concluded.values()), Counter()),
             self._tracks,
             self._stragglers.lasting(),
             self._job.hosts,
-            self._conversation.saved,
+            self._session.saved,
             self._not_saved,
         )
 
     def close(self) -> None:
         """Nothing is left."""
-        if self._homecoming is not None:
-            self._homecoming.close()
+        if self._returned_files is not None:
+            self._returned_files.close()
         self._selector.close()

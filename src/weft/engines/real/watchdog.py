@@ -29,7 +29,7 @@ class Seen:
     """How long a step takes, by its last two statuses."""
 
 
-class Vigil:
+class Watchdog:
     """Told of every status; asked now and then whether the run can still go on."""
 
     def __init__(

@@ -16,7 +16,7 @@ KEEP_MEMORY = {
 }
 
 
-def surroundings(environment: Mapping[str, str], threads: int, *, keeps_memory: bool) -> dict[str, str]:
+def worker_env(environment: Mapping[str, str], threads: int, *, keeps_memory: bool) -> dict[str, str]:
     """What worker processes find in their environment; what the user has set of the allocator stays."""
     ours = {**environment, **dict.fromkeys(THREADS, str(threads)), "PYTHONUNBUFFERED": "1"}
     if keeps_memory:

@@ -17,7 +17,7 @@ class Output:
         self._show = show
         self._line = b""
         self._num_left_out = 0
-        """Bytes of the line that are gone, between its head and its tail."""
+        """Bytes of the line that are gone, between its controller and its tail."""
         self.is_closed = False
 
     def fileno(self) -> int:

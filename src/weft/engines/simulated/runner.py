@@ -50,7 +50,7 @@ from weft.store.store import Store
 
 
 @dataclass
-class Watcher:
+class SimulationObserver:
     """Whoever looks on: lines that worker 0 prints, and every finished step."""
 
     show: Callable[[str], None] = print
@@ -63,12 +63,12 @@ class Watcher:
 class _Scripts:
     """All workers' scripts up to their joining, on one stage."""
 
-    def __init__(self, job: Job, watcher: Watcher) -> None:
+    def __init__(self, job: Job, observer: SimulationObserver) -> None:
         self._job = job
         # torch reads it when it is imported: compiling for each simulated worker would take minutes
         os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")
         argv = [str(job.script), *job.arguments]
-        self.stage = Stage([PlainSwapper(argv, script_path(job.script)), TorchSwapper()], job.seed, watcher.show)
+        self.stage = Stage([PlainSwapper(argv, script_path(job.script)), TorchSwapper()], job.seed, observer.show)
         shared: dict[object, Any] = {}
         self.shares = VirtualShares(job.num_workers, job.sharing)
         about = job.num_workers, job.seed, job.steps_max, shared, self.shares, job.pace
@@ -76,7 +76,7 @@ class _Scripts:
         same_samples, same_stream = SameSamples(job.num_workers), SameStream()
         for seat in self.seats:
             seat.saves, seat.is_probe = job.saves, job.is_probe
-            seat.same_samples, seat.same_stream, seat.say = same_samples, same_stream, watcher.on_tell
+            seat.same_samples, seat.same_stream, seat.say = same_samples, same_stream, observer.on_tell
         self.programs = [ScriptProgram(str(job.script), seat, self.stage) for seat in self.seats]
 
     def resume(self, rank: int, when: str) -> Any:
@@ -120,14 +120,14 @@ class _Scripts:
         self.stage.leave()
 
 
-def simulate(job: Job, watcher: Watcher | None = None, recorder: TraceHash | None = None) -> Outcome:
+def simulate(job: Job, observer: SimulationObserver | None = None, recorder: TraceHash | None = None) -> Outcome:
     """Run the script once for each worker, gradients real and time virtual."""
-    watcher = watcher or Watcher()
+    observer = observer or SimulationObserver()
     recorder = TraceHash() if recorder is None else recorder
-    scripts = _Scripts(job, watcher)
+    scripts = _Scripts(job, observer)
     try:
         joined = _join_all(job, scripts)
-        watcher.on_explain(job.explained(joined[0].strategy, joined[0].replica.buckets, joined[0].compress))
+        observer.on_explain(job.explained(joined[0].strategy, joined[0].replica.buckets, joined[0].compress))
         strategy = job.resolved(joined[0].strategy, joined[0].replica.buckets, joined[0].compress)
         label = job.label(joined[0].strategy, joined[0].compress)
         for seat in scripts.seats:
@@ -158,10 +158,10 @@ def simulate(job: Job, watcher: Watcher | None = None, recorder: TraceHash | Non
             for node, replica in enumerate(replicas)
         ]
         reports = ModelReports(scripts.programs, replicas, strategy, world, stores[0].lend, _digests(stores))
-        short_run = ShortRun(strategy, job.num_workers, watcher.on_tell)
-        watcher = _with_total(job, strategy, scripts.seats[0], watcher, short_run)
+        short_run = ShortRun(strategy, job.num_workers, observer.on_tell)
+        observer = _with_total(job, strategy, scripts.seats[0], observer, short_run)
         facts = _run(
-            job, strategy, world, placement, stores, scripts.programs, reports, scripts.shares, recorder, watcher
+            job, strategy, world, placement, stores, scripts.programs, reports, scripts.shares, recorder, observer
         )
         if not any(facts.steps):
             raise ConfigError(
@@ -187,11 +187,11 @@ def _coding(strategy: Strategy, stores: Sequence[NumpyStore]) -> CodingStatus | 
     return in_all(told_by(store.meter, store.residual_norm()) for store in stores if strategy.codecs())
 
 
-def simulate_dry(job: Job, watcher: Watcher | None = None, recorder: TraceHash | None = None) -> Outcome:
+def simulate_dry(job: Job, observer: SimulationObserver | None = None, recorder: TraceHash | None = None) -> Outcome:
     """Run the script once for its layout and number of steps, then peers without tensors."""
-    watcher = watcher or Watcher()
+    observer = observer or SimulationObserver()
     recorder = TraceHash() if recorder is None else recorder
-    scripts = _Scripts(job, watcher)
+    scripts = _Scripts(job, observer)
     try:
         joined = scripts.join(0)
         joined.replica.settle()
@@ -207,15 +207,15 @@ def simulate_dry(job: Job, watcher: Watcher | None = None, recorder: TraceHash |
         raise ConfigError(
             f"script '{job.script}' joined but computed no gradient.\n  Call backward() in its training loop."
         )
-    watcher.on_explain(job.explained(joined.strategy, joined.replica.buckets, joined.compress))
+    observer.on_explain(job.explained(joined.strategy, joined.replica.buckets, joined.compress))
     strategy = job.resolved(joined.strategy, joined.replica.buckets, joined.compress)
     ready_codecs(strategy, [joined.replica])  # which refuses what a run with tensors would
     shares = VirtualShares(job.num_workers, job.sharing)
     programs = ghosts(job, strategy, plan, request.samples, shares)
     total = num_steps(job, strategy, plan)
-    ShortRun(strategy, job.num_workers, watcher.on_tell).expect(total // job.num_workers)
-    if watcher.on_plan is not None:
-        watcher.on_plan(total)
+    ShortRun(strategy, job.num_workers, observer.on_tell).expect(total // job.num_workers)
+    if observer.on_plan is not None:
+        observer.on_plan(total)
     if strategy.tunes:
         joined.replica.share_tuned()
     world, placement = _world(job, strategy, joined.replica.buckets)
@@ -223,11 +223,13 @@ def simulate_dry(job: Job, watcher: Watcher | None = None, recorder: TraceHash |
         GhostStore(world.buckets, [slot.name for slot in strategy.slots(world.role(node), world)], strategy.codecs())
         for node in range(world.num_nodes)
     ]
-    facts = _run(job, strategy, world, placement, stores, programs, NoReports(), shares, recorder, watcher)
+    facts = _run(job, strategy, world, placement, stores, programs, NoReports(), shares, recorder, observer)
     return Outcome(job.label(joined.strategy, joined.compress), job.num_workers, job.seed, recorder.hexdigest(), facts)
 
 
-def _with_total(job: Job, strategy: Strategy, seat: ScriptSeat, watcher: Watcher, short_run: ShortRun) -> Watcher:
+def _with_total(
+    job: Job, strategy: Strategy, seat: ScriptSeat, observer: SimulationObserver, short_run: ShortRun
+) -> SimulationObserver:
     """Let whoever looks on know the number of steps as soon as worker 0 has said how long it trains."""
 
     def first_step(facts: Facts, now_s: float) -> None:
@@ -235,12 +237,12 @@ def _with_total(job: Job, strategy: Strategy, seat: ScriptSeat, watcher: Watcher
             total = num_steps(job, strategy, seat.planned)
             facts.samples_planned = num_samples(job, strategy, seat.planned)
             short_run.expect(total // job.num_workers)
-            if watcher.on_plan is not None:
-                watcher.on_plan(total)
-        if watcher.on_step is not None:
-            watcher.on_step(facts, now_s)
+            if observer.on_plan is not None:
+                observer.on_plan(total)
+        if observer.on_step is not None:
+            observer.on_step(facts, now_s)
 
-    return replace(watcher, on_step=first_step)
+    return replace(observer, on_step=first_step)
 
 
 def _join_all(job: Job, scripts: _Scripts) -> list[Joined]:
@@ -335,7 +337,7 @@ def _run(
     reports: Reports,
     shares: VirtualShares,
     recorder: TraceHash,
-    watcher: Watcher,
+    observer: SimulationObserver,
 ) -> Facts:
     num_hosts = max(world.hosts) + 1
     network = HostLinks(world.hosts, [job.cluster.between] * num_hosts, job.cluster.within)
@@ -353,7 +355,7 @@ def _run(
         reports,
         job.seed,
         recorder,
-        watcher.on_step,
+        observer.on_step,
         CodingSpeed(dict(job.cluster.codecs)) if job.cluster.codecs else None,
         job.cluster.cores,
         placement.factors,
@@ -362,5 +364,5 @@ def _run(
         if isinstance(program, ScriptProgram):
             program.follow(node.script)
     shares.facts = simulation.facts
-    simulation.on_left_out = Lines(watcher.show).take
+    simulation.on_left_out = Lines(observer.show).take
     return simulation.run()

@@ -16,7 +16,7 @@ from weft.core.names import INBOX, PARAMS, NodeId
 from weft.fuzz.checks.conservation import ROUNDING, held
 from weft.fuzz.evidence import TOLERANCE, Evidence, Violation
 from weft.fuzz.ledger import GROUND, Array
-from weft.sim.faults.in_flight import RECEIVED, Letter
+from weft.sim.faults.in_flight import RECEIVED, MessageInFlight
 
 MIX = "mix"
 """The kind of message that carries parameters to be averaged."""
@@ -80,7 +80,7 @@ def moves_by_what_left(evidence: Evidence, is_applied_first: bool) -> Iterator[V
             return
 
 
-def _letters(evidence: Evidence) -> list[Letter]:
+def _letters(evidence: Evidence) -> list[MessageInFlight]:
     return [letter for letter in evidence.simulation.letters if letter.event.kind == MIX]
 
 

@@ -15,7 +15,7 @@ STARVING_S_MIN = 0.001
 """Whether a thread had a core is not looked up for what is shorter: that takes some microseconds."""
 
 
-class Diary:
+class ActivityClock:
     """Kept by the script's thread; others may read how the time divides.
 
     At any time the script does one thing. Times are those of `time.perf_counter`, which all processes of a host share.

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from weft.core.activity import COMPUTES, PAUSED, READS, REPORTS, WAITS
 from weft.observe.records.left_out import LeftOut
 from weft.observe.records.status import CodingStatus, DeviceStatus, LinkStatus, Mark, Status
-from weft.runtime.measure.activity_clock import Diary
+from weft.runtime.measure.activity_clock import ActivityClock
 
 if TYPE_CHECKING:
-    from weft.runtime.worker_runtime import Plant
+    from weft.runtime.worker_runtime import WorkerRuntime
 
 TELL_EVERY_S = 0.1
 LOSSES_MAX = 20
@@ -25,9 +25,9 @@ MARKS_MAX = 32
 class Metrics:
     """Counts from the beginning of the run."""
 
-    def __init__(self, rank: int, diary: Diary) -> None:
+    def __init__(self, rank: int, activity_clock: ActivityClock) -> None:
         self._rank = rank
-        self._diary = diary
+        self._activity_clock = activity_clock
         self._cpu_clock = time.pthread_getcpuclockid(threading.get_ident())
         self._cpu_began = 0.0
         self._served_s = 0.0
@@ -62,7 +62,7 @@ class Metrics:
             self._losses.append(loss)
 
     def _mark(self) -> Mark:
-        own, so_far_s = self._diary.own_seconds(), time.perf_counter() - self._began
+        own, so_far_s = self._activity_clock.own_seconds(), time.perf_counter() - self._began
         computed = max(0.0, own[COMPUTES] - self._served_s)
         return Mark(self._step, so_far_s, self._samples, computed, own[READS], own[PAUSED])
 
@@ -79,14 +79,14 @@ class Metrics:
         self._told = now
         return True
 
-    def observe(self, plant: "Plant") -> None:
+    def observe(self, runtime: "WorkerRuntime") -> None:
         """Read the counters of the driver and its transports."""
-        count, total, most = plant.driver.notes.get("staleness", (0.0, 0.0, 0.0))
+        count, total, most = runtime.driver.notes.get("staleness", (0.0, 0.0, 0.0))
         self._staleness = (total / count if count else 0.0, most)
-        self._bytes_sent, self._num_copies, self._refused = plant.counters()
-        self._coding = plant.coding()
-        self._links = plant.links()
-        self._device = plant.device()
+        self._bytes_sent, self._num_copies, self._refused = runtime.counters()
+        self._coding = runtime.coding()
+        self._links = runtime.links()
+        self._device = runtime.device()
 
     def observe_links(self, links: list[LinkStatus]) -> None:
         """What connections to other workers have carried, where no transport of Weft's knows."""
@@ -95,7 +95,7 @@ class Metrics:
     def begin(self) -> None:
         """The run begins now: all have joined."""
         self._began = time.perf_counter()
-        self._diary.begin()
+        self._activity_clock.begin()
         self._cpu_began = time.clock_gettime(self._cpu_clock)
 
     @contextmanager
@@ -104,21 +104,21 @@ class Metrics:
         if not serves:
             yield
             return
-        before = self._diary.own_seconds()[COMPUTES]
+        before = self._activity_clock.own_seconds()[COMPUTES]
         yield
-        self._served_s += self._diary.own_seconds()[COMPUTES] - before
+        self._served_s += self._activity_clock.own_seconds()[COMPUTES] - before
 
     @contextmanager
     def reporting(self) -> Iterator[None]:
         """The script evaluates or saves meanwhile, which is no part of its training."""
         self._reporting_since = time.clock_gettime(self._cpu_clock)
-        with self._diary.during(REPORTS):
+        with self._activity_clock.during(REPORTS):
             yield
         self._cpu_began += time.clock_gettime(self._cpu_clock) - self._reporting_since
         self._reporting_since = None
 
     def status(self, doing: str, *, is_waiting: bool = False) -> Status:
-        seconds, reporting_since = self._diary.seconds(), self._reporting_since
+        seconds, reporting_since = self._activity_clock.seconds(), self._reporting_since
         cpu = time.clock_gettime(self._cpu_clock) if reporting_since is None else reporting_since
         marks = list(self._marks)
         self._marks.clear()

@@ -1,6 +1,6 @@
 """Notices that a worker's script stays in one place, and tells the engine where: the engine knows whether others wait.
 
-A thread looks at the diary of the script's thread. That works while the script sleeps or waits for a device or a file;
+A thread looks at the activity clock of the script's thread. That works while the script sleeps or waits for a device or a file;
 not while native code keeps the interpreter, when this thread cannot run either.
 """
 
@@ -15,7 +15,7 @@ from weft.core.activity import WAITS
 from weft.core.errors import TransportError
 from weft.observe.records.status import StackTold
 from weft.runtime.channel import Channel
-from weft.runtime.measure.activity_clock import Diary
+from weft.runtime.measure.activity_clock import ActivityClock
 from weft.runtime.seats.engine_seat import EngineSeat
 from weft.runtime.seats.failure import PACKAGE
 
@@ -34,8 +34,8 @@ Tell = Callable[[float, str], object]
 class ScriptWatch:
     """Watches the script of the thread that makes this."""
 
-    def __init__(self, diary: Diary, tell: Tell, is_over: Callable[[], bool]) -> None:
-        self._diary = diary
+    def __init__(self, activity_clock: ActivityClock, tell: Tell, is_over: Callable[[], bool]) -> None:
+        self._activity_clock = activity_clock
         self._tell = tell
         self._is_over = is_over
         self._thread = threading.get_ident()
@@ -55,7 +55,7 @@ class ScriptWatch:
 
     def look(self, now_s: float) -> None:
         """Tell, if it is time to."""
-        activity, since_s = self._diary.current
+        activity, since_s = self._activity_clock.current
         if activity == WAITS or now_s - since_s < STAYS_S:
             self._told_s = -inf
         elif now_s - self._told_s >= TELL_EVERY_S:
@@ -69,7 +69,7 @@ def watch_script(seat: EngineSeat, channel: Channel) -> None:
     def tell(seconds: float, stack: str) -> None:
         channel.send(StackTold(seconds, stack), droppable=True)
 
-    ScriptWatch(seat.diary, tell, lambda: seat.has_ended or channel.is_closed).start()
+    ScriptWatch(seat.activity_clock, tell, lambda: seat.has_ended or channel.is_closed).start()
 
 
 def stack_of(thread: int) -> str:

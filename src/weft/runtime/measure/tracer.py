@@ -8,7 +8,7 @@ from typing import Any
 from weft.core.actions import Reduce
 from weft.core.names import NodeId
 from weft.observe.records.tracks import Numbering, Passage, Reduction, Traced
-from weft.runtime.measure.activity_clock import Diary
+from weft.runtime.measure.activity_clock import ActivityClock
 
 WAITING_MAX = 50_000
 """Records of one sort that wait to be told; more are dropped, and counted."""
@@ -21,11 +21,11 @@ class Tracer:
 
     The end of a run is told by whoever drives, while the other thread may still tell: one waits for the other.
 
-    Times are those of `time.perf_counter`, as in the diary, whose spans are told along with the rest.
+    Times are those of `time.perf_counter`, as in the activity clock, whose spans are told along with the rest.
     """
 
-    def __init__(self, diary: Diary) -> None:
-        self._diary = diary
+    def __init__(self, activity_clock: ActivityClock) -> None:
+        self._activity_clock = activity_clock
         self._steps: list[tuple[int, float]] = []
         self._passages: list[Passage] = []
         self._reductions: list[Reduction] = []
@@ -69,13 +69,13 @@ class Tracer:
             self._tell(send)
 
     def _tell(self, send: Callable[[Traced], bool]) -> None:
-        every: tuple[list[Any], ...] = self._diary.spans, self._steps, self._passages, self._reductions
+        every: tuple[list[Any], ...] = self._activity_clock.spans, self._steps, self._passages, self._reductions
         while any(every):
             spans, steps, passages, reductions = batch = [records[:BATCH] for records in every]
             if not send(Traced(spans, steps, passages, reductions, self._num_dropped)):
                 break
             for records, told in zip(every, batch, strict=True):
                 del records[: len(told)]
-        if len(self._diary.spans) > WAITING_MAX:
-            self._num_dropped += len(self._diary.spans) - WAITING_MAX
-            del self._diary.spans[WAITING_MAX:]
+        if len(self._activity_clock.spans) > WAITING_MAX:
+            self._num_dropped += len(self._activity_clock.spans) - WAITING_MAX
+            del self._activity_clock.spans[WAITING_MAX:]

@@ -28,7 +28,7 @@ from weft.core.events import Reduced
 from weft.core.names import GRADIENT, Bucket, Buffer
 from weft.core.seat import Places
 from weft.core.world import World
-from weft.runtime.mailbox import Post
+from weft.runtime.mailbox import Mailbox
 from weft.runtime.measure.tracer import Tracer
 from weft.store.numpy import NumpyStore
 from weft.transports.summing import Memory, Sum, Summing
@@ -42,7 +42,7 @@ SINGLE = 4
 """Bytes of a number. Half precision is summed in single."""
 
 
-class Letter(Struct, frozen=True, tag=True):
+class LibraryNote(Struct, frozen=True, tag=True):
     """To all others: what the library needs to meet them."""
 
     name: str
@@ -73,7 +73,7 @@ class ScriptEnded(Struct, frozen=True, tag=True):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decoder: Any = msgspec.msgpack.Decoder(Letter | Given | Agreed | ScriptEnded)
+_decoder: Any = msgspec.msgpack.Decoder(LibraryNote | Given | Agreed | ScriptEnded)
 
 
 class Open:
@@ -98,14 +98,14 @@ class Open:
 class AgreedReduce:
     """This worker's part in all reductions; that of worker 0 is to find their order, too."""
 
-    needs_attendant = True
+    needs_background = True
     """Others wait for worker 0's word, and all for their turn, while scripts compute."""
 
     def __init__(
         self,
         world: World,
         rank: int,
-        post: Post,
+        mailbox: Mailbox,
         store: NumpyStore,
         summing: Summing,
         wake: Callable[[], None],
@@ -114,7 +114,7 @@ class AgreedReduce:
     ) -> None:
         self._rank = rank
         self._group = tuple(world.workers)
-        self._post = post
+        self._mailbox = mailbox
         self._store = store
         self._summing = summing
         self._wake = wake
@@ -135,7 +135,7 @@ class AgreedReduce:
         self._has_met = False
         self.bytes_shared = 0
         self.num_copies = 0
-        post.on_note = self._hear
+        mailbox.on_note = self._hear
 
     def join(self, action: Reduce) -> None:
         """Bring this worker's contribution."""
@@ -178,7 +178,7 @@ class AgreedReduce:
     def _give(self, worker: int, given: Given) -> None:
         """A worker has given: tell worker 0, who tells all when everybody has."""
         if self._rank:
-            self._post.tell(self._rank, 0, _encode(given))
+            self._mailbox.tell(self._rank, 0, _encode(given))
             return
         key = given.slot, given.bucket
         gifts = self._gifts.setdefault(key, {})
@@ -202,11 +202,11 @@ class AgreedReduce:
                     f"{worker}, at clock {theirs.clock}."
                 )
 
-    def _to_others(self, message: Letter | Agreed) -> None:
+    def _to_others(self, message: LibraryNote | Agreed) -> None:
         raw = _encode(message)
         for other in self._group:
             if other != self._rank:
-                self._post.tell(self._rank, other, raw)
+                self._mailbox.tell(self._rank, other, raw)
 
     def _hear(self, source: int, raw: bytes | memoryview) -> None:
         """Take what another worker said, in order."""
@@ -214,7 +214,7 @@ class AgreedReduce:
             message = _decoder.decode(raw)
         except msgspec.MsgspecError as error:
             raise UnexpectedMessage(f"worker {source} sent a note that cannot be read: {error}.") from error
-        if isinstance(message, Letter):
+        if isinstance(message, LibraryNote):
             self._summing.hear(message.name, message.value)
         elif isinstance(message, Given) and not self._rank and 0 <= message.weight < inf:
             self._give(source, message)
@@ -237,8 +237,8 @@ class AgreedReduce:
         """Begin what is agreed on; hand over what has ended. True if anything was done."""
         moved = False
         if not self._has_met:
-            for name, value in self._summing.letters():
-                self._to_others(Letter(name, value))
+            for name, value in self._summing.notes():
+                self._to_others(LibraryNote(name, value))
                 moved = True
             self._has_met = bool(self._agreed) and self._summing.is_ready
         while self._agreed and self._has_met:
@@ -283,7 +283,7 @@ class AgreedReduce:
     def say_ended(self) -> None:
         """This worker's script has ended."""
         if self._rank:
-            self._post.tell(self._rank, 0, _encode(ScriptEnded()))
+            self._mailbox.tell(self._rank, 0, _encode(ScriptEnded()))
         else:
             self._ended.add(0)
 

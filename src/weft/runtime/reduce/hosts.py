@@ -17,7 +17,7 @@ import numpy as np
 
 from weft.core.actions import MAX, MEAN, SUM
 from weft.core.names import NodeId
-from weft.runtime.mailbox import Post
+from weft.runtime.mailbox import Mailbox
 from weft.runtime.measure.tracer import Tracer
 from weft.runtime.reduce.between_hosts import About, BetweenHosts, Plan
 from weft.runtime.reduce.shared import CLOCK, DONE, KIND, Open, SharedReduce
@@ -45,7 +45,7 @@ class HostsReduce(SharedReduce):
         gradient_is_given: bool,
         tracer: Tracer | None = None,
         hosts: Sequence[int],
-        post: Post,
+        mailbox: Mailbox,
         plan: Plan,
     ) -> None:
         """`hosts` has the number of each worker's host; `plan` says how sums go between them."""
@@ -58,9 +58,9 @@ class HostsReduce(SharedReduce):
         leader = arena.ranks[LEADER]
         if arena.place == LEADER:
             sizes = [bucket.num_bytes for bucket in arena.buckets]
-            self._between = BetweenHosts(self._leaders, self._leaders.index(leader), sizes, plan, post.send_sum)
-            post.on_sum = self._between.hear
-            self.needs_attendant = True  # what it sends last may have to wait, and its script does not
+            self._between = BetweenHosts(self._leaders, self._leaders.index(leader), sizes, plan, mailbox.send_sum)
+            mailbox.on_sum = self._between.hear
+            self.needs_background = True  # what it sends last may have to wait, and its script does not
         self._begun: set[Open] = set()
 
     def _add_up(self, reduction: Open) -> None:

@@ -68,7 +68,7 @@ class Open:
 class SharedReduce:
     """This worker's part in all reductions of the host's workers."""
 
-    needs_attendant = False
+    needs_background = False
 
     def __init__(
         self,

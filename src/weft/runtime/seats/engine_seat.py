@@ -37,7 +37,7 @@ from weft.runtime.channel import (
     Welcome,
 )
 from weft.runtime.channel import Reported as ReportedMessage
-from weft.runtime.measure.activity_clock import Diary
+from weft.runtime.measure.activity_clock import ActivityClock
 from weft.runtime.measure.metrics import Metrics
 from weft.runtime.measure.pauses import TICK_S, Pauses
 from weft.runtime.measure.tracer import Tracer
@@ -75,10 +75,10 @@ class EngineSeat:
         self.face: object | None = None
         self.script = ScriptState()
         self._pauses = Pauses()
-        self.diary = Diary(keeps_spans=job.traces, pauses=self._pauses)
-        self.tracer = Tracer(self.diary) if job.traces else None
-        self.metrics = Metrics(job.rank, self.diary)
-        self.shares = EngineShares(job, channel.send, self._expect, self.diary)
+        self.activity_clock = ActivityClock(keeps_spans=job.traces, pauses=self._pauses)
+        self.tracer = Tracer(self.activity_clock) if job.traces else None
+        self.metrics = Metrics(job.rank, self.activity_clock)
+        self.shares = EngineShares(job, channel.send, self._expect, self.activity_clock)
         self.block_steps = self.shares.block_steps
         self.steals = self.shares.steals
         self._channel = channel
@@ -106,7 +106,7 @@ class EngineSeat:
         self._waits_for: str | None = None
         """What it has waited for so long that the engine was told."""
         chance = Random(f"hiccups/{job.seed}/{job.rank}")
-        self._stretching = Stretching(job.slow, job.hiccups, chance, self.diary, self.metrics)
+        self._stretching = Stretching(job.slow, job.hiccups, chance, self.activity_clock, self.metrics)
 
     def _check_first_join(self) -> None:
         if self._welcome is not None:
@@ -116,7 +116,7 @@ class EngineSeat:
         """Return when something holds; here, by listening to the engine."""
         if done():
             return
-        with self.diary.during(WAITS):
+        with self.activity_clock.during(WAITS):
             while not done():
                 for message in self._channel.receive(wait=True):
                     self._hear(message)
@@ -209,7 +209,7 @@ class EngineSeat:
         self.metrics.first_item = digest
 
     def note(self, activity: str) -> None:
-        self.diary.turn_to(activity)
+        self.activity_clock.turn_to(activity)
 
     def _leave_out(self, left_out: LeftOut) -> None:
         """Let the engine know at once of a gradient that is not finite."""

@@ -15,16 +15,16 @@ from weft.core.script_state import BACKWARD, BEGIN, ENDED, EVALUATE, HEARD, REPO
 from weft.core.seat import RESULT, Replica, Reported, check_optimizers, check_tuned
 from weft.core.strategy import Strategy
 from weft.data.shares import check_sharing
-from weft.runtime.background import Attendant
+from weft.runtime.background import BackgroundDriver
 from weft.runtime.channel import Channel, Concluded, Job, Joined, Order, Welcome
-from weft.runtime.connections import Wires
+from weft.runtime.connections import Connections
 from weft.runtime.driver import Wanted
 from weft.runtime.initial_values import read_values, write_values
 from weft.runtime.reduce.between_hosts import Plan
 from weft.runtime.seats.engine_seat import OTHERS_TO_JOIN, EngineSeat
 from weft.runtime.seats.once import Sharing
 from weft.runtime.waiting import Waiting
-from weft.runtime.worker_runtime import Plant, build
+from weft.runtime.worker_runtime import WorkerRuntime, build
 from weft.store.gate import Gate
 
 Resolve = Callable[[Welcome | None, Strategy | str | None], tuple[Strategy, str]]
@@ -40,18 +40,18 @@ class LiveSeat(EngineSeat):
         super().__init__(job, channel, sharing)
         self._resolve = resolve
         self._plan = plan
-        self._wires = Wires(job)
+        self._connections = Connections(job)
         self._lock = threading.RLock()
         self._asked: Strategy | str | None = None
         self._num_values, self._values_end = 0, 0
         """How many of the replica's values are worker 0's, and where they end in the memory by which they came."""
-        self._plant: Plant | None = None
-        self._waiting = Waiting([channel.fileno()], self.diary)
+        self._runtime: WorkerRuntime | None = None
+        self._waiting = Waiting([channel.fileno()], self.activity_clock)
         self._gate: Gate
         self._given: set[int] = set()
         """Buckets of this backward that the peer knows of."""
         self._epoch = 0
-        self._attendant: Attendant | None = None
+        self._background: BackgroundDriver | None = None
 
     def join(self, replica: Replica, strategy: Strategy | str | None, compress: str | None = None) -> None:
         self._check_first_join()
@@ -64,7 +64,7 @@ class LiveSeat(EngineSeat):
         self._begin()
 
     def join_more(self) -> None:
-        if self._plant is not None:
+        if self._runtime is not None:
             raise ConfigError(
                 "weft.join was called with another model after training had begun.\n"
                 "  Let all models join before the training loop."
@@ -78,7 +78,7 @@ class LiveSeat(EngineSeat):
         self._num_values, start = len(values), self._values_end
         if self.rank == 0:
             self._values_end = write_values(memory, new, start)
-        self._channel.send(Joined(list(self._replica.layout()), size, strategy, self._wires.port, compress))
+        self._channel.send(Joined(list(self._replica.layout()), size, strategy, self._connections.port, compress))
         self._welcome = self._expect(Welcome)
         if self.rank:
             self._values_end = read_values(memory, new, start)
@@ -91,11 +91,11 @@ class LiveSeat(EngineSeat):
     @property
     def _keeps_step(self) -> bool:
         """Workers that are handed their portions make as many steps as they can."""
-        return not self._num_shares and (self._plant is None or self._plant.strategy.keeps_step)
+        return not self._num_shares and (self._runtime is None or self._runtime.strategy.keeps_step)
 
     @property
     def _last_step(self) -> int:
-        waits_in_share = self._plant is not None and self._plant.worker.wanted is not None
+        waits_in_share = self._runtime is not None and self._runtime.worker.wanted is not None
         return self._step if waits_in_share else super()._last_step
 
     def check_closures(self) -> None:
@@ -122,28 +122,28 @@ class LiveSeat(EngineSeat):
 
     def _next_portion(self, share: int, num_portions: int) -> int | None:
         self.script.check(SHARE)
-        with self._driving() as plant, plant.driver.script_waits(SHARE) as node:
+        with self._driving() as runtime, runtime.driver.script_waits(SHARE) as node:
             wanted = node.wanted = Wanted()
-            plant.driver.deliver(node, PortionAsked(share, num_portions))
+            runtime.driver.deliver(node, PortionAsked(share, num_portions))
             self._wait(lambda: node.wanted is None or self._is_over)
             return None if self._is_over else wanted.portion
 
     def settle(self) -> None:
-        if self._plant is not None:
+        if self._runtime is not None:
             return
         with self._standing(BEGIN):
-            plant = self._begin_training()
-        if plant.needs_attendant:  # it drives at once: by now the script must be known to run
-            self._attendant = Attendant(
-                plant.bells,
-                [self._channel.fileno(), *plant.descriptors],
+            runtime = self._begin_training()
+        if runtime.needs_background:  # it drives at once: by now the script must be known to run
+            self._background = BackgroundDriver(
+                runtime.bells,
+                [self._channel.fileno(), *runtime.descriptors],
                 self._lock,
                 self._drive_for_script,
                 self._fail_and_end,
-                plant.attendant_may_rest,
+                runtime.background_may_rest,
             )
 
-    def _begin_training(self) -> Plant:
+    def _begin_training(self) -> WorkerRuntime:
         """Lay the replica out as worker 0 says; returns when the strategy lets the script make its first step."""
         assert self._welcome is not None
         if self.rank == 0:
@@ -153,12 +153,12 @@ class LiveSeat(EngineSeat):
         strategy, name = self._strategy()
         check_optimizers(strategy, name, self._replica)
         ports = self._welcome.ports
-        plant = self._plant = build(
+        runtime = self._runtime = build(
             self.job,
             strategy,
             self._replica,
             told.order,
-            self._wires,
+            self._connections,
             ports,
             self._wait_words,
             self._plan,
@@ -166,20 +166,20 @@ class LiveSeat(EngineSeat):
             name,
             self.script,
         )
-        descriptors = [self._channel.fileno(), *plant.descriptors]
+        descriptors = [self._channel.fileno(), *runtime.descriptors]
         self._waiting = Waiting(
-            descriptors, self.diary, plant.bells, owns_core=self.job.owns_core, spin_s=self.job.spin_s
+            descriptors, self.activity_clock, runtime.bells, owns_core=self.job.owns_core, spin_s=self.job.spin_s
         )
-        self._gate = plant.worker.store.guard(self.rank, self.num_workers, strategy, self._leave_out)
-        plant.driver.start()
-        self._wait(lambda: plant.worker.computes == 0)
-        plant.worker.store.let_user_run()
-        return plant
+        self._gate = runtime.worker.store.guard(self.rank, self.num_workers, strategy, self._leave_out)
+        runtime.driver.start()
+        self._wait(lambda: runtime.worker.computes == 0)
+        runtime.worker.store.let_user_run()
+        return runtime
 
     @property
-    def _built(self) -> Plant:
-        assert self._plant is not None
-        return self._plant
+    def _built(self) -> WorkerRuntime:
+        assert self._runtime is not None
+        return self._runtime
 
     def gradient_filled(self, bucket: int, samples: float) -> None:
         if self._stretching.is_on:  # a slower machine would not have filled it yet
@@ -187,8 +187,8 @@ class LiveSeat(EngineSeat):
         with self._lock:
             self._give(bucket, samples)
             self._built.driver.progress()
-            if self._attendant is not None:
-                self._attendant.look_after()
+            if self._background is not None:
+                self._background.look_after()
 
     def _give(self, bucket: int, samples: float) -> None:
         if not self._given:
@@ -201,49 +201,49 @@ class LiveSeat(EngineSeat):
         self.script.check(BACKWARD)
         self._check_over()
         self._stretching.stretch()
-        with self._driving() as plant:
+        with self._driving() as runtime:
             self.script.call(BACKWARD)
             try:
-                self._share_gradient(plant, samples)
+                self._share_gradient(runtime, samples)
             finally:
                 self.script.call(RESUME)
 
-    def _share_gradient(self, plant: Plant, samples: float) -> None:
-        for bucket in plant.world.trainable:
+    def _share_gradient(self, runtime: WorkerRuntime, samples: float) -> None:
+        for bucket in runtime.world.trainable:
             if bucket not in self._given:
                 self._give(bucket, samples)
         self._given.clear()
-        self._wait(lambda: not plant.worker.peer.holds_user)
-        if plant.strategy.keeps_replicas_equal:  # what was reduced besides (buffers, a loss) is the script's now
-            plant.worker.store.settle_shadows()
+        self._wait(lambda: not runtime.worker.peer.holds_user)
+        if runtime.strategy.keeps_replicas_equal:  # what was reduced besides (buffers, a loss) is the script's now
+            runtime.worker.store.settle_shadows()
         self._gate.reduced()
 
     def step_finished(self, samples: float, loss: float | None, *, is_repeat: bool = False) -> None:
         self.script.check(STEP)
         num_new = 0.0 if is_repeat else samples
         self.shares.step(num_new)
-        with self._driving() as plant:
+        with self._driving() as runtime:
             step, self._step = self._step, self._step + 1
-            with plant.driver.script_waits(STEP) as node:
+            with runtime.driver.script_waits(STEP) as node:
                 counted, loss = self._gate.finish(step, samples, loss)
-                plant.driver.deliver(node, StepFinished(step, counted, loss))
-                self._wait(lambda: node.computes == step + 1 and not plant.is_choked())
+                runtime.driver.deliver(node, StepFinished(step, counted, loss))
+                self._wait(lambda: node.computes == step + 1 and not runtime.is_choked())
                 self._gate.end()
                 self._count_step(num_new, loss)
                 self._tell()
-                if plant.driver.stopped_because is not None:
+                if runtime.driver.stopped_because is not None:
                     self.steps_max = self._step
                 if self._pauses_at_step:
                     self._wait(lambda: not self._pauses_at_step)
 
     def _observe(self) -> None:
-        if self._plant is not None:
-            self.metrics.observe(self._plant)
+        if self._runtime is not None:
+            self.metrics.observe(self._runtime)
 
     def _wait(self, done: Callable[[], bool]) -> None:
         """Drive until something holds."""
         with self._lock:
-            driver = None if self._plant is None else self._plant.driver
+            driver = None if self._runtime is None else self._runtime.driver
             while not done():
                 if driver is not None and driver.progress():
                     self._waiting.resume()
@@ -265,12 +265,12 @@ class LiveSeat(EngineSeat):
         self._waiting.pause(has_news, due_s)
         if self._waiting.has_slept:
             self._listen()
-            if self._plant is not None:
-                self._plant.check_alive()
+            if self._runtime is not None:
+                self._runtime.check_alive()
             self._tell(self.waiting_for())
 
     def _drive_for_script(self) -> float | None:
-        """What the attendant does: how long until a timer is due."""
+        """What the background driver does: how long until a timer is due."""
         self._listen()
         self._built.driver.progress()
         return self._built.driver.next_due_s
@@ -294,23 +294,23 @@ class LiveSeat(EngineSeat):
             self.script.at = before
 
     @contextmanager
-    def _driving(self) -> Iterator[Plant]:
-        """The script's thread drives; when it goes back to its script, the attendant takes over."""
+    def _driving(self) -> Iterator[WorkerRuntime]:
+        """The script's thread drives; when it goes back to its script, the background driver takes over."""
         with self._lock:
-            if self._attendant is not None:
-                self._attendant.step_back()
+            if self._background is not None:
+                self._background.step_back()
             with self.metrics.driving(serves=len(self._built.driver.nodes) > 1):
                 yield self._built
-                if self._attendant is not None:
-                    self._attendant.take_over()
+                if self._background is not None:
+                    self._background.take_over()
                     self._built.driver.progress()
-                    self._attendant.look_after()
+                    self._background.look_after()
 
     def waiting_for(self) -> str:
         """One sentence: what this worker needs to go on."""
-        if self._plant is None:
+        if self._runtime is None:
             return OTHERS_TO_JOIN
-        return self._plant.waiting_for()
+        return self._runtime.waiting_for()
 
     def report(self, epoch: int, numbers: Reported) -> None:
         self.script.check(REPORT)
@@ -319,10 +319,10 @@ class LiveSeat(EngineSeat):
         with self._evaluating():
             own = {n: float(v() if callable(v) else v) for n, v in numbers.items() if scored or not callable(v)}
         self._score.report(own)
-        with self._driving() as plant, plant.driver.script_waits(REPORT, HEARD, refuses_writes=False) as node:
+        with self._driving() as runtime, runtime.driver.script_waits(REPORT, HEARD, refuses_writes=False) as node:
             if epoch >= self._epoch:
                 self._epoch = epoch + 1
-                plant.driver.deliver(node, EpochFinished(epoch, own))
+                runtime.driver.deliver(node, EpochFinished(epoch, own))
                 self._wait(lambda: not node.peer.holds_user)
         try:
             self._report(epoch, own, numbers)
@@ -347,8 +347,8 @@ class LiveSeat(EngineSeat):
         if self._built.strategy.result is Result.REPLICA:
             with self._evaluating():
                 return super()._on_result(functions)
-        with self._driving() as plant:
-            result = plant.result(self._wait, self._best)
+        with self._driving() as runtime:
+            result = runtime.result(self._wait, self._best)
             models, consensus = list(result.models(RESULT).values()), result.consensus()
         with self._evaluating(lends_model=True):
             return {name: self._replica.run_as(models, function) for name, function in functions.items()}, consensus
@@ -375,8 +375,8 @@ class LiveSeat(EngineSeat):
     def _models(self, model: str) -> Mapping[str, Sequence[Any]]:
         if self._built.strategy.result is Result.REPLICA:
             return super()._models(model)
-        with self._driving() as plant:
-            return plant.result(self._wait, self._best).models(model)
+        with self._driving() as runtime:
+            return runtime.result(self._wait, self._best).models(model)
 
     def save(self, path: str, model: str, *, of: int | None = None, allow_nan: bool = False) -> None:
         self.script.check(SAVE)
@@ -398,5 +398,5 @@ class LiveSeat(EngineSeat):
         return self._built.conclude(self._wait, self._distance, with_consensus=self.rank == 0)
 
     def _say_goodbye(self) -> None:
-        self._lock.acquire()  # for good: the attendant must not drive what is closed
+        self._lock.acquire()  # for good: the background driver must not drive what is closed
         self._built.close()

@@ -64,7 +64,7 @@ class PlainSeat(EngineSeat):
     def step_finished(self, samples: float, loss: float | None, *, is_repeat: bool = False) -> None:
         self._check_over()
         if self.num_workers > 1:  # a baseline waits for the others inside of backward, at its end
-            self.diary.turn_back_to(WAITS, self._off_core.seconds())
+            self.activity_clock.turn_back_to(WAITS, self._off_core.seconds())
         if self._replica.buckets:
             trained = [bucket for bucket, kind in enumerate(self._replica.buckets) if kind.trainable]
             bad = bad_tensor(self._replica, GRADIENT, trained)

@@ -6,7 +6,7 @@ from typing import Any
 from weft.core.activity import COMPUTES, READS
 from weft.data.shares import PROPORTIONAL, STEALING
 from weft.runtime.channel import FractionsAsked, FractionsTold, Job, Measured, Message, PortionTold, PortionWanted
-from weft.runtime.measure.activity_clock import Diary
+from weft.runtime.measure.activity_clock import ActivityClock
 
 TOLD_PER_BLOCK = 4
 """How often a worker says how fast it is: whoever asks first for the next block is to know it of all."""
@@ -16,20 +16,24 @@ class EngineShares:
     """The shares of one worker, as its engine decides them."""
 
     def __init__(
-        self, job: Job, send: Callable[[Message], object], expect: Callable[[type[Any]], Any], diary: Diary
+        self,
+        job: Job,
+        send: Callable[[Message], object],
+        expect: Callable[[type[Any]], Any],
+        activity_clock: ActivityClock,
     ) -> None:
         self.block_steps = job.block_steps if job.share == PROPORTIONAL else None
         self.steals = job.share == STEALING
         self._send = send
         self._expect = expect
-        self._diary = diary
+        self._activity_clock = activity_clock
         self._measured = Measured(0, 0.0, 0.0)
 
     def step(self, samples: float) -> None:
         """A step on so many samples has been computed."""
         if self.block_steps is None:
             return
-        before, seconds = self._measured, self._diary.seconds()
+        before, seconds = self._measured, self._activity_clock.seconds()
         self._measured = Measured(before.steps + 1, before.samples + samples, seconds[COMPUTES] + seconds[READS])
         if self._measured.steps % max(1, self.block_steps // TOLD_PER_BLOCK) == 0:
             self._send(self._measured)

@@ -4,7 +4,7 @@ import time
 from random import Random
 
 from weft.core.activity import COMPUTES, READS
-from weft.runtime.measure.activity_clock import Diary
+from weft.runtime.measure.activity_clock import ActivityClock
 from weft.runtime.measure.metrics import Metrics
 
 
@@ -17,12 +17,12 @@ class Stretching:
     """
 
     def __init__(
-        self, slow: float, hiccups: tuple[float, float], chance: Random, diary: Diary, metrics: Metrics
+        self, slow: float, hiccups: tuple[float, float], chance: Random, activity_clock: ActivityClock, metrics: Metrics
     ) -> None:
         self._slow = slow
         self._share, self._factor = hiccups
         self._chance = chance
-        self._diary = diary
+        self._activity_clock = activity_clock
         self._metrics = metrics
         self.is_on = slow > 1 or hiccups[0] > 0
         self.begin()
@@ -40,7 +40,7 @@ class Stretching:
         for activity, own_s in self._metrics.own_seconds().items():
             self._owed_s[activity] += (times - 1) * max(0.0, own_s - self._counted_s[activity])
             if self._owed_s[activity] > 0:
-                with self._diary.during(activity):
+                with self._activity_clock.during(activity):
                     time.sleep(self._owed_s[activity])
                 self._owed_s[activity] -= self._metrics.own_seconds()[activity] - own_s
         self._counted_s = self._metrics.own_seconds()

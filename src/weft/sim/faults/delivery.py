@@ -12,8 +12,8 @@ from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.sim.arbiter import Arbiter, View
 from weft.sim.compute import ComputeTime
-from weft.sim.faults.failable import MortalSimulation
-from weft.sim.faults.in_flight import CLOSED, OPEN, RECEIVED, RETURNED, Letter, MortalNode
+from weft.sim.faults.failable import FailableSimulation
+from weft.sim.faults.in_flight import CLOSED, OPEN, RECEIVED, RETURNED, FailableNode, MessageInFlight
 from weft.sim.kernel import to_ns
 from weft.sim.network import Network
 from weft.sim.node import Node
@@ -25,7 +25,7 @@ STORE = -1
 """The engine's store, as the sender of news."""
 
 
-class DeliverySimulation(MortalSimulation):
+class DeliverySimulation(FailableSimulation):
     """A simulation in which members change, and hear of it one after another within `news_s`."""
 
     def __init__(
@@ -52,7 +52,7 @@ class DeliverySimulation(MortalSimulation):
         self._last_arrival_ns: dict[tuple[NodeId, NodeId], int] = {}
 
     def _post(self, node: Node, action: Send, event: Received, size: int, payload: Payload, hyper: Any) -> None:
-        assert isinstance(node, MortalNode)
+        assert isinstance(node, FailableNode)
         self.facts.sent(node.id, size)
         letter = self._write(node, action.to, event, payload, hyper)
         if action.to not in self.arbiter.members_of(node.view):
@@ -61,19 +61,19 @@ class DeliverySimulation(MortalSimulation):
         time_ns, _ = self._network.send(node.id, action.to, size, max(self.kernel.now_ns, node.busy_ns))
         self._carry(letter, time_ns)
 
-    def _write(self, node: MortalNode, to: NodeId, event: Received, payload: Payload, hyper: Any) -> Letter:
+    def _write(self, node: FailableNode, to: NodeId, event: Received, payload: Payload, hyper: Any) -> MessageInFlight:
         number = node.num_sent[to] = node.num_sent.get(to, 0) + 1
-        letter = Letter(node, to, event, payload, hyper, number)
+        letter = MessageInFlight(node, to, event, payload, hyper, number)
         node.outbox.append(letter)
         return letter
 
-    def _carry(self, letter: Letter, time_ns: int) -> None:
+    def _carry(self, letter: MessageInFlight, time_ns: int) -> None:
         """Let a message arrive at this time, and not before those that were sent before it."""
         channel = letter.sender.id, letter.target
         time_ns = self._last_arrival_ns[channel] = max(time_ns, self._last_arrival_ns.get(channel, 0))
         self.kernel.at(time_ns, self._arrive, (letter,))
 
-    def _is_cut_off(self, letter: Letter) -> bool:
+    def _is_cut_off(self, letter: MessageInFlight) -> bool:
         """A message cannot come in now, though its target lives."""
         return False
 
@@ -81,7 +81,7 @@ class DeliverySimulation(MortalSimulation):
         """The store and a process cannot reach each other: what one wants of the other waits."""
         return False
 
-    def _arrive(self, letter: Letter) -> None:
+    def _arrive(self, letter: MessageInFlight) -> None:
         """A message stands at the door of its target; it stays open if it cannot come in."""
         node = self.nodes[letter.target]
         letter.has_come = True
@@ -99,17 +99,17 @@ class DeliverySimulation(MortalSimulation):
             self._take(node, letter)
             self._leave_if_done(letter.sender)
 
-    def _take(self, node: MortalNode, letter: Letter) -> None:
+    def _take(self, node: FailableNode, letter: MessageInFlight) -> None:
         if self._is_second_coming(node, letter):
             self.num_duplicates += 1
             return
         node.taken[letter.event.source] = letter.number
         self._receive(node, letter.event, letter.payload, letter.hyper)
 
-    def _is_second_coming(self, node: MortalNode, letter: Letter) -> bool:
+    def _is_second_coming(self, node: FailableNode, letter: MessageInFlight) -> bool:
         return letter.number <= node.taken.get(letter.event.source, 0)
 
-    def _return(self, node: MortalNode, letters: Sequence[Letter]) -> None:
+    def _return(self, node: FailableNode, letters: Sequence[MessageInFlight]) -> None:
         """Tell a node that these will never arrive."""
         if not self._is_able(node, self._return, node, letters):
             return
@@ -120,7 +120,7 @@ class DeliverySimulation(MortalSimulation):
             node.store.receive(None, None, None)
         self._leave_if_done(node)
 
-    def _close(self, node: MortalNode, is_lost: Callable[[Letter], bool]) -> list[Letter]:
+    def _close(self, node: FailableNode, is_lost: Callable[[MessageInFlight], bool]) -> list[MessageInFlight]:
         """Take letters out of the outbox that shall never arrive."""
         lost = [letter for letter in node.outbox if is_lost(letter)]
         for letter in lost:
@@ -128,7 +128,7 @@ class DeliverySimulation(MortalSimulation):
             node.outbox.remove(letter)
         return lost
 
-    def _return_at_once(self, letter: Letter) -> None:
+    def _return_at_once(self, letter: MessageInFlight) -> None:
         """A message to somebody who is not a member comes back."""
         self._return(letter.sender, self._close(letter.sender, lambda other: other is letter))
 
@@ -143,7 +143,7 @@ class DeliverySimulation(MortalSimulation):
             self.kernel.at(heard_ns, self._tell, (self.nodes[id], view))
         return view
 
-    def _tell(self, node: MortalNode, view: View) -> None:
+    def _tell(self, node: FailableNode, view: View) -> None:
         """A member hears of a view; what it sent before and nobody has received is returned.
 
         A server that was started anew is a member, what it was before is not.
@@ -163,7 +163,7 @@ class DeliverySimulation(MortalSimulation):
         for letter in early:
             self._arrive(letter)
 
-    def _leave_if_done(self, node: MortalNode) -> None:
+    def _leave_if_done(self, node: FailableNode) -> None:
         """A worker that takes its leave goes when all that it sent has been received."""
         is_member = node.id in self.arbiter.view.members
         if not node.is_leaving or node.is_gone or node.outbox or not is_member:
@@ -174,6 +174,6 @@ class DeliverySimulation(MortalSimulation):
 
     def _join(self, node: Node, action: Reduce) -> None:
         """A reduction of an older view never happens."""
-        assert isinstance(node, MortalNode)
+        assert isinstance(node, FailableNode)
         if node.view == self.arbiter.view.number:
             super()._join(node, action)

@@ -6,24 +6,24 @@ from typing import Any
 from weft.core.events import Event, GradientReady
 from weft.core.names import NodeId
 from weft.core.peer import Peer
-from weft.sim.faults.in_flight import MortalNode
+from weft.sim.faults.in_flight import FailableNode
 from weft.sim.node import Node
 from weft.sim.program import PortionWanted, Program, StepDone
 from weft.sim.simulation import Simulation
 from weft.store.store import Store
 
 
-class MortalSimulation(Simulation):
+class FailableSimulation(Simulation):
     """A simulation of nodes each of which does what it does only while it can, by its own clock."""
 
-    nodes: list[MortalNode]  # type: ignore[assignment]
+    nodes: list[FailableNode]  # type: ignore[assignment]
 
-    def _new_node(self, id: NodeId, peer: Peer, store: Store, program: Program | None) -> MortalNode:
+    def _new_node(self, id: NodeId, peer: Peer, store: Store, program: Program | None) -> FailableNode:
         process = id % self.world.num_workers
-        return MortalNode(id, peer, store, program, process, self.world.view)
+        return FailableNode(id, peer, store, program, process, self.world.view)
 
     def _is_able(self, node: Node, callback: Callable[..., None], *args: Any) -> bool:
-        assert isinstance(node, MortalNode)
+        assert isinstance(node, FailableNode)
         if node.is_paused and not node.is_gone:
             node.backlog.append((callback, args))
         return not (node.is_gone or node.is_paused)
@@ -49,9 +49,9 @@ class MortalSimulation(Simulation):
             super()._ask_for_portion(node, request)
 
     def _due_ns(self, node: Node, at_s: float) -> int:
-        assert isinstance(node, MortalNode)
+        assert isinstance(node, FailableNode)
         return node.due_ns(at_s)
 
     def _is_stuck(self, node: Node) -> bool:
-        assert isinstance(node, MortalNode)
+        assert isinstance(node, FailableNode)
         return not node.is_gone and super()._is_stuck(node)

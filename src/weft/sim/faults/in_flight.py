@@ -20,13 +20,13 @@ FATES = (OPEN, RECEIVED, CLOSED, RETURNED)
 """What becomes of a letter: it is received, or its end is decided and then told to its sender."""
 
 
-class Letter:
+class MessageInFlight:
     """A message with the view of its sending and its number on its channel."""
 
     __slots__ = ("event", "fate", "has_come", "hyper", "number", "payload", "sender", "target", "view")
 
     def __init__(
-        self, sender: "MortalNode", target: NodeId, event: Received, payload: Payload, hyper: Any, number: int
+        self, sender: "FailableNode", target: NodeId, event: Received, payload: Payload, hyper: Any, number: int
     ) -> None:
         self.sender = sender
         self.target = target
@@ -47,7 +47,7 @@ class Letter:
         )
 
 
-class MortalNode(Node):
+class FailableNode(Node):
     """A node that may stand still, be fenced or die; its clock may be wrong."""
 
     __slots__ = (
@@ -78,9 +78,9 @@ class MortalNode(Node):
         """Dead, or left: it does nothing any more."""
         self.backlog: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
         """What came due while it stood still."""
-        self.early: list[Letter] = []
+        self.early: list[MessageInFlight] = []
         """Messages of views that it has not heard of."""
-        self.outbox: list[Letter] = []
+        self.outbox: list[MessageInFlight] = []
         """What it sent and nobody has received."""
         self.num_sent: dict[NodeId, int] = {}
         self.taken: dict[NodeId, int] = {}

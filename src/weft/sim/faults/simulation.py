@@ -14,7 +14,7 @@ from weft.core.world import World
 from weft.sim.arbiter import View
 from weft.sim.compute import ComputeTime
 from weft.sim.faults.delivery import DeliverySimulation
-from weft.sim.faults.in_flight import RECEIVED, Letter, MortalNode
+from weft.sim.faults.in_flight import RECEIVED, FailableNode, MessageInFlight
 from weft.sim.faults.plan import Crash, Duplicates, Faults, Loss, Partition, Pause, Skew, Slow, Spike
 from weft.sim.kernel import to_ns
 from weft.sim.network import Network
@@ -47,7 +47,7 @@ class FaultySimulation(DeliverySimulation):
         super().__init__(strategy, world, stores, programs, network, compute, reports, faults.news_s, seed, recorder)
         self.faults = faults
         self._strategy = strategy
-        self._ahead: list[MortalNode] = []
+        self._ahead: list[FailableNode] = []
         """Workers that have ended, but stay until the others have made their last step."""
         self._new_store = new_store
         self._seed = seed
@@ -96,19 +96,19 @@ class FaultySimulation(DeliverySimulation):
                 seconds *= slow.factor
         return seconds
 
-    def _carry(self, letter: Letter, time_ns: int) -> None:
+    def _carry(self, letter: MessageInFlight, time_ns: int) -> None:
         time_ns += sum(to_ns(spike.extra_s) for spike in self._active(Spike))
         super()._carry(letter, time_ns)
         for again in self._active(Duplicates):
             self.kernel.at(time_ns + to_ns(again.later_s), self._arrive_again, (letter,))
 
-    def _arrive_again(self, letter: Letter) -> None:
+    def _arrive_again(self, letter: MessageInFlight) -> None:
         node = self.nodes[letter.target]
         if letter.fate is not RECEIVED or node.is_gone or node.is_paused or letter.view != node.view:
             return
         self._take(node, letter)
 
-    def _is_cut_off(self, letter: Letter) -> bool:
+    def _is_cut_off(self, letter: MessageInFlight) -> bool:
         a, b = letter.sender.process in self._cut, self.nodes[letter.target].process in self._cut
         return a != b or (letter.sender.id, letter.target) in self._broken
 
@@ -145,7 +145,7 @@ class FaultySimulation(DeliverySimulation):
         else:
             super()._join(node, action)
 
-    def _on_process(self, worker: NodeId) -> list[MortalNode]:
+    def _on_process(self, worker: NodeId) -> list[FailableNode]:
         return [node for node in self._incarnations if node.process == worker and not node.is_gone]
 
     def _crash(self, worker: NodeId) -> None:
@@ -174,11 +174,11 @@ class FaultySimulation(DeliverySimulation):
         told_s = silent_s - self.faults.fence_s + self.faults.notice_s
         self.kernel.at(self.kernel.now_ns + to_ns(told_s), self._end, (lost,))
 
-    def _end(self, nodes: Sequence[MortalNode]) -> None:
+    def _end(self, nodes: Sequence[FailableNode]) -> None:
         for node in nodes:
             node.is_gone = True
 
-    def _replace(self, lost: Sequence[MortalNode], how: str) -> None:
+    def _replace(self, lost: Sequence[FailableNode], how: str) -> None:
         """Commit a view without these nodes, in which their servers are started anew."""
         members = self.arbiter.view.members
         lost = [node for node in lost if self.nodes[node.id] is node and node.id in members]
@@ -201,23 +201,23 @@ class FaultySimulation(DeliverySimulation):
     def _move(self, id: NodeId, process: NodeId, view: View) -> None:
         world = replace(self.world, view=view.number)
         peer = self._strategy.peer(id, world, node_rng(self._seed + view.number, id))
-        node = MortalNode(id, peer, self._new_store(id), None, process, view.number)
+        node = FailableNode(id, peer, self._new_store(id), None, process, view.number)
         node.is_paused = any(other.is_paused for other in self.nodes if other.process == process)
         self.nodes[id] = node
         self._incarnations.append(node)
         self.kernel.at(self.kernel.now_ns, self._start_anew, (node, view))
 
-    def _start_anew(self, node: MortalNode, view: View) -> None:
+    def _start_anew(self, node: FailableNode, view: View) -> None:
         if self._is_able(node, self._start_anew, node, view):
             self._deliver(node, Started(view.number))
             self._deliver(node, MembersChanged(view.number, view.members, view.reason))
 
     def _end_script(self, node: Node) -> None:
         super()._end_script(node)
-        assert isinstance(node, MortalNode)
+        assert isinstance(node, FailableNode)
         self.kernel.at(self.kernel.now_ns + to_ns(self.faults.linger_s), self._take_leave, (node,))
 
-    def _take_leave(self, node: MortalNode) -> None:
+    def _take_leave(self, node: FailableNode) -> None:
         """Others go on: it leaves, unless they may need what only it has, its last step being ahead of theirs."""
         others = [self.nodes[id] for id in self.arbiter.view.members if id < self.world.num_workers]
         if self._strategy.keeps_step and not all(other.has_begun(node.step) for other in others):

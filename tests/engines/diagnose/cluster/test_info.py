@@ -40,13 +40,13 @@ def test_a_card_says_where_its_process_listens_and_what_it_runs() -> None:
 
 
 def test_worker_0_waits_for_all_and_tells_the_others_who_came() -> None:
-    board = MemoryBoard()
+    rendezvous = MemoryBoard()
     came = {rank: card(rank) for rank in (0, 1, 3)}
     for rank, one in came.items():
-        post_note(board, card_key(rank), one)
-    assert gather(0, 5, board, 0.01) == came
-    post_note(board, card_key(2), card(2))
-    assert gather(3, 5, board, 0.01) == came, "who comes later is not waited for by some and not by others"
+        post_note(rendezvous, card_key(rank), one)
+    assert gather(0, 5, rendezvous, 0.01) == came
+    post_note(rendezvous, card_key(2), card(2))
+    assert gather(3, 5, rendezvous, 0.01) == came, "who comes later is not waited for by some and not by others"
 
 
 def test_without_worker_0_the_others_give_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,10 +61,10 @@ def test_without_worker_0_the_others_give_up(monkeypatch: pytest.MonkeyPatch) ->
     ids=str,
 )
 def test_a_card_that_cannot_be_true_is_that_of_nobody(wrong: dict[str, object]) -> None:
-    board = MemoryBoard()
-    post_note(board, card_key(0), card(0))
-    post_note(board, card_key(1), {**msgspec.to_builtins(card(1)), **wrong})
-    assert gather(0, 2, board, 0.01) == {0: card(0)}
+    rendezvous = MemoryBoard()
+    post_note(rendezvous, card_key(0), card(0))
+    post_note(rendezvous, card_key(1), {**msgspec.to_builtins(card(1)), **wrong})
+    assert gather(0, 2, rendezvous, 0.01) == {0: card(0)}
 
 
 def test_processes_of_one_home_are_one_host() -> None:

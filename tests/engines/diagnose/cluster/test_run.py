@@ -23,13 +23,13 @@ def quick_threads_as_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def examined(homes: str, secrets: dict[int, bytes] | None = None, **how: float) -> list[Checkup | None]:
     """What each process gets; those whose letter is a dot never come."""
-    board = MemoryBoard()
+    rendezvous = MemoryBoard()
     results: list[Checkup | None] = [None] * len(homes)
 
     def take_part(rank: int) -> None:
         threading.current_thread().name = homes[rank]
         secret = (secrets or {}).get(rank, SECRET)
-        results[rank] = probe(rank, len(homes), board, secret, "127.0.0.1", **how)
+        results[rank] = probe(rank, len(homes), rendezvous, secret, "127.0.0.1", **how)
 
     with ThreadPoolExecutor(len(homes)) as threads:
         for part in [threads.submit(take_part, rank) for rank, home in enumerate(homes) if home != "."]:

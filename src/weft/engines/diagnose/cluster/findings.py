@@ -30,10 +30,10 @@ OTHERWISE = "Look at what that host printed last, and run it again."
 def findings(checkup: Checkup) -> list[Finding]:
     """All of them, in the order in which one would ask."""
     between = (_reach, _clocks, _links) if len(checkup.hosts) > 1 else ()
-    return [check(checkup) for check in (_presence, _code, _versions, *between)]
+    return [check(checkup) for check in (_worker_info, _code, _versions, *between)]
 
 
-def _presence(checkup: Checkup) -> Finding:
+def _worker_info(checkup: Checkup) -> Finding:
     num_hosts, came = len(checkup.hosts), sum(map(len, checkup.hosts))
     found = f"{num_hosts} with {came} of {checkup.num_processes} processes: {_names(checkup)}"
     if checkup.missing:

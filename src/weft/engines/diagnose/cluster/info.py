@@ -1,6 +1,6 @@
 """What the processes of a check-up tell of themselves, and what each host found out about the others.
 
-All of it comes over a board, from whoever can write there: nothing is believed beyond what its type says.
+All of it comes over a rendezvous, from whoever can write there: nothing is believed beyond what its type says.
 """
 
 import platform
@@ -17,7 +17,7 @@ from msgspec import Meta, Struct
 from weft.core.errors import TransportError
 from weft.engines.diagnose.machine import usable_cores
 from weft.engines.hosts.interfaces import interface_of
-from weft.engines.hosts.rendezvous import Board, post_note, read_notes
+from weft.engines.hosts.rendezvous import Rendezvous, post_note, read_notes
 from weft.engines.hosts.worker_info import Number, Words, code_digests, home
 
 Positive = Annotated[float, Meta(ge=0)]
@@ -114,23 +114,23 @@ def report_key(number: int) -> str:
     return f"checkup/report/{number}"
 
 
-def gather(rank: int, num_processes: int, board: Board, timeout_s: float) -> dict[int, Card]:
+def gather(rank: int, num_processes: int, rendezvous: Rendezvous, timeout_s: float) -> dict[int, Card]:
     """The cards of all who came in time, by rank. Worker 0 says who they are: all shall see the same ones."""
     if rank:
         wait_s = timeout_s + LOOK_S * num_processes + LATER_S
-        (ranks,) = read_notes(board, [ROSTER], list[Number], wait_s)
-        cards = read_notes(board, [card_key(one) for one in ranks], Card, LATER_S)
+        (ranks,) = read_notes(rendezvous, [ROSTER], list[Number], wait_s)
+        cards = read_notes(rendezvous, [card_key(one) for one in ranks], Card, LATER_S)
         return dict(zip(ranks, cards, strict=True))
     deadline_s = time.monotonic() + timeout_s
-    found = {one: _card(board, one, max(LOOK_S, deadline_s - time.monotonic())) for one in range(num_processes)}
+    found = {one: _card(rendezvous, one, max(LOOK_S, deadline_s - time.monotonic())) for one in range(num_processes)}
     came = {one: card for one, card in found.items() if card is not None}
-    post_note(board, ROSTER, list(came))
+    post_note(rendezvous, ROSTER, list(came))
     return came
 
 
-def _card(board: Board, rank: int, timeout_s: float) -> Card | None:
+def _card(rendezvous: Rendezvous, rank: int, timeout_s: float) -> Card | None:
     try:
-        (card,) = read_notes(board, [card_key(rank)], Card, timeout_s)
+        (card,) = read_notes(rendezvous, [card_key(rank)], Card, timeout_s)
         ip_address(card.address)
     except (TransportError, ValueError):
         return None

@@ -26,7 +26,7 @@ def take_part(environ: Mapping[str, str], script: Path | None) -> Checkup | None
     if secret is None:
         raise ConfigError(f"hosts prove by a secret that they belong together, and there is none.\n  {WRITE_ONE}")
     address = own_address(environ.get(VARIABLE), where.host, where.port)
-    from weft.adapters.torch.rendezvous import TorchBoard  # imports torch
+    from weft.adapters.torch.rendezvous import TorchRendezvous  # imports torch
 
-    board = TorchBoard.at(where.host, where.port, f"{where.run}/doctor", is_host=where.hosts_store)
-    return probe(where.rank, where.num_workers, board, secret, address, script=script)
+    rendezvous = TorchRendezvous.at(where.host, where.port, f"{where.run}/doctor", is_host=where.hosts_store)
+    return probe(where.rank, where.num_workers, rendezvous, secret, address, script=script)

@@ -23,7 +23,7 @@ from weft.engines.diagnose.cluster.info import (
     rounds_of,
 )
 from weft.engines.diagnose.cluster.link_probe import PHASE_S_MAX, TIMEOUT_S, TRIES, measure
-from weft.engines.hosts.rendezvous import Board, post_note, read_notes
+from weft.engines.hosts.rendezvous import Rendezvous, post_note, read_notes
 from weft.transports.tcp import listen
 
 COME_S = 20.0
@@ -57,7 +57,7 @@ class Checkup:
 def probe(
     rank: int,
     num_processes: int,
-    board: Board,
+    rendezvous: Rendezvous,
     secret: bytes,
     address: str,
     *,
@@ -68,21 +68,23 @@ def probe(
     """Take part as one of so many processes, reachable at this address; worker 0 gets the result."""
     began_s = time.monotonic()
     with listen(address) as listener:
-        post_note(board, card_key(rank), own_card(rank, listener, script))
-        hosts = hosts_of(gather(rank, num_processes, board, come_s))
+        post_note(rendezvous, card_key(rank), own_card(rank, listener, script))
+        hosts = hosts_of(gather(rank, num_processes, rendezvous, come_s))
         firsts = [host[0].rank for host in hosts]
         if rank not in firsts:
             return None
         me = firsts.index(rank)
         mesh = connect(me, [(host[0].address, host[0].port) for host in hosts], listener, secret, connect_s)
     try:
-        post_note(board, report_key(me), Report(_measure_all(me, len(hosts), mesh), mesh.refused))
+        post_note(rendezvous, report_key(me), Report(_measure_all(me, len(hosts), mesh), mesh.refused))
     finally:
         mesh.close()
     if rank != firsts[0]:
         return None
     wait_s = TIMEOUT_S + TRIES * 6 * PHASE_S_MAX * len(hosts)  # three phases, each with its warming up
-    reports = {number: report for number in range(len(hosts)) if (report := _report(board, number, wait_s)) is not None}
+    reports = {
+        number: report for number in range(len(hosts)) if (report := _report(rendezvous, number, wait_s)) is not None
+    }
     return Checkup(num_processes, hosts, reports, time.monotonic() - began_s)
 
 
@@ -107,8 +109,8 @@ def _measure(mesh: Mesh, other: int, *, is_caller: bool) -> Seen:
     return Seen(other, "", "", shortest_s, usual_s, skew_s, found.incoming_bytes_per_s, found.meanwhile_bytes_per_s)
 
 
-def _report(board: Board, number: int, timeout_s: float) -> Report | None:
+def _report(rendezvous: Rendezvous, number: int, timeout_s: float) -> Report | None:
     try:
-        return read_notes(board, [report_key(number)], Report, timeout_s)[0]
+        return read_notes(rendezvous, [report_key(number)], Report, timeout_s)[0]
     except TransportError:
         return None
