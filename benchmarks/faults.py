@@ -9,7 +9,7 @@ SHM, TCP, HOSTS, TORCHRUN = "shm", "tcp", "hosts 2", "torchrun"
 GROUNDS = (SHM, TCP, HOSTS, TORCHRUN)
 KILL, STOP = "kill", "stop"
 STRATEGIES = ("allreduce", "ssp", "gossip", "async_gossip", "ps")
-WORKER, LAUNCHER, CONTROLLER, AGENT, FORK_SERVER = "worker", "launcher", "head", "host agent", "fork server"
+WORKER, LAUNCHER, CONTROLLER, AGENT, FORK_SERVER = "worker", "launcher", "controller", "host agent", "fork server"
 NUM_WORKERS = {SHM: 3, TCP: 3, HOSTS: 4, TORCHRUN: 2}
 LATE_S_MAX = {"join": 0.03, "first step": 0.005, "end": 0.1}
 """A fault comes up to so long after its moment was announced: then Weft is at work on it."""

@@ -12,7 +12,7 @@ from pathlib import Path
 MOMENT, NUMBER, RANK, VICTIM, LATE_S = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4], float(sys.argv[5])
 END_S = 0.3
 """The others end so much later: whoever has ended waits for them."""
-WORDS = {"head": b"weft\0head", "host agent": b"weft.engines.hosts.agent"}
+WORDS = {"controller": b"weft.controller_main", "host agent": b"weft.engines.hosts.agent"}
 
 _pending: list[threading.Timer] = []
 

@@ -23,6 +23,7 @@ EXAMPLE_LINES_MAX = 80
 
 WITHOUT_A_MIRROR = {
     "papers": "sentences of papers",
+    "support": "what tests share",
     "properties": "whole simulated worlds",
     "conformance": "everything that is registered",
     "core/test_rules_of_the_vocabulary.py": "the thirteen rules of DESIGN.md section 2",

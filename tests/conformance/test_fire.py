@@ -21,7 +21,7 @@ from weft.engines.real.observer import Observer
 from weft.transports.certificates import Authority, contexts
 from weft.transports.dialing import dial
 from weft.transports.frames import VERSION, Header
-from weft.transports.handshake import CHALLENGE, HELLO, MAGIC, NONCE_BYTES, RunSession, certified_name
+from weft.transports.handshake import CHALLENGE, HELLO, MAGIC, NONCE_BYTES, Conversation, certified_name
 
 NUM_WORKERS = 3
 FRAMES_PER_CONNECTION = 100
@@ -150,14 +150,14 @@ class Fire(Heard):
         other = contexts(Authority.of(b"o" * 32).issue(2)).call
         with pytest.raises(TransportError, match="did not prove to belong to this job"):
             dial(("127.0.0.1", self._ports[rank]), 2, rank, b"o" * 32, other, 5.0)
-        old = RunSession(2, rank, bytes(NONCE_BYTES), bytes(NONCE_BYTES)).proof(self._secret, b"caller")
+        old = Conversation(2, rank, bytes(NONCE_BYTES), bytes(NONCE_BYTES)).proof(self._secret, b"caller")
         for proof in (bytes(32), token_bytes(32), old):
             assert self._converse(rank, 2, 2, lambda talk, proof=proof: proof) == b""
-        right: Callable[[RunSession], bytes] = lambda talk: talk.proof(self._secret, b"caller")  # noqa: E731
+        right: Callable[[Conversation], bytes] = lambda talk: talk.proof(self._secret, b"caller")  # noqa: E731
         for certified, claimed in ((2, 2), (1, 2), (2, 1), (7, 7)):
             assert self._converse(rank, certified, claimed, right) == b""
 
-    def _converse(self, rank: int, certified: int, claimed: int, prove: Callable[[RunSession], bytes]) -> bytes:
+    def _converse(self, rank: int, certified: int, claimed: int, prove: Callable[[Conversation], bytes]) -> bytes:
         """What is answered to a proof of somebody whose certificate is this job's."""
         context = contexts(Authority.of(self._secret).issue(certified)).call
         plain = self._connect(rank)
@@ -167,7 +167,7 @@ class Fire(Heard):
             raw = sock.recv(CHALLENGE.size)
             theirs = CHALLENGE.unpack(raw)[2] if len(raw) == CHALLENGE.size else bytes(NONCE_BYTES)
             try:
-                sock.sendall(prove(RunSession(claimed, rank, nonce, theirs)))
+                sock.sendall(prove(Conversation(claimed, rank, nonce, theirs)))
                 return sock.recv(32)
             except (OSError, ssl.SSLError):
                 return b""

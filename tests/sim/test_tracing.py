@@ -11,7 +11,7 @@ from weft.config.cluster import load_cluster
 from weft.config.registry import STRATEGIES
 from weft.engines.simulated.job import Job
 from weft.engines.simulated.outcome import Outcome
-from weft.engines.simulated.runner import Observer, simulate, simulate_dry
+from weft.engines.simulated.runner import SimulationObserver, simulate, simulate_dry
 from weft.observe.logs.trace import write_trace
 
 NUM_WORKERS = 4
@@ -23,7 +23,7 @@ FITTING = [name for name in STRATEGIES if name not in ("hogwild", "population")]
 def ran(folder: Path, strategy: str, way: str = "wet", **options: Any) -> Outcome:
     script = write(folder, ARRAYS, ARRAYS_TRAIN)
     job = Job(script, (), load_cluster("edge"), NUM_WORKERS, strategy, **options)
-    return RUNS[way](job, Observer(lambda line: None))
+    return RUNS[way](job, SimulationObserver(lambda line: None))
 
 
 def drawn(folder: Path, outcome: Outcome) -> Trace:

@@ -1,17 +1,13 @@
 """The `weft` command: its verbs, and how errors leave it."""
 
-import errno
-import resource
-import sys
 from typing import Annotated
 
 import typer
 
 from weft import __version__
-from weft.cli import head
 from weft.cli.options.script_command import ScriptCommand
-from weft.cli.show.screen import screen, show_error
-from weft.cli.show.streams import enduring_streams
+from weft.cli.show.command_errors import command_errors
+from weft.cli.show.screen import screen
 from weft.cli.verbs import (
     bench,
     calibrate,
@@ -26,10 +22,6 @@ from weft.cli.verbs import (
     strategies,
     topology,
 )
-from weft.core.errors import TransportError, WeftError
-
-ENOUGH = 4096
-"""Open files, sockets and pipes for hundreds of workers."""
 
 app = typer.Typer(
     name="weft",
@@ -64,35 +56,11 @@ app.command()(topology.topology)
 app.command()(fuzz.fuzz)
 app.command()(replay.replay)
 app.command()(doctor.doctor)
-app.command(hidden=True)(head.head)
 app.add_typer(secret.app, name="secret")
 app.add_typer(bench.app, name="bench")
 
 
 def main() -> None:
-    """Run the command; 2 says that nothing was started, 1 that something failed, others are the script's own."""
-    with enduring_streams():
-        try:
-            app()
-        except WeftError as error:
-            show_error(error)
-            sys.exit(error.exit_code)
-        except OSError as error:
-            if error.errno not in (errno.EMFILE, errno.ENFILE):
-                raise
-            show_error(out_of_descriptors(error))
-            sys.exit(1)
-        except KeyboardInterrupt:
-            sys.exit(130)
-
-
-def out_of_descriptors(error: OSError) -> WeftError:
-    """What is lacking when no more files, sockets or pipes can be opened, and how to get it."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    can_rise = hard == resource.RLIM_INFINITY or hard > soft
-    advice = f"Raise it: ulimit -n {hard if can_rise and 0 < hard < ENOUGH else ENOUGH}"
-    advice += "" if can_rise else " (which the system's administrator has to allow)"
-    return TransportError(
-        f"no more files, sockets or pipes can be opened: {error.strerror}; a process may have {soft:,} (ulimit -n).\n"
-        f"  {advice}, or use fewer workers."
-    )
+    """Run the command that was given."""
+    with command_errors():
+        app()

@@ -345,7 +345,7 @@ def join_by(join_hook: Callable[[], Seat | None]) -> None:
 
 
 def find_seat() -> Seat | None:
-    """The seat that was prepared for this script, or that an usher finds; None: it is alone."""
+    """The seat that was prepared for this script, or that the join hook finds; None: it is alone."""
     global _join_hook
     if _current is None and _join_hook is not None:
         join_hook, _join_hook = _join_hook, None

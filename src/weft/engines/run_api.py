@@ -14,7 +14,7 @@ from weft.config.settings import Settings
 from weft.core.errors import ConfigError, NodeLost
 from weft.core.seat import current
 from weft.data.shares import STATIC
-from weft.engines.function_script import write_script
+from weft.engines.functions.script import write_script
 from weft.engines.local.launcher import fork_server_of, run_local
 from weft.engines.real.job import RealJob, spread
 from weft.engines.real.kernels import compile_kernels

@@ -9,7 +9,7 @@ from weft.cli.show import streams
 from weft.cli.show.live_run import SimulatedProgress, simulate_shown, watched
 from weft.config.cluster import load_cluster
 from weft.engines.simulated.job import Job
-from weft.engines.simulated.runner import Observer, simulate
+from weft.engines.simulated.runner import SimulationObserver, simulate
 from weft.sim.facts import Facts
 
 
@@ -66,7 +66,7 @@ def last_said(script: Path) -> tuple[str, float, float | None]:
         shown.step(facts, now_s)
 
     job = Job(script, (), load_cluster("rack"), 2, "allreduce")
-    simulate(job, Observer(on_step=on_step, on_plan=shown.plan))
+    simulate(job, SimulationObserver(on_step=on_step, on_plan=shown.plan))
     return said[-1]
 
 

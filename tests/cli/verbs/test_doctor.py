@@ -59,7 +59,7 @@ def test_a_machine_that_cannot_run_workers_ends_with_1(monkeypatch: pytest.Monke
 
 
 def test_the_readme_says_where_the_secret_comes_from_before_it_names_what_needs_it() -> None:
-    readme = (Path(__file__).resolve().parents[2] / "README.md").read_text()
+    readme = (Path(__file__).resolve().parents[3] / "README.md").read_text()
     before, _, _ = readme.partition("weft doctor --cluster")
     assert "weft secret new job.secret" in before
     assert "WEFT_SECRET_FILE=job.secret" in before

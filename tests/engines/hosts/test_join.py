@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
-from support.processes.launched_workers import infos
+from support.processes.launched_workers import launched
 from support.processes.launches import FOREVER, TRAIN
 from support.processes.rendezvous import MemoryBoard
 from support.scripts.training_scripts import write
@@ -52,7 +52,7 @@ ONE, TWO = ["mill"] * 2, ["mill", "barn", "mill"]
 
 @pytest.mark.parametrize("hosts", [ONE, TWO], ids=["one host", "two hosts"])
 def test_all_train_one_model_and_nothing_is_left(hosts: list[str], tmp_path: Path) -> None:
-    with infos(write(tmp_path, TRAINING), hosts, environ=SECRET) as run:
+    with launched(write(tmp_path, TRAINING), hosts, environ=SECRET) as run:
         assert run.end() == [0] * len(hosts), run.text
         for rank in range(len(hosts)):
             assert f"worker {rank} of {len(hosts)} is done" in run.text
@@ -72,7 +72,7 @@ for line in open("/proc/net/tcp").readlines()[1:]:
         say("listens at " + line.split()[1])
 """
     )
-    with infos(write(tmp_path, script), ONE, environ={**SECRET, "WEFT_INTERFACE": "127.77.7.1"}) as run:
+    with launched(write(tmp_path, script), ONE, environ={**SECRET, "WEFT_INTERFACE": "127.77.7.1"}) as run:
         assert run.end() == [0, 0], run.text
         assert run.text.count("secret here: False") == 2
         assert "listens at 0100007F" in run.text
@@ -83,7 +83,7 @@ def test_two_hosts_train_the_same_parameters_as_one(tmp_path: Path) -> None:
     models = []
     for name, hosts in (("apart", ["mill", "mill", "barn", "barn"]), ("together", ["mill"] * 4)):
         (tmp_path / name).mkdir()
-        with infos(write(tmp_path / name, TRAINING), hosts, environ=SECRET) as run:
+        with launched(write(tmp_path / name, TRAINING), hosts, environ=SECRET) as run:
             assert run.end() == [0] * 4, run.text
         models.append(load_file(tmp_path / name / "model.safetensors")["w"])
     assert models[0].dtype == np.float64
@@ -92,7 +92,7 @@ def test_two_hosts_train_the_same_parameters_as_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("hosts", [["mill"] * 3, TWO], ids=["one host", "two hosts"])
 def test_a_killed_worker_is_named_and_all_others_end_within_two_seconds(hosts: list[str], tmp_path: Path) -> None:
-    with infos(write(tmp_path, TRAIN + FOREVER), hosts, environ=SECRET) as run:
+    with launched(write(tmp_path, TRAIN + FOREVER), hosts, environ=SECRET) as run:
         run.until("trains", 3)
         run.kill(1)
         killed_s = time.monotonic()
@@ -105,7 +105,7 @@ def test_a_killed_worker_is_named_and_all_others_end_within_two_seconds(hosts: l
 
 def test_a_script_that_raises_is_named_with_its_traceback(tmp_path: Path) -> None:
     script = TRAIN + "if worker.rank == 1: raise ValueError('bad luck')\n" + FOREVER
-    with infos(write(tmp_path, script), ONE) as run:
+    with launched(write(tmp_path, script), ONE) as run:
         assert run.end() == [3, 1]
         assert "raised ValueError at step 0: bad luck" in run.text
 
@@ -113,7 +113,7 @@ def test_a_script_that_raises_is_named_with_its_traceback(tmp_path: Path) -> Non
 @pytest.mark.parametrize("word", ["sys.exit", "quit"])
 def test_a_script_that_leaves_with_a_code_has_failed_and_its_process_ends_with_it(word: str, tmp_path: Path) -> None:
     script = TRAIN + f"if worker.rank == 1: {word}(7)\n" + FOREVER
-    with infos(write(tmp_path, script), ONE) as run:
+    with launched(write(tmp_path, script), ONE) as run:
         assert run.end() == [3, 7]
         assert "left at step 0: the script called sys.exit(7)" in run.text
         assert "ScriptLeft" not in run.text
@@ -121,7 +121,7 @@ def test_a_script_that_leaves_with_a_code_has_failed_and_its_process_ends_with_i
 
 
 def test_a_signal_ends_a_run_in_order(tmp_path: Path) -> None:
-    with infos(write(tmp_path, TRAIN + FOREVER), ONE) as run:
+    with launched(write(tmp_path, TRAIN + FOREVER), ONE) as run:
         run.until("trains", 2)
         os.kill(run.pids[0], signal.SIGTERM)
         assert run.end() == [0, 0], run.text
@@ -131,7 +131,7 @@ def test_a_signal_ends_a_run_in_order(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("does", [FOREVER, COMPUTES], ids=["waits", "computes"])
 def test_workers_whose_helpers_are_gone_end_and_say_so(does: str, tmp_path: Path) -> None:
-    with infos(write(tmp_path, TRAIN + does), ONE) as run:
+    with launched(write(tmp_path, TRAIN + does), ONE) as run:
         run.until("trains", 2)
         for pid in run.helpers():
             os.kill(pid, signal.SIGKILL)
@@ -142,7 +142,7 @@ def test_workers_whose_helpers_are_gone_end_and_say_so(does: str, tmp_path: Path
 
 
 def test_a_signal_to_all_processes_of_a_job_ends_it_in_order(tmp_path: Path) -> None:
-    with infos(write(tmp_path, TRAIN + FOREVER), ONE) as run:
+    with launched(write(tmp_path, TRAIN + FOREVER), ONE) as run:
         run.until("trains", 2)
         run.tell_helpers(signal.SIGTERM)
         for pid in run.pids:
@@ -153,14 +153,14 @@ def test_a_signal_to_all_processes_of_a_job_ends_it_in_order(tmp_path: Path) -> 
 
 
 def test_all_is_said_before_the_last_worker_ends(tmp_path: Path) -> None:
-    with infos(write(tmp_path, TRAINING), TWO, environ=SECRET) as run:
+    with launched(write(tmp_path, TRAINING), TWO, environ=SECRET) as run:
         assert run.end(is_swept=True) == [0, 0, 0], run.text
         assert "In all: " in run.text
 
 
 @pytest.mark.parametrize("killed", [0, 1])
 def test_a_death_is_explained_before_the_last_worker_ends(killed: int, tmp_path: Path) -> None:
-    with infos(write(tmp_path, TRAIN + FOREVER), ["mill"] * 3) as run:
+    with launched(write(tmp_path, TRAIN + FOREVER), ["mill"] * 3) as run:
         run.until("trains", 3)
         run.kill(killed)
         run.end(is_swept=True)
@@ -168,7 +168,7 @@ def test_a_death_is_explained_before_the_last_worker_ends(killed: int, tmp_path:
 
 
 def test_several_hosts_need_a_secret(tmp_path: Path) -> None:
-    with infos(write(tmp_path, TRAINING), ["mill", "barn"]) as run:
+    with launched(write(tmp_path, TRAINING), ["mill", "barn"]) as run:
         assert run.end() == [1, 1]
         assert "this run is on" in run.text
         assert "has no secret" in run.text
@@ -215,7 +215,7 @@ def test_head_and_steward_of_a_run_have_a_secret_that_no_other_run_has(
 
 def test_a_host_with_another_secret_is_refused(tmp_path: Path) -> None:
     environ = {**SECRET, "1:WEFT_SECRET": token_hex(32)}
-    with infos(write(tmp_path, TRAINING), ["mill", "barn"], environ=environ) as run:
+    with launched(write(tmp_path, TRAINING), ["mill", "barn"], environ=environ) as run:
         run.until("the run's controller at 127.0.0.1")
         assert "epoch" not in run.text
         run.kill(0)
@@ -227,14 +227,14 @@ def test_a_host_with_another_secret_is_refused(tmp_path: Path) -> None:
     ids=["strategy", "codec"],
 )
 def test_workers_with_other_settings_are_refused_everywhere(environ: dict[str, str], what: str, tmp_path: Path) -> None:
-    with infos(write(tmp_path, TRAINING), ONE, environ=environ) as run:
+    with launched(write(tmp_path, TRAINING), ONE, environ=environ) as run:
         assert run.end() == [1, 1]
         assert run.text.count(f"worker 1 (host {os.uname().nodename}) has {what} than worker 0") >= 2
 
 
 def test_settings_of_the_environment_rule(tmp_path: Path) -> None:
     environ = {"WEFT_STRATEGY": "gossip", "WEFT_STEPS": "6"}
-    with infos(write(tmp_path, TRAINING), ["mill"] * 3, environ=environ) as run:
+    with launched(write(tmp_path, TRAINING), ["mill"] * 3, environ=environ) as run:
         assert run.end() == [0, 0, 0], run.text
         assert "gossip, 3 workers" in run.text
 
@@ -288,15 +288,15 @@ def test_signals_that_come_together_are_one() -> None:
 
 
 def test_worker_0_says_whom_it_waits_for(tmp_path: Path) -> None:
-    script = "import os, select\nfrom weft.engines import member\nmember.TELL_S = 0.2\n"
+    script = "import os, select\nfrom weft.engines.hosts import join\njoin.TELL_S = 0.2\n"
     script += "if os.environ['LATE'] == '1': select.select([], [], [], 2.0)\n" + TRAINING
-    with infos(write(tmp_path, script), ONE, environ={"LATE": "0", "1:LATE": "1"}) as run:
+    with launched(write(tmp_path, script), ONE, environ={"LATE": "0", "1:LATE": "1"}) as run:
         assert run.end() == [0, 0], run.text
         assert "weft: some workers have not called weft.join yet: after 0.2 s nobody had posted 'present/1'" in run.text
 
 
 def test_a_strategy_that_is_misspelt_is_refused_before_anything_starts(tmp_path: Path) -> None:
-    with infos(write(tmp_path, TRAINING), ONE, environ={"WEFT_STRATEGY": "alreduce"}) as run:
+    with launched(write(tmp_path, TRAINING), ONE, environ={"WEFT_STRATEGY": "alreduce"}) as run:
         assert run.end() == [1, 1]
         assert "Did you mean 'allreduce'?" in run.text
         assert "head" not in run.text

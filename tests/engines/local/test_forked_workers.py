@@ -142,7 +142,7 @@ def test_whoever_is_stopped_while_workers_are_born_is_named_and_nothing_is_left(
     with fork_server_that(tmp_path, what) as fork_server, pytest.raises(NodeLost) as raised:
         fork_server.fork(1, [], lambda: None)
     match = re.fullmatch(
-        rf"{who} \(pid (\d+)\) is stopped, and worker 0 is not born yet\.\n"
+        rf"{who} \(pid (\d+)\) is stopped, and worker 0 is not forked yet\.\n"
         r"  Let it go on with kill -CONT \1, or find out who stopped it\.",
         str(raised.value),
     )
@@ -171,8 +171,8 @@ def test_a_worker_whose_launcher_is_killed_before_it_is_adopted_ends(tmp_path: P
             ctypes.CDLL(None).prctl(1, 0)
             open({str(told)!r} + ".new", "w").write(str(pid))
             os.rename({str(told)!r} + ".new", {str(told)!r})
-            fork server = os.getppid()
-            while os.getppid() == fork server: time.sleep(0.01)
+            server = os.getppid()
+            while os.getppid() == server: time.sleep(0.01)
             os._exit(0)
         return pid
     """

@@ -16,7 +16,7 @@ def test_a_post_says_where_it_is() -> None:
     worker_info = msgspec.json.decode(answer, type=WorkerInfo)
     assert (worker_info.rank, worker_info.pid, worker_info.home) == (2, os.getpid(), home())
     assert worker_info.address == "127.0.0.1"
-    assert worker_info.same["script"].startswith("'test_posts.py'")
+    assert worker_info.same["script"].startswith("'test_actor.py'")
 
 
 def test_a_post_starts_a_process_and_tells_how_it_ended() -> None:

@@ -1,7 +1,8 @@
 """Network namespaces as hosts: each with a name and an address of its own, and a command in each, such as torchrun.
 
-By hand, `python tests/support/network/machines.py 4 --net 100mbit,10ms -- COMMAND` runs a command in each of four (root on Linux); it
-may say {rank} and {address}. `torchrun` in place of a command is completed by what makes the hosts meet.
+By hand, `PYTHONPATH=tests python -m support.network.machines 4 --net 100mbit,10ms -- COMMAND` runs a command in each of
+four (root on Linux); it may say {rank} and {address}. `torchrun` in place of a command is completed by what makes the
+hosts meet.
 """
 
 import ctypes
@@ -27,7 +28,8 @@ CLONE_NEWUTS = 0x04000000
 MEETING_PORT = 29400
 PATIENCE_S = 60.0
 BECOME = "become"
-SRC = Path(__file__).parents[3] / "src"
+TESTS = Path(__file__).parents[2]
+SRC = TESTS.parent / "src"
 
 Show = Callable[[int, str], None]
 
@@ -136,11 +138,22 @@ class Machines:
     ) -> Running:
         """A command on each host, or on each of some hosts."""
         mark = secrets.token_hex(8)
-        everyone = {**os.environ, "PYTHONPATH": str(SRC), "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": DEVICE}
+        everyone = {
+            **os.environ,
+            "PYTHONPATH": f"{SRC}{os.pathsep}{TESTS}",
+            "OMP_NUM_THREADS": "1",
+            "GLOO_SOCKET_IFNAME": DEVICE,
+        }
         started = []
         for host, command in zip(hosts or range(len(commands)), commands, strict=True):
             process = subprocess.Popen(
-                [sys.executable, __file__, BECOME, *map(str, (os.getpid(), self.namespaces[host], host, *command))],
+                [
+                    sys.executable,
+                    "-m",
+                    "support.network.machines",
+                    BECOME,
+                    *map(str, (os.getpid(), self.namespaces[host], host, *command)),
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,

@@ -46,7 +46,7 @@ class HostAgent:
             key.data()
 
     def until(self, kind: type, said: type | None = None) -> Any:
-        """The first that the controller says of this kind, to a worker if it is `said`; it hears signs of life meanwhile."""
+        """The controller's first message of this kind, to a worker if it is `said`; it hears heartbeats meanwhile."""
         deadline_s = monotonic() + PATIENCE_S
         while True:
             for message in self.heard:

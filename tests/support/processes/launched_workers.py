@@ -31,7 +31,7 @@ PATIENCE_S = 120.0
 """Several processes for each worker are at work, on few cores."""
 
 
-class Crew:
+class LaunchedWorkers:
     """The processes of one run, by rank. What they, their host agents and the controller write is in one file."""
 
     def __init__(self, folder: Path) -> None:
@@ -69,14 +69,14 @@ class Crew:
                 os.kill(pid, number)
 
     def left_behind(self) -> set[int]:
-        """The host agents and the controller, if they still live when they have had time to say what they have to say."""
+        """The host agents and the controller, if they still live when they have had time for their last words."""
         deadline_s = time.monotonic() + HELPERS_S_MAX
         while (found := self.helpers()) and time.monotonic() < deadline_s:
             self._look()
         return found
 
     def helpers(self) -> set[int]:
-        """The host agents and the controller: those that were started anew with this run's mark in their environment."""
+        """The host agents and the controller: processes that were started with this run's mark in their environment."""
         pids = [int(pid) for pid in os.listdir("/proc") if pid.isdigit()]
         return {pid for pid in pids if self._is_marked(pid) and lives(pid)}
 
@@ -96,12 +96,12 @@ class Crew:
 
 
 @contextmanager
-def infos(script: Path, hosts: list[str], environ: Mapping[str, str] | None = None) -> Iterator[Crew]:
+def launched(script: Path, hosts: list[str], environ: Mapping[str, str] | None = None) -> Iterator[LaunchedWorkers]:
     """A worker for each name of a host; afterwards nothing of them is left, whatever the test found.
 
     `environ` is added to the environment; a key such as '1:RANK' is for worker 1 alone.
     """
-    run = Crew(script.parent)
+    run = LaunchedWorkers(script.parent)
     (run.folder / WRITTEN).touch()
     store, port = _start_store()
     given = {"CREW_OF_TEST": run.mark, **(environ or {})}
@@ -127,7 +127,9 @@ def infos(script: Path, hosts: list[str], environ: Mapping[str, str] | None = No
                 os.waitpid(pid, 0)
 
 
-def _become_worker(run: Crew, script: Path, placed: Placement, hosts: list[str], given: Mapping[str, str]) -> None:
+def _become_worker(
+    run: LaunchedWorkers, script: Path, placed: Placement, hosts: list[str], given: Mapping[str, str]
+) -> None:
     """What an engine's process does: runs the script as if it were the only thing that this process ever did."""
     keep_garbage()
     with open(run.folder / WRITTEN, "a") as file:

@@ -1,4 +1,4 @@
-"""A Ray cluster of two nodes on this machine: `python tests/support/processes/ray_nodes.py` is one, until its standard input ends.
+"""A Ray cluster of two nodes: `python -m support.processes.ray_nodes` is one, until its standard input ends.
 
 Its files are in the folder RAY_TMPDIR. It listens on loopback only and wants a token, as clusters of Weft's own do.
 """
@@ -16,6 +16,7 @@ from support.processes.launches import lives
 
 CPUS_PER_NODE = 2
 STORE_BYTES = 80 << 20
+TESTS = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
@@ -67,9 +68,14 @@ def ray_nodes(folder: Path) -> Iterator[Nodes]:
         "RAY_AUTH_TOKEN": secrets.token_hex(32),
         "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
     }
-    others = {"RAY_TMPDIR": str(folder), "RAY_enable_worker_prestart": "0", "NODES_OF_TEST": mark}
+    others = {
+        "PYTHONPATH": str(TESTS),
+        "RAY_TMPDIR": str(folder),
+        "RAY_enable_worker_prestart": "0",
+        "NODES_OF_TEST": mark,
+    }
     process = subprocess.Popen(
-        [sys.executable, __file__],
+        [sys.executable, "-m", __name__],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

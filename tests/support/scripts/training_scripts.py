@@ -9,7 +9,7 @@ from weft.config.cluster import load_cluster
 from weft.core.strategy import Strategy
 from weft.engines.simulated.job import Job
 from weft.engines.simulated.outcome import Outcome
-from weft.engines.simulated.runner import Observer, simulate
+from weft.engines.simulated.runner import SimulationObserver, simulate
 
 SEEN: list[Any] = []
 """What the scripts of the last run told the test; they import this list."""
@@ -76,4 +76,4 @@ def simulated(
     """Simulate a script; SEEN then holds what its workers told."""
     SEEN.clear()
     job = Job(script, arguments, load_cluster(cluster), num_workers, strategy, **options)
-    return simulate(job, Observer(show, on_tell=tell))
+    return simulate(job, SimulationObserver(show, on_tell=tell))

@@ -19,7 +19,7 @@ if not screen.is_terminal and "COLUMNS" not in os.environ:
     screen.width = PLAIN_WIDTH
 errors = Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
 
-PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
+PACKAGE = str(Path(__file__).resolve().parents[2]) + os.sep
 
 
 def show_error(error: WeftError) -> None:

@@ -106,16 +106,14 @@ def compare(
     files = Files(report)
     trials = asked.trials()
     ways = _ways(trials, asked.texts(strategy or USUAL), compress or [], share or [], baseline or [])
-    comparison_run = ComparisonRun(
-        asked.setup(seeds, None if target is None else read_target(target)), ways, files.json
-    )
+    running = ComparisonRun(asked.setup(seeds, None if target is None else read_target(target)), ways, files.json)
     try:
-        _compared(comparison_run, trials, ways)
+        _compared(running, trials, ways)
     except (Interrupted, KeyboardInterrupt):
-        if comparison_run.has_runs:
-            _keep_for_later(comparison_run, files)
+        if running.has_runs:
+            _keep_for_later(running, files)
         raise KeyboardInterrupt from None
-    _conclude(comparison_run, files)
+    _conclude(running, files)
 
 
 class Files:
@@ -153,42 +151,42 @@ def _ways(
     return [way for way in ways if refused[way] is None]
 
 
-def _compared(comparison_run: ComparisonRun, trials: Trials, ways: Sequence[Way]) -> None:
+def _compared(running: ComparisonRun, trials: Trials, ways: Sequence[Way]) -> None:
     """Make all runs that are lacking."""
-    if comparison_run.has_runs:
-        _tell(f"going on with the runs in {comparison_run.file}")
-    if comparison_run.moved_to is not None:
+    if running.has_runs:
+        _tell(f"going on with the runs in {running.file}")
+    if running.moved_to is not None:
         _tell(
-            f"{comparison_run.file} was of another comparison (script, machine, options or Weft): it is {comparison_run.moved_to} now"
+            f"{running.file} was of another comparison (script, machine, options or Weft): it is {running.moved_to} now"
         )
-    if comparison_run.comparison.is_complete:
+    if running.comparison.is_complete:
         return
     try:
         if isinstance(trials, SimulatedTrials):
-            _simulated_race(comparison_run, trials, ways)
+            _simulated_race(running, trials, ways)
         else:
-            _real_race(comparison_run, trials, ways)
+            _real_race(running, trials, ways)
     except WeftError as error:
         if error.before_join and not (isinstance(error, NodeLost) and error.is_said):
             _tell("the script did not get to weft.join, so no other way is tried")
         raise
 
 
-def _real_race(comparison_run: ComparisonRun, trials: RealTrials, ways: Sequence[Way]) -> None:
+def _real_race(running: ComparisonRun, trials: RealTrials, ways: Sequence[Way]) -> None:
     with trials.fork_server(ways, _tell) as fork_server:
-        if comparison_run.target is not None and not comparison_run.has_runs:
+        if running.target is not None and not running.has_runs:
             with progress("a first look at what the script reports"):
-                check_target(comparison_run.target, reported_names(trials.common, fork_server.fork, _tell))
-        comparison_run.run(lambda trial: _real(trials, trial, fork_server))
+                check_target(running.target, reported_names(trials.common, fork_server.fork, _tell))
+        running.run(lambda trial: _real(trials, trial, fork_server))
 
 
-def _simulated_race(comparison_run: ComparisonRun, trials: SimulatedTrials, ways: Sequence[Way]) -> None:
-    if comparison_run.target is not None:
+def _simulated_race(running: ComparisonRun, trials: SimulatedTrials, ways: Sequence[Way]) -> None:
+    if running.target is not None:
         with progress("a first look at what the script reports"):
-            check_target(comparison_run.target, simulated_names(trials.common, _tell))
+            check_target(running.target, simulated_names(trials.common, _tell))
     for way in ways:
         compile_kernels(way.compress, _tell)
-    comparison_run.run(lambda trial: _simulated(trials, trial))
+    running.run(lambda trial: _simulated(trials, trial))
 
 
 def _tell(text: str) -> None:
@@ -215,27 +213,25 @@ def _simulated(trials: SimulatedTrials, trial: Trial) -> Row:
     return simulate_shown(trials.job(trial.way, trial.seed), _titled(trial)).to_json()
 
 
-def _keep_for_later(comparison_run: ComparisonRun, files: Files) -> None:
-    written("the report", files.html, lambda: write_html(comparison_run.comparison, files.html))
-    if not _tell_not_kept(comparison_run):
+def _keep_for_later(running: ComparisonRun, files: Files) -> None:
+    written("the report", files.html, lambda: write_html(running.comparison, files.html))
+    if not _tell_not_kept(running):
         _tell(f"what has been run is in {files.json}: the same command goes on with it")
 
 
-def _tell_not_kept(comparison_run: ComparisonRun) -> bool:
+def _tell_not_kept(running: ComparisonRun) -> bool:
     """Tell of runs that are in no file, if there are any."""
-    why = comparison_run.not_kept
+    why = running.not_kept
     if why is not None:
-        _tell(
-            f"the runs of {comparison_run.file} cannot be written: {why.strerror}; the same command will make them again"
-        )
+        _tell(f"the runs of {running.file} cannot be written: {why.strerror}; the same command will make them again")
     return why is not None
 
 
-def _conclude(comparison_run: ComparisonRun, files: Files) -> None:
+def _conclude(running: ComparisonRun, files: Files) -> None:
     """Show who won, and write it."""
-    comparison = comparison_run.comparison
+    comparison = running.comparison
     show_comparison(comparison)
-    is_written = not _tell_not_kept(comparison_run)
+    is_written = not _tell_not_kept(running)
     is_written &= written("the report", files.html, lambda: write_html(comparison, files.html))
     picture = ""
     if has_extra("plot"):

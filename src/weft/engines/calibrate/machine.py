@@ -6,7 +6,7 @@ from datetime import date
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from weft.runtime.processor import processor_name
+from weft.runtime.measure.processor import processor_name
 
 
 def machine() -> dict[str, Any]:

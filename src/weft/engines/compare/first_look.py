@@ -9,10 +9,10 @@ from typing import Any
 from weft.core.errors import ConfigError, NodeLost, did_you_mean
 from weft.engines.local.launcher import Fork, run_local
 from weft.engines.real.job import RealJob
+from weft.engines.real.observer import Observer
 from weft.engines.real.outcome import NOT_REPORTED as BESIDE_REAL
 from weft.engines.simulated.job import Job
-from weft.engines.simulated.runner import SimulationObserver as SimulatedWatcher
-from weft.engines.simulated.runner import simulate
+from weft.engines.simulated.runner import SimulationObserver, simulate
 from weft.observe.records.comparison import Target
 from weft.sim.facts import NOT_REPORTED as BESIDE_SIMULATED
 
@@ -30,7 +30,7 @@ def reported_names(job: RealJob, fork: Fork, show: Callable[[str], None]) -> lis
     """
     probe = RealJob(job.script, job.arguments, 1, seed=job.seed, options=job.options, saves=False, is_probe=True)
     with _shown_if_it_says_why(show) as lines:
-        observer = SimulationObserver(on_line=lambda rank, text, is_error: lines.append(text))
+        observer = Observer(on_line=lambda rank, text, is_error: lines.append(text))
         return _names(run_local(replace(probe, steps_max=STEPS_MAX), observer, fork).reports)
 
 
@@ -38,7 +38,7 @@ def simulated_names(job: Job, show: Callable[[str], None]) -> list[str]:
     """The same of a script that is to be simulated."""
     probe = Job(job.script, job.arguments, job.cluster, 1, seed=job.seed, saves=False, is_probe=True)
     with _shown_if_it_says_why(show) as lines:
-        return _names(simulate(replace(probe, steps_max=STEPS_MAX), SimulatedWatcher(lines.append)).facts.reports)
+        return _names(simulate(replace(probe, steps_max=STEPS_MAX), SimulationObserver(lines.append)).facts.reports)
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """The host agent: has the memory that its workers share, watches them, and passes on what they say.
 
-Started by the host's first worker as `python -m weft.engines.hosts.agent`, with its orders on standard input. It ends when
-all workers of its host have ended, however they did; when it or the run's controller is gone, its workers end.
+Started by the host's first worker as `python -m weft.engines.hosts.agent`, with its orders on standard input. It ends
+when all workers of its host have ended, however they did; when it or the run's controller is gone, its workers end.
 """
 
 import os
@@ -157,14 +157,14 @@ class HostAgent:
         ):
             for worker in (worker for worker in self._leaving if stopped.get(worker.rank, 0.0) > STOPPED_S):
                 say(
-                    f"weft: worker {worker.rank} (pid {worker.pid}) is stopped after its script had ended: it is ended.\n"
-                    "  Find out who stopped it."
+                    f"weft: worker {worker.rank} (pid {worker.pid}) is stopped after its script had ended: "
+                    "it is ended.\n  Find out who stopped it."
                 )
                 worker.kill()
             time.sleep(HEARTBEAT_S / 2)
 
     def _turn(self) -> None:
-        """Do what there is to do, and notice it if the controller is silent: unless it was this process that was held up."""
+        """Serve what is ready, and notice a silent controller: unless it was this process that was held up."""
         was_held_up = time.monotonic() - self._turned_s > STALLED_S
         for key, _ in self._selector.select(HEARTBEAT_S / 2):
             key.data()
@@ -263,7 +263,7 @@ class HostAgent:
             channel.close()
 
     def _send_values(self) -> None:
-        """Send on what worker 0 wrote for all to begin with, as the controller takes it; that it has joined comes last."""
+        """Pass the first values on, which worker 0 wrote, as the controller takes them; its Joined comes last."""
         while self._joined is not None and self._link.waiting_bytes < BACKLOG_BYTES_MAX:
             piece = next(self._values, None)
             if piece is None:

@@ -16,8 +16,8 @@ MOMENT_S = 0.01
 
 
 class Hello(Struct, frozen=True):
-    """A worker to its host agent, with descriptors: where signals to it can be read, and what it writes if that is shown
-    elsewhere."""
+    """A worker to its host agent, with descriptors: a pipe with the signals that it gets, and pipes with its output if
+    that is shown elsewhere."""
 
     rank: int
 
@@ -37,8 +37,8 @@ def meet(
 ) -> tuple[int, list[int], int]:
     """A worker's side: its channel, the memory of its host, and where to write what signals tell it.
 
-    `written` are pipes with what it writes, if that is to be shown by the controller; `started` is the host agent, for the
-    worker that started it. The host agent must be a process of the same user.
+    `written` are pipes with what it writes, if the controller is to show that; `started` is the host agent, for the
+    worker that started it. The host agent must be a process of the same user (SO_PEERCRED).
     """
     deadline_s = time.monotonic() + timeout_s
     while (end := _called(address_of(token, host))) is None:

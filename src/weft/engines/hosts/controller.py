@@ -1,4 +1,4 @@
-"""The controller of a run whose workers an engine has put on several hosts: hears and answers them through their host agents."""
+"""The controller of a run on several hosts: hears and answers all workers through their host agents."""
 
 import socket
 import time

@@ -192,7 +192,7 @@ def _start_controller(script: Path, settings: Settings, infos: list[WorkerInfo],
         host, port = listener.getsockname()[:2]
         said = {name: value for name, value in asdict(settings).items() if value is not None}
         orders = ControllerOrders(str(script), said, infos, secret, listener.fileno())
-        start_apart("the run's controller", ["weft", "head"], msgspec.json.encode(orders), [listener.fileno()])
+        start_apart("the run's controller", ["weft.controller_main"], msgspec.json.encode(orders), [listener.fileno()])
     return host, port
 
 

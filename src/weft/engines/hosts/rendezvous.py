@@ -1,6 +1,6 @@
 """Rendezvous: where the processes of a run, which an engine has started somewhere, leave small notes for each other.
 
-Whoever reaches a rendezvous can read it and write on it. So nothing secret is posted, and whatever is read is taken for a
+Whoever reaches a rendezvous can read and write there. So nothing secret is posted, and whatever is read is taken for a
 stranger's: decoded into a type that was asked for, and checked by who asked.
 """
 

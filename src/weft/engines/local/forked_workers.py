@@ -21,7 +21,7 @@ from weft.interpreter import python_module
 
 PR_SET_CHILD_SUBREAPER = 36
 LOOK_S = 0.5
-"""How often the system is asked for the state of the processes that are to bear workers."""
+"""How often the system is asked for the state of the processes that fork workers."""
 FORKED_BYTES_MAX = 1 << 10
 MORE_PROCESSES = (
     "If there are too many processes, use fewer workers (-n), or raise the limit: pids.max of the container's cgroup "
@@ -103,7 +103,7 @@ class ForkServer:
     def fork(self, num_workers: int, shared: Sequence[int], check: Callable[[], None]) -> list[Process]:
         """Workers that have the shared descriptors; `check` is called now and then while they are awaited.
 
-        Raises NodeLost, when those that were born have ended, if one cannot be: nobody waits for it then.
+        Raises NodeLost, when those that were forked have ended, if one cannot be: nobody waits for it then.
         """
         channels = [socket.socketpair() for _ in range(num_workers)]
         pipes = [(os.pipe(), os.pipe()) for _ in range(num_workers)]
@@ -120,7 +120,7 @@ class ForkServer:
             with suppress(OSError):  # a fork server that is gone says so below
                 send_fds(self._end, msgspec.json.encode(order), [*shared, *own])
             self._await(pids, num_workers, check)
-        except BaseException:  # whoever was born without the launcher's knowledge ends when its channel does
+        except BaseException:  # a worker that was forked without the launcher's knowledge ends when its channel does
             for channel, _ in channels:
                 channel.close()
             for output, error in pipes:
@@ -176,7 +176,7 @@ class ForkServer:
             end(forked.pid)
 
     def _check_stopped(self, stops: Stops[str], pids: Mapping[int, int]) -> None:
-        """Raise NodeLost if a process without which no more workers are born is stopped for long."""
+        """Raise NodeLost if a process without which no more workers are forked is stopped for long."""
         fork_server = self._process.pid
         who = {f"the fork server (pid {fork_server})": fork_server}
         who |= {f"a process that the fork server has forked (pid {pid})": pid for pid in children_of(fork_server)}
@@ -184,7 +184,7 @@ class ForkServer:
         seen = stops.see({name: process_state(pid) for name, pid in who.items()}, time.monotonic())
         for name in (name for name, seconds in seen.items() if seconds > STOPPED_S):
             raise NodeLost(
-                f"{name} is stopped, and worker {len(pids)} is not born yet.\n"
+                f"{name} is stopped, and worker {len(pids)} is not forked yet.\n"
                 f"  Let it go on with kill -CONT {who[name]}, or find out who stopped it."
             )
 

@@ -8,11 +8,11 @@ from functools import partial
 from typing import Any
 
 from weft.core.errors import NodeLost, TransportError
-from weft.engines.echoes import Echoes
 from weft.engines.local.forked_workers import ForkServer, Process
 from weft.engines.netem.namespaces import address
 from weft.engines.netem.network import SlowNetwork
 from weft.engines.real.assignment import assigned
+from weft.engines.real.echoes import Echoes
 from weft.engines.real.failure import has_left
 from weft.engines.real.host_memory import make_memories, share_out, spread_values
 from weft.engines.real.job import RealJob

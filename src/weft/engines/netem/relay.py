@@ -1,7 +1,7 @@
 """The relay: a process that makes the workers' namespaces and carries their packets, as slowly as was asked for.
 
-Started by the launcher as `python -m weft.engines.netem.relay SOCKET LAUNCHER PLAN`. It hands the namespaces over, tells
-now and then what it has carried, and ends with the launcher: the devices go with it.
+Started by the launcher as `python -m weft.engines.netem.relay SOCKET LAUNCHER PLAN`. It hands the namespaces over,
+tells now and then what it has carried, and ends with the launcher: the devices go with it.
 """
 
 import gc

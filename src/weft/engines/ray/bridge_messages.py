@@ -1,4 +1,4 @@
-"""What a launcher and its Ray bridge say to each other: lines of JSON, through a pair of sockets that nobody else has."""
+"""Messages between a launcher and its Ray bridge: lines of JSON, through a pair of sockets that nobody else has."""
 
 import socket
 from collections.abc import Iterator

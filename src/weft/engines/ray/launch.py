@@ -1,4 +1,4 @@
-"""A run on a Ray cluster: an actor for each worker, a host agent on each host, and the run's controller in this process."""
+"""A run on a Ray cluster: an actor for each worker, an agent on each host, and the run's controller in this process."""
 
 import selectors
 import signal

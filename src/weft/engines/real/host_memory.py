@@ -29,7 +29,7 @@ def share_out(fds: Sequence[int], hosts: Sequence[int], num_namespaces: int = 0)
 
 
 def keep_own(fds: Sequence[int], job: Job) -> Descriptors:
-    """What a worker that was born with the memories of all hosts has on its own; it lets go of the others'."""
+    """What a worker that was forked with the memories of all hosts has on its own; it lets go of the others'."""
     hosts = job.hosts or [0] * job.num_workers
     each = share_out(fds, hosts, len(job.descriptors.namespaces))
     for host, descriptors in enumerate(each):

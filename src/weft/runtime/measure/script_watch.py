@@ -1,7 +1,7 @@
 """Notices that a worker's script stays in one place, and tells the engine where: the engine knows whether others wait.
 
-A thread looks at the activity clock of the script's thread. That works while the script sleeps or waits for a device or a file;
-not while native code keeps the interpreter, when this thread cannot run either.
+A thread looks at the activity clock of the script's thread. That works while the script sleeps or waits for a device or
+a file; not while native code keeps the interpreter, when this thread cannot run either.
 """
 
 import sys

@@ -40,8 +40,8 @@ from weft.runtime.channel import Reported as ReportedMessage
 from weft.runtime.measure.activity_clock import ActivityClock
 from weft.runtime.measure.metrics import Metrics
 from weft.runtime.measure.pauses import TICK_S, Pauses
+from weft.runtime.measure.processor import processor_kind
 from weft.runtime.measure.tracer import Tracer
-from weft.runtime.processor import processor_kind
 from weft.runtime.seats.failure import failure
 from weft.runtime.seats.once import Once, Sharing
 from weft.runtime.seats.returned_files import Unsaved, give_back

@@ -9,7 +9,7 @@ from weft.core.leaving import ScriptLeft, code_of
 from weft.core.shortening import shortened
 from weft.runtime.channel import Failed
 
-PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
+PACKAGE = str(Path(__file__).resolve().parents[2]) + os.sep
 
 
 def failure(error: BaseException, step: int, doing: str) -> Failed:

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from weft.core.errors import ConfigError
-from weft.engines.function_script import source_of, write_script
+from weft.engines.functions.script import source_of, write_script
 
 Cell = Callable[..., dict[str, Any]]
 SENT = "modules, functions, classes, numbers, texts, lists, dicts, arrays and tensors can be sent"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from weft.engines.function_lambdas import is_lambda, lambda_source
+from weft.engines.functions.lambdas import is_lambda, lambda_source
 
 PLAIN = lambda x: x + 1  # noqa: E731
 TABLE = {"in a call": sorted([2, 1], key=lambda x: -x), "in a table": lambda x: x * 2}

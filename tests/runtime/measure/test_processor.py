@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from weft.runtime import processor
-from weft.runtime.processor import processor_kind, processor_name
+from weft.runtime.measure import processor
+from weft.runtime.measure.processor import processor_kind, processor_name
 
 TEXT = "processor\t: 0\nmodel name\t: Fast 7: B\nflags\t\t: fma avx2\n\nprocessor\t: 1\nmodel name\t: Slow\n"
 

@@ -1,4 +1,4 @@
-"""Runs that other engines have started, when somebody besides a worker fails: the head, a host agent, the models."""
+"""Runs that other engines have started, when more than a worker fails: controller, host agent, models."""
 
 import os
 import signal
@@ -7,7 +7,7 @@ from pathlib import Path
 from secrets import token_hex
 
 import pytest
-from support.processes.launched_workers import Crew, infos
+from support.processes.launched_workers import LaunchedWorkers, launched
 from support.processes.launches import FOREVER, TRAIN
 from support.scripts.training_scripts import write
 
@@ -20,7 +20,7 @@ worker = weft.join(arrays={"w": w}, optimizer=weft.SGD(lr=0.1))
 """
 
 
-def helper(run: Crew, words: str) -> int:
+def helper(run: LaunchedWorkers, words: str) -> int:
     """The process of this run that was started with these words."""
     found = [pid for pid in run.helpers() if words in Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")]
     return found[0]
@@ -28,7 +28,7 @@ def helper(run: Crew, words: str) -> int:
 
 @pytest.mark.parametrize("hosts", [ONE, TWO], ids=["one host", "two hosts"])
 def test_workers_with_different_models_are_told_both_layouts(hosts: list[str], tmp_path: Path) -> None:
-    with infos(write(tmp_path, OTHER_SHAPE), hosts, environ={**SECRET, "MORE": "0", "1:MORE": "7"}) as run:
+    with launched(write(tmp_path, OTHER_SHAPE), hosts, environ={**SECRET, "MORE": "0", "1:MORE": "7"}) as run:
         assert all(run.end())
         assert run.text.count("worker 1 joined with 'w") == len(set(hosts)), run.text
         assert "(57,)" in run.text
@@ -37,19 +37,21 @@ def test_workers_with_different_models_are_told_both_layouts(hosts: list[str], t
 
 @pytest.mark.parametrize("hosts", [ONE, TWO], ids=["one host", "two hosts"])
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
-def test_workers_whose_head_is_gone_end_and_every_host_says_so(hosts: list[str], number: int, tmp_path: Path) -> None:
-    with infos(write(tmp_path, TRAIN + FOREVER), hosts, environ=SECRET) as run:
+def test_workers_whose_controller_is_gone_end_and_every_host_says_so(
+    hosts: list[str], number: int, tmp_path: Path
+) -> None:
+    with launched(write(tmp_path, TRAIN + FOREVER), hosts, environ=SECRET) as run:
         run.until("trains", 2)
-        os.kill(helper(run, "weft head"), number)
+        os.kill(helper(run, "weft.controller_main"), number)
         gone_s = time.monotonic()
-        run.until("the head of the run is", len(set(hosts)))  # gone; or silent, if a worker failed first
+        run.until("the run's controller is", len(set(hosts)))  # gone; or silent, if a worker failed first
         assert all(run.end())
         assert run.ended_s - gone_s < 10.0
-        assert (number == signal.SIGSTOP) == ("the head of the run (pid" in run.text), run.text
+        assert (number == signal.SIGSTOP) == ("the run's controller (pid" in run.text), run.text
 
 
 def test_workers_whose_steward_is_stopped_end_and_it_is_named_and_ended(tmp_path: Path) -> None:
-    with infos(write(tmp_path, TRAIN + FOREVER), ONE, environ=SECRET) as run:
+    with launched(write(tmp_path, TRAIN + FOREVER), ONE, environ=SECRET) as run:
         run.until("trains", 2)
         os.kill(helper(run, "host agent"), signal.SIGSTOP)
         stopped_s = time.monotonic()
@@ -59,7 +61,7 @@ def test_workers_whose_steward_is_stopped_end_and_it_is_named_and_ended(tmp_path
 
 
 def test_a_host_whose_steward_is_gone_is_named_by_the_others(tmp_path: Path) -> None:
-    with infos(write(tmp_path, TRAIN + FOREVER), TWO, environ=SECRET) as run:
+    with launched(write(tmp_path, TRAIN + FOREVER), TWO, environ=SECRET) as run:
         run.until("trains", 2)
         agents = [pid for pid in run.helpers() if "host agent" in Path(f"/proc/{pid}/cmdline").read_text()]
         assert len(agents) == 2
@@ -69,7 +71,7 @@ def test_a_host_whose_steward_is_gone_is_named_by_the_others(tmp_path: Path) -> 
 
 
 def test_a_signal_to_everybody_is_an_orderly_end(tmp_path: Path) -> None:
-    with infos(write(tmp_path, TRAIN + FOREVER), ONE, environ=SECRET) as run:
+    with launched(write(tmp_path, TRAIN + FOREVER), ONE, environ=SECRET) as run:
         run.until("trains", 2)
         for pid in {*run.pids, *run.helpers()}:
             os.kill(pid, signal.SIGTERM)

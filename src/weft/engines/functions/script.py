@@ -26,9 +26,9 @@ from typing import Any
 import numpy as np
 
 from weft.core.errors import ConfigError
-from weft.engines.function_defaults import Default, defaults_in, replaced
-from weft.engines.function_lambdas import is_lambda, lambda_source
-from weft.engines.function_state import HOME, Setting, reached, settings
+from weft.engines.functions.defaults import Default, defaults_in, replaced
+from weft.engines.functions.lambdas import is_lambda, lambda_source
+from weft.engines.functions.state import HOME, Setting, reached, settings
 
 DEFAULT = "weft_default_"
 """How the names of pieces begin that are defaults of arguments."""
@@ -125,7 +125,7 @@ class Pieces:
                 if setting.is_sure:
                     raise
                 continue
-            restore = "__import__('weft.engines.function_state', fromlist=['restore']).restore"
+            restore = "__import__('weft.engines.functions.state', fromlist=['restore']).restore"
             self.texts.append(f"{restore}({HOME!r}, {setting.module.__name__!r}, {setting.name!r}, {name})")
 
     def _text(self, name: str, value: object) -> str | None:

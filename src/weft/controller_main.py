@@ -1,4 +1,8 @@
-"""weft head: not for people. Leads a run that torchrun or srun has started; its orders come on standard input."""
+"""The process of a run's controller, as `python -m weft.controller_main`, with its orders on standard input.
+
+Worker 0 of a run that torchrun, srun or Kubernetes has started starts it. It stands beside the command line, above the
+engines: it shows the run as `weft run` does.
+"""
 
 import signal
 import socket
@@ -7,8 +11,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
-import typer
 
+from weft.cli.show.command_errors import command_errors
 from weft.cli.show.live_run import watched
 from weft.cli.show.runs import show_runs
 from weft.cli.show.screen import errors
@@ -16,18 +20,18 @@ from weft.config.options import set_options, with_parameters
 from weft.config.settings import Settings, read_settings
 from weft.core.errors import WeftError
 from weft.data.shares import STATIC
-from weft.engines.hosts.controller import Head
-from weft.engines.hosts.join import HeadOrders
+from weft.engines.hosts.controller import Controller
+from weft.engines.hosts.join import ControllerOrders
 from weft.engines.hosts.worker_info import host_numbers
 from weft.engines.real.job import RealJob
 from weft.engines.real.session import DEFAULT_STRATEGY
 from weft.runtime.connections import SHM
 
 
-def head() -> None:
-    """Lead a run that another engine has started (started by its worker 0)."""
+def main() -> int:
+    """Lead the run that standard input describes; the exit code."""
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))  # workers pass on what they are told
-    orders = msgspec.json.decode(sys.stdin.buffer.read(), type=HeadOrders)
+    orders = msgspec.json.decode(sys.stdin.buffer.read(), type=ControllerOrders)
     settings = read_settings(orders.settings, "the run") if orders.settings else Settings()
     options, parameters = set_options(settings.set or ())
     hosts = host_numbers(orders.infos)
@@ -47,16 +51,17 @@ def head() -> None:
     )
     with socket.socket(fileno=orders.listener) as listener, ExitStack() as farewell:
         with watched(job.num_workers, job.label) as observer:
-            leading = Head(job, observer, orders.infos, listener, orders.secret)
+            leading = Controller(job, observer, orders.infos, listener, orders.secret)
             farewell.callback(leading.close)
             try:
                 outcome = leading.run()
             except (WeftError, KeyboardInterrupt):  # every host's agent says why
-                raise typer.Exit(1) from None
+                return 1
         row = outcome.to_json()
         show_runs([row])  # before host agents, and with them workers, are let go: this ends with them
         if outcome.was_stopped:
             errors.print(f"stopped early, as asked, after {row['steps']} steps", markup=False)
+    return 0
 
 
 def _strategy(settings: Settings, parameters: dict[str, str]) -> str | None:
@@ -64,3 +69,8 @@ def _strategy(settings: Settings, parameters: dict[str, str]) -> str | None:
     if settings.strategy is None and not parameters:
         return None
     return with_parameters(settings.strategy[0] if settings.strategy else DEFAULT_STRATEGY, parameters)
+
+
+if __name__ == "__main__":
+    with command_errors():
+        sys.exit(main())

@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from weft.engines.function_state import HOME, reached, restore, settings
+from weft.engines.functions.state import HOME, reached, restore, settings
 
 CELLS = [
     "state_of.RATE = 3\nstate_of.RATE += 1\n",

@@ -5,7 +5,7 @@ import inspect
 import operator
 from typing import Any
 
-from weft.engines.function_defaults import defaults_in, replaced
+from weft.engines.functions.defaults import defaults_in, replaced
 
 LR = 0.1
 

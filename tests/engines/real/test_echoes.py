@@ -1,6 +1,6 @@
 """What workers print before they join is shown once if their scripts leave alike, and else all of it."""
 
-from weft.engines.echoes import HOLD_S, LINES_MAX, Echoes
+from weft.engines.real.echoes import HOLD_S, LINES_MAX, Echoes
 
 Shown = list[tuple[int, str, bool]]
 

@@ -1,0 +1,1 @@
+"""A function as a script: what `weft.run(function)` sends to the workers."""
