@@ -8,6 +8,7 @@ next iteration begins (rule 13).
 """
 
 from collections.abc import Mapping
+from typing import NoReturn
 
 from weft.core.errors import IllegalCall
 
@@ -101,12 +102,13 @@ class ScriptState:
 
     def call(self, call: str) -> None:
         """Go where this call leads, or raise IllegalCall and stay."""
-        try:
-            self.at = MOVES[self.at][call]
-        except KeyError:
-            raise refusal(self.at, call) from None
+        self.at = MOVES[self.at].get(call) or self.refuse(call)
 
     def check(self, call: str) -> None:
         """Raise IllegalCall, as `call` would; go nowhere."""
         if call not in MOVES[self.at]:
-            raise refusal(self.at, call)
+            self.refuse(call)
+
+    def refuse(self, call: str) -> NoReturn:
+        """Raise IllegalCall."""
+        raise refusal(self.at, call)

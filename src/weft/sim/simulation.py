@@ -35,7 +35,7 @@ from weft.core.leaving import lost_by
 from weft.core.names import GRADIENT, INBOX, Buffer, Carries, NodeId
 from weft.core.peer import Peer
 from weft.core.recorder import TraceHash, node_rng
-from weft.core.script_state import ENDED, EXIT, IN_REPORT, IN_STEP, JOINED, NO_USER, RESUME
+from weft.core.script_state import ENDED, EXIT, IN_REPORT, IN_STEP, JOINED, MOVES, NO_USER, RESUME
 from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.cost.coding import CodingSpeed
@@ -293,7 +293,7 @@ class Simulation:
             self._resume(node, is_free=False)
         elif action.portion is not None:
             raise IllegalAction(f"{action} names a portion, but no share of {self.world.name(node.id)} asked for one.")
-        elif node.script.at in (JOINED, IN_STEP):
+        elif node.script.at in (IN_STEP, JOINED):
             self._resume(node, is_free=False)
         elif node.script.at is not IN_REPORT:
             raise IllegalAction(f"{action} was emitted, but the user's iteration is under way ({node.script.at}).")
@@ -304,8 +304,9 @@ class Simulation:
         `is_free` says that no action of this node is waiting to be performed, so a fact may be told at once.
         """
         assert node.program is not None
+        script = node.script  # moved as ScriptState.call does, but without its call: this is the simulator's inner loop
         while True:
-            node.script.call(RESUME)
+            script.at = MOVES[script.at].get(RESUME) or script.refuse(RESUME)
             node.store.give_params()
             try:
                 request = node.program.resume()
@@ -319,7 +320,7 @@ class Simulation:
                 self._end_script(node)
                 return
             kind = type(request)
-            node.script.call(CALLS[kind])
+            script.at = MOVES[script.at].get(CALLS[kind]) or script.refuse(CALLS[kind])
             if kind is BackwardDone:
                 node.store.look_for_writes()
                 self._schedule_gradients(node, request.samples)  # type: ignore[union-attr]
