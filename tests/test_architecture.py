@@ -1,0 +1,79 @@
+"""The documents of the architecture name what is there: paths, tests, the thirteen rules, the decision records."""
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SRC, TESTS, DOCS = ROOT / "src" / "weft", ROOT / "tests", ROOT / "docs"
+ARCHITECTURE = DOCS / "architecture.md"
+NUM_RULES = 13
+
+FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
+IN_BACKTICKS = re.compile(r"`([^`\n]+)`")
+PATH = re.compile(r"[\w.-]+(/[\w.-]+)*/?")
+DRAWN_PATH = re.compile(r"\b[\w/]+/\w+\.py\b")
+RULE = re.compile(r"\brules? (\d+)", re.IGNORECASE)
+
+
+@cache
+def text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def named_paths(document: Path) -> list[str]:
+    """What stands in backticks, or in a drawing, and looks like a path: it ends in .py, or has a slash."""
+    text = text_of(document)
+    words = IN_BACKTICKS.findall(FENCED.sub("", text))
+    paths = [word for word in words if PATH.fullmatch(word) and ("/" in word or word.endswith(".py"))]
+    return paths + [path for drawing in FENCED.findall(text) for path in DRAWN_PATH.findall(drawing)]
+
+
+def is_there(path: str) -> bool:
+    """It exists in the repository, or under src/weft; what ends in a slash is a folder."""
+    found = [place / path for place in (ROOT, SRC) if (place / path).exists()]
+    return bool(found) and (found[0].is_dir() or not path.endswith("/"))
+
+
+@cache
+def known_tests() -> dict[str, list[Path]]:
+    found: dict[str, list[Path]] = {}
+    for path in TESTS.rglob("test_*.py"):
+        for name in re.findall(r"^def (test_\w+)", text_of(path), re.MULTILINE):
+            found.setdefault(name, []).append(path)
+    return found
+
+
+@pytest.mark.parametrize("name", ["architecture.md"])
+def test_every_path_that_a_document_names_exists(name: str) -> None:
+    paths = named_paths(DOCS / name)
+    assert len(paths) > 50
+    assert [path for path in paths if not is_there(path)] == []
+
+
+def test_a_path_that_does_not_exist_would_be_found() -> None:
+    assert is_there("runtime/driver.py")
+    assert is_there("tests/papers/")
+    assert not is_there("runtime/drivers.py")
+    assert not is_there("runtime/driver.py/")
+
+
+def test_every_test_that_the_architecture_names_exists() -> None:
+    named = [word for word in IN_BACKTICKS.findall(text_of(ARCHITECTURE)) if re.fullmatch(r"test_\w+", word)]
+    assert len(named) > NUM_RULES
+    assert [name for name in named if name not in known_tests()] == []
+
+
+@pytest.mark.parametrize("number", range(1, NUM_RULES + 1))
+def test_a_rule_has_a_heading_and_names_all_its_tests(number: int) -> None:
+    (section,) = re.findall(rf"^### Rule {number}: (.*?)(?=^##)", text_of(ARCHITECTURE), re.DOTALL | re.MULTILINE)
+    guards = {name for name in known_tests() if name.startswith(f"test_rule_{number}_")}
+    assert guards
+    assert {name for name in guards if f"`{name}`" not in section} == set()
+
+
+def test_there_are_no_rules_besides() -> None:
+    numbers = re.findall(r"^### Rule (\d+):", text_of(ARCHITECTURE), re.MULTILINE)
+    assert numbers == [str(number) for number in range(1, NUM_RULES + 1)]
