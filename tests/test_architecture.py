@@ -77,3 +77,18 @@ def test_a_rule_has_a_heading_and_names_all_its_tests(number: int) -> None:
 def test_there_are_no_rules_besides() -> None:
     numbers = re.findall(r"^### Rule (\d+):", text_of(ARCHITECTURE), re.MULTILINE)
     assert numbers == [str(number) for number in range(1, NUM_RULES + 1)]
+
+
+def test_whoever_cites_a_rule_says_where_the_rules_are() -> None:
+    sources = [path for folder in (SRC, TESTS) for path in sorted(folder.rglob("*.py")) if path != Path(__file__)]
+    citing = {path: RULE.findall(text_of(path)) for path in sources}
+    assert sum(map(len, citing.values())) > NUM_RULES
+    assert {n for numbers in citing.values() for n in numbers if not 1 <= int(n) <= NUM_RULES} == set()
+    lost = [path for path, numbers in citing.items() if numbers and "docs/architecture.md" not in text_of(path)]
+    assert [path.relative_to(ROOT).as_posix() for path in lost] == []
+
+
+def test_sources_and_tests_refer_to_documents_of_the_repository_only() -> None:
+    sources = [path for folder in (SRC, TESTS) for path in sorted(folder.rglob("*.py"))]
+    named = {(path, name) for path in sources for name in re.findall(r"\b[A-Z]{4,}\.md\b", text_of(path))}
+    assert [(path.name, name) for path, name in sorted(named) if not (ROOT / name).is_file()] == []

@@ -26,13 +26,13 @@ WITHOUT_A_MIRROR = {
     "support": "what tests share",
     "properties": "whole simulated worlds",
     "conformance": "everything that is registered",
-    "core/test_rules_of_the_vocabulary.py": "the thirteen rules of DESIGN.md section 2",
+    "core/test_rules_of_the_vocabulary.py": "the thirteen rules of docs/architecture.md",
     "sim/test_portions.py": "portions of a share in virtual time, whichever file of sim/ they concern",
     "collectives/test_sums.py": "all collectives, by what they add up to",
     "engines/test_slow_workers.py": "slow workers of real runs, whichever file finds them",
     "adapters/torch/test_traps.py": "traps of real torch scripts, whichever file they concern",
     "adapters/torch/test_real_face.py": "torch scripts on real workers, whichever file they concern",
-    "cli/test_bad_input.py": "the issue's list of bad input, through the command line",
+    "cli/test_bad_input.py": "bad input of every kind, through the command line",
     "cli/test_huge_input.py": "input that would take all time or memory, through the command line",
 }
 UNFINISHED = ("TO" + "DO", "FIX" + "ME", "XX" + "X")

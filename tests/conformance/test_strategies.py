@@ -143,7 +143,7 @@ def test_every_kind_that_it_sends_or_reduces_is_declared(name: str, num_workers:
 
 @every_strategy
 def test_a_gradient_of_no_samples_counts_for_nothing_even_if_it_is_not_a_number(name: str) -> None:
-    """A worker whose batch was empty has a weight of 0, and often a gradient of NaN (rule 9)."""
+    """A worker whose batch was empty weighs 0 (rule 9 of docs/architecture.md), and its gradient is often NaN."""
 
     def gradient(worker: int, step: int, w: np.ndarray) -> np.ndarray:
         return np.full_like(w, np.nan) if worker == 2 else w - 1.0

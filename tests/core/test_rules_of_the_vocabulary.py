@@ -1,4 +1,4 @@
-"""The thirteen rules of the vocabulary (DESIGN.md section 2), each by its number."""
+"""The thirteen rules of the vocabulary of docs/architecture.md, each by its number."""
 
 import ast
 import json
@@ -317,7 +317,8 @@ def test_rule_11_applying_the_gradient_before_the_step_finished_is_illegal(momen
     def answer(peer: Puppet, event: Event) -> list[Action] | None:
         return [Apply(GRADIENT, PARAMS), Compute(0)] if isinstance(event, moment) else None
 
-    message = r"^Apply\(.*\) came before StepFinished; the user may still edit the gradient \(rule 11\).\n"
+    rule = r"the user may still edit the gradient \(rule 11 of docs/architecture.md\).\n"
+    message = rf"^Apply\(.*\) came before StepFinished; {rule}"
     with pytest.raises(weft.IllegalAction, match=message):
         run(answer)
 

@@ -1,4 +1,4 @@
-"""The store of a node whose script runs while messages come (rule 13)."""
+"""The store of a node whose script runs while messages come (rule 13 of docs/architecture.md)."""
 
 from typing import Any
 

@@ -47,7 +47,7 @@ class Host:
         self.transports[source].send(target, header, data, None if body is None else memoryview(body))
         sent = (self.num_sent, data, b"" if body is None else body.tobytes())
         if body is not None:
-            body[:] = -1.0  # the value of then was sent, not the memory (rule 4)
+            body[:] = -1.0  # the value of then was sent, not the memory (rule 4 of docs/architecture.md)
         return sent
 
     def poll(self, rank: int) -> int:

@@ -150,7 +150,8 @@ def test_what_is_given_counts_by_its_share_and_stays_as_it_was(
 
 
 def test_on_a_device_a_sum_is_enqueued_between_what_the_model_does_before_and_after() -> None:
-    """Rules 3 and 4: the value is that of now, and whoever comes later finds the result, though nothing is done yet."""
+    """Rules 3 and 4 of docs/architecture.md: the value is that of now, and whoever comes later finds the result,
+    though nothing is done yet."""
     streams = LateStream(), LateStream()
     seen: list[float] = []
     with members(2, *streams) as group:

@@ -31,8 +31,9 @@ class Wire:
 class Lowered(Wrapped):
     """`inner`, with every Reduce spoken as the messages of a schedule.
 
-    Sums are made in slots of their own, so the inputs stay whole until the result is there (rule 12). What is coded
-    and adds up is summed without being decoded, if the schedule does not cut it in parts.
+    Sums are made in slots of their own, so the inputs stay whole until the result is there (rule 12 of
+    docs/architecture.md). What is coded and adds up is summed without being decoded, if the schedule does not cut it
+    in parts.
 
     Assumes: a Reduce is of all workers of the view.
     """

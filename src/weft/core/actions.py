@@ -1,4 +1,7 @@
-"""Actions: the commands a peer answers with, in the imperative. The vocabulary is closed (rule 7)."""
+"""Actions: the commands a peer answers with, in the imperative.
+
+The vocabulary is closed (rule 7 of docs/architecture.md, which has all thirteen).
+"""
 
 from collections.abc import Collection, Sequence
 

@@ -1,4 +1,7 @@
-"""Events: the facts a peer is told, in the past tense. The vocabulary is closed (rule 7)."""
+"""Events: the facts a peer is told, in the past tense.
+
+The vocabulary is closed (rule 7 of docs/architecture.md, which has all thirteen).
+"""
 
 from collections.abc import Mapping
 

@@ -16,7 +16,7 @@ GIVEN = "given"
 """What a worker contributes to `gradient`: the same memory, unless a driver reduces from one into the other."""
 
 INBOX = "inbox"
-"""The slot that names a received body while its event is answered (rule 5)."""
+"""The slot that names a received body while its event is answered (rule 5 of docs/architecture.md)."""
 
 CENTRE = "centre"
 """The slot of a model that is between the replicas and that every worker keeps alike."""

@@ -96,7 +96,7 @@ class Peer:
         return actions
 
     def _open_reduces_of(self, event: GradientReady) -> Actions:
-        """Note the reductions that must end before backward returns (rule 11)."""
+        """Note the reductions that must end before backward returns (rule 11 of docs/architecture.md)."""
         actions = self.on_gradient_ready(event)
         for action in actions:
             if type(action) is Reduce:

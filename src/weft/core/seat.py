@@ -224,7 +224,10 @@ class Seat(Protocol):
         ...
 
     def backward_finished(self, samples: float) -> None:
-        """Backward has filled `gradient`; returns when it holds what the user shall see (rule 11)."""
+        """Backward has filled `gradient`; returns when it holds what the user shall see.
+
+        This is rule 11 of docs/architecture.md.
+        """
         ...
 
     def step_finished(self, samples: float, loss: float | None, *, is_repeat: bool = False) -> None:

@@ -1,6 +1,6 @@
 """The driver for real: tells the nodes of one process what happened and performs what they answer.
 
-One thread at a time: the script's thread drives while it waits, an background driver while the script computes.
+One thread at a time: the script's thread drives while it waits, a background driver while the script computes.
 """
 
 import heapq
@@ -170,7 +170,7 @@ class Driver:
         self._receive(self.nodes[target], event, payload, hyper)
 
     def _receive(self, node: Node, event: Received, payload: Payload, hyper: Any) -> None:
-        """Deliver a message, whose body is named only while it is answered (rule 5)."""
+        """Deliver a message, whose body is named only while it is answered (rule 5 of docs/architecture.md)."""
         if node.put_off:
             own = None if payload is None else payload.copy()
             node.put_off.append(lambda: self._receive(node, event, own, hyper))
@@ -264,7 +264,8 @@ class Driver:
     def _apply(self, node: Node, updates: list[Apply]) -> int:
         if updates[0].gradient.slot == GRADIENT and node.script.at is not IN_STEP:
             raise IllegalAction(
-                f"{updates[0]} came before StepFinished; the user may still edit the gradient (rule 11)."
+                f"{updates[0]} came before StepFinished; the user may still edit the gradient "
+                "(rule 11 of docs/architecture.md)."
             )
         if self.shared_params is None:
             node.store.apply(updates)

@@ -73,7 +73,7 @@ class NativeReduce:
         return allreduce_bytes(len(action.group), num_bytes)
 
     def cancel(self) -> None:
-        """The members change: all reductions under way never happened (rule 12)."""
+        """The members change: all reductions under way never happened (rule 12 of docs/architecture.md)."""
         self._open.clear()
         self._free_ns.clear()
         self._num_cancelled += 1

@@ -57,7 +57,7 @@ class Simulation:
     """Runs one strategy over stores and programs until every script has ended and no message is under way.
 
     User code runs in an instant of real time when Compute is emitted, so it reads `params` as of then
-    (rule 13); its results become facts after the virtual time that it takes.
+    (rule 13 of docs/architecture.md); its results become facts after the virtual time that it takes.
     """
 
     def __init__(

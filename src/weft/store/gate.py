@@ -1,10 +1,10 @@
 """The gate between a worker's gradients and its protocol: what is not finite stays out, and is told.
 
-A gradient that is not finite weighs nothing, which every protocol knows how to leave out (rule 9): the mean is that of
-the others, and methods that apply a worker's own gradient do not apply it. Where a strategy reduces buckets while
-backward still runs, each bucket is decided on when it is given: what was given before stays given. Everywhere else the
-whole step is left out. What the script sees in `.grad` is not touched before its step: a bucket that counted for nobody
-still shows what it was, so that a gradient scaler finds it.
+A gradient that is not finite weighs nothing, which every protocol knows how to leave out (rule 9 of
+docs/architecture.md): the mean is that of the others, and methods that apply a worker's own gradient do not apply it.
+Where a strategy reduces buckets while backward still runs, each bucket is decided on when it is given: what was given
+before stays given. Everywhere else the whole step is left out. What the script sees in `.grad` is not touched before
+its step: a bucket that counted for nobody still shows what it was, so that a gradient scaler finds it.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,7 @@
-"""The store of a node whose script runs while messages come: what the script reads stays as it was (rule 13)."""
+"""The store of a node whose script runs while messages come: what the script reads stays as it was.
+
+That is rule 13 of docs/architecture.md.
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import Any

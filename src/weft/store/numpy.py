@@ -230,7 +230,8 @@ class NumpyStore:
         if first.scale == 0.0:
             return
         gradients = {action.into.bucket: self._array(action.gradient) for action in actions}
-        if len(gradients) < len(actions):  # a bucket more than once: one update after another (rule 6)
+        # a bucket more than once: one update after another (rule 6 of docs/architecture.md)
+        if len(gradients) < len(actions):
             for action in actions:
                 self.apply([action])
             return

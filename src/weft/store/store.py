@@ -19,7 +19,7 @@ class Store(Protocol):
     def num_bytes(self, buffer: Buffer) -> int: ...
 
     def capture(self, buffer: Buffer) -> Payload:
-        """The value now; later writes do not change it (rule 4)."""
+        """The value now; later writes do not change it (rule 4 of docs/architecture.md)."""
         ...
 
     def give_params(self) -> None:

@@ -10,7 +10,10 @@ Rank = int
 
 
 class Frame(NamedTuple):
-    """A message that came; its memory is lent until the call that hands it over returns (rule 5)."""
+    """A message that came; its memory is lent until the call that hands it over returns.
+
+    This is rule 5 of docs/architecture.md.
+    """
 
     header: Header
     data: bytes | memoryview

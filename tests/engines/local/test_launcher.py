@@ -19,7 +19,7 @@ from weft.runtime.seats import engine_seat
 
 NUM_WORKERS = 3
 BAR_S = 2.0
-"""RELIABILITY.md: all workers of a failed run have ended, and nothing is left, after this time."""
+"""After this time all workers of a failed run have ended, and nothing is left."""
 LEAVE_S = 5.0
 
 AT_STEP = "        if worker.steps == 20:"

@@ -116,7 +116,8 @@ def test_a_contribution_that_weighs_nothing_is_left_out_even_if_it_is_no_number(
 
 
 def test_what_is_written_after_a_reduction_was_asked_for_does_not_leak_into_it() -> None:
-    """Rules 3 and 4: the value is that of now, however late the library sums it; the result comes with Reduced."""
+    """Rules 3 and 4 of docs/architecture.md: the value is that of now, however late the library sums it; the result
+    comes with Reduced."""
     workers = Workers(2, gradient_is_given=False)
     buffer = Buffer("params", 1)
     for rank, worker in enumerate(workers.each):

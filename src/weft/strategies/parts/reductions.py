@@ -36,8 +36,8 @@ def average_invariants(
 
 
 class ReducingPeer(Peer):
-    """Remembers its reductions until they end. One that a change of members overtook never happened (rule 12):
-    it begins again, with the same contribution, among the workers of the new view."""
+    """Remembers its reductions until they end. One that a change of members overtook never happened (rule 12 of
+    docs/architecture.md): it begins again, with the same contribution, among the workers of the new view."""
 
     def __init__(self, me: NodeId, world: World, rng: Random) -> None:
         super().__init__(me, world, rng)
