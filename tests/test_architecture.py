@@ -92,3 +92,28 @@ def test_sources_and_tests_refer_to_documents_of_the_repository_only() -> None:
     sources = [path for folder in (SRC, TESTS) for path in sorted(folder.rglob("*.py"))]
     named = {(path, name) for path in sources for name in re.findall(r"\b[A-Z]{4,}\.md\b", text_of(path))}
     assert [(path.name, name) for path, name in sorted(named) if not (ROOT / name).is_file()] == []
+
+
+ROW = re.compile(r"^\| \[(\d{4})\]\(([\w.-]+)\) \| (.+?) \| (.+?) \| (.+?) \|$", re.MULTILINE)
+UNUSED = re.compile(r"^\| (\d{4}) \| \(none\) \|", re.MULTILINE)
+STATUS = re.compile(r"accepted(; (extended|amended) by .+|; not yet run on a GPU)?|superseded by \d{4}")
+
+
+def test_the_index_of_decisions_lists_every_record_by_its_title_and_no_other() -> None:
+    records = {path.name: path for path in (DOCS / "decisions").glob("[0-9]*.md")}
+    listed = {file: (number, title) for number, file, title, *_ in ROW.findall(text_of(DOCS / "decisions/README.md"))}
+    assert listed.keys() == records.keys()
+    headings = {
+        name: tuple(text_of(path).splitlines()[0].removeprefix("# ").split(": ", 1)) for name, path in records.items()
+    }
+    assert listed == headings
+
+
+def test_the_index_of_decisions_has_every_number_in_order_and_a_status_that_leads_on() -> None:
+    index = text_of(DOCS / "decisions/README.md")
+    rows = ROW.findall(index)
+    numbers = [number for number, *_ in rows]
+    assert sorted(numbers + UNUSED.findall(index)) == [f"{n:04d}" for n in range(1, int(numbers[-1]) + 1)]
+    assert [status for *_, status, _ in rows if not STATUS.fullmatch(status)] == []
+    named = {other for *_, status, _ in rows for other in re.findall(r"\d{4}", status)}
+    assert named <= set(numbers)
