@@ -46,7 +46,7 @@ def known_tests() -> dict[str, list[Path]]:
     return found
 
 
-@pytest.mark.parametrize("name", ["architecture.md"])
+@pytest.mark.parametrize("name", ["architecture.md", "glossary.md"])
 def test_every_path_that_a_document_names_exists(name: str) -> None:
     paths = named_paths(DOCS / name)
     assert len(paths) > 50
@@ -117,3 +117,25 @@ def test_the_index_of_decisions_has_every_number_in_order_and_a_status_that_lead
     assert [status for *_, status, _ in rows if not STATUS.fullmatch(status)] == []
     named = {other for *_, status, _ in rows for other in re.findall(r"\d{4}", status)}
     assert named <= set(numbers)
+
+
+OLD_WORDS = (
+    *("attendant", "crew", "diary", "errand", "homecoming", "nursery", "plant", "porter", "steward", "trunk"),
+    *("ushering", "vigil"),
+)
+"""What processes and files were once called; docs/decisions/README.md maps them to what they are called now."""
+
+
+def test_the_glossary_has_each_word_once_with_a_meaning_and_a_place() -> None:
+    rows = [line.split("|")[1:-1] for line in text_of(DOCS / "glossary.md").splitlines() if line.startswith("| ")]
+    entries = [[cell.strip() for cell in row] for row in rows if row[0].strip() != "word"]
+    assert len(entries) > 100
+    assert [entry for entry in entries if len(entry) != 3 or not all(entry) or not entry[2].startswith("`")] == []
+    words = [word for entry in entries for word in entry[0].split(", ")]
+    assert sorted(words) == sorted(set(words))
+
+
+def test_documents_speak_the_words_of_the_tree() -> None:
+    pages = [*DOCS.glob("*.md"), *ROOT.glob("*.md")]
+    old = re.compile(rf"(?<![\w-])({'|'.join(OLD_WORDS)})s?(?![\w-])", re.IGNORECASE)
+    assert [(page.name, found) for page in sorted(pages) for found in old.findall(text_of(page))] == []
