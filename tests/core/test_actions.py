@@ -16,6 +16,7 @@ from weft.core.actions import (
     Send,
     add,
     check_send,
+    check_stepped,
     copy,
     is_same_message,
     is_same_update,
@@ -119,3 +120,13 @@ def test_other_messages_are_a_bug_of_the_strategy(action: Send, message: str) ->
     with pytest.raises(IllegalAction) as refused:
         check_send(action, {"push", "pull"}, 3)
     assert str(refused.value) == message.format(action=action)
+
+
+def test_the_scripts_gradient_is_applied_after_its_step_and_other_buffers_at_any_time() -> None:
+    gradient, accrued = Apply(Buffer("gradient", 0), A), Apply(B, A)
+    check_stepped(gradient, has_stepped=True)
+    check_stepped(accrued, has_stepped=False)
+    with pytest.raises(IllegalAction) as refused:
+        check_stepped(gradient, has_stepped=False)
+    edits = "the user may still edit the gradient (rule 11 of docs/architecture.md)"
+    assert str(refused.value) == f"{gradient} came before StepFinished; {edits}."

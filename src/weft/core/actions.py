@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 
 from weft.core.errors import IllegalAction
 from weft.core.events import DATA_BYTES_MAX, Data
-from weft.core.names import Buffer, NodeId
+from weft.core.names import GRADIENT, Buffer, NodeId
 from weft.core.records import record
 
 MEAN = "mean"
@@ -179,3 +179,12 @@ def check_send(action: Send, kinds: Collection[str], num_nodes: int) -> None:
         raise IllegalAction(f"'{action.kind}' carries more than {DATA_BYTES_MAX} bytes of data; use its body.")
     if not 0 <= action.to < num_nodes:
         raise IllegalAction(f"{action} goes to a node that is not of the world (0 to {num_nodes - 1}).")
+
+
+def check_stepped(update: Apply, *, has_stepped: bool) -> None:
+    """Refuse to apply the script's own gradient before its step has finished (rule 11)."""
+    if update.gradient.slot == GRADIENT and not has_stepped:
+        raise IllegalAction(
+            f"{update} came before StepFinished; the user may still edit the gradient "
+            "(rule 11 of docs/architecture.md)."
+        )

@@ -23,11 +23,12 @@ from weft.core.actions import (
     SetTimer,
     Stop,
     check_send,
+    check_stepped,
     updates_from,
 )
 from weft.core.errors import IllegalAction, ProtocolError
 from weft.core.events import Event, Received, Reduced, Started, TimerFired
-from weft.core.names import GRADIENT, INBOX, Buffer, Carries, NodeId
+from weft.core.names import INBOX, Buffer, Carries, NodeId
 from weft.core.peer import Peer
 from weft.core.recorder import TraceHash, node_rng
 from weft.core.script_state import EXIT, IN_STEP, READS_PARAMS, RESUME
@@ -262,11 +263,7 @@ class Driver:
             go_on()
 
     def _apply(self, node: Node, updates: list[Apply]) -> int:
-        if updates[0].gradient.slot == GRADIENT and node.script.at is not IN_STEP:
-            raise IllegalAction(
-                f"{updates[0]} came before StepFinished; the user may still edit the gradient "
-                "(rule 11 of docs/architecture.md)."
-            )
+        check_stepped(updates[0], has_stepped=node.script.at is IN_STEP)
         if self.shared_params is None:
             node.store.apply(updates)
         else:

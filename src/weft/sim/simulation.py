@@ -17,6 +17,7 @@ from weft.core.actions import (
     SetTimer,
     Stop,
     check_send,
+    check_stepped,
     is_same_message,
     updates_from,
 )
@@ -32,7 +33,7 @@ from weft.core.events import (
     TimerFired,
 )
 from weft.core.leaving import lost_by
-from weft.core.names import GRADIENT, INBOX, Buffer, Carries, NodeId
+from weft.core.names import INBOX, Buffer, Carries, NodeId
 from weft.core.peer import Peer
 from weft.core.recorder import TraceHash, node_rng
 from weft.core.script_state import ENDED, EXIT, IN_REPORT, IN_STEP, JOINED, MOVES, NO_USER, RESUME
@@ -277,8 +278,7 @@ class Simulation:
     def _apply(self, node: Node, actions: Sequence[Action], done: int) -> int:
         """Perform the update before `done` with those of other buckets that follow; how many actions are done then."""
         first: Apply = actions[done - 1]  # type: ignore[assignment]
-        if first.gradient.slot == GRADIENT and (node.script.at is not IN_STEP or not node.step):
-            raise IllegalAction(f"{first} came before StepFinished; the user may still edit the gradient (rule 11).")
+        check_stepped(first, has_stepped=node.script.at is IN_STEP and bool(node.step))
         updates = updates_from(actions, done - 1)
         node.store.apply(updates)
         return done + len(updates) - 1
