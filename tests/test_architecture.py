@@ -46,10 +46,12 @@ def known_tests() -> dict[str, list[Path]]:
     return found
 
 
-@pytest.mark.parametrize("name", ["architecture.md", "glossary.md"])
-def test_every_path_that_a_document_names_exists(name: str) -> None:
-    paths = named_paths(DOCS / name)
-    assert len(paths) > 50
+@pytest.mark.parametrize(
+    ("name", "num_paths_min"), [("docs/architecture.md", 100), ("docs/glossary.md", 100), ("SECURITY.md", 5)]
+)
+def test_every_path_that_a_document_names_exists(name: str, num_paths_min: int) -> None:
+    paths = named_paths(ROOT / name)
+    assert len(paths) > num_paths_min
     assert [path for path in paths if not is_there(path)] == []
 
 
@@ -139,3 +141,14 @@ def test_documents_speak_the_words_of_the_tree() -> None:
     pages = [*DOCS.glob("*.md"), *ROOT.glob("*.md")]
     old = re.compile(rf"(?<![\w-])({'|'.join(OLD_WORDS)})s?(?![\w-])", re.IGNORECASE)
     assert [(page.name, found) for page in sorted(pages) for found in old.findall(text_of(page))] == []
+
+
+def test_the_citation_has_the_version_of_the_package() -> None:
+    (version,) = re.findall(r'^version = "(.+)"$', text_of(ROOT / "pyproject.toml"), re.MULTILINE)
+    assert re.findall(r"^version: (.+)$", text_of(ROOT / "CITATION.cff"), re.MULTILINE) == [version]
+
+
+def test_what_runs_before_a_commit_is_local() -> None:
+    config = text_of(ROOT / ".pre-commit-config.yaml")
+    assert set(re.findall(r"\brepo: (\S+)", config)) == {"local"}
+    assert {"ruff check", "ruff format --check", "mypy"} == set(re.findall(r"^ +name: (.+)$", config, re.MULTILINE))
