@@ -36,7 +36,7 @@ folder = sys.argv[1]
 w, stop = np.linspace(-1.0, 1.0, 400), np.zeros(1)
 worker = weft.join(arrays={"w": w, "stop": stop}, optimizer=weft.SGD(lr=0.1))
 seat = current()
-print("port", seat._wires.port, seat.job.secret.hex(), flush=True)
+print("port", seat._connections.port, seat.job.secret.hex(), flush=True)
 rng = np.random.default_rng(worker.rank)
 while not stop[0]:
     if worker.steps < 20:  # then gradients of nothing, until all have heard that the fire is over

@@ -24,7 +24,7 @@ from weft.core.seat import current
 folder = sys.argv[1]
 w = np.linspace(-1.0, 1.0, 40)
 worker = weft.join(arrays={"w": w}, optimizer=weft.Momentum(lr=0.1))
-print("port", current()._wires.port, flush=True)
+print("port", current()._connections.port, flush=True)
 for epoch in worker.epochs(4):
     for rows in worker.share(60, batch_size=2):
         worker.step({"w": w - rows.mean()})
