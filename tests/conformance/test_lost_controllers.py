@@ -50,20 +50,22 @@ def test_workers_whose_controller_is_gone_end_and_every_host_says_so(
         assert (number == signal.SIGSTOP) == ("the run's controller (pid" in run.text), run.text
 
 
-def test_workers_whose_steward_is_stopped_end_and_it_is_named_and_ended(tmp_path: Path) -> None:
+def test_workers_whose_agent_is_stopped_end_and_it_is_named_and_ended(tmp_path: Path) -> None:
     with launched(write(tmp_path, TRAIN + FOREVER), ONE, environ=SECRET) as run:
         run.until("trains", 2)
-        os.kill(helper(run, "host agent"), signal.SIGSTOP)
+        os.kill(helper(run, AGENT), signal.SIGSTOP)
         stopped_s = time.monotonic()
         assert all(run.end())
         assert run.ended_s - stopped_s < 10.0
         assert "weft: the host agent (pid" in run.text
 
 
-def test_a_host_whose_steward_is_gone_is_named_by_the_others(tmp_path: Path) -> None:
+def test_a_host_whose_agent_is_gone_is_named_by_the_others(tmp_path: Path) -> None:
     with launched(write(tmp_path, TRAIN + FOREVER), TWO, environ=SECRET) as run:
         run.until("trains", 2)
-        agents = [pid for pid in run.helpers() if "host agent" in Path(f"/proc/{pid}/cmdline").read_text()]
+        agents = [
+            pid for pid in run.helpers() if "weft.engines.hosts.agent" in Path(f"/proc/{pid}/cmdline").read_text()
+        ]
         assert len(agents) == 2
         os.kill(agents[0], signal.SIGKILL)
         assert all(run.end())

@@ -109,6 +109,6 @@ def test_a_host_without_the_secret_cannot_join(two: Machines, tmp_path: Path) ->
         for host, secret in enumerate((SECRET, token_hex(32)))
     ]
     run = two.start(commands, cwd=tmp_path)
-    run.until("the head of the run at 10.77.0.1", 1, PATIENCE_S)
+    run.until("the run's controller at 10.77.0.1", 1, PATIENCE_S)
     run.until("refused a connection from 10.77.0.2", 1, PATIENCE_S)
     assert "trains" not in run.text()

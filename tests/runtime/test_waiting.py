@@ -58,7 +58,7 @@ def test_who_sleeps_can_be_woken_by_a_bell_and_looks_for_news_once_more_before()
     host.close()
 
 
-def test_the_diary_has_the_time_from_the_first_pause_to_the_next_news_as_waiting() -> None:
+def test_the_activity_clock_has_the_time_from_the_first_pause_to_the_next_news_as_waiting() -> None:
     activity_clock = ActivityClock()
     waiting = Waiting([], activity_clock)
     activity_clock.turn_to(REPORTS)

@@ -111,7 +111,7 @@ def test_the_members_of_an_ensemble_and_the_best_of_them_are_fetched(best: int) 
         assert result.models("best")[""][0].tolist() == members[f"member{best}."]
 
 
-def test_only_equal_replicas_that_reduce_in_shared_memory_need_no_attendant() -> None:
+def test_only_equal_replicas_that_reduce_in_shared_memory_need_no_background_driver() -> None:
     assert not Pair("allreduce").plants[0].needs_background
     assert all(Pair(*each).plants[0].needs_background for each in (("allreduce", "ring"), ("gossip",), ("ps",)))
 
@@ -186,7 +186,7 @@ def test_torch_has_nothing_to_do_where_reductions_are_spoken_in_messages() -> No
     assert _torch(job, strategy_of("allreduce", "ring"), replica) is None
 
 
-def test_an_attendant_rests_only_where_nothing_waits_to_leave_and_nobody_may_call() -> None:
+def test_a_background_driver_rests_only_where_nothing_waits_to_leave_and_nobody_may_call() -> None:
     runtime = Pair("allreduce").plants[0]
     assert runtime.background_may_rest()
     for _ in range(1000):

@@ -55,7 +55,7 @@ def test_all_scripts_that_wait_are_woken_but_ones_own(bells: list[Bells]) -> Non
 
 def test_who_has_stopped_listening_is_not_rung(bells: list[Bells]) -> None:
     bells[1].listen(SCRIPT)
-    bells[1].listen(SCRIPT, really=False)
+    bells[1].listen(SCRIPT, enabled=False)
     bells[0].ring(1, SCRIPT)
     assert rung(bells) == set()
 

@@ -9,7 +9,7 @@ from support.devices.late_sums import LateSums
 from weft.transports.summing import Summing
 from weft.transports.torch_distributed import TorchSums
 
-CALLS = ["meet", "letters", "hear", "gradients", "beside", "copy", "begin", "close"]
+CALLS = ["meet", "notes", "hear", "gradients", "beside", "copy", "begin", "close"]
 
 
 @pytest.mark.parametrize("kind", [TorchSums, LateSums])

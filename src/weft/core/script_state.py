@@ -4,7 +4,7 @@ What is not in the table is refused with an IllegalCall: a script that calls its
 within backward() or from within a function that it reported, or after its end.
 
 The script's memory is its own while it reads its parameters (`READS_PARAMS`): what others write then it sees when its
-next iteration begins (rule 13).
+next iteration begins (rule 13 of docs/architecture.md).
 """
 
 from collections.abc import Mapping

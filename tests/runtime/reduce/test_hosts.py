@@ -144,7 +144,7 @@ def test_workers_of_a_host_that_reduce_something_else_are_named_by_their_rank() 
     hosts.close()
 
 
-def test_leaders_have_an_attendant_that_rests_while_no_sum_is_under_way() -> None:
+def test_leaders_have_a_background_driver_that_rests_while_no_sum_is_under_way() -> None:
     world = Hosts(2, 1)
     assert [worker.needs_background for worker in world.workers] == [True, False, True]
     first = world.workers[0]

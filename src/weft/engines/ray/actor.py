@@ -84,7 +84,7 @@ class WorkerActor:
         commands = {
             "present": self._present,
             "begin": self._begin,
-            "host agent": self._start_agent,
+            "agent": self._start_agent,
             "wait": self._wait,
             "port": self._find_port,
             "examine": self._examine,

@@ -93,7 +93,7 @@ def _lead(job: RealJob, cluster: Cluster, observer: Observer) -> RealOutcome:
             for host in sorted(set(hosts)):
                 host_pids = {each.rank: each.pid for each in infos if hosts[each.rank] == host}
                 orders = Orders(host, host_pids, token, listener.getsockname()[:2], secret, is_elsewhere)
-                cluster.ask(min(host_pids), "host agent", msgspec.json.encode(orders))
+                cluster.ask(min(host_pids), "agent", msgspec.json.encode(orders))
             for rank in range(job.num_workers):
                 cluster.ask(rank, WAIT)
             return controller.run()

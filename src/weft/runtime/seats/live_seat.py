@@ -308,9 +308,7 @@ class LiveSeat(EngineSeat):
 
     def waiting_for(self) -> str:
         """One sentence: what this worker needs to go on."""
-        if self._runtime is None:
-            return OTHERS_TO_JOIN
-        return self._runtime.waiting_for()
+        return OTHERS_TO_JOIN if self._runtime is None else self._runtime.waiting_for()
 
     def report(self, epoch: int, numbers: Reported) -> None:
         self.script.check(REPORT)
