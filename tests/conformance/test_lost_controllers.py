@@ -19,6 +19,8 @@ w = np.zeros(50 + int(os.environ["MORE"]))
 worker = weft.join(arrays={"w": w}, optimizer=weft.SGD(lr=0.1))
 """
 
+AGENT = "weft.engines.hosts.agent"
+
 
 def helper(run: LaunchedWorkers, words: str) -> int:
     """The process of this run that was started with these words."""
@@ -63,9 +65,7 @@ def test_workers_whose_agent_is_stopped_end_and_it_is_named_and_ended(tmp_path: 
 def test_a_host_whose_agent_is_gone_is_named_by_the_others(tmp_path: Path) -> None:
     with launched(write(tmp_path, TRAIN + FOREVER), TWO, environ=SECRET) as run:
         run.until("trains", 2)
-        agents = [
-            pid for pid in run.helpers() if "weft.engines.hosts.agent" in Path(f"/proc/{pid}/cmdline").read_text()
-        ]
+        agents = [pid for pid in run.helpers() if AGENT in Path(f"/proc/{pid}/cmdline").read_text()]
         assert len(agents) == 2
         os.kill(agents[0], signal.SIGKILL)
         assert all(run.end())
