@@ -1,4 +1,4 @@
-"""A seat for scripts that were not started by Weft: those that torchrun, srun or Kubernetes put somewhere."""
+"""The join hook: finds a seat for scripts that torchrun, srun or Kubernetes has started rather than Weft."""
 
 import os
 import sys
@@ -14,11 +14,11 @@ from weft.engines.hosts.launch_env import placement
 from weft.engines.hosts.siblings import watched_siblings
 
 STORE_S_MAX = 60.0
-"""How long the store where all meet may take to be there."""
+"""How long the store of the rendezvous may take to accept connections."""
 
 
 def find_seat() -> Seat | None:
-    """The seat among the others of this run; None for a script that nobody has put anywhere."""
+    """The seat of this process in its run; None if no launcher has set a placement in the environment."""
     placed = placement(os.environ)
     if placed is None:
         return None
@@ -41,7 +41,7 @@ def _show_briefly(
     error: BaseException,
     trace: TracebackType | None,
 ) -> None:
-    """Say what Weft has to say in its own words: many workers would show many traces of one thing."""
+    """A sys.excepthook that prints Weft's own errors without a traceback, which every worker would repeat."""
     if isinstance(error, WeftError):
         print(f"weft: worker {rank}: {error}", file=sys.stderr, flush=True)
     else:
