@@ -5,11 +5,11 @@ when all workers of its host have ended, however they did; when it or the run's 
 
 One thread and one selector. A worker is in one of these states:
 
-| state     | kept in                       | leaves it by                                                         |
-|-----------|-------------------------------|----------------------------------------------------------------------|
-| expected  | `_workers`, `channel` is None | connecting with the right pid (SO_PEERCRED), or its end (pidfd)      |
-| let in    | `_workers`, with a channel    | `Leaving` on the channel, or its end (pidfd); `Gone` is sent by both |
-| leaving   | `_leaving`                    | the end of this process, for which the worker waits                  |
+| state    | kept in                       | leaves it by                                                         |
+|----------|-------------------------------|----------------------------------------------------------------------|
+| expected | `_workers`, `channel` is None | connecting with the right pid (SO_PEERCRED), or its end (pidfd)      |
+| let in   | `_workers`, with a channel    | `Leaving` on the channel, or its end (pidfd); `Gone` is sent by both |
+| leaving  | `_leaving`                    | the end of this process, for which the worker waits                  |
 """
 
 import os

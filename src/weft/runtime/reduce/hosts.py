@@ -2,13 +2,13 @@
 
 Two states lie between those of reduce/shared.py; fences are as there:
 
-| state  | entered when                          | then is written, in this order                                   |
-|--------|---------------------------------------|------------------------------------------------------------------|
-| given  | the peer emits Reduce                 | contribution, WEIGHT, CLOCK, KIND; fence; READY                  |
-| added  | all READY >= number                   | own stretch of the host's sum; fence; ADDED                      |
-| spread | all ADDED >= number (leader only)     | sum of all hosts, in place; TOTAL; fence; SPREAD                 |
-| summed | the leader's SPREAD >= number         | own stretch, for a mean divided by TOTAL; fence; DONE            |
-| ended  | all DONE >= number                    | nothing                                                          |
+| state  | entered when                      | then is written, in this order                        |
+|--------|-----------------------------------|-------------------------------------------------------|
+| given  | the peer emits Reduce             | contribution, WEIGHT, CLOCK, KIND; fence; READY       |
+| added  | all READY >= number               | own stretch of the host's sum; fence; ADDED           |
+| spread | all ADDED >= number (leader only) | sum of all hosts, in place; TOTAL; fence; SPREAD      |
+| summed | the leader's SPREAD >= number     | own stretch, for a mean divided by TOTAL; fence; DONE |
+| ended  | all DONE >= number                | nothing                                               |
 
 While the leader exchanges sums, it writes the whole bucket of the result; the others do not touch it before SPREAD.
 So a bucket crosses between hosts once each way, however many workers a host has. As on one host, a strategy that keeps

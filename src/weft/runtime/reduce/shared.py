@@ -2,11 +2,11 @@
 
 A worker writes only its own line of words, its own contribution, and its own stretch of the result:
 
-| state  | entered when                        | then this worker writes, in this order                               |
-|--------|-------------------------------------|----------------------------------------------------------------------|
-| given  | its peer emits Reduce               | contribution, WEIGHT, CLOCK, KIND; fence; READY = number; bells      |
-| summed | all READY >= number; fence          | its stretch of the result; fence; DONE = number; bells               |
-| ended  | all DONE >= number; fence           | nothing: its script's view of the result is refreshed, Reduced told  |
+| state  | entered when               | then this worker writes, in this order                              |
+|--------|----------------------------|---------------------------------------------------------------------|
+| given  | its peer emits Reduce      | contribution, WEIGHT, CLOCK, KIND; fence; READY = number; bells     |
+| summed | all READY >= number; fence | its stretch of the result; fence; DONE = number; bells              |
+| ended  | all DONE >= number; fence  | nothing: its script's view of the result is refreshed, Reduced told |
 
 The fences order data before the word that announces it, and the word before the data that is read because of it.
 Nothing blocks here: `progress` does what is possible, and is called again when something may have changed.
