@@ -106,8 +106,8 @@ class TorchSum:
 
 
 class EnqueuedSum:
-    """A sum on a device's stream. A result on the device counts as done when it is enqueued (rule 3); one that the host
-    reads, when it has arrived."""
+    """A sum on a device's stream. A result on the device counts as done when it is enqueued (rule 3 of
+    docs/architecture.md); one that the host reads, when it has arrived."""
 
     def __init__(self, has_come: Callable[[], bool], *, is_there: bool) -> None:
         self._has_come = has_come

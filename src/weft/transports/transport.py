@@ -10,7 +10,10 @@ Rank = int
 
 
 class Frame(NamedTuple):
-    """A received message. Its memory is valid only until `take`, to which it is passed, returns (rule 5)."""
+    """A received message. Its memory is valid only until `take`, to which it is passed, returns.
+
+    This is rule 5 of docs/architecture.md.
+    """
 
     header: Header
     data: bytes | memoryview
