@@ -15,7 +15,7 @@ SIDE = 1024
 REPEATS = 3
 FORM = Form(SIDE * SIDE, 4, ((0, (SIDE, SIDE)),))
 TURN = Turn(1 << 40)
-"""Long after any warm-up."""
+"""A step long after any warm-up."""
 
 
 def codec_speeds() -> dict[str, Throughput]:

@@ -40,7 +40,7 @@ SENT = "modules, functions, classes, numbers, texts, lists, dicts, arrays and te
 
 
 def write_script(function: Callable[..., Any], arguments: Sequence[object], folder: Path) -> Path:
-    """A script in `folder` that calls `function` with `arguments`; refused by name is what cannot be sent."""
+    """Write a script to `folder` that calls `function` with `arguments`; what cannot be sent is refused by name."""
     check_function(function)
     assert isinstance(function, FunctionType)
     name = function.__name__
@@ -62,7 +62,7 @@ def write_script(function: Callable[..., Any], arguments: Sequence[object], fold
 
 
 def check_function(function: Callable[..., Any]) -> None:
-    """Refuse what has no source of its own, or would do nothing when it is called."""
+    """Raise ConfigError for callables without source, and for those that would do nothing when called."""
     if not isinstance(function, FunctionType) or function.__name__ == "<lambda>":
         raise ConfigError(
             f"weft.run was given {function!r}, which is neither the path of a script nor a function.\n"
@@ -193,7 +193,7 @@ class Pieces:
 
 
 def source_of(value: FunctionType | type, called: str) -> str:
-    """What was written to define a function or a class of this name, refused if nobody knows."""
+    """The source that defines a function or class; raises ConfigError if it is not known."""
     try:
         if isinstance(value, FunctionType) and is_lambda(value):
             return _lambda_definition(value, called)

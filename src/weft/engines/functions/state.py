@@ -15,7 +15,7 @@ from types import FunctionType, ModuleType
 from uuid import uuid4
 
 HOME = uuid4().hex
-"""Of this process, and of its forks, which know what it knows."""
+"""Identifies this process and its forks, which have its state already."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Setting:
     module: ModuleType
     name: str
     is_sure: bool
-    """It is not in a function, which may not have been called."""
+    """The assignment is at top level, and not in a function, which may not have been called."""
 
     @property
     def value(self) -> object:
@@ -115,5 +115,5 @@ def _module(place: ast.expr, names: Mapping[str, object]) -> ModuleType | None:
 
 
 def _is_pythons(module: ModuleType) -> bool:
-    """It comes with Python: its state is the environment's, or nobody's to set."""
+    """Whether a module belongs to Python's standard library; its state is not sent."""
     return module.__name__.partition(".")[0] in {*sys.stdlib_module_names, "__main__"}

@@ -51,7 +51,7 @@ from weft.store.store import Store
 
 @dataclass
 class SimulationObserver:
-    """Whoever looks on: lines that worker 0 prints, and every finished step."""
+    """Callbacks of one onlooker: lines that worker 0 prints, and every finished step."""
 
     show: Callable[[str], None] = print
     on_step: Callable[[Facts, float], None] | None = None
@@ -61,7 +61,7 @@ class SimulationObserver:
 
 
 class _Scripts:
-    """All workers' scripts up to their joining, on one stage."""
+    """The scripts of all workers, each in a greenlet, on one stage that swaps global state between them."""
 
     def __init__(self, job: Job, observer: SimulationObserver) -> None:
         self._job = job
@@ -114,7 +114,7 @@ class _Scripts:
         return request
 
     def close(self) -> None:
-        """End what has not ended and leave the process as it was."""
+        """End the scripts that still run, and restore the process's global state."""
         for program in self.programs:
             program.abandon()
         self.stage.leave()
@@ -178,7 +178,7 @@ def simulate(job: Job, observer: SimulationObserver | None = None, recorder: Tra
 
 
 def _digests(stores: Sequence[NumpyStore]) -> Callable[[int], Mapping[str, int]]:
-    """Those of a worker's replica now."""
+    """A function from rank to the current digests of that worker's replica."""
     return lambda worker: stores[worker].digests()
 
 
@@ -230,7 +230,7 @@ def simulate_dry(job: Job, observer: SimulationObserver | None = None, recorder:
 def _with_total(
     job: Job, strategy: Strategy, seat: ScriptSeat, observer: SimulationObserver, short_run: ShortRun
 ) -> SimulationObserver:
-    """Let whoever looks on know the number of steps as soon as worker 0 has said how long it trains."""
+    """The observer, told the number of steps as soon as worker 0 has said how long it trains."""
 
     def first_step(facts: Facts, now_s: float) -> None:
         if facts.num_steps == 1 and seat.planned is not None and (seat.planned.num_epochs or job.steps_max):
@@ -246,7 +246,7 @@ def _with_total(
 
 
 def _join_all(job: Job, scripts: _Scripts) -> list[Joined]:
-    """Run all scripts to their joining; all begin with worker 0's parameters."""
+    """Run all scripts until they join; all begin with worker 0's parameters."""
     joined: list[Joined] = []
     before = resident_bytes()
     for rank in range(job.num_workers):
@@ -296,7 +296,8 @@ def _beside(first: Replica, buckets: Sequence[Bucket]) -> Places:
 
 
 def _check_memory(job: Job, joined: Joined, grown_bytes: int) -> None:
-    """Refuse a run that will not fit: parameters, gradients, slots and two copies for the optimizer, at every node."""
+    """Raise ConfigError for a run that will not fit: parameters, gradients, slots and two copies for the optimizer, at
+    every node."""
     strategy = job.resolved(joined.strategy, joined.replica.buckets, joined.compress)
     world, _ = _world(job, strategy, joined.replica.buckets)
     copies = len(strategy.slots(Role.WORKER, world)) + 4
@@ -319,7 +320,7 @@ def _check_layout(rank: int, joined: list[Joined]) -> None:
 
 
 def _world(job: Job, strategy: Strategy, buckets: Sequence[Bucket]) -> tuple[World, Placement]:
-    """Servers sit on the hosts of the first workers."""
+    """The world of a run; servers are on the hosts of the first workers."""
     strategy.check(job.num_workers, job.cluster.num_hosts(job.num_workers))
     placement = job.cluster.place(job.num_workers)
     roles: Roles = strategy.roles(job.num_workers)
