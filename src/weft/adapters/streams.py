@@ -108,5 +108,5 @@ class StreamWorker(Worker):
     def _num_batches(self, num_samples: int, batch_size: int, drop_last: bool = False) -> int:
         """Number of batches that this worker gets of `num_samples` samples."""
         if self._hands_out:
-            raise TypeError("batches are handed out while an epoch goes on, so nobody knows how many a worker will get")
+            raise TypeError("batches are handed out while an epoch goes on, so their number per worker is not known")
         return len(global_batches(num_samples, self.num_workers, batch_size, drop_last, self._seat.global_batch))

@@ -289,7 +289,7 @@ class Driver:
                 self.ages[int(action.value)] += 1
         elif isinstance(action, Reduce):
             if self.reduce is None:
-                raise IllegalAction(f"{action} has nobody to do it here; run the strategy over a collective.")
+                raise IllegalAction(f"{action} cannot be performed natively here; run the strategy over a collective.")
             self.reduce.join(action)
         elif isinstance(action, SetTimer):
             node.timers[action.name] = self._num_timers = self._num_timers + 1

@@ -48,7 +48,7 @@ def rank_of(world: World, node: NodeId) -> Rank:
 
 
 def _refuse(source: NodeId, note: bytes | memoryview) -> None:
-    raise UnexpectedMessage(f"node {source} sent a note of {len(note)} bytes, but nobody here agrees on anything.")
+    raise UnexpectedMessage(f"node {source} sent a note of {len(note)} bytes, but none is expected here.")
 
 
 class Mailbox:
@@ -167,7 +167,7 @@ class Mailbox:
         if self.on_sum is None or not isinstance(values, np.ndarray):
             raise UnexpectedMessage(
                 f"{self._world.name(header.source)} sent a part of a sum to {self._world.name(header.target)}, "
-                "which adds none up."
+                "which expects none."
             )
         part = Part(*header.part) if header.part[1] else None
         self.on_sum((lane, header.bucket), Came(header.source, header.clock, part, bytes(about), values))

@@ -209,7 +209,7 @@ def _torch(job: Job, strategy: Strategy, replica: Replica) -> Summing | None:
         return None
     if len(set(job.hosts)) > 1 and job.addresses and not (job.is_private or job.trusts_network):
         raise ConfigError(
-            "with --transport torch, gradients would go from host to host unencrypted, to whoever answers there.\n"
+            "with --transport torch, gradients would go from host to host unencrypted, to any process that answers.\n"
             "  Use --transport shm (TLS between hosts), or say --set network.trusted=true (WEFT_SET under "
             "torchrun) if nobody else is on it."
         )

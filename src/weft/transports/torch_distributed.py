@@ -66,7 +66,7 @@ class RendezvousStore(Store):
     def wait(self, keys: Sequence[str], timeout: timedelta = TIMEOUT) -> None:
         with self._changed:
             if not self._changed.wait_for(lambda: all(key in self._values for key in keys), timeout.total_seconds()):
-                raise TimeoutError(f"nobody said {', '.join(keys)} within {timeout.total_seconds():g} s")
+                raise TimeoutError(f"no process has set {', '.join(keys)} within {timeout.total_seconds():g} s")
 
     def hear(self, key: str, value: bytes) -> None:
         with self._changed:

@@ -67,7 +67,7 @@ class TorchRendezvous:
                 raise self._gone(error) from error
             more = f" and {len(missing) - SHOWN_MAX} more" if len(missing) > SHOWN_MAX else ""
             raise TransportError(
-                f"after {timeout_s:g} s nobody had posted {', '.join(map(repr, missing[:SHOWN_MAX]))}{more}."
+                f"after {timeout_s:g} s no process had posted {', '.join(map(repr, missing[:SHOWN_MAX]))}{more}."
             ) from error
 
     def claim(self, key: str) -> int:

@@ -219,7 +219,7 @@ class HostAgent:
             (worker for worker in self._workers.values() if worker.pid == pid and worker.channel is None), None
         )
         if uid != os.geteuid() or worker is None:
-            raise TransportError(f"process {pid} of user {uid} is no worker that is awaited here")
+            raise TransportError(f"process {pid} of user {uid} is not a worker that is expected here")
         end.settimeout(HELLO_S_MAX)
         raw, fds, _, _ = socket.recv_fds(end, 1 << 10, 3)
         if not fds or msgspec.json.decode(raw, type=Hello).rank != worker.rank:

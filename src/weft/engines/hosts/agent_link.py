@@ -188,7 +188,7 @@ class AgentLink:
                 if not self.is_closed:
                     self._hear(_decoder.decode(packet))
         except (msgspec.DecodeError, UnicodeDecodeError, TransportError) as error:
-            self._close(f"it sent what is no message: {error}")
+            self._close(f"it sent an invalid message: {error}")
 
     def _flush(self) -> None:
         had_something = bool(self._outbox)

@@ -58,7 +58,7 @@ def meet(
     with end:
         pid, uid = peer_of(end)
         if uid != os.geteuid():
-            raise TransportError(f"the host agent is a process of user {uid}, a stranger.\n  Is it yours?")
+            raise TransportError(f"the host agent is a process of user {uid}, not of this one.\n  Is it yours?")
         end.settimeout(max(deadline_s - time.monotonic(), MOMENT_S))
         readable, writable = os.pipe()
         try:

@@ -189,7 +189,7 @@ class Controller(Supervisor):
             host.states = message.states
         elif isinstance(message, Came | Said | Wrote | Gone | Asked):
             if not 0 <= message.rank < len(self._workers) or self._workers[message.rank] not in host.workers:
-                raise TransportError(f"host {host.name} speaks for worker {message.rank}, which is not there")
+                raise TransportError(f"host {host.name} speaks for worker {message.rank}, which is not on it")
             self._hear_of(self._workers[message.rank], message)
 
     def _spread(self, source: Host, packet: bytes) -> None:

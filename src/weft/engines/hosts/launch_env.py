@@ -66,7 +66,7 @@ def _refuse_mpi(environ: Mapping[str, str]) -> None:
     said = [f"{name}={environ[name]}" for name in several + later]
     if said:
         raise ConfigError(
-            f"MPI has started this process as one of several ({', '.join(said)}), and Weft does not meet by MPI yet: "
+            f"MPI has started this process as one of several ({', '.join(said)}), and Weft has no MPI rendezvous yet: "
             "each would train a model of its own.\n"
             "  Start the script with torchrun --nproc-per-node 4 train.py, weft run train.py -n 4, or srun under Slurm "
             "(docs/slurm.md). To train alone in each, unset these variables."

@@ -166,7 +166,7 @@ def _fork_and_tell(writable: int) -> None:
 
 
 def _refused(error_number: int) -> str:
-    return f"the system does not fork it ({os.strerror(error_number)})"
+    return f"the kernel refused to fork it ({os.strerror(error_number)})"
 
 
 def _settle(mine: list[int], others: list[int], launcher: int, lifeline: int) -> None:

@@ -71,7 +71,7 @@ class ForkServer:
             except OSError as error:
                 self._end.close()
                 raise NodeLost(
-                    f"the workers could not be started: the system starts no process for their fork server "
+                    f"the workers could not be started: the kernel started no process for their fork server "
                     f"({error.strerror}).\n  {MORE_PROCESSES}"
                 ) from error
         adopt_orphans(True)

@@ -55,8 +55,8 @@ def address_of(given: str | None, environ: Mapping[str, str]) -> str | None:
         return None
     if "://" in address:
         raise ConfigError(
-            f"the address '{address}' is of Ray's client, through which Weft's workers do not find back.\n"
-            "  Run this on a node of the cluster, and name its controller: --address HOST:6379, or --address auto."
+            f"the address '{address}' is one of Ray Client, over which Weft's workers cannot reach this process.\n"
+            "  Run this on a node of the cluster, and name its head node: --address HOST:6379, or --address auto."
         )
     if address != "auto":
         _check_reachable(address)
@@ -71,7 +71,7 @@ def _check_reachable(address: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), REACHED_S_MAX).close()
     except OSError as error:
         raise ConfigError(
-            f"nobody answers at '{address}': {error.strerror or error}.\n  Is a Ray cluster there? ray start --head "
+            f"nothing answers at '{address}': {error.strerror or error}.\n  Is a Ray cluster there? ray start --head "
             "starts one; without --address, Weft starts its own on this machine."
         ) from error
 
@@ -218,7 +218,7 @@ class Cluster:
         return said
 
     def _ended(self) -> NodeLost:
-        return NodeLost(f"the process that speaks with Ray has ended.\n{self._last_words()}")
+        return NodeLost(f"the process that connects to Ray has ended.\n{self._last_words()}")
 
     def _last_words(self) -> str:
         self._words.seek(0)

@@ -123,7 +123,7 @@ def _advice_on(guilty: Suspect) -> str:
 
 def _advice(code: int | None) -> str:
     if code is None:
-        return "Whoever started it (torchrun, srun) says with which code; if it was killed, memory may have run out."
+        return "Its launcher (torchrun, srun) says with which code; if it was killed, memory may have run out."
     if code == -signal.SIGKILL:
         return "If nobody killed it, memory may have run out (see dmesg): use fewer workers or a smaller batch."
     if code == -signal.SIGSEGV:

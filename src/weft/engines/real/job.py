@@ -141,7 +141,7 @@ class RealJob:
         check_extra("torch", "--transport torch")
         if self.collective not in (None, AUTO):
             raise ConfigError(
-                f"--collective {self.collective} says all-reduce in messages of Weft's own, but with --transport torch "
+                f"--collective {self.collective} does all-reduce by Weft's own messages, but with --transport torch "
                 "it is torch.distributed that sums.\n  Leave out one of them."
             )
 

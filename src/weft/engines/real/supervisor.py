@@ -211,7 +211,7 @@ class Supervisor:
     def _take_piece(self, worker: Worker, piece: FilePiece) -> None:
         """Write a piece of a file that a worker elsewhere saved, and answer whether the rest is wanted."""
         home = self._returned_files
-        objection = "nobody asked for it" if home is None else home.take(worker.rank, piece)
+        objection = "this run brings no files back" if home is None else home.take(worker.rank, piece)
         if objection is not None:
             self._take_loss(f"'{piece.path}' stays with worker {worker.rank} on host {worker.host}: {objection}")
         elif piece.is_last:

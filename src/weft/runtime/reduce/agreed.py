@@ -227,7 +227,7 @@ class AgreedReduce:
         elif isinstance(message, Agreed) and not source:
             self._agree(message)
         else:
-            raise UnexpectedMessage(f"worker {source} sent {message}, which is not its to say.")
+            raise UnexpectedMessage(f"worker {source} sent {message}, which it may not send.")
 
     def _agree(self, agreed: Agreed) -> None:
         reduction = self._open.get((agreed.slot, agreed.bucket))

@@ -124,7 +124,7 @@ def skews_s(checkup: Checkup) -> Iterator[tuple[int, int, float]]:
 def _clocks(checkup: Checkup) -> Finding:
     worst = max(skews_s(checkup), key=lambda each: abs(each[2]), default=None)
     if worst is None:
-        return Finding("clocks", "warn", "not compared", "Mend what is bad above, and run it again.")
+        return Finding("clocks", "warn", "not compared", "Fix what is bad above, and run it again.")
     caller, answerer, skew_s = worst
     found = f"at most {human_seconds(abs(skew_s))} apart"
     if abs(skew_s) <= SKEW_GOOD_S:
@@ -162,7 +162,7 @@ def latencies_s(checkup: Checkup, *, usual: bool = False) -> dict[tuple[int, int
 def _links(checkup: Checkup) -> Finding:
     measured, delays = rates(checkup), latencies_s(checkup)
     if not measured or not delays:
-        return Finding("links", "warn", "not measured", "Mend what is bad above, and run it again.")
+        return Finding("links", "warn", "not measured", "Fix what is bad above, and run it again.")
     usual, slowest = median(measured.values()), min(measured, key=lambda pair: measured[pair])
     found = (
         f"{human_rate(usual)} usually, {human_rate(measured[slowest])} at least; "
