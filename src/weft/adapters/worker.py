@@ -18,7 +18,7 @@ from weft.data.proportional import parts_of
 from weft.data.static import Span, global_batches, share_of
 from weft.model_files import regular_file
 
-if TYPE_CHECKING:  # numpy is for those who tune
+if TYPE_CHECKING:  # tuning.py imports numpy, which only scripts that tune need
     from weft.adapters.tuning import Tuning
 
 Batch = TypeVar("Batch")

@@ -46,7 +46,7 @@ WORKERS_MAX = 32
 """With more, a trial would take too long."""
 STEPS = 20
 STEPS_MAX = 200
-"""How many steps of each worker, and of all, are looked at."""
+"""Steps that are simulated: of each worker, and of all together."""
 BUCKETS_MAX = 4
 FEWER_BYTES, FEWER_ROUNDS, FEWER_OF_BOTH = "topk(0.01)", "local_sgd(period=16)", "diloco(period=16)"
 WAITS_LESS = ("quorum", "ssp(staleness=3)", "async_gossip")
@@ -155,7 +155,7 @@ def _best(ways: Sequence[Way], costs: Mapping[int, Cost], setting: Setting) -> t
     with suppress(_TooLate):
         now = samples_per_s(setting.way, costs, setting, until_s)
         for way in ways:
-            with suppress(WeftError):  # it does not go with this model, codec or share
+            with suppress(WeftError):  # the way cannot be combined with this model, codec or share
                 gains[way] = samples_per_s(way, costs, setting, until_s) / now
     enough = max(gains.values(), default=0.0) / HELPS
     return next(((way, gain) for way, gain in gains.items() if gain >= max(HELPS, enough)), None)

@@ -298,7 +298,7 @@ def _without_params(group: dict[str, Any]) -> dict[str, Any]:
 
 
 def _probe(optimizer: Optimizer) -> tuple[list[str], list[str]]:
-    """What an optimizer of this kind keeps: names of numbers for each element, and of numbers for a tensor."""
+    """Names of the state entries of an optimizer of this class: those per element, and those per tensor."""
     kinds: dict[str, Tensor] = {}
     for group in optimizer.param_groups:
         parameter = nn.Parameter(torch.zeros(2, dtype=group["params"][0].dtype if group["params"] else None))

@@ -83,7 +83,7 @@ class ComparisonRun:
                 row = run(Trial(way, seed, total - left + 1, total, left_s))
             except Interrupted:
                 raise
-            except Exception as error:  # whatever it is, it is this contender's, and the others go on
+            except Exception as error:  # a bug in one contender must not end the others' runs
                 if isinstance(error, WeftError) and error.before_join and not place and not self.has_runs:
                     raise
                 contender.error = str(error) if isinstance(error, WeftError) else f"{type(error).__name__}: {error}"
@@ -125,7 +125,7 @@ class ComparisonRun:
         try:
             fresh.write_bytes(msgspec.json.format(msgspec.json.encode(self.comparison), indent=1))
             fresh.replace(self.file)
-        except OSError as error:  # the runs are in memory still, and may fit the next time
+        except OSError as error:  # the runs are still in memory, and are written again after the next one
             fresh.unlink(missing_ok=True)
             self.not_kept = error
         else:

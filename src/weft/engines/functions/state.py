@@ -33,7 +33,7 @@ class Setting:
 
     @property
     def called(self) -> str:
-        """As a user would write it."""
+        """The attribute as a user would write it: module.NAME."""
         return f"{self.module.__name__}.{self.name}"
 
 
@@ -44,7 +44,7 @@ def restore(home: str, module: str, name: str, value: object) -> None:
 
 
 def settings(namespaces: list[Mapping[str, object]]) -> list[Setting]:
-    """What notebooks or scripts with these names have set of modules, apart from those that come with Python."""
+    """The attributes of modules that notebooks or scripts with these namespaces have set, except of Python's own."""
     found: dict[tuple[str, str], Setting] = {}
     for names in namespaces:
         for text in _texts(names):
@@ -95,7 +95,7 @@ def _settings_in(text: str, names: Mapping[str, object]) -> Iterator[Setting]:
 
 
 def _targets(node: ast.AST, *, is_sure: bool) -> Iterator[tuple[ast.expr, bool]]:
-    """What a text assigns to."""
+    """The targets of all assignments in a text, and whether they have surely been run."""
     if isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store):
         yield node, is_sure
     is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)

@@ -191,7 +191,7 @@ class HostAgent:
             self._lose_controller(f"nothing was heard of it for {silence_s:.1f} s")
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close the link, the socket, all workers' descriptors and the shared memory."""
         self._link.close()
         self._door.close()
         for worker in (*self._workers.values(), *self._leaving):

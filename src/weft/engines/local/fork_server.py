@@ -67,7 +67,7 @@ def heavy_imports(script: Path) -> list[str]:
     """The heavy modules that a script imports at its top level, found in its syntax tree without running it."""
     try:
         tree = ast.parse(script.read_bytes())
-    except (SyntaxError, ValueError):  # the workers will say what is wrong with it
+    except (SyntaxError, ValueError):  # the workers will raise the same error, with a traceback
         return []
     names: list[str] = []
     for node in tree.body:
@@ -182,7 +182,7 @@ def _settle(mine: list[int], others: list[int], launcher: int, lifeline: int) ->
     gone = select.poll()
     gone.register(lifeline, select.POLLIN)
     gone.register(mine[0], 0)  # POLLHUP is reported even with an empty event mask
-    while os.getppid() != launcher:  # the parent between is about to end
+    while os.getppid() != launcher:  # the process between is about to end
         if gone.poll(ADOPTED_MS):
             os._exit(1)
     os.close(lifeline)

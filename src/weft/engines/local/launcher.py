@@ -107,7 +107,7 @@ class Launch(Supervisor):
     def _send(self, rank: int, message: Message) -> None:
         try:
             self._workers[rank].channel.send(message)
-        except TransportError:  # it is gone; its end is noticed by its pidfd
+        except TransportError:  # the worker is gone, which its pidfd tells
             return
 
     def _copy(self, output: Output) -> None:

@@ -327,7 +327,7 @@ class RunSession:
         if message.callables:
             self._send(rank, Decided(barrier.chooses(self._num_workers, is_alike=self._is_alike), best(self._badness)))
         for number in sorted(self._reports):
-            # a worker that reports again has not waited for those that never did
+            # a worker that came to this report and reports again has not waited for workers that never came
             is_passed = number < message.number and rank in self._reports[number].came
             self._tell_report(number, even_if_some_lack=is_passed and self._is_alike)
 

@@ -88,7 +88,7 @@ def timeline_json(tracks: Tracks | None) -> list[list[list[Any]]] | None:
 
 
 def coding_json(coding: CodingStatus | None) -> dict[str, Any] | None:
-    """What codecs have done, in plain data."""
+    """The figures of the codecs, as plain data."""
     return None if coding is None else asdict(coding)
 
 

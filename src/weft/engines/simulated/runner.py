@@ -65,7 +65,7 @@ class _Scripts:
 
     def __init__(self, job: Job, observer: SimulationObserver) -> None:
         self._job = job
-        # torch reads it when it is imported: compiling for each simulated worker would take minutes
+        # torch reads this when it is imported. Without it, compiling for each simulated worker would take minutes.
         os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")
         argv = [str(job.script), *job.arguments]
         self.stage = Stage([PlainSwapper(argv, script_path(job.script)), TorchSwapper()], job.seed, observer.show)
@@ -95,8 +95,8 @@ class _Scripts:
             raise lost from lost.__cause__
 
     def begin(self, rank: int) -> bool:
-        """Run one worker's script on, until it joins with another model (then True) or has said all that its world
-        depends on: what it tunes."""
+        """Resume one worker's script until it joins with a further model (returns True), or has declared the
+        hyper-parameters that it tunes, on which the world depends."""
         return bool(self._told("at step 0", rank, self.programs[rank].begin))
 
     def join(self, rank: int) -> Joined:
@@ -209,7 +209,7 @@ def simulate_dry(job: Job, observer: SimulationObserver | None = None, recorder:
         )
     observer.on_explain(job.explained(joined.strategy, joined.replica.buckets, joined.compress))
     strategy = job.resolved(joined.strategy, joined.replica.buckets, joined.compress)
-    ready_codecs(strategy, [joined.replica])  # which refuses what a run with tensors would
+    ready_codecs(strategy, [joined.replica])  # refuses what a run with tensors would refuse
     shares = VirtualShares(job.num_workers, job.sharing)
     programs = ghosts(job, strategy, plan, request.samples, shares)
     total = num_steps(job, strategy, plan)
@@ -275,7 +275,7 @@ def _begin_all(job: Job, scripts: _Scripts, joined: list[Joined]) -> None:
 
 
 def _settle(job: Job, rank: int, joined: list[Joined]) -> None:
-    """Let a worker's models begin with worker 0's values, in buckets."""
+    """Lay a worker's models out in buckets, with worker 0's values."""
     first, mine = joined[0].replica, joined[rank].replica
     if rank:
         _check_layout(rank, joined)
@@ -288,7 +288,7 @@ def _settle(job: Job, rank: int, joined: list[Joined]) -> None:
 
 
 def _beside(first: Replica, buckets: Sequence[Bucket]) -> Places:
-    """The memory of a replica that is worker 0's, but for gradients and what is not trained."""
+    """The places of a replica that shares worker 0's trained parameters; gradients and buffers are its own."""
     own = [np.zeros(kind.num_elements, f"f{kind.itemsize}") for kind in buckets]
     params = [first.array(PARAMS, b) if kind.trainable else own[b] for b, kind in enumerate(buckets)]
     gradient = [np.zeros_like(params[b]) for b, kind in enumerate(buckets) if kind.trainable]
