@@ -1,6 +1,6 @@
 """Casts to float16, bfloat16 and 8 bits (e4m3). Blocks are multiplied by powers of two, so that their largest fit.
 
-A power of two changes only exponents, so that multiplying and dividing again loses nothing.
+A power of two changes only exponents: multiplying and dividing again loses nothing, unless a number becomes subnormal.
 """
 
 import math
