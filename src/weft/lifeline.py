@@ -1,4 +1,4 @@
-"""A process that ends when its parent does, however that ends."""
+"""Lets a process end when its parent ends, even by SIGKILL (prctl PR_SET_PDEATHSIG)."""
 
 import ctypes
 import os
@@ -8,9 +8,10 @@ PR_SET_PDEATHSIG = 1
 
 
 def die_with_parent(parent: int | None = None) -> None:
-    """Ask the kernel for SIGKILL when the parent is gone; ends at once if it is gone already.
+    """Ask the kernel for SIGKILL when the parent ends; exits at once if it has ended already.
 
-    `parent` is the process that started this one, as it said itself; without it, whoever is the parent now.
+    `parent` is the pid of the process that started this one, as that process told it; None: the current parent. The
+    kernel sends the signal when the *thread* that started this process ends.
     """
     before = os.getppid() if parent is None else parent
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL) != 0:

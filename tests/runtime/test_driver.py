@@ -189,7 +189,7 @@ def test_a_timer_fires_once_when_due_and_setting_it_again_moves_it() -> None:
         ([Send(1, "secret", 0, 0)], "is not of a declared kind"),
         ([Send(9, "word", 0, 0)], r"goes to a node that is not of the world \(0 to 1\)"),
         ([Apply(G0, P0)], "came before StepFinished"),
-        ([Reduce((0, 1), "value", 0, P0, "mean", 1.0)], "has nobody to do it here"),
+        ([Reduce((0, 1), "value", 0, P0, "mean", 1.0)], "cannot be performed natively here"),
         ([Combine(Buffer("moon", 0), 1.0)], "slot 'moon' was never declared"),
     ],
 )

@@ -159,4 +159,4 @@ def test_a_sum_for_somebody_who_adds_none_up_is_unexpected() -> None:
     world.posts[0].send_sum(1, (0, 0), 1, None, b"", np.zeros(10, np.float32))
     with pytest.raises(UnexpectedMessage) as raised:
         world.settle()
-    assert str(raised.value) == "worker 0 sent a part of a sum to worker 1, which adds none up."
+    assert str(raised.value) == "worker 0 sent a part of a sum to worker 1, which expects none."

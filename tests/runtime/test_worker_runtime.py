@@ -171,7 +171,7 @@ def test_torch_sums_between_hosts_only_where_everybody_is_trusted(
     with pytest.raises(ConfigError) as refused:
         _torch(job, strategy_of("allreduce"), replica)
     assert str(refused.value) == (
-        "with --transport torch, gradients would go from host to host unencrypted, to whoever answers there.\n"
+        "with --transport torch, gradients would go from host to host unencrypted, to any process that answers.\n"
         "  Use --transport shm (TLS between hosts), or say --set network.trusted=true (WEFT_SET under "
         "torchrun) if nobody else is on it."
     )

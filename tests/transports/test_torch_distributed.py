@@ -126,7 +126,7 @@ def test_a_meeting_place_waits_for_what_was_not_said_yet_but_not_for_ever() -> N
     assert (place.get("a"), place.get("b")) == (b"1", b"2")
     assert place.notes() == [("a", b"1")], "what others said is not told again"
     assert place.notes() == []
-    with pytest.raises(TimeoutError, match=r"nobody said c within 0\.01 s"):
+    with pytest.raises(TimeoutError, match=r"no process has set c within 0\.01 s"):
         place.wait(["c"], timedelta(milliseconds=10))
 
 

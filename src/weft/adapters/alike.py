@@ -1,4 +1,4 @@
-"""Random numbers that all workers have alike while they read what all of them read."""
+"""Gives all workers the same random numbers while they read data that all of them read."""
 
 import random
 from collections.abc import Iterable, Iterator
@@ -11,9 +11,9 @@ Item = TypeVar("Item")
 
 
 class Alike:
-    """Within it, Python's and numpy's random numbers are those of the run's seed and the epoch, on every worker.
+    """A context in which Python's and numpy's random numbers follow from the run's seed and the epoch on every worker.
 
-    It may be entered again and again, and goes on where it was left; outside, each worker has its own.
+    It may be entered repeatedly, and goes on where it was left; outside, each worker has its own random numbers.
     """
 
     def __init__(self, seed: int, epoch: int) -> None:
@@ -47,7 +47,7 @@ class Alike:
         self._restore(self._own)
 
     def read(self, items: Iterable[Item]) -> Iterator[Item]:
-        """The items, each read within."""
+        """The items; each is read within the context, and used outside of it."""
         with self:
             each = iter(items)
         while True:

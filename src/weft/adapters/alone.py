@@ -1,4 +1,4 @@
-"""The seat of a script that nobody launched: one worker, no communication, a plain loop."""
+"""The seat of a script that was started by plain `python`: one worker, no communication, a plain loop."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -82,7 +82,7 @@ class Alone:
         assert self._replica is not None
         try:
             self._replica.save(path, saved_alone(self._replica, model), of=of, allow_nan=allow_nan)
-        except OSError as error:  # no training ends because a disk is full
+        except OSError as error:  # a full disk must not end the training
             print(f"weft: {not_saved(path, error)}", file=sys.stderr, flush=True)
 
     def once(self, key: object, load: Callable[[], Any]) -> Any:

@@ -1,4 +1,4 @@
-"""The framework-neutral face: numpy arrays in, gradients in, FAST's own worker."""
+"""The array worker: `weft.join(arrays=...)` for scripts that compute gradients of numpy arrays themselves."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
@@ -73,7 +73,7 @@ class ArrayReplica:
 
     @property
     def device(self) -> None:
-        """In host memory."""
+        """None: arrays are in host memory."""
 
     @property
     def shares_update(self) -> bool:
@@ -87,7 +87,7 @@ class ArrayReplica:
         return True
 
     def expect_equal_steps(self, num_workers: int) -> None:
-        """Arrays are given together with their samples, so that no step is without."""
+        """Nothing to do: gradients are given together with their samples, so that every step has some."""
 
     def views(self) -> dict[str, Array]:
         """The parameters by name, as views of the buckets."""
@@ -113,7 +113,7 @@ class ArrayReplica:
         return [f"{name} {array.shape} {array.dtype}" for name, array in self._arrays.items()]
 
     def show(self) -> None:
-        """The buckets are what the script is given after every step."""
+        """Nothing to do: ArrayWorker copies the buckets to the script's arrays after every step."""
 
     def names(self, bucket: int) -> Sequence[str]:
         return self._names[bucket]
@@ -171,7 +171,7 @@ class ArrayReplica:
         return self._flat[PARAMS]
 
     def begin_with(self, values: Sequence[Array]) -> None:
-        """They are the replica's own memory."""
+        """Nothing to do: `values` are the replica's own memory."""
 
     def order(self) -> Sequence[int]:
         return ()
@@ -182,7 +182,7 @@ class ArrayReplica:
         place: Callable[[Sequence[Bucket]], Places] | None = None,
         bucket_bytes_max: int | None = None,
     ) -> None:
-        """Move the values to the memory that is given, if any."""
+        """Move the values to the memory that `place` gives, if any."""
         self.is_settled = True
         if place is None:
             return
@@ -198,7 +198,7 @@ class ArrayReplica:
         return [] if self._optimizer is None else [vars(self._optimizer)]
 
     def tune(self, ranges: Mapping[str, tuple[float, float]]) -> Tuning:
-        """Let others change numbers of the optimizer, each within its range."""
+        """Let a strategy change numbers of the optimizer, each within its range."""
         self.tuning = Tuning(self.groups(), ranges)
         return self.tuning
 
@@ -222,7 +222,7 @@ class ArrayReplica:
         return twin
 
     def run_as(self, models: Sequence[Sequence[Array]], function: Callable[[], Number]) -> float:
-        """Arrays have no call that predicts, so of several models the numbers are averaged."""
+        """The value of `function` with these models; of several, the mean, since arrays have no forward to average."""
         numbers = []
         for model in models:
             for flat, values in zip(self._flat[PARAMS], model, strict=True):
@@ -249,7 +249,7 @@ class ArrayReplica:
 
 @dataclass(frozen=True)
 class Indices:
-    """So many samples, dealt out by their indices."""
+    """`num_samples` samples that are shared by their indices."""
 
     num_samples: int
     batch_size: int
@@ -257,7 +257,7 @@ class Indices:
 
     @property
     def dataset(self) -> range:
-        """The samples, as far as Weft knows them."""
+        """The indices of the samples, which is all that Weft knows of them."""
         return range(self.num_samples)
 
 
@@ -269,7 +269,7 @@ class ArrayWorker(StreamWorker):
         self._replica = replica
         self._theirs = dict(arrays)
         self._given = {name: array.copy() for name, array in arrays.items()}
-        """What the user's arrays held when the script went on."""
+        """Copies of the user's arrays as they were when the last call returned."""
         self._refresh()
 
     def _refresh(self) -> None:
@@ -279,7 +279,7 @@ class ArrayWorker(StreamWorker):
             self._given[name][...] = array
 
     def _take_written(self) -> None:
-        """Besides what others have changed of the parameters."""
+        """Take over what the script has written to its arrays since; added to changes that others made meanwhile."""
         for name, array in self._replica.views().items():
             theirs, given = self._theirs[name], self._given[name]
             if not np.array_equal(theirs, given, equal_nan=True):
@@ -315,7 +315,7 @@ class ArrayWorker(StreamWorker):
         yield from self._counted((order[start:stop], stop - start) for start, stop in spans)
 
     def step(self, gradients: Mapping[str, Array], samples: float | None = None, loss: float | None = None) -> None:
-        """Give this iteration's gradients; returns when the arrays hold the parameters of the next one."""
+        """Contribute this iteration's gradients; returns when the arrays hold the parameters of the next one."""
         self._num_gradients += 1
         told = self._samples_of(samples)
         self._draws_itself = self._draws_itself or (samples is not None and not self._num_shares)
@@ -331,7 +331,7 @@ class ArrayWorker(StreamWorker):
         self._refresh()
 
     def _samples_of(self, told: float | None) -> float:
-        """The samples of a step: those that it was told, or that were counted since the last one."""
+        """The samples of a step: `told` or, without it, those counted since the last step."""
         if told is None:
             self._check_counted()
         if told is None and self._samples is None and not self._seat.is_plain:

@@ -1,4 +1,4 @@
-"""A digest of the first item of a stream, by which workers are found that do not read the same."""
+"""A digest of the first item of a stream: different digests show that workers do not read the same stream."""
 
 from collections.abc import Mapping
 from hashlib import blake2b
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def digest_of_item(item: Any) -> str | None:
-    """Of arrays, tensors, numbers and words, in lists and mappings; None if there is anything else in it."""
+    """A digest of arrays, tensors, numbers and strings in lists and mappings; None if `item` has anything else."""
     pieces: list[bytes] = []
     if not _collect(item, pieces):
         return None
@@ -19,7 +19,7 @@ def digest_of_item(item: Any) -> str | None:
 
 
 def _collect(item: Any, pieces: list[bytes]) -> bool:
-    """Put an item's bytes after the others; False if they are not known."""
+    """Append an item's bytes to `pieces`; False if its type is not known."""
     if isinstance(item, str | bytes | int | float | None):
         pieces.append(repr(item).encode())
         return True

@@ -1,4 +1,4 @@
-"""`weft.join` and `weft.once`: the door through which a script comes in."""
+"""`weft.join` and `weft.once`, by which a script takes part in a run."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -24,8 +24,8 @@ def join(
     """Take part in training: `join(model, optimizer)` for torch, `join(arrays=..., optimizer=...)` for numpy.
 
     Several optimizers of one model: `join(model, [opt_a, opt_b])`; several models: one join for each, before training.
-    Returns the worker. When nothing launched the script it is alone, and the loop is a plain loop.
-    `strategy` and `compress` are what the script asks for when nobody asks for another.
+    Returns the worker. A script that was started by plain `python` is a single worker, and its loop a plain loop.
+    `strategy` and `compress` are used unless the command line or the configuration names others.
     """
     if not isinstance(strategy, Strategy | str | None):
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""Multiplies an optimizer's learning rates while drivers have their say; the script and its scheduler see their own."""
+"""Multiplies an optimizer's learning rates while a step is made; the script and its scheduler see their own rates."""
 
 from collections.abc import Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
@@ -11,7 +11,10 @@ LR = "lr"
 
 @contextmanager
 def paced(pace: Pace, step: int, groups: Sequence[MutableMapping[str, Any]]) -> Iterator[None]:
-    """The learning rates of a step meanwhile; what somebody else sets in the meantime stays."""
+    """A context in which the groups' learning rates are multiplied by the pace of `step`.
+
+    At its end the old rates are restored, except where the rate was changed meanwhile.
+    """
     factor = pace.factor(step)
     if factor == 1:
         yield

@@ -1,4 +1,4 @@
-"""Random numbers of each worker's own: a script that seeds all workers alike must not make them alike."""
+"""Gives each worker random numbers of its own, although the script seeds all workers alike."""
 
 import random
 
@@ -18,5 +18,5 @@ def vary_by_rank(rank: int, seed: int) -> None:
 
 
 def seed_of(rank: int, seed: int, seeded: int) -> int:
-    """A worker's own seed, of what the script seeded all workers with."""
+    """The seed of worker `rank`, derived from the run's seed and from `seeded`, which the script gave all workers."""
     return random.Random(f"rank/{seed}/{seeded}/{rank}").getrandbits(32)

@@ -1,4 +1,4 @@
-"""What `worker.share` gives: this worker's batches of each epoch, and all else that the data itself has."""
+"""What `worker.share` returns: an iterable of this worker's batches, with all other attributes of the data."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
@@ -16,14 +16,14 @@ class Shared(Generic[Batch]):
     __slots__ = ("_begin", "_count", "_data", "_running")
 
     def __init__(self, data: Any, begin: Callable[[], Iterator[Batch]], count: Callable[[], int]) -> None:
-        """`count` raises TypeError where the number of batches is not known, as `len` does."""
+        """`begin` starts a share; `count` is `len()`, and raises TypeError where the number of batches is not known."""
         self._data = data
         self._begin = begin
         self._count = count
         self._running: Iterator[Batch] | None = None
 
     def __iter__(self) -> Iterator[Batch]:
-        """One share of the data; it goes on with the one that next() has begun, if any."""
+        """A new share of the data, or the rest of the one that next() has begun."""
         running, self._running = self._running, None
         return self._begin() if running is None else running
 
@@ -41,5 +41,5 @@ class Shared(Generic[Batch]):
 
     def __getattr__(self, name: str) -> Any:
         if name in Shared.__slots__ or (name.startswith("__") and name.endswith("__")):
-            raise AttributeError(f"'Shared' object has no attribute '{name}'")  # a copy has no data when copy asks it
+            raise AttributeError(f"'Shared' object has no attribute '{name}'")  # copy() asks before _data is set
         return getattr(self._data, name)

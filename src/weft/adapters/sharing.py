@@ -1,6 +1,6 @@
-"""Values that processes of a host share: arrays and tensors in one nameless file, the rest as plain data.
+"""Stores values of `weft.once` for all processes of a host: arrays and tensors in one memfd, the rest as plain data.
 
-Every process maps the file privately: it sees what was loaded once, and what it writes stays its own.
+Every process maps the memfd privately (MAP_PRIVATE): it sees what was loaded once, and what it writes stays its own.
 """
 
 import fcntl
@@ -24,14 +24,14 @@ class NotShareable(Exception):
 
 
 class Memory:
-    """Where arrays are put one after another."""
+    """The memfd, to which arrays are appended one after another."""
 
     def __init__(self, fd: int, start: int) -> None:
         self._fd = fd
         self.stop = start
 
     def put(self, array: Any) -> dict[str, Any]:
-        """Write an array; what to find it by."""
+        """Append an array; returns its offset, type and shape."""
         contiguous = np.ascontiguousarray(array)
         start = -(-self.stop // ALIGN) * ALIGN
         self.stop = start + contiguous.nbytes
@@ -43,9 +43,9 @@ class Memory:
 
 
 def store(fd: int, start: int, value: Any) -> tuple[bytes | None, int]:
-    """Put a value into the file from `start` on, or behind what others put there meanwhile.
+    """Append a value to the memfd, at `start` or behind what others have appended meanwhile.
 
-    Returns its form (b'' if it has none) and where it ends.
+    Returns its form (b'' if it cannot be shared) and where it ends.
     """
     with _alone(fd):
         end = os.fstat(fd).st_size
@@ -59,7 +59,7 @@ def store(fd: int, start: int, value: Any) -> tuple[bytes | None, int]:
 
 @contextmanager
 def _alone(fd: int) -> Iterator[None]:
-    """No other process puts anything into the file meanwhile; the kernel gives it back if this one dies."""
+    """A context that holds an exclusive lock on the memfd (lockf); the kernel releases it if this process dies."""
     fcntl.lockf(fd, fcntl.LOCK_EX)
     try:
         yield
@@ -68,7 +68,7 @@ def _alone(fd: int) -> Iterator[None]:
 
 
 def load(fd: int, form: bytes) -> Any:
-    """The value of a form, its arrays lying in the file."""
+    """The value of `form`; its arrays are views of a private mapping of the memfd."""
     size = os.fstat(fd).st_size
     memory = mmap.mmap(fd, size, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE) if size else None
     return _value(msgspec.msgpack.decode(form), memory)

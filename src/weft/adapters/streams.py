@@ -1,4 +1,4 @@
-"""Shares batches that only come one after another: every worker reads them all, and takes its own in turn."""
+"""Shares streams of batches, without length or index: every worker reads all batches, and takes its own in turn."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
@@ -18,16 +18,16 @@ Item = TypeVar("Item")
 
 
 class StreamWorker(Worker):
-    """A worker that can share what has neither a length nor places."""
+    """A worker that can share streams."""
 
     def __init__(self, seat: Seat) -> None:
         super().__init__(seat)
         self._has_left_some = False
-        """It was said that the end of a stream is left out."""
+        """The user has been told that the last, incomplete round of a stream is left out."""
         self._has_compared_item = False
 
     def _share_stream(self, data: Any, sharded: bool) -> Shared[Any]:
-        """Batches of somebody else's making; a `sharded` stream is this worker's own already."""
+        """Share an iterable of ready batches; a `sharded` one has only this worker's batches, and is taken whole."""
         if not isinstance(data, Iterable) or isinstance(data, str | bytes | Mapping) or hasattr(data, "shape"):
             raise ConfigError(
                 f"share() was given a {type(data).__name__}, which has no batches.\n"
@@ -42,14 +42,14 @@ class StreamWorker(Worker):
         yield from self._counted((batch, num_samples_in(batch)) for batch in items)
 
     def _in_turn(self, items: Iterable[Item], epoch: int) -> Iterator[Item]:
-        """This worker's items of those that all workers read alike."""
+        """This worker's items of a stream that all workers read with the same random numbers."""
         self._check_stream()
         if self.num_workers == 1:
             return self._turns(items)
         return self._turns(self._compared(self._alike(items, epoch).read(items)))
 
     def _compared(self, items: Iterable[Item]) -> Iterator[Item]:
-        """The items; that all workers read the same is found out by the first one of the run."""
+        """The items. The engine compares digests of the run's first one, to check that all workers read the same."""
         for item in items:
             if not self._has_compared_item:
                 self._has_compared_item = True
@@ -59,11 +59,11 @@ class StreamWorker(Worker):
             yield item
 
     def _alike(self, data: Any, epoch: int) -> Alike:
-        """The random numbers by which every worker reads the same."""
+        """The random numbers with which every worker reads `data`, so that all read the same."""
         return Alike(self._seat.seed, epoch)
 
     def _turns(self, items: Iterable[Item]) -> Iterator[Item]:
-        """Those of whole rounds; that others are left out is said once."""
+        """This worker's items of all complete rounds; the user is told once if an incomplete round is left out."""
         num_rounds, rest = yield from in_turn(items, self.rank, self.num_workers)
         if not rest:
             return
@@ -80,7 +80,7 @@ class StreamWorker(Worker):
             )
 
     def _check_stream(self) -> None:
-        """Refuse what needs places that can be dealt out, which data that only comes one after another has not."""
+        """Raise ConfigError for options that divide data by index, which a stream does not have."""
         because = None
         if self._seat.global_batch is not None:
             because = f"--global-batch {self._seat.global_batch} divides"
@@ -98,15 +98,15 @@ class StreamWorker(Worker):
 
     @property
     def _hands_out(self) -> bool:
-        """Batches are handed out while an epoch goes on."""
+        """Whether batches are dealt to the workers while an epoch goes on."""
         return self._seat.portions(1, 1) is not None
 
     def _num_turns(self, data: Any, sharded: bool = False) -> int:
-        """How many batches of a stream this worker gets, if the stream has a length."""
+        """Number of batches of a stream that this worker gets; TypeError if the stream has no length."""
         return len(data) if sharded else len(data) // self.num_workers
 
     def _num_batches(self, num_samples: int, batch_size: int, drop_last: bool = False) -> int:
-        """How many batches this worker gets of so many samples."""
+        """Number of batches that this worker gets of `num_samples` samples."""
         if self._hands_out:
-            raise TypeError("batches are handed out while an epoch goes on, so nobody knows how many a worker will get")
+            raise TypeError("batches are handed out while an epoch goes on, so their number per worker is not known")
         return len(global_batches(num_samples, self.num_workers, batch_size, drop_last, self._seat.global_batch))

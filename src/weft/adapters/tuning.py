@@ -27,7 +27,7 @@ class Tuned(NamedTuple):
         return float(self.group[self.name])
 
     def set(self, value: float) -> None:
-        """Tensors, which some optimizers want for a learning rate, keep their place."""
+        """Set the number; a tensor, which some optimizers want for a learning rate, is filled in place."""
         before = self.group[self.name]
         if hasattr(before, "fill_"):
             before.fill_(value)
@@ -35,16 +35,16 @@ class Tuned(NamedTuple):
             self.group[self.name] = value
 
     def within(self, value: float) -> float:
-        """The nearest number of the range; what is not a number changes nothing."""
+        """The nearest number of the range; NaN gives the current value."""
         return min(max(value, self.low), self.high) if value == value else self.value
 
 
 class Tuning:
-    """What `worker.tune` declared: one number for each name in each group that has it.
+    """The hyper-parameters that `worker.tune` declared: one number for each name in each group that has it.
 
-    `values` are those numbers where protocols read and change them, once a strategy wants that. The script gives
-    what it has changed itself, a scheduler's steps included, before protocols may look, and takes what they have
-    changed when it goes on. Whoever was last is right.
+    `values` is the memory in which strategies read and change these numbers. `give` copies there what the script (a
+    scheduler, say) has changed, before a strategy may read it; `take` copies back what the strategy has changed. The
+    last change wins.
     """
 
     def __init__(self, groups: Sequence[Group], ranges: Mapping[str, tuple[float, float]]) -> None:
@@ -65,20 +65,20 @@ class Tuning:
         ]
         self.values: NDArray[np.float64] | None = None
         self._known: list[float] = []
-        """The numbers on which script and protocols agree."""
+        """The numbers as they were when script and strategy last agreed."""
 
     def lines(self) -> list[str]:
-        """A line for each number, to compare between workers."""
+        """One line for each number, for comparison between workers."""
         return [f"{tuned.name} from {tuned.low:g} to {tuned.high:g}" for tuned in self._tuned]
 
     def share(self) -> tuple[Bucket, NDArray[np.float64]]:
-        """Let protocols read and change the numbers from now on: their bucket and its memory."""
+        """Make the numbers a bucket that strategies can read and change; the bucket and its memory."""
         self._known = [tuned.value for tuned in self._tuned]
         self.values = np.array([tuned.within(tuned.value) for tuned in self._tuned])
         return Bucket(len(self.values), self.values.itemsize, trainable=False, tuned=True), self.values
 
     def give(self) -> None:
-        """Let protocols have what the script has changed."""
+        """Copy what the script has changed to `values`."""
         if self.values is None:
             return
         for place, tuned in enumerate(self._tuned):
@@ -86,7 +86,7 @@ class Tuning:
                 self.values[place] = self._known[place] = tuned.value
 
     def take(self) -> None:
-        """Let the script have what protocols have changed, within its range."""
+        """Copy what strategies have changed to the optimizer, clipped to its range."""
         if self.values is None:
             return
         for place, tuned in enumerate(self._tuned):

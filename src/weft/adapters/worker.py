@@ -1,4 +1,4 @@
-"""What a worker offers its script whatever the framework: epochs, reports, saving."""
+"""What a worker offers its script in every framework: epochs, reports, counting of samples, saving."""
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
@@ -18,7 +18,7 @@ from weft.data.proportional import parts_of
 from weft.data.static import Span, global_batches, share_of
 from weft.model_files import regular_file
 
-if TYPE_CHECKING:  # numpy is for those who tune
+if TYPE_CHECKING:  # tuning.py imports numpy, which only scripts that tune need
     from weft.adapters.tuning import Tuning
 
 Batch = TypeVar("Batch")
@@ -33,19 +33,19 @@ class Worker:
         self._num_epochs: int | None = None
         self._epoch = -1
         self._samples: float | None = None
-        """Those counted since the last step; None: none were."""
+        """Samples counted since the last step; None: none were counted."""
         self._last_samples = 0.0
-        """Those of the last step for which any were counted."""
+        """Samples of the last step for which some were counted."""
         self._num_gradients = 0
         self._num_shares = 0
         self._draws_itself = False
-        """The script finds this worker's samples by itself."""
+        """The script chooses this worker's samples itself, rather than share()."""
         self._has_compared = False
-        """The first gradient has been looked at."""
+        """The digest of the first gradient has been taken."""
         self._uncounted: str | None = None
-        """The type of the last batch, if it did not tell how many samples it has."""
+        """The type of the last batch, if its number of samples is not known."""
         self._takes_portions = False
-        """The strategy hands out the batches of this worker's shares one by one."""
+        """The strategy deals the batches of this worker's shares one by one."""
         self._has_told = False
         """The script has reported or saved."""
         self._tuning: Tuning | None = None
@@ -75,7 +75,7 @@ class Worker:
             yield epoch
 
     def _begin_share(self) -> int:
-        """The epoch of a share that begins: that of epochs(), or a count of shares."""
+        """Begin a share; returns its epoch: that of epochs(), or the number of shares so far."""
         self._num_shares += 1
         if self._num_epochs is None:
             self._epoch += 1
@@ -111,13 +111,13 @@ class Worker:
         self._tuning = self._tune(ranges)
 
     def _tune(self, ranges: Mapping[str, tuple[float, float]]) -> "Tuning":
-        """Tell the replica what is tuned."""
+        """Declare the tuned hyper-parameters to the replica."""
         raise NotImplementedError
 
     @contextmanager
     def _tuned(self) -> Iterator[None]:
-        """While drivers have their say they see the script's hyper-parameters, its learning rates at the run's pace;
-        afterwards the script sees theirs."""
+        """A context for calls of the driver: strategies see the script's hyper-parameters, with learning rates times
+        the pace; afterwards the script sees what strategies have changed."""
         if self._tuning is not None:
             self._tuning.give()
         with paced(self._seat.pace, self.steps, self._groups()):
@@ -155,10 +155,10 @@ class Worker:
         self._seat.save(path, model, of=self._place_of(of), allow_nan=allow_nan)
 
     def _take_written(self) -> None:
-        """Let what the script has written besides its steps be what workers share."""
+        """Take over what the script has written to parameters between steps."""
 
     def _place_of(self, of: Any) -> int | None:
-        """The place of one of several models that joined; None if none is chosen."""
+        """The index of the model `of` among those that joined; None if none is chosen."""
         if of is not None:
             raise ConfigError(
                 "save(of=...) chooses one of several models, but the script joined with arrays.\n  Leave it out."
@@ -166,8 +166,8 @@ class Worker:
         return None
 
     def _weight(self) -> float:
-        """By what this worker's gradient counts: the samples since the last step, or, if none were counted, those of
-        the last step that had any: a penalty's step after that of the data, say, or a generator's."""
+        """The weight of this worker's gradient: the samples counted since the last step or, if none were, those of the
+        last step that had some (as for a step on a penalty, or of a generator, after one on data)."""
         self._check_counted()
         if self._samples is None and not self._last_samples and not self._seat.is_plain:
             raise ConfigError(
@@ -177,7 +177,7 @@ class Worker:
         return checked_samples(self._last_samples if self._samples is None else self._samples)
 
     def _check_counted(self) -> None:
-        """Refuse a step on a batch of which nobody has said how many samples it has."""
+        """Raise ConfigError for a step on a batch whose number of samples is not known."""
         if self._samples is None and self._uncounted is not None and not self._seat.is_plain:
             raise ConfigError(
                 f"a batch of type '{self._uncounted}' does not tell how many samples it has, so its step would weigh "
@@ -191,9 +191,10 @@ class Worker:
         self._samples = (self._samples or 0.0) + checked_samples(num_samples)
 
     def _counted(self, batches: Iterable[tuple[Batch, int | None]]) -> Iterator[Batch]:
-        """Batches, their samples counted; those of a whole share that led to no gradient (an evaluation) do not.
+        """Yield the batches and count their samples. If a whole share led to no gradient (an evaluation), the count is
+        undone.
 
-        A batch without a size is left to worker.count.
+        Samples of a batch without a size are left to worker.count.
         """
         before, earlier = self._num_gradients, self._samples
         for batch, size in self._read_by_and_by(batches):
@@ -210,7 +211,7 @@ class Worker:
             self._samples = earlier
 
     def _read_by_and_by(self, items: Iterable[Item]) -> Iterator[Item]:
-        """The same, and the seat knows when the script waits for its data."""
+        """The items; the seat is told when the script reads (waits for data) and when it computes."""
         each = iter(items)
         while True:
             self._seat.note(READS)
@@ -223,7 +224,7 @@ class Worker:
             yield item
 
     def _spans(self, num_samples: int, batch_size: int, drop_last: bool = False) -> Iterator[Span]:
-        """Where this worker's batches of a share begin and end in its order; each is decided when it is drawn."""
+        """The spans of this worker's batches in the order of a share; each is decided when it is drawn."""
         about = (num_samples, self.num_workers, batch_size, drop_last, self._seat.global_batch)
         dealt = self._dealt(portions(*about), num_samples)
         return self._parts(self._num_shares - 1, *about) if dealt is None else dealt
@@ -237,7 +238,7 @@ class Worker:
             yield from parts_of(spans, self.rank, every, partial(self._seat.fractions, share, num_samples))
 
     def _dealt(self, spans: Sequence[Span], num_samples: int) -> Iterator[Span] | None:
-        """Those of an epoch's portions that this worker is handed, one by one; None if nobody deals any."""
+        """The portions of an epoch that are dealt to this worker, one by one; None if portions are not dealt."""
         places = self._seat.portions(len(spans), num_samples)
         if places is None:
             return None
@@ -249,13 +250,16 @@ class Worker:
         return (spans[place] for place in places)
 
     def _each_for_itself(self, places: Iterator[int]) -> Iterator[int]:
-        """A portion that led to no step counts for nothing, rather than in the next step."""
+        """Yield portions; samples of one that led to no step do not count in the next step."""
         for place in places:
             self._samples = None
             yield place
 
     def _compare_first(self, gradients: Iterable[Any]) -> None:
-        """Let it be found whether workers compute on the same samples; `gradients` are arrays, read if need be."""
+        """Send a digest of the first gradient, so that the engine finds workers that compute on the same samples.
+
+        `gradients` are arrays; they are read only if the digest is needed.
+        """
         if self._has_compared:
             return
         self._has_compared = True
@@ -271,14 +275,14 @@ class Worker:
 
 
 def checked_samples(num_samples: float) -> float:
-    """The number of samples of a step, if it is one."""
+    """`num_samples` as a float; raises ConfigError if it is negative or not finite."""
     if not 0 <= num_samples < inf:
         raise ConfigError(f"a step was made on {float(num_samples)} samples.\n  Give their number, 0 or more.")
     return float(num_samples)
 
 
 class OnceKey(NamedTuple):
-    """What is loaded: a function's code, which compares by value, and all values that it sees."""
+    """The identity of a load: a function's code, which compares by value, and all values that it sees."""
 
     code: object
     closed_over: tuple[Any, ...]
@@ -286,14 +290,14 @@ class OnceKey(NamedTuple):
     args: tuple[Any, ...]
 
     def __str__(self) -> str:
-        """The same in every process that runs the script: where the function stands, and its values."""
+        """The key as text, equal in all processes that run the script: the function's name, line and values."""
         place = getattr(self.code, "co_firstlineno", 0)
         name = getattr(self.code, "co_name", None) or getattr(self.code, "__qualname__", type(self.code).__name__)
         return f"{name}, line {place}, {self.closed_over!r}, {self.defaults!r}, {self.args!r}"
 
 
 def once_key(load: Callable[..., Any], args: tuple[Any, ...]) -> OnceKey:
-    """The same for the same function with the same values, whichever worker asks."""
+    """A key that is equal for the same function with the same values, in every worker."""
     code = getattr(load, "__code__", None)
     closed_over = tuple(cell.cell_contents for cell in getattr(load, "__closure__", None) or ())
     key = OnceKey(load if code is None else code, closed_over, getattr(load, "__defaults__", None), args)

@@ -1,4 +1,4 @@
-"""What would help a run that somebody slows down: tried in virtual time, without tensors, with measured times."""
+"""Advice for a run with a slow worker or network: alternatives are simulated, without tensors, from measured times."""
 
 import os
 import time
@@ -39,14 +39,14 @@ from weft.sim.simulation import Simulation
 from weft.store.ghost import GhostStore
 
 HELPS = 1.1
-"""What gains less is not worth a word."""
+"""Alternatives that gain less than this factor are not mentioned."""
 ADVICE_S_MAX = 0.2
-"""Nothing is tried for longer, all in all: the launcher has other things to do."""
+"""How long all trials of one advice may take together: the supervisor must not be held up."""
 WORKERS_MAX = 32
 """With more, a trial would take too long."""
 STEPS = 20
 STEPS_MAX = 200
-"""How many steps of each worker, and of all, are looked at."""
+"""Steps that are simulated: of each worker, and of all together."""
 BUCKETS_MAX = 4
 FEWER_BYTES, FEWER_ROUNDS, FEWER_OF_BOTH = "topk(0.01)", "local_sgd(period=16)", "diloco(period=16)"
 WAITS_LESS = ("quorum", "ssp(staleness=3)", "async_gossip")
@@ -55,7 +55,7 @@ LOADER = "Give its loader processes of its own (num_workers) if it has none."
 
 @dataclass(frozen=True)
 class Setting:
-    """A run as it is: its way, the size of its model, and where it runs."""
+    """A run as it is: its way of training, the size of its model, and where it runs."""
 
     way: Way
     num_bytes: int
@@ -64,9 +64,9 @@ class Setting:
     network: Network | None
     num_cores: int
     is_baseline: bool = False
-    """It runs otherwise, and about like this."""
+    """The run is under a baseline (torch's DDP), which `way` only approximates."""
     hosts: tuple[int, ...] = ()
-    """The number of each worker's host; none: all are on one."""
+    """The number of each worker's host; empty: all are on one."""
 
     @property
     def is_one_host(self) -> bool:
@@ -74,7 +74,7 @@ class Setting:
         return self.transport != TCP and not self.hosts
 
     def ends(self, num_workers: int) -> tuple[int, ...]:
-        """Whose link each worker uses: that of its host, or its own where they talk by sockets."""
+        """The number of the link that each worker uses: its host's, or its own where workers use sockets."""
         return (0,) * num_workers if self.is_one_host else self.hosts or tuple(range(num_workers))
 
     @property
@@ -84,7 +84,7 @@ class Setting:
 
 
 def setting_of(job: RealJob, welcome: Welcome, num_bytes: int) -> Setting | None:
-    """The setting of a run whose workers were welcomed so; None where the script brings a strategy of its own."""
+    """The setting of a run whose workers got `welcome`; None if the script has a strategy object of its own."""
     if not welcome.strategy:
         return None
     return Setting(
@@ -100,7 +100,7 @@ def setting_of(job: RealJob, welcome: Welcome, num_bytes: int) -> Setting | None
 
 
 def advise(blame: Blame, costs: Mapping[int, Cost], setting: Setting | None) -> str:
-    """A sentence or two; nothing if nothing helps much."""
+    """One or two sentences of advice; empty if no alternative helps much."""
     said = [LOADER] if blame.cause == READS else []
     if setting is None:
         return " ".join(said)
@@ -121,13 +121,13 @@ def _waits(way: Way) -> bool:
 
 
 def _unequal_ways(way: Way) -> list[Way]:
-    """Against slow computing or reading: what changes least comes first."""
+    """Alternatives against slow computing or reading; those that change least come first."""
     shared = [Way(way.strategy, way.compress, PROPORTIONAL)] if way.share == STATIC else []
     return shared + [Way(text, way.compress, way.share) for text in WAITS_LESS]
 
 
 def _network_ways(way: Way) -> list[Way]:
-    """Against slow links: fewer bytes, fewer rounds, or both."""
+    """Alternatives against slow links: fewer bytes, fewer rounds, or both."""
     if way.compress is not None:
         return [Way(FEWER_OF_BOTH, way.compress, way.share), Way(FEWER_ROUNDS, None, way.share)]
     return [
@@ -138,7 +138,7 @@ def _network_ways(way: Way) -> list[Way]:
 
 
 def _options(way: Way, now: Way) -> str:
-    """What to add to the command line."""
+    """The options to add to the command line for `way` instead of `now`."""
     said = {"--strategy": (way.strategy, now.strategy), "--compress": (way.compress, now.compress)}
     said["--share"] = way.share, now.share
     return " ".join(f"{option} {_quoted(new or NONE)}" for option, (new, old) in said.items() if new != old)
@@ -149,30 +149,30 @@ def _quoted(text: str) -> str:
 
 
 def _best(ways: Sequence[Way], costs: Mapping[int, Cost], setting: Setting) -> tuple[Way, float] | None:
-    """The first of those that are about as good as the best, and how many times as fast as now it is."""
+    """The first way that is about as good as the best, and its speed relative to the current one."""
     until_s = time.perf_counter() + ADVICE_S_MAX
     gains: dict[Way, float] = {}
     with suppress(_TooLate):
         now = samples_per_s(setting.way, costs, setting, until_s)
         for way in ways:
-            with suppress(WeftError):  # it does not go with this model, codec or share
+            with suppress(WeftError):  # the way cannot be combined with this model, codec or share
                 gains[way] = samples_per_s(way, costs, setting, until_s) / now
     enough = max(gains.values(), default=0.0) / HELPS
     return next(((way, gain) for way, gain in gains.items() if gain >= max(HELPS, enough)), None)
 
 
 class _Enough(Exception):
-    """So many steps say it all."""
+    """Ends a trial: enough steps were simulated."""
 
 
 class _TooLate(Exception):
-    """A trial was not over in time: what it has seen by then says nothing."""
+    """A trial took too long; its result so far is not used."""
 
 
 def samples_per_s(way: Way, costs: Mapping[int, Cost], setting: Setting, until_s: float = inf) -> float:
-    """How many samples all workers together do in a second, in virtual time.
+    """Samples per second of all workers together, in virtual time.
 
-    Raises _TooLate when that is not known by `until_s` of the real clock.
+    Raises _TooLate if the trial has not ended by `until_s` of the real clock.
     """
     simulation = _simulation(way, costs, setting, until_s)
     with suppress(_Enough):
@@ -220,7 +220,7 @@ def _simulation(way: Way, costs: Mapping[int, Cost], setting: Setting, until_s: 
 
 
 def _samples(way: Way, costs: Sequence[Cost]) -> list[int]:
-    """Of each worker in a step."""
+    """The samples of each worker in a step."""
     sizes = [max(1, round(cost.samples)) for cost in costs]
     if way.share == PROPORTIONAL:
         return counts(sum(sizes), [cost.samples / cost.own_s for cost in costs])
@@ -235,7 +235,7 @@ def _links(setting: Setting, num_workers: int) -> list[Link]:
 
 
 def _resolved(way: Way, setting: Setting, num_workers: int, lines: Sequence[Link]) -> Strategy:
-    """The strategy as the workers would run it."""
+    """The strategy as the workers would run it, with collective and codec."""
     built = strategy_of(way.strategy)
     sizes = tuple(Counter(setting.ends(num_workers)).values())
     built.check(num_workers, len(sizes))

@@ -1,4 +1,4 @@
-"""How a run will be done, and what else it could cost: facts for whoever asks with --explain."""
+"""How a run will be done, and what alternatives would cost: the facts that --explain shows."""
 
 import inspect
 from collections.abc import Mapping, Sequence
@@ -17,51 +17,51 @@ from weft.runtime.connections import SHM, TORCH
 
 @dataclass(frozen=True)
 class Explanation:
-    """A run before its first step. Nothing here changes what is done."""
+    """The facts of a run before its first step; they do not influence it."""
 
     strategy: str
-    """As a user would write it."""
+    """The strategy as a user would write it."""
     method: str
     place: str
-    """Where the workers run, and by what they talk."""
+    """Where the workers run, and over which transports they communicate."""
     num_workers: int
     servers: tuple[int, ...]
-    """The workers with whom the servers sit, server by server."""
+    """The worker whose process hosts each server, server by server."""
     num_partners: tuple[int, int] | None
-    """The fewest and the most others that a worker talks to, for strategies over a topology."""
+    """The smallest and the largest number of a worker's neighbours, for strategies over a topology."""
     shares_replica: bool
     keeps_step: bool
     result: Result
     bucket_bytes: tuple[int, ...]
     reduces: bool
     collective: str | None
-    """By whose messages reductions are done; None: natively."""
+    """The collective whose messages carry out reductions; None: they are done natively."""
     native: str
-    """What that means here."""
+    """How native reductions are done in this run."""
     link: Link
-    """What was assumed of a message."""
+    """The latency and bandwidth that were assumed."""
     prices_s: Mapping[str, float]
-    """What the reductions of one step would take by each collective."""
+    """Seconds that the reductions of one step would take with each collective."""
     coding: "Coding | None" = None
     why: str = ""
-    """Why this collective, where it was neither asked for nor taken because it is the cheapest."""
+    """Why this collective was chosen, if it was neither asked for nor is the cheapest."""
 
 
 @dataclass(frozen=True)
 class Coding:
-    """What a codec makes of a model, and how what is coded is reduced."""
+    """How a model is coded, and how coded tensors are reduced."""
 
     codec: str
     num_bytes: int
-    """About what the whole model has when it is coded."""
+    """Approximate size of the whole model when it is coded."""
     scheme: str | None
-    """None: it is sent from node to node."""
+    """The scheme by which coded tensors are reduced; None: they are sent from node to node."""
     prices_s: Mapping[str, float]
-    """What the reductions of one step would take by each scheme."""
+    """Seconds that the reductions of one step would take with each scheme."""
 
 
 def coded(compress: str, scheme: str | None, num_bytes: int, ground: Ground) -> Coding:
-    """The facts of coding a model of so many bytes."""
+    """The facts of coding a model of `num_bytes` bytes."""
     codec = codec_of(compress)
     size = codec.size(Form(max(1, num_bytes // 4)), 1 << 40)
     prices = scheme_prices_s(codec, num_bytes, ground.size, ground.slowest) if scheme is not None else {}
@@ -105,7 +105,7 @@ def explained(
 
 
 def native(transport: str, num_hosts: int, *, is_on_gpus: bool = False) -> str:
-    """How sums are made where nobody speaks them in messages."""
+    """A phrase that says how native reductions (not by messages of peers) are done."""
     if transport == TORCH:
         where = " (nccl), on the GPUs where the models are" if is_on_gpus else " (gloo)"
         return f"summed by torch.distributed{where}"
@@ -117,7 +117,7 @@ def native(transport: str, num_hosts: int, *, is_on_gpus: bool = False) -> str:
 
 
 def native_with_devices(on_devices: Sequence[int], place: str) -> str:
-    """How sums are made where some workers are on devices."""
+    """A phrase that says how native reductions are done where some workers have devices."""
     who = f"worker{'s' if len(on_devices) > 1 else ''} {', '.join(map(str, on_devices))}"
     ways = {
         HOST: f"summed in shared memory; what is on the devices of {who} is copied there, and the sum back",
@@ -128,6 +128,6 @@ def native_with_devices(on_devices: Sequence[int], place: str) -> str:
 
 
 def cut(num_bytes: int, bucket_bytes_max: int) -> tuple[int, ...]:
-    """About how large the buckets of a model will be, before they are made."""
+    """Approximate sizes of a model's buckets, before they are made."""
     num_buckets = max(1, -(-num_bytes // bucket_bytes_max))
     return tuple(num_bytes * (i + 1) // num_buckets - num_bytes * i // num_buckets for i in range(num_buckets))

@@ -1,4 +1,4 @@
-"""What every run of a script needs to be told, real or simulated."""
+"""Checks of options that real and simulated runs have in common."""
 
 from collections.abc import Mapping
 from math import inf
@@ -13,7 +13,7 @@ STEPS_END = 2**63
 
 
 def check_job(script: Path, num_workers: int, seed: int, steps_max: int | None) -> None:
-    """Refuse what cannot run, before anything starts."""
+    """Raise ConfigError for a script that does not exist, or numbers out of range."""
     if num_workers < 1:
         raise ConfigError(f"-n is {num_workers}, but a run needs at least 1 worker.\n  Use -n 1.")
     if num_workers > WORKERS_MAX:
@@ -32,7 +32,7 @@ def check_job(script: Path, num_workers: int, seed: int, steps_max: int | None) 
 
 
 def check_slow(slow: Mapping[int, float], num_workers: int) -> None:
-    """Refuse workers that are not there, and factors that would make one faster."""
+    """Raise ConfigError for ranks in --slow that do not exist, and for factors below 1."""
     for worker, factor in slow.items():
         if not 0 <= worker < num_workers or not 1 <= factor < inf:
             raise ConfigError(

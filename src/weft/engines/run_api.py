@@ -53,8 +53,8 @@ def run(
     `target` is the path of a script, with `arguments` for its command line, or a function, with `arguments` to call it
     with; workers are new processes that get the function's source and what it uses by name. `set` has options such as
     {"worker.threads": 2}. What workers print and report goes to `show`, line by line; None shows nothing. Ctrl-C ends
-    the run in order. If the run fails an error of Weft's is raised: NodeLost, with the worker's traceback, if its
-    script has failed.
+    the run in order. If the run fails, a WeftError is raised: NodeLost, with the worker's traceback, if its script has
+    failed.
     """
     _check_caller("weft.run")
     chosen = None if set is None else tuple(f"{name}={value}" for name, value in set.items())
@@ -152,7 +152,7 @@ def _said(strategy: str | None) -> tuple[str, ...] | None:
 
 
 def _one(settings: Settings) -> str | None:
-    """The strategy that was asked for, if any: a run has one."""
+    """The strategy that was asked for, or None; raises ConfigError for several, since a run has one."""
     if settings.strategy is not None and len(settings.strategy) > 1:
         names = ", ".join(settings.strategy)
         raise ConfigError(f"'{names}' are several strategies, but this run has one.\n  Name one.")
@@ -161,7 +161,7 @@ def _one(settings: Settings) -> str | None:
 
 @contextmanager
 def _script(target: Target, arguments: Sequence[Any]) -> Iterator[tuple[Path, tuple[str, ...]]]:
-    """The script to run and its command line; that of a function is written for as long as this lasts."""
+    """A context with the script to run and its command line; a function's script exists only within it."""
     if isinstance(target, str | PathLike):
         yield Path(target), tuple(map(str, arguments))
         return
@@ -171,7 +171,7 @@ def _script(target: Target, arguments: Sequence[Any]) -> Iterator[tuple[Path, tu
 
 @contextmanager
 def _told_whole() -> Iterator[None]:
-    """Let an error that a script has caused say all: nobody prints its traceback apart, as the command does."""
+    """A context that adds the script's traceback to the text of NodeLost; the command line prints it separately."""
     try:
         yield
     except NodeLost as error:

@@ -10,23 +10,23 @@ from weft.observe.records.quantities import human_seconds
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """How a run ended. One that failed has none: it raises an error of Weft's, with the worker's traceback."""
+    """How a run ended. A run that failed has no outcome: it raises a WeftError, with the worker's traceback."""
 
     strategy: str
     workers: int
     steps: int
-    """Of the worker that made most."""
+    """Steps of the worker that made most."""
     samples: float
     seconds: float
-    """From when all workers had joined until all scripts had ended; of a simulation, in virtual time."""
+    """Seconds from when all workers had joined until all scripts had ended; virtual time in a simulation."""
     numbers: Mapping[str, float | None]
-    """What was reported last, by name, and the last loss; None is not a number."""
+    """The numbers that were reported last, by name, and the last loss; None for what is not finite."""
     reports: list[dict[str, Any]]
-    """Every report: its epoch, its numbers, and when it was."""
+    """Every report: its epoch, its numbers, and its time."""
     was_stopped: bool
     """Ctrl-C ended it early, in order."""
     saved: list[Path]
-    """Models of all workers that the script saved."""
+    """Paths of the models that the script saved."""
     figures: Mapping[str, Any]
     """Everything that `weft run --json` and `weft simulate --json` write."""
 
@@ -34,7 +34,7 @@ class RunOutcome:
     def of(
         cls, figures: Mapping[str, Any], *, was_stopped: bool = False, saved: list[Path] | None = None
     ) -> "RunOutcome":
-        """From what --json writes."""
+        """The outcome from the data that --json writes."""
         seconds = figures["wall_s"] if figures["virtual_s"] is None else figures["virtual_s"]
         return cls(
             strategy=figures["strategy"],
@@ -50,7 +50,7 @@ class RunOutcome:
         )
 
     def __repr__(self) -> str:
-        """One line, as a notebook shows it."""
+        """One line for notebooks."""
         told = ", ".join(
             f"{name} {'not finite' if value is None else f'{value:.4g}'}" for name, value in self.numbers.items()
         )

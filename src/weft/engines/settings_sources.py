@@ -9,11 +9,11 @@ from weft.config.toml import load_toml
 PREFIX = "WEFT_"
 FILE = "weft.toml"
 NO_SETTINGS = {"WEFT_SECRET", "WEFT_SECRET_FILE", "WEFT_INTERFACE"}
-"""Who may join and by which way: each host's own business, not the run's."""
+"""Variables that are no settings of the run: the secret, and the network interface, which differs between hosts."""
 
 
 def settings_of(given: Settings, folder: Path | None = None) -> Settings:
-    """Command line beats environment beats weft.toml; what none of them says is left to the script."""
+    """Settings by precedence: command line, then environment, then weft.toml; what none says is left to the script."""
     said = {
         name.removeprefix(PREFIX).lower(): value
         for name, value in os.environ.items()

@@ -1,9 +1,12 @@
 """The background driver: a thread that answers messages while the script computes.
 
-It and the script's thread take turns: whoever drives holds the lock. The background driver's bell rings only
-while the script computes, so a script that drives is not disturbed.
+The thread that drives, the script's or this one, holds the lock; `_rests` is read and written under it.
 
-Where nothing comes unasked it rests, deaf to everything but its bell, until the script leaves something undone.
+| state   | the thread is                                     | it wakes by                                           |
+|---------|---------------------------------------------------|-------------------------------------------------------|
+| deaf    | blocked on the lock, or asleep: the script drives | sockets, the timer; its bell is off (`step_back`)     |
+| attends | asleep in poll() while the script computes        | its bell (`take_over`), sockets, the timer            |
+| rests   | asleep, as `may_rest` allows                      | its bell only: messages, or the script's `look_after` |
 """
 
 import select
@@ -15,7 +18,7 @@ from weft.transports.bells import BACKGROUND, Bells
 
 
 class BackgroundDriver:
-    """Calls `drive` under the lock whenever a descriptor has something, or a timer may be due."""
+    """Calls `drive` under the lock whenever a descriptor is readable, or a timer may be due."""
 
     def __init__(
         self,
@@ -26,7 +29,10 @@ class BackgroundDriver:
         fail: Callable[[BaseException], None],
         may_rest: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`may_rest` is asked under the lock: nobody waits for this process until its script calls again."""
+        """`drive` returns the seconds until the next timer; `fail` is told the error that ends the thread.
+
+        `may_rest`, called under the lock, says that no process waits for this one until its script calls again.
+        """
         self._bells = bells
         self._may_rest = may_rest
         self._rests = False
@@ -41,16 +47,17 @@ class BackgroundDriver:
         threading.Thread(target=self._attend, name="weft background driver", daemon=True).start()
 
     def take_over(self) -> None:
-        """The script is about to compute: hear the bell from now on; look once more for news after that."""
+        """The script is about to compute: listen for the bell. The caller looks for news once more after that, because
+        messages that came before rang no bell."""
         self._bells.listen(BACKGROUND)
 
     def look_after(self) -> None:
-        """The script goes on: if it leaves something undone, do not rest."""
+        """The script goes on computing: wake the thread if it rests, but the script has left something to be done."""
         if self._rests and not self._may_rest():
             self._bells.ring_own()
 
     def step_back(self) -> None:
-        """The script drives."""
+        """The script's thread drives: turn this thread's bell off, so that messages do not wake it."""
         self._bells.listen(BACKGROUND, enabled=False)
 
     def _attend(self) -> None:

@@ -1,4 +1,7 @@
-"""The channel between a worker process and its engine: small typed messages, told in order."""
+"""The channel between a worker process and its engine: a Unix socket pair with small typed messages, in order.
+
+All threads of a worker (script, background driver, heartbeat, script watch) may send; only the driving one receives.
+"""
 
 import socket
 import struct
@@ -26,7 +29,7 @@ MESSAGE_BYTES_MAX = 64 << 20
 
 
 class Job(Struct, frozen=True, tag=True):
-    """To a worker, first of all: what it is part of."""
+    """To a worker, as the first message: the run, and this worker's part in it."""
 
     rank: int
     num_workers: int
@@ -36,7 +39,7 @@ class Job(Struct, frozen=True, tag=True):
     steps_max: int | None
     global_batch: int | None
     slow: float
-    """How many times as long as it needs its iterations shall take."""
+    """--slow: this worker's iterations are made to take this many times as long."""
     transport: str
     secret: bytes
     owns_core: bool
@@ -46,88 +49,88 @@ class Job(Struct, frozen=True, tag=True):
     checks_replay: bool
     baseline: str | None
     descriptors: Descriptors
-    """By the numbers that they have in the worker's own process."""
+    """The host's shared memory and bells, by their descriptor numbers in the worker's own process."""
     hiccups: tuple[float, float] = (0.0, 1.0)
-    """The share of its iterations, drawn at random, that take so many times as long again."""
+    """(share, factor) of --hiccups: this share of the iterations, drawn at random, takes `factor` times as long."""
     addresses: list[str] = []
-    """Where the workers are found, in order of rank; empty: all on loopback."""
+    """The IP addresses of the workers, in order of rank; empty: all on loopback."""
     connect_timeout_s: float = 10.0
     """How long the workers may take to connect to each other."""
     share: str = STATIC
     """How data is shared: a word of data/shares.py."""
     block_steps: int = EVERY
-    """After how many steps of a share the parts of a global batch may change."""
+    """Steps of a share after which the workers' fractions of a global batch may change."""
     traces: bool = False
-    """Workers tell what they do and send, moment by moment."""
+    """Workers send a trace of what they do and send."""
     pace: Pace = Pace()
-    """By what the script's learning rates are multiplied."""
+    """The factor by which the script's learning rates are multiplied."""
     saves: bool = True
-    """Models are written."""
+    """Whether saved models are written to disk."""
     is_probe: bool = False
-    """This is a first look at the script."""
+    """A dry first look at the script: every share ends after one step."""
     device: tuple[float, float] | None = None
     """The latency and the bandwidth of the fake device that this worker is on; None: it is on the host."""
     on_devices: list[int] = []
-    """All workers that are on one."""
+    """The ranks of all workers that have a device."""
     reduce_place: str = AUTO
-    """Where sums are made if there are any: a word of cost/staging.py."""
+    """Where sums are made if some workers have devices: a word of cost/staging.py."""
     hosts: list[int] = []
     """The number of each worker's host, in order of rank; empty: all are on one."""
     is_private: bool = False
-    """The addresses are in a network that the launcher made for this run alone: what is sent there is not encrypted."""
+    """The addresses are in a network namespace that the launcher made for this run alone: no encryption is needed."""
     trusts_network: bool = False
-    """Libraries that neither encrypt nor ask who is there may use the network between hosts."""
+    """--set network.trusted: libraries without encryption or authentication (Gloo, NCCL) may be used between hosts."""
     gives_back: bool = False
-    """Files that it saves are given to the engine."""
+    """Files that the worker saves are sent to the engine."""
 
     @property
     def on_host(self) -> list[int]:
-        """The workers of this worker's host, in order of rank: whoever is the n-th has the n-th place in its memory."""
+        """The ranks of this host's workers, in order: the n-th of them has place n in the host's shared memory."""
         if not self.hosts:
             return list(range(self.num_workers))
         return [rank for rank, host in enumerate(self.hosts) if host == self.hosts[self.rank]]
 
     @property
     def place(self) -> int:
-        """This worker's among those of its host."""
+        """This worker's place among the workers of its host."""
         return self.on_host.index(self.rank)
 
 
 class Joined(Struct, frozen=True, tag=True):
-    """To the engine: the script has joined."""
+    """To the engine: the script has called weft.join."""
 
     layout: list[str]
     num_bytes: int
     strategy: str | None
-    """What the script asks for, in words if it can be said so; '' stands for an object of its own."""
+    """The strategy that the script asks for, by name; '' stands for an object of the script's own."""
     port: int
-    """Where it listens for the others, if they talk by sockets."""
+    """The TCP port on which this worker listens; 0 if it does not use sockets."""
     compress: str | None = None
     """The codec that the script asks for."""
 
 
 class Welcome(Struct, frozen=True, tag=True):
-    """To all workers, when all have joined alike."""
+    """To all workers, when all have joined with equal layouts."""
 
     strategy: str | None
     """None: the script's own object."""
     ports: list[int]
     collective: str | None = None
-    """By whose messages reductions are spoken; None: they are done natively."""
+    """The collective whose messages carry out reductions; None: they are done natively."""
     compress: str | None = None
     scheme: str | None = None
-    """How what is coded is reduced."""
+    """How coded tensors are reduced: a scheme of config/compression.py."""
 
 
 class Order(Struct, frozen=True, tag=True):
-    """Worker 0's order of the parameters and what it tunes, to the engine and from there to all."""
+    """Worker 0's order of the parameters and the hyper-parameters it tunes: to the engine, and from there to all."""
 
     order: list[int]
     tuned: list[str] = []
 
 
 class Planned(Struct, frozen=True, tag=True):
-    """To the engine: what the script is about to do, as far as worker 0 has said."""
+    """To the engine, from worker 0: the epochs, samples and batches that its script plans."""
 
     num_epochs: int | None
     num_samples: int
@@ -136,48 +139,48 @@ class Planned(Struct, frozen=True, tag=True):
 
 
 class Reported(Struct, frozen=True, tag=True):
-    """To the engine: the script's n-th report, and the names that stand for callables."""
+    """To the engine: the script's report number `number`; `callables` are the names whose values are functions."""
 
     number: int
     epoch: int
     numbers: dict[str, float]
     callables: list[str]
     badness: float = WORST
-    """How bad the worker is, by its score."""
+    """The worker's score with such a sign that smaller is better."""
 
 
 class ReplicaTold(Struct, frozen=True, tag=True):
-    """To the engine, before a report or the end: what this worker's script sees in its model, by tensor."""
+    """To the engine, before a report or the end: digests of this worker's tensors, for comparison with the others'."""
 
     number: int
-    """That of the report; that of core/consensus.py for the end."""
+    """The number of the report; END of core/consensus.py for the end."""
     step: int
     digests: dict[str, int]
     sketches: dict[str, list[float]] = {}
-    """Where there are several hosts: by how much tensors differ that do."""
+    """On several hosts: sketches of the tensors, from which the engine finds how much they differ."""
     processor: str = ""
-    """Where there are several hosts: of what kind this one's is."""
+    """On several hosts: the kind of this host's processor; unlike ones may round differently."""
 
 
 class Decided(Struct, frozen=True, tag=True):
-    """To a worker that reported or saves: whether it is the one to do it, being the last; and who is best."""
+    """To a worker that reported or saves: whether it is chosen to evaluate or write; `best` has the best score."""
 
     is_yours: bool
     best: int = 0
 
 
 class Evaluated(Struct, frozen=True, tag=True):
-    """To the engine: what the callables of a report gave on the result model."""
+    """To the engine: what the callables of a report returned on the result model."""
 
     number: int
     epoch: int
     numbers: dict[str, float]
     consensus: float | None = None
-    """How far the replicas are apart."""
+    """The consensus distance of the replicas; None if the engine finds it itself."""
 
 
 class Saves(Struct, frozen=True, tag=True):
-    """To the engine: the script's n-th call to save a model of all workers, to `path`."""
+    """To the engine: the script's save number `number` of the run's model, to `path`."""
 
     number: int
     badness: float = WORST
@@ -185,20 +188,21 @@ class Saves(Struct, frozen=True, tag=True):
 
 
 class OnceAsked(Struct, frozen=True, tag=True):
-    """To the engine: who loads this?"""
+    """To the engine: this worker calls weft.once for `key`; shall it load the value itself?"""
 
     key: str
 
 
 class OnceAnswer(Struct, frozen=True, tag=True):
-    """To a worker: load it, from this place of the shared file on; or, with a form, find it there."""
+    """To a worker: without `form`, load the value and store it in the memfd from byte `start` on; else map it there."""
 
     start: int
     form: bytes | None
 
 
 class OnceLoaded(Struct, frozen=True, tag=True):
-    """To the engine: it lies there now, in this form (None: it cannot be shared)."""
+    """To the engine: the value of `key` is in the memfd, up to byte `stop`; a `form` of b"" says that it is not, and
+    that each worker has to load it itself."""
 
     key: str
     form: bytes | None
@@ -206,7 +210,7 @@ class OnceLoaded(Struct, frozen=True, tag=True):
 
 
 class Measured(Struct, frozen=True, tag=True):
-    """To the engine: what a worker has done so far, and its own seconds for it, without waiting."""
+    """To the engine: steps and samples of this worker so far, and its own seconds for them, without waiting."""
 
     steps: int
     samples: float
@@ -214,7 +218,7 @@ class Measured(Struct, frozen=True, tag=True):
 
 
 class FractionsAsked(Struct, frozen=True, tag=True):
-    """To the engine: what part of a global batch does each worker take in this block of this share?"""
+    """To the engine: requests all workers' fractions of a global batch in block `block` of share `share`."""
 
     share: int
     num_samples: int
@@ -227,7 +231,7 @@ class FractionsTold(Struct, frozen=True, tag=True):
 
 
 class PortionWanted(Struct, frozen=True, tag=True):
-    """To the engine: the next of so many portions of a share, please."""
+    """To the engine: requests the next of the `num_portions` portions of share `share`."""
 
     share: int
     num_samples: int
@@ -236,11 +240,11 @@ class PortionWanted(Struct, frozen=True, tag=True):
 
 class PortionTold(Struct, frozen=True, tag=True):
     portion: int | None
-    """None: all are taken."""
+    """The index of the portion; None: all are taken."""
 
 
 class StepAsked(Struct, frozen=True, tag=True):
-    """To all workers: the run shall end in order; which step are you in?"""
+    """To all workers: the run shall end in order; answer with `StepTold`, and pause after that step."""
 
 
 class StepTold(Struct, frozen=True, tag=True):
@@ -254,7 +258,7 @@ class LeaveAt(Struct, frozen=True, tag=True):
 
 
 class Halt(Struct, frozen=True, tag=True):
-    """To all workers: the run has failed; say what you wait for, and end."""
+    """To all workers: the run has failed; answer with `Halted`, and end."""
 
 
 class Halted(Struct, frozen=True, tag=True):
@@ -263,14 +267,15 @@ class Halted(Struct, frozen=True, tag=True):
 
 
 class Ended(Struct, frozen=True, tag=True):
-    """To the engine: the script has ended well, with these figures."""
+    """To the engine: the script has ended without an error; `final` is its last status."""
 
     final: Status
     badness: float = WORST
 
 
 class Finish(Struct, frozen=True, tag=True):
-    """To all workers when all scripts have ended; worker 0 concludes what is still open, and knows who is best."""
+    """To all workers, first when all scripts have ended (worker 0 then does `reports` and `saves`), and again when all
+    have concluded."""
 
     reports: list[int]
     saves: list[int]
@@ -278,22 +283,22 @@ class Finish(Struct, frozen=True, tag=True):
 
 
 class Concluded(Struct, frozen=True, tag=True):
-    """To the engine: everything is done; how far the replicas are apart, and differences of a replay."""
+    """To the engine: this worker is done; the consensus distance, and where a replay of its events differed."""
 
     consensus: float | None
     replay: list[str] | None
     ages: dict[int, int] = {}
-    """How many updates of this worker's nodes were how many whole steps old."""
+    """Histogram of staleness: number of updates of this worker's nodes by their age in whole steps."""
 
 
 class Leaving(Struct, frozen=True, tag=True):
-    """To a host agent: this worker has nothing more to do or to say, and waits for its host agent's last words."""
+    """To a host agent: this worker sends nothing more, and ends when its host agent has ended."""
 
 
 class Failed(Struct, frozen=True, tag=True):
-    """To the engine: this worker cannot go on, by an `error` of this class; its process ends with `exit_code`.
+    """To the engine: this worker failed; `error` is the name of its exception's class, `exit_code` its process's.
 
-    `is_said`: its script has told its user why.
+    `is_said`: the script has printed the reason itself.
     """
 
     error: str
@@ -315,19 +320,19 @@ _decoder: Any = msgspec.msgpack.Decoder(Message)
 
 
 def peer_of(end: socket.socket) -> tuple[int, int]:
-    """The process at the other end of a local socket, and its user, as the system says."""
+    """The pid and uid of the process at the other end of a Unix socket, as the kernel recorded them (SO_PEERCRED)."""
     pid, uid, _ = CREDENTIALS.unpack(end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size))
     return pid, uid
 
 
 def packed(message: Struct) -> bytes:
-    """A message as it travels, here and between hosts."""
+    """A message as it is sent on channels and agent links: 4 bytes of length, then msgpack."""
     raw = msgspec.msgpack.encode(message)
     return LENGTH.pack(len(raw)) + raw
 
 
 class Channel:
-    """One end of a pair of sockets. Several threads may send; one at a time receives."""
+    """One end of a socket pair. Several threads may send, serialised by a lock; one at a time receives."""
 
     def __init__(self, end: socket.socket) -> None:
         self._lock = Lock()
@@ -340,11 +345,11 @@ class Channel:
 
     @property
     def maker(self) -> int:
-        """The process that made this pair of sockets: for a worker's end, that is its engine."""
+        """The pid of the process that made the socket pair; for a worker's end, that is its engine."""
         return peer_of(self._end)[0]
 
     def send(self, message: Message, *, droppable: bool = False) -> bool:
-        """Say something; what is droppable is left out when the other end is slow, which gives False."""
+        """Send a message; if `droppable`, returns False instead of blocking when the socket's buffer is full."""
         rest = packed(message)
         try:
             with self._lock:
@@ -359,7 +364,7 @@ class Channel:
         return True
 
     def receive(self, *, wait: bool) -> Iterator[Message]:
-        """What has come; with `wait`, at least one message unless the other end is gone."""
+        """Messages that have arrived. With `wait`, blocks until there is one, or the other end has closed."""
         while True:
             yielded = False
             while (message := self._next()) is not None:

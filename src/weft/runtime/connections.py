@@ -1,4 +1,4 @@
-"""The wires of one process: the listener it opens before it knows the others, and the transport built on it."""
+"""The connections of one process: the listener that it opens before it knows the others, and the transport on top."""
 
 import socket
 from collections.abc import Sequence
@@ -15,12 +15,12 @@ from weft.transports.transport import Transport
 LOOPBACK = "127.0.0.1"
 SHM, TCP, TORCH = "shm", "tcp", "torch"
 TRANSPORTS = (SHM, TCP, TORCH)
-"""By what the workers of a host talk; with torch, it is torch.distributed that sums, and all else is as with shm."""
+"""Transports between the workers of a host; with torch, torch.distributed sums, and all else is as with shm."""
 TLS = "tls"
-"""Between hosts, whatever is used within them."""
+"""The link between hosts, whichever transport is used within them."""
 
 LINKS = {SHM: Link(30e-6, 2e9), TCP: Link(100e-6, 1e9), TORCH: Link(100e-6, 1e9), TLS: Link(150e-6, 0.5e9)}
-"""What is assumed of a message between two processes of one machine, to choose between collectives.
+"""Latency and bandwidth that are assumed of a message between two processes, to choose between collectives.
 
 A message wakes its receiver (65 us by an eventfd) and is answered by Python at both ends; bytes are copied into the
 ring or the socket and out of it, while other workers want the same memory. Raw sockets pass 3.6 GB/s when alone, TLS
@@ -29,17 +29,17 @@ ring or the socket and out of it, while other workers want the same memory. Raw 
 
 
 class Connections:
-    """Between workers: shared-memory rings on a host, or TCP, on loopback or in the run's own network; TLS to others.
+    """Connections to the other workers: rings or TCP on the same host, TCP with TLS to other hosts.
 
-    Workers of one host that talk by sockets do so on loopback, or where nobody else can be: there, nothing is
-    encrypted. Between hosts everything is, unless their network was made for this run alone.
+    TCP within a host uses loopback, or a network namespace that the launcher made for this run alone: there, nothing is
+    encrypted. Between hosts everything is, unless their network, too, was made for this run alone.
     """
 
     def __init__(self, job: Job) -> None:
         self._job = job
         self._addresses = job.addresses or [LOOPBACK] * job.num_workers
         self._others = [rank for rank in range(job.num_workers) if rank not in job.on_host]
-        """Those of other hosts."""
+        """Ranks of the workers of other hosts."""
         self._listener: socket.socket | None = None
         if job.transport == TCP or self._others:
             from weft.transports.tcp import listen

@@ -1,4 +1,4 @@
-"""The nameless files that the workers of a host inherit."""
+"""The descriptors that the workers of a host inherit or receive: memfds, eventfds, network namespaces."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from msgspec import Struct
 
 
 class Descriptors(Struct, frozen=True):
-    """Nameless files that all workers of a host inherit, and the bells of each of them, in order of rank."""
+    """Four memfds that all workers of a host share, and the eventfds (bells) of each worker, in order of rank."""
 
     arena: int
     rings: int
@@ -14,16 +14,16 @@ class Descriptors(Struct, frozen=True):
     once: int
     bells: list[list[int]]
     namespaces: list[int] = []
-    """Of each host, if the launcher made a network for them; of each worker where all are on one."""
+    """Network namespaces, if the launcher made them: one per host, or one per worker if there is one host only."""
 
     @staticmethod
     def of(fds: Sequence[int], num_namespaces: int = 0) -> "Descriptors":
-        """From a plain list, as it is handed from process to process."""
+        """From the flat list in which descriptors are passed between processes."""
         arena, rings, initial, once, *flat = fds
         bells, namespaces = flat[: len(flat) - num_namespaces], flat[len(flat) - num_namespaces :]
         pairs = [list(pair) for pair in zip(bells[::2], bells[1::2], strict=True)]
         return Descriptors(arena, rings, initial, once, pairs, namespaces)
 
     def flat(self) -> list[int]:
-        """The plain list again, without namespaces."""
+        """The flat list again, without namespaces."""
         return [self.arena, self.rings, self.initial, self.once, *(bell for pair in self.bells for bell in pair)]

@@ -1,6 +1,7 @@
-"""The driver for real: tells the nodes of one process what happened and performs what they answer.
+"""The driver of real runs: tells the peers of one process events and performs the actions they answer with.
 
-One thread at a time: the script's thread drives while it waits, a background driver while the script computes.
+One thread at a time, which holds the lock of its seat: the script's thread drives while the script waits in a call, the
+background driver while the script computes.
 """
 
 import heapq
@@ -43,10 +44,10 @@ Payload = Any
 
 
 class Reducing(Protocol):
-    """Who does the reductions natively. Never waits: `progress` is called again when something may have changed."""
+    """Performs reductions natively. Never blocks: `progress` is called again when something may have changed."""
 
     needs_background: bool
-    """Others wait for its answers while the script computes, at least now and then."""
+    """Other processes may wait for this one's answers while its script computes."""
     bytes_shared: int
     num_copies: int
 
@@ -55,7 +56,7 @@ class Reducing(Protocol):
     def progress(self, deliver: Callable[[Reduced], None]) -> bool: ...
 
     def may_rest(self) -> bool:
-        """Nothing can happen now before the script brings something."""
+        """Whether no process waits for this one until its script calls again."""
 
     def say_ended(self) -> None: ...
 
@@ -67,7 +68,7 @@ class Reducing(Protocol):
 
 
 class Wanted:
-    """A portion that a share has asked for; None: the share is over."""
+    """A portion that a share has asked for; its `portion` is None if the share is over."""
 
     __slots__ = ("portion",)
 
@@ -76,7 +77,7 @@ class Wanted:
 
 
 class Node:
-    """A node of this process: its peer and tensors, and what waits until its script lets it go on."""
+    """A node of this process: its peer and tensors, and what is put off until its script waits."""
 
     def __init__(self, id: NodeId, peer: Peer, store: LiveStore) -> None:
         self.id = id
@@ -88,12 +89,12 @@ class Node:
         self.wanted: Wanted | None = None
         """The portion that the script's share has asked for."""
         self.put_off: deque[Callable[[], None]] = deque()
-        """Facts, and the rest of an answer, that may only go on when the script does not run."""
+        """Events, and the rest of an answer, that may only be performed while the script waits."""
         self.timers: dict[str, int] = {}
 
 
 class Driver:
-    """All nodes of one process: that of its worker, and of servers that sit here."""
+    """Drives all nodes of one process: its worker's, and those of servers that it hosts."""
 
     def __init__(
         self,
@@ -115,17 +116,17 @@ class Driver:
         self.worker = self.nodes[min(self.nodes)]
         self.reduce: Reducing | None = None
         self.shared_params: SharedParams | None = None
-        """Where several workers update one copy of the parameters together."""
+        """The shared update, where the workers of a host have one copy of the parameters."""
         self._local: deque[tuple[Node, Received, Payload, Any]] = deque()
-        """Messages between nodes of this process."""
+        """Messages between nodes of this process, which no transport carries."""
         self._due: list[tuple[float, int, Node, str]] = []
         self._num_timers = 0
         self.stopped_because: str | None = None
         self.num_events = 0
         self.notes: dict[str, list[float]] = {}
-        """Of each noted name: how many, their sum, the greatest."""
+        """Count, sum and maximum of the values noted (action `Note`), by name."""
         self.ages: Counter[int] = Counter()
-        """How many updates were how many whole steps old."""
+        """Histogram of staleness: number of updates by their age in whole steps."""
         mailbox.open(self._receive_from_afar, {id: node.store for id, node in self.nodes.items()})
 
     @property
@@ -133,12 +134,12 @@ class Driver:
         return time.perf_counter() - self._began
 
     def start(self) -> None:
-        """Begin."""
+        """Tell all peers `Started`."""
         for node in self.nodes.values():
             self.deliver(node, Started(self.world.view))
 
     def progress(self) -> bool:
-        """Do what can be done now; False if there was nothing."""
+        """Deliver local messages, reductions, frames and timers that are ready; False if there were none."""
         moved = False
         while self._local:
             node, event, payload, hyper = self._local.popleft()
@@ -161,7 +162,7 @@ class Driver:
 
     @property
     def next_due_s(self) -> float | None:
-        """How long until a timer comes due."""
+        """Seconds until the next timer is due; None without timers."""
         return self._due[0][0] - self.now_s if self._due else None
 
     def _reduced(self, event: Reduced) -> None:
@@ -181,7 +182,7 @@ class Driver:
         node.store.receive(None, None, None)
 
     def deliver(self, node: Node, event: Event) -> None:
-        """Tell a node a fact and perform its answer."""
+        """Tell a node's peer an event and perform its answer."""
         if node.put_off:
             node.put_off.append(lambda: self.deliver(node, event))
             return
@@ -221,7 +222,8 @@ class Driver:
             done += 1
 
     def _put_off(self, node: Node, actions: Sequence[Action], done: int) -> None:
-        """Perform the rest when the script waits: its optimizer acts on the very memory that the script reads."""
+        """Keep the rest of an answer until the script waits: `inner` is the script's own optimizer, which writes to the
+        memory that the script reads."""
         body, payload, hyper = node.store.received()
 
         def go_on() -> None:
@@ -233,10 +235,10 @@ class Driver:
 
     @contextmanager
     def script_waits(self, call: str, then: str = RESUME, *, refuses_writes: bool = True) -> Iterator[Node]:
-        """The worker's script waits in a call, and sees afterwards what was written meanwhile.
+        """A context in which the worker's script waits in `call`; afterwards it sees what was written meanwhile.
 
-        Before, what was put off while it ran is done. The script moves by `call` now and by `then` in the end; a call
-        that fails lets it go on where it was.
+        First performs what was put off while the script ran. The script's state moves by `call` now and by `then` at
+        the end; a call that raises lets the script go on where it was.
         """
         node = self.worker
         node.script.call(call)
@@ -251,13 +253,13 @@ class Driver:
         node.script.call(then)
 
     def end_script(self) -> None:
-        """The worker's script has ended: what was put off is done, and nothing is any more."""
+        """The worker's script has ended: perform what was put off; from now on nothing has to be."""
         self.worker.script.call(EXIT)
         self.worker.store.stop_user()
         self._catch_up()
 
     def _catch_up(self) -> None:
-        """The script waits: go on with what was put off."""
+        """The script waits: perform what was put off, in order."""
         waiting, self.worker.put_off = self.worker.put_off, deque()
         for go_on in waiting:
             go_on()
@@ -287,7 +289,7 @@ class Driver:
                 self.ages[int(action.value)] += 1
         elif isinstance(action, Reduce):
             if self.reduce is None:
-                raise IllegalAction(f"{action} has nobody to do it here; run the strategy over a collective.")
+                raise IllegalAction(f"{action} cannot be performed natively here; run the strategy over a collective.")
             self.reduce.join(action)
         elif isinstance(action, SetTimer):
             node.timers[action.name] = self._num_timers = self._num_timers + 1

@@ -1,6 +1,6 @@
-"""The values that all workers begin with: worker 0 writes them into a shared file, the others read them.
+"""The initial values of all workers: worker 0 writes them to a memfd, the others of its host read them there.
 
-Every host has a file of its own: before the others read theirs, what is in that of worker 0 is written there, too.
+Every host has a memfd of its own: worker 0's is copied to the others before their workers are welcomed.
 """
 
 import mmap
@@ -14,7 +14,10 @@ PIECE_BYTES = 1 << 20
 
 
 def write_values(fd: int, values: Sequence[Any], start: int = 0) -> int:
-    """Write arrays one after another, from `start` on, behind what others may still read; where they end."""
+    """Write arrays one after another, from byte `start` on; returns where they end.
+
+    Earlier values, before `start`, are left alone: other workers may still read them.
+    """
     stop = start + sum(int(value.nbytes) for value in values)
     os.ftruncate(fd, max(stop, 1))
     memory = mmap.mmap(fd, max(stop, 1))
@@ -24,7 +27,7 @@ def write_values(fd: int, values: Sequence[Any], start: int = 0) -> int:
 
 
 def read_values(fd: int, values: Sequence[Any], start: int = 0) -> int:
-    """Read them into arrays of the same shapes and types; where they end."""
+    """Read values from byte `start` on into arrays of the same shapes and types; returns where they end."""
     stop = start + sum(int(value.nbytes) for value in values)
     memory = mmap.mmap(fd, max(stop, 1), prot=mmap.PROT_READ)
     for value, place in zip(values, _places(memory, values, start), strict=True):
@@ -33,7 +36,7 @@ def read_values(fd: int, values: Sequence[Any], start: int = 0) -> int:
 
 
 def pieces(fd: int) -> Iterator[bytes]:
-    """What is in a file of values, piece by piece, in order."""
+    """The contents of a memfd of values, in order, in pieces of PIECE_BYTES."""
     start = 0
     while piece := os.pread(fd, PIECE_BYTES, start):
         start += len(piece)
@@ -41,7 +44,7 @@ def pieces(fd: int) -> Iterator[bytes]:
 
 
 def add_piece(fd: int, start: int, piece: bytes) -> int:
-    """Write the next piece into another host's file; where the one after it begins."""
+    """Write a piece to another host's memfd at byte `start`; returns where the next piece begins."""
     done = 0
     while done < len(piece):
         done += os.pwrite(fd, piece[done:], start + done)

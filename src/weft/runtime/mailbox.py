@@ -1,4 +1,4 @@
-"""The mailbox between processes: actions become frames, frames become events, and replicas can be fetched."""
+"""The mailbox of a process: makes frames of `Send` actions and `Received` events of frames, and fetches replicas."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -28,30 +28,31 @@ Receive = Callable[[NodeId, Received, Array | Coded | None, Any], None]
 FETCH = "@fetch"
 VALUES = "@values"
 NOTE = "@note"
-"""Frames that no peer sees: one asks for a bucket of a node's parameters, one brings it, one is for who reduces."""
+"""Kinds of frames that no peer sees: a request for a bucket of a node's parameters, its answer, and notes between the
+processes' native reductions."""
 SUMS = ("@sum.0", "@sum.1")
-"""Others that none sees: parts of sums of hosts, by their lane."""
+"""Kinds of frames that no peer sees either: parts of the sums of hosts, by lane."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder().decode
 
 
 def kinds_of(names: Mapping[str, object]) -> dict[str, int]:
-    """The table of kinds that all processes of a run agree on."""
+    """The table from kind to number, which is the same in all processes of a run."""
     return kind_table([*names, FETCH, VALUES, NOTE, *SUMS])
 
 
 def rank_of(world: World, node: NodeId) -> Rank:
-    """The process of a node: servers sit on worker processes, dealt in turn."""
+    """The rank of the process that hosts `node`: servers are dealt to worker processes in turn."""
     return node if node < world.num_workers else (node - world.num_workers) % world.num_workers
 
 
 def _refuse(source: NodeId, note: bytes | memoryview) -> None:
-    raise UnexpectedMessage(f"node {source} sent a note of {len(note)} bytes, but nobody here agrees on anything.")
+    raise UnexpectedMessage(f"node {source} sent a note of {len(note)} bytes, but none is expected here.")
 
 
 class Mailbox:
-    """Sends and receives for the nodes of one process, over any transport; without one it has nobody to write to."""
+    """Sends and receives for the nodes of one process over `transport`; None in a process without others."""
 
     def __init__(
         self,
@@ -72,12 +73,12 @@ class Mailbox:
         self._me: NodeId | None = None
         self._fetched: dict[tuple[NodeId, int], Array] = {}
         self.on_note: Callable[[NodeId, bytes | memoryview], None] = _refuse
-        """Who hears notes: whoever does the reductions, if it has to agree on something."""
+        """Called with the source and content of each note; set by a native reduction that exchanges notes."""
         self.on_sum: Callable[[Key, Came], None] | None = None
-        """Who adds up sums of hosts; nobody but a leader does."""
+        """Called with each part of another host's sum; set on the leader of a host only."""
 
     def open(self, receive: Receive, stores: Mapping[NodeId, LiveStore]) -> None:
-        """Whom to hand what comes."""
+        """Deliver messages to `receive` from now on; `stores` are those of this process's nodes."""
         self._receive = receive
         self._stores = stores
         self._me = min(stores)
@@ -86,7 +87,7 @@ class Mailbox:
         return self.transport is not None and self.transport.poll(self._take) > 0
 
     def send(self, source: NodeId, action: Send, body: Array | Coded | None, hyper: Any) -> None:
-        """Send the value that the body has now; of one that is coded, say how."""
+        """Send `action` with the value that `body` has now; a coded body is sent with its kind."""
         data = b"" if action.data is None and hyper is None else _encode((action.data, hyper))
         if isinstance(body, Coded):
             data = _encode((action.data, hyper, body.kind))
@@ -156,7 +157,7 @@ class Mailbox:
             self._receive(header.target, event, payload, hyper)
 
     def send_sum(self, to: NodeId, key: Key, number: int, part: Part | None, about: bytes, values: Array) -> None:
-        """Send a part of a host's sum from its leader to another one."""
+        """Send a part of this host's sum to the leader of another host."""
         lane, bucket = key
         assert self._me is not None
         place = (bucket, (0, 0) if part is None else (part.which, part.of))
@@ -166,13 +167,13 @@ class Mailbox:
         if self.on_sum is None or not isinstance(values, np.ndarray):
             raise UnexpectedMessage(
                 f"{self._world.name(header.source)} sent a part of a sum to {self._world.name(header.target)}, "
-                "which adds none up."
+                "which expects none."
             )
         part = Part(*header.part) if header.part[1] else None
         self.on_sum((lane, header.bucket), Came(header.source, header.clock, part, bytes(about), values))
 
     def _decoded(self, header: Header, body: Buffer, coding: list[Any], raw: memoryview) -> Coded:
-        """A coded body, checked; raises CodecError that names its sender."""
+        """A coded body, checked against its bucket; raises a CodecError that names its sender."""
         source = self._world.name(header.source)
         kind = coding[0] if coding else None
         codec = self._codecs.get(kind) if isinstance(kind, str) else None
@@ -188,11 +189,11 @@ class Mailbox:
             ) from error
 
     def tell(self, me: NodeId, to: NodeId, note: bytes) -> None:
-        """Send a note to another process."""
+        """Send a note to the native reduction of another process."""
         self._mailbox(to, NOTE, me, 0, 0, (0, 0), 1.0, note, None)
 
     def fetch(self, me: NodeId, wanted: list[tuple[NodeId, int]], wait: Callable[[Callable[[], bool]], None]) -> None:
-        """Ask for buckets of other nodes' parameters; `fetched` has them when `wait` returns."""
+        """Request the `wanted` (node, bucket) parameters of other processes; `fetched` has them when `wait` returns."""
         self._fetched.clear()
         afar = [(node, bucket) for node, bucket in wanted if node not in self._stores]
         for node, bucket in afar:
@@ -200,7 +201,7 @@ class Mailbox:
         wait(lambda: len(self._fetched) == len(afar))
 
     def fetched(self, node: NodeId, bucket: int) -> Array:
-        """What was fetched, or what lies here."""
+        """The parameters of a node of this process, or those that `fetch` has brought."""
         if node in self._stores:
             return self._stores[node].lend(Buffer(PARAMS, bucket))
         return self._fetched[node, bucket]

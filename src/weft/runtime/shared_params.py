@@ -1,10 +1,20 @@
 """One copy of the parameters for all workers of a host: each updates its stretch, and all go on together.
 
-A step is committed by one word of each worker. The update begins when everybody's script has left the
-iteration that reads the parameters, and the next iteration when everybody has committed. A script sees
-them through a view of its own; what it writes there (an average put in for an evaluation, a decay by
-hand) stays its own until its next step, which takes each worker's stretch from that worker's view if all scripts have
-written the same, by their digests; what only some have written is refused.
+A script sees the parameters through a private (copy-on-write) view. What it writes there (an average put in for an
+evaluation, a decay by hand) stays its own until its next step. That step takes each worker's stretch from that worker's
+view, if all scripts have written the same by their digests; what only some have written is refused.
+
+Each worker writes only its own line of words, and its own stretch of `params`:
+
+| order | this worker writes                     | and goes on when                                                 |
+|-------|----------------------------------------|------------------------------------------------------------------|
+| 1     | WRITTEN: digest of its script's writes |                                                                  |
+| 2     | STEPPING = version, after a fence      | all STEPPING >= version: no script reads the parameters any more |
+| 3     | its stretch of `params`                |                                                                  |
+| 4     | COMMITTED = version, after a fence     | all COMMITTED >= version: all stretches are updated              |
+
+The fence keeps the writes above it before the word. A worker that has seen the others' words reads their data without a
+fence of its own: x86-64 does not reorder loads.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,14 +30,14 @@ from weft.store.own_writes import same_bytes
 from weft.transports.bells import Bells, fence
 
 STEPPING, COMMITTED = 0, 1
-"""Words of a worker's own line: the number of the reduction whose step it makes, and has made."""
+"""Words of a worker's own line: the number of the reduction whose step it is making, and whose step it has made."""
 WRITTEN = 3
-"""Another: a digest of what its script has written to parameters since the last step; 0 if nothing."""
+"""Word of the same line: a digest of what the script has written to parameters since the last step; 0 if nothing."""
 PARAMS = "params"
 
 
 class SharedParams:
-    """Runs this worker's part of a shared update. `wait` returns when its condition holds."""
+    """Runs this worker's part of a shared update. `wait` blocks until the condition it is given holds."""
 
     def __init__(
         self,
@@ -37,7 +47,8 @@ class SharedParams:
         views: Sequence[Any],
         name_of: Callable[[int, int], str],
     ) -> None:
-        """`name_of` finds the name of a tensor by its bucket and a place in it."""
+        """`views` are the script's private views of the trained buckets; `name_of` finds the name of the tensor at an
+        index of a bucket."""
         self._arena = arena
         self._bells = bells
         self._wait = wait
@@ -46,17 +57,20 @@ class SharedParams:
         self._name_of = name_of
         self._workers = range(arena.num_workers)
         self._awaited: tuple[int, int] | None = None
-        """The word, and its value, that this worker waits for."""
+        """The word of the other workers, and its value, that this worker waits for."""
         self.num_copies = 0
 
     @property
     def version(self) -> int:
-        """The reduction that the next step applies: steps that all skip leave gaps."""
+        """The number of the reduction that the next step applies. It has gaps where all workers skipped a step."""
         arena = self._arena
         return max(arena.words[arena.reduction_line(0, b, arena.place) + READY] for b in self._trained)
 
     def update(self, apply: Callable[[], None]) -> None:
-        """Run this worker's part of the update when all are ready for it; returns when all have done theirs."""
+        """Run `apply` on this worker's stretch when all workers have left their iterations.
+
+        Blocks until all workers have updated their stretches; then refreshes the script's views.
+        """
         arena, version = self._arena, self.version
         written = [bucket for bucket, view in self._views.items() if self._differs(bucket, view)]
         arena.words[arena.worker_line(arena.place) + WRITTEN] = self._digest(written)
@@ -68,19 +82,21 @@ class SharedParams:
             self.num_copies += arena.refresh(PARAMS, bucket, view)
 
     def _differs(self, bucket: int, view: Any) -> bool:
-        """The script has written to its view what is not shared."""
+        """Whether the script has changed its view of a bucket."""
         return self._arena.was_written(PARAMS, bucket) and not same_bytes(view, self._arena.array(PARAMS, bucket))
 
     def _digest(self, written: Sequence[int]) -> int:
-        """Of all that the script has written; 0 if it has written nothing."""
+        """A digest of all buckets that the script has written; 0 if it has written nothing."""
         digest = 0
         for bucket in written:
             digest = crc32(self._views[bucket], crc32(str(bucket).encode(), digest))
         return digest + 1 if written else 0
 
     def _take(self, written: Sequence[int]) -> None:
-        """Let this worker's stretch of what all scripts have written alike be that of the parameters; refuse anything
-        else. No other worker looks at the stretch before all have committed."""
+        """Copy this worker's stretch of what its script has written to `params`; raises if not all wrote the same.
+
+        No other worker reads the stretch before all have committed.
+        """
         arena = self._arena
         told = {arena.words[arena.worker_line(worker) + WRITTEN] for worker in self._workers}
         if written and len(told) > 1:
@@ -108,8 +124,9 @@ class SharedParams:
         self._awaited = None
 
     def _is_there(self, worker: int, word: int, version: int) -> bool:
-        # Its next reduction is looked at before its word: a worker writes the word first, so whoever has begun
-        # the next one without it has left it out. The other way round it could do both between the two looks.
+        # A worker writes its word before it gives to the next reduction. So READY of the next reduction is read first:
+        # if it is there and the word, read later, still is not, the worker has skipped the step. In the other order,
+        # the worker could write both between the two reads, and would be taken for one that has skipped.
         has_gone_on = self._has_gone_on(worker, version)
         if self._arena.words[self._arena.worker_line(worker) + word] >= version:
             return True
@@ -126,11 +143,11 @@ class SharedParams:
         return any(arena.words[arena.reduction_line(0, bucket, worker) + READY] > version for bucket in self._trained)
 
     def waits_for(self) -> list[int]:
-        """The workers that have not come as far as this one, while it waits for them."""
+        """The ranks of the workers for which the update waits; empty if it does not."""
         return [self._arena.ranks[place] for place in self._late()]
 
     def _late(self) -> list[int]:
-        """Their places."""
+        """The places of the workers for which the update waits."""
         if self._awaited is None:
             return []
         word, version = self._awaited
@@ -140,7 +157,7 @@ class SharedParams:
         """Raise Deadlock when the update waits for a worker whose script has ended."""
         words, line = self._arena.words, self._arena.worker_line
         ended = [worker for worker in self._workers if words[line(worker) + ENDED]]
-        for worker in self._late():  # looked at after its end: it may commit and end between two looks
+        for worker in self._late():  # read after ENDED: a worker may commit and end between the two reads
             if worker in ended:
                 rank = self._arena.ranks[worker]
                 raise Deadlock(

@@ -1,4 +1,14 @@
-"""How a script's thread waits: a short spin, then sleep on descriptors until one of them has something."""
+"""How a script's thread waits: it spins or yields for a short time, then sleeps in poll() on its descriptors.
+
+| phase | when                                                   | what `pause` does                               |
+|-------|--------------------------------------------------------|-------------------------------------------------|
+| spin  | `owns_core`, in the first `spin_s` seconds of the wait | returns at once, so that the caller looks again |
+| yield | not `owns_core`, in the first YIELDS calls of the wait | sched_yield(): the others may need this core    |
+| sleep | after that                                             | poll() for SLEEP_S_MAX or until `due_s`         |
+
+Before it sleeps, the thread sets its listening word (`Bells.listen`, with a fence) and looks for news once more: news
+that came before the word was set rang no bell.
+"""
 
 import os
 import select
@@ -10,12 +20,12 @@ from weft.runtime.measure.activity_clock import ActivityClock
 from weft.transports.bells import SCRIPT, Bells
 
 YIELDS = 20
-"""How often it lets others have the core before it sleeps, where workers share one."""
+"""How often the thread yields its core before it sleeps, where workers share cores."""
 SLEEP_S_MAX = 0.1
 
 
 class Waiting:
-    """The pauses of one thread: `pause` is called again and again while there is nothing to do."""
+    """The pauses of one thread: it calls `pause` repeatedly while it has nothing to do, and `resume` when it has."""
 
     def __init__(
         self,
@@ -41,7 +51,10 @@ class Waiting:
         """The last pause was a sleep, not a spin."""
 
     def pause(self, has_news: Callable[[], bool], due_s: float | None = None) -> None:
-        """Let a little time pass; returns early when there is something to do."""
+        """Let a little time pass, at most `due_s` seconds; returns early when a descriptor or the bell is readable.
+
+        `has_news` is called once more after the listening word is set.
+        """
         self.has_slept = False
         now = time.perf_counter()
         if self._since is None:
@@ -67,7 +80,7 @@ class Waiting:
         self._bells.silence(SCRIPT)
 
     def resume(self) -> None:
-        """There was something to do: the next pause begins with a spin again."""
+        """There was something to do: the next call of `pause` begins a new wait, with a spin."""
         if self._since is not None:
             self._activity_clock.turn_to(self._before)
             self._since = None

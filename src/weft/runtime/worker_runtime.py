@@ -47,7 +47,7 @@ Wait = Callable[[Callable[[], bool]], None]
 
 
 class WorkerRuntime:
-    """One worker process at work."""
+    """The strategy, world, driver and mailbox of one worker process while it trains."""
 
     def __init__(
         self, job: Job, strategy: Strategy, world: World, bells: Bells, driver: Driver, mailbox: Mailbox
@@ -60,7 +60,7 @@ class WorkerRuntime:
         self._mailbox = mailbox
         self.recording: Recording | None = None
         self.prices_s: dict[str, float] = {}
-        """What sums on the host and on devices cost, where there are any."""
+        """Seconds that sums on the host and on devices cost, where some workers have devices."""
 
     @property
     def worker(self) -> Node:
@@ -68,12 +68,12 @@ class WorkerRuntime:
 
     @property
     def needs_background(self) -> bool:
-        """Messages may come while the script computes."""
+        """Whether messages may have to be answered while the script computes."""
         reduce = self.driver.reduce
         return reduce is None or reduce.needs_background or not self.strategy.keeps_replicas_equal
 
     def background_may_rest(self) -> bool:
-        """Nobody waits for this process until its script calls again, and nothing waits to leave."""
+        """Whether no process waits for this one until its script calls again, and the outbox is empty."""
         reduce, transport = self.driver.reduce, self._mailbox.transport
         if reduce is None or not reduce.may_rest() or not self.strategy.keeps_replicas_equal:
             return False
@@ -86,12 +86,12 @@ class WorkerRuntime:
         return self._mailbox.transport.fileno_set()
 
     def is_choked(self) -> bool:
-        """More waits to leave than is good: the script shall wait, too."""
+        """Whether the outbox exceeds `outbox_bytes_max`, so that the script has to wait (backpressure)."""
         assert self._mailbox.transport is not None
         return self._mailbox.transport.outbox_bytes() > self._job.outbox_bytes_max
 
     def counters(self) -> tuple[int, int, int]:
-        """Bytes that left this process or were read from others' memory, copies made, frames refused."""
+        """Bytes that this process sent or summed in shared memory, copies made, and frames refused."""
         transport, reduce, params = self._mailbox.transport, self.driver.reduce, self.driver.shared_params
         assert transport is not None
         copies = transport.num_copies + sum(node.store.num_copies for node in self.driver.nodes.values())
@@ -100,12 +100,12 @@ class WorkerRuntime:
         return transport.bytes_sent + shared[0], copies + shared[1], sum(transport.refused.values())
 
     def links(self) -> list[LinkStatus]:
-        """What the links to the other processes have carried; none without a network."""
+        """What the TCP connections to other processes have carried; empty without sockets."""
         assert self._mailbox.transport is not None
         return [LinkStatus(rank, *one) for rank, one in sorted(self._mailbox.transport.traffic().items())]
 
     def device(self) -> DeviceStatus | None:
-        """What was copied to and from this worker's device; None if it is on the host."""
+        """Bytes copied to and from this worker's device; None if the worker has none."""
         reduce = self.driver.reduce
         if not isinstance(reduce, DeviceReduce) or reduce.device is None:
             return None
@@ -113,7 +113,7 @@ class WorkerRuntime:
         return DeviceStatus(reduce.device.bytes_in, reduce.device.bytes_out, place, self.prices_s)
 
     def coding(self) -> CodingStatus | None:
-        """What codecs have done so far; None if there are none."""
+        """What the codecs have done so far; None if the strategy has none."""
         if not self.strategy.codecs():
             return None
         stores = [node.store for node in self.driver.nodes.values()]
@@ -127,7 +127,7 @@ class WorkerRuntime:
             self.driver.shared_params.check_alive()
 
     def waiting_for(self) -> str:
-        """One sentence: what this worker needs to go on, and of whom as far as is known."""
+        """A phrase for messages: what this worker waits for, and for which workers, as far as is known."""
         params = self.driver.shared_params
         if params is not None and (late := params.waits_for()):
             return f"the others' part of the update ({_names(late)})"
@@ -135,19 +135,19 @@ class WorkerRuntime:
         return self.worker.peer.waiting_for() + (f" ({_names(late)})" if late else "")
 
     def say_ended(self) -> None:
-        """Let the others know that nothing more is to be expected of this worker's script."""
+        """Tell the other workers' reductions that this worker's script has ended."""
         if self.driver.reduce is not None:
             self.driver.reduce.say_ended()
 
     def close(self) -> None:
-        """Take leave of the other processes: from now on they may end, and this one may."""
+        """Say goodbye on all connections and close them: from now on, this process and the others may end."""
         assert self._mailbox.transport is not None
         if self.driver.reduce is not None:
             self.driver.reduce.close()
         self._mailbox.transport.close()
 
     def result(self, wait: Wait, best: NodeId = 0) -> ResultModel:
-        """The run's result as it is now, where `best` is the best worker; fetches what lies in other processes."""
+        """The run's result as it is now; fetches parameters from other processes. `best` has the best score."""
         if self.strategy.result is not Result.REPLICA:
             nodes = [*self.world.workers, *self.world.servers]
             buckets = range(len(self.world.buckets))
@@ -159,8 +159,8 @@ class WorkerRuntime:
         return ResultModel(Result.REPLICA, self.world, [self.worker.store.replica] * self.world.num_workers)
 
     def conclude(self, wait: Wait, distance: float | None, *, with_consensus: bool) -> Concluded:
-        """How far the replicas are apart, which is looked at unless all are to be equal, and whether the run can be
-        replayed."""
+        """The worker's last message: the consensus distance, measured unless replicas are equal by design, and the
+        differences of a replay, if the run was recorded."""
         is_looked_at = with_consensus and self.strategy.result is not Result.REPLICA
         consensus = self.result(wait).consensus() if is_looked_at else distance
         differences = None
@@ -174,7 +174,7 @@ def _names(workers: Sequence[int]) -> str:
 
 
 class _Fetched:
-    """Another node's parameters, as far as a result model looks at them."""
+    """The fetched parameters of another node, in the form in which ResultModel reads replicas."""
 
     def __init__(self, mailbox: Mailbox, node: NodeId) -> None:
         self._mailbox = mailbox
@@ -185,7 +185,7 @@ class _Fetched:
 
 
 def _wait_for_all_values(arena: Arena, bells: Bells, wait_words: Wait) -> None:
-    """Everybody writes the first values; nobody may train on them before the last has."""
+    """Block until all workers of the host have written the initial values to the replica that they share."""
     line, workers = arena.worker_line, range(arena.num_workers)
     arena.words[line(arena.place) + STEPPING] = 1
     bells.ring_scripts()
@@ -198,7 +198,7 @@ def _arena(job: Job, buckets: Sequence[Bucket]) -> Arena:
 
 
 def _torch(job: Job, strategy: Strategy, replica: Replica) -> Summing | None:
-    """Sums by torch.distributed, where they are asked for and can be had."""
+    """Sums by torch.distributed, if --transport torch asks for them; raises ConfigError where they cannot be used."""
     is_native = job.transport == TORCH and not strategy.speaks_reductions
     if replica.device is not None and not (is_native and strategy.keeps_replicas_equal):
         raise ConfigError(
@@ -209,7 +209,7 @@ def _torch(job: Job, strategy: Strategy, replica: Replica) -> Summing | None:
         return None
     if len(set(job.hosts)) > 1 and job.addresses and not (job.is_private or job.trusts_network):
         raise ConfigError(
-            "with --transport torch, gradients would go from host to host unencrypted, to whoever answers there.\n"
+            "with --transport torch, gradients would go from host to host unencrypted, to any process that answers.\n"
             "  Use --transport shm (TLS between hosts), or say --set network.trusted=true (WEFT_SET under "
             "torchrun) if nobody else is on it."
         )
@@ -229,7 +229,7 @@ def _lay_out(
     in_place: bool,
     shares_params: bool,
 ) -> tuple[Arena, Places | None]:
-    """Settle the replica, where it is summed if its tensors are used there as they are; the arena, and its places."""
+    """Lay the replica out: in the arena if it is reduced `in_place`, else in its own memory; the arena, its places."""
     arenas: list[Arena] = []
     found: list[Places] = []
 
@@ -264,9 +264,9 @@ def _reduce_here(
     is_given: bool,
     tracer: Tracer | None,
 ) -> SharedReduce:
-    """Sums in shared memory, and then between hosts.
+    """The native reduction in shared memory, followed by one between hosts if there are several.
 
-    With devices: measure, tell, wait until all have, and choose what all others choose.
+    With devices: measures copies and sums, publishes the speeds, waits for the others' and chooses as they do.
     """
     about = arena, runtime.bells, store
     if job.hosts:
@@ -294,7 +294,7 @@ def _reduce_here(
 
 
 def _world(job: Job, strategy: Strategy, buckets: tuple[Bucket, ...]) -> World:
-    """Servers are where the workers are on whose processes they sit."""
+    """The world of a run; a server is on the host of the worker process that hosts it."""
     world = World(strategy.roles(job.num_workers), buckets, strategy.graph(job.num_workers))
     if not job.hosts:
         return world
@@ -310,7 +310,7 @@ def _stores(
     name: str,
     script: ScriptState | None,
 ) -> dict[NodeId, LiveStore]:
-    """Those of the nodes of this process: its worker, and servers that sit here."""
+    """The stores of this process's nodes: its worker, and the servers that it hosts."""
     stores: dict[NodeId, LiveStore] = {}
     for node in range(world.num_nodes):
         if rank_of(world, node) != job.rank:
@@ -344,8 +344,10 @@ def build(
     name: str = "",
     script: ScriptState | None = None,
 ) -> WorkerRuntime:
-    """Lay the replica out and set everything up around it; `name` is the strategy's, for what is refused, and `script`
-    where that of this worker stands."""
+    """Lay the replica out, connect to the other processes, and make stores, driver and reductions.
+
+    `name` is the strategy's name in error messages; `script` is the state of this worker's script.
+    """
     is_native = job.transport in (SHM, TORCH) and not strategy.speaks_reductions
     summing = _torch(job, strategy, replica)
     in_place = is_native and strategy.keeps_replicas_equal

@@ -1,14 +1,19 @@
-"""The arena: memory that the workers of one host share, in a file that has no name and ends with them.
+"""The arena: memory that the workers of one host share, in a memfd, which has no name and is freed with the last one.
 
-    words       small numbers by which workers tell each other how far they are, a cache line each
-    params      one copy of the parameters, for strategies that keep all replicas equal
-    reduced     what reductions gave: of gradients, and of anything else
-    given       of each worker: its gradient
-    staged      of each worker: what else it brings to a reduction
-    state       the optimizer's numbers for each element
-    device      what fake devices hold: of each worker, and the sum; only where a worker is on one
+| region  | holds                                                        | written by                             |
+|---------|--------------------------------------------------------------|----------------------------------------|
+| words   | lines of 8 words (a cache line) of each worker: its own, its | the worker whose line it is            |
+|         | listening words, its speeds, and one per lane and bucket     |                                        |
+| params  | one copy of the parameters, if all replicas are kept equal   | each worker, its stretch; Hogwild: all |
+| reduced | results: lane 0 of gradients, lane 1 of anything else        | each worker, its stretch; leaders, all |
+| given   | per worker: its gradient                                     | that worker                            |
+| staged  | per worker: its other contributions                          | that worker                            |
+| state   | the optimizer's numbers for each element                     | each worker, its own stretch           |
+| device  | what fake devices hold: per worker, and the sum              | that worker; the sum, by stretch       |
 
-Pages that nobody writes take no memory, so regions that a strategy does not use cost nothing.
+When each may be written and read is said in runtime/reduce/shared.py and runtime/shared_params.py. Lines and stretches
+of different workers are on different cache lines. Pages that are never written take no memory, so regions that a
+strategy does not use cost nothing.
 """
 
 import mmap
@@ -28,18 +33,18 @@ Array = NDArray[Any]
 PAGE = mmap.PAGESIZE
 LINE_WORDS = 8
 STATE_ROWS = 8
-"""Numbers for each element (and each tensor) that an optimizer may keep: Adam with amsgrad has four."""
+"""State rows that an optimizer may use, for numbers per element and per tensor: Adam with amsgrad needs four."""
 
 ALIGN_ELEMENTS = 32
-"""Workers' stretches of a bucket begin at multiples of this, so no two of them write to one cache line."""
+"""Workers' stretches of a bucket begin at multiples of this, so that no two workers write to one cache line."""
 
 
 VIEWED = ("params", "reduced.0")
-"""Regions that scripts see, each through private pages of its own."""
+"""Regions that scripts see, each through a private mapping."""
 
 
 class PrivateView:
-    """A region as a script sees it: what it writes stays its own."""
+    """A region as a script sees it: a copy-on-write mapping (MAP_PRIVATE), so that what it writes stays its own."""
 
     def __init__(self, fd: int, start: int, num_bytes: int) -> None:
         self.memory = mmap.mmap(fd, num_bytes, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE, offset=start)
@@ -47,7 +52,7 @@ class PrivateView:
 
 
 class Arena:
-    """One worker's view of the shared memory; all workers lay it out alike."""
+    """One worker's mapping of the arena; all workers compute the same layout."""
 
     def __init__(
         self,
@@ -59,7 +64,7 @@ class Arena:
         has_devices: bool = False,
         ranks: Sequence[int] | None = None,
     ) -> None:
-        """`place` is this worker's among those of its host, whose `ranks` are their places where it is the only one."""
+        """`place` is this worker's index among the workers of its host; `ranks` are their ranks, 0 to n - 1 if None."""
         self.place = place
         self.ranks = range(num_workers) if ranks is None else ranks
         self.num_workers = num_workers
@@ -87,7 +92,7 @@ class Arena:
         self._is_copied = {name: [not view.written.is_known] * len(buckets) for name, view in self._views.items()}
 
     def array(self, region: str, bucket: int) -> Array:
-        """The shared memory of a bucket in a region."""
+        """A bucket's memory in a region, shared with all workers."""
         array = self._arrays.get((region, bucket))
         if array is None:
             array = self._flat(self._shared, self._region[region] + self._starts[bucket], bucket)
@@ -103,7 +108,7 @@ class Arena:
         return stretch(self.buckets[bucket].num_elements, worker, self.num_workers)
 
     def places(self, *, shares_params: bool) -> Places:
-        """Where a replica lives whose gradients are reduced here; its parameters are the shared ones or its own."""
+        """The memory of a replica whose gradients are reduced here; its parameters are the shared ones or its own."""
         buckets = range(len(self.buckets))
         trained = [bucket for bucket in buckets if self.buckets[bucket].trainable]
         given = [self.array(f"given.{self.place}", bucket) for bucket in trained]
@@ -116,7 +121,7 @@ class Arena:
         return Places(params, given, seen, spans, lambda k, bucket: self.array(f"state.{k}", bucket), master)
 
     def common_places(self) -> Places:
-        """Where a replica lives that all workers write: trained parameters are one memory, all else is their own."""
+        """The memory of a replica whose trained parameters all workers write, without locks; all else is their own."""
         params = [self.array("params", b) if kind.trainable else _own(kind) for b, kind in enumerate(self.buckets)]
         gradient = [_own(kind) for kind in self.buckets if kind.trainable]
         return Places(params, gradient, gradient)
@@ -126,10 +131,10 @@ class Arena:
         return self._flat(self._views[region].memory, self._starts[bucket], bucket)
 
     def was_written(self, region: str, bucket: int) -> bool:
-        """True once the script has written to its view of a bucket: from then on it must be copied.
+        """Whether the script has ever written to its view of a bucket: from then on the view must be copied.
 
-        A page that nobody has written to shows the shared one. A script that writes once will do so again, and
-        writing to a private page for the first time is slow, so there is no way back.
+        A page of the view that was never written shows the shared page. A script that writes once will do so again, and
+        the first write to a private page is slow (a page fault and a copy), so pages are not given back.
         """
         is_copied = self._is_copied[region]
         if not is_copied[bucket]:
@@ -138,31 +143,31 @@ class Arena:
         return is_copied[bucket]
 
     def refresh(self, region: str, bucket: int, view: Array) -> int:
-        """Let a view show what is shared now; how many copies that took."""
+        """Make a view show what is shared now; the number of copies that took, 0 or 1."""
         if not self.was_written(region, bucket):
             return 0
         np.copyto(view, self.array(region, bucket))
         return 1
 
     def worker_line(self, worker: int) -> int:
-        """The place of the words of a worker's own progress."""
+        """The index of the first word of a worker's own line: STEPPING, COMMITTED, ENDED, WRITTEN."""
         return 2 * worker * LINE_WORDS
 
     def sleeping_line(self, worker: int) -> int:
-        """The place of the words that say whether a worker sleeps."""
+        """The index of a worker's listening words, one for each bell."""
         return (2 * worker + 1) * LINE_WORDS
 
     def reduction_line(self, lane: int, bucket: int, worker: int) -> int:
-        """The place of the words of a worker's part in the reductions of a bucket."""
+        """The index of a worker's line for the reductions of a bucket: READY, DONE, WEIGHT, ..."""
         return (3 * self.num_workers + (lane * len(self.buckets) + bucket) * self.num_workers + worker) * LINE_WORDS
 
     def speed_line(self, worker: int) -> int:
-        """The place of what a worker has measured of its device and its sums."""
+        """The index of a worker's line with the speeds of its sums and its device."""
         return (2 * self.num_workers + worker) * LINE_WORDS
 
 
 def stretch(num_elements: int, place: int, of: int) -> tuple[int, int]:
-    """One of so many near-equal stretches, each on cache lines of its own."""
+    """Stretch `place` of `of` near-equal stretches, each on cache lines of its own, as (start, stop)."""
     cut = [num_elements * p // of // ALIGN_ELEMENTS * ALIGN_ELEMENTS for p in (place, place + 1)]
     return cut[0], num_elements if place == of - 1 else cut[1]
 
@@ -176,7 +181,7 @@ def _pages(num_bytes: int) -> int:
 
 
 def _page_starts(sizes: Sequence[int]) -> tuple[list[int], int]:
-    """Where each of these begins when each begins on a page of its own, and where the last one ends."""
+    """Offsets of blocks of these sizes if each begins on a page of its own, and where the last one ends."""
     starts, end = [], 0
     for size in sizes:
         starts.append(end)

@@ -10,13 +10,13 @@ from weft.core.names import Bucket
 from weft.core.seat import Replica
 
 PIECE = 1 << 15
-"""Half-precision numbers that are looked at before the next ones: their exponents stay in the cache."""
+"""Half-precision numbers whose exponents are compared at a time, so that the temporary array stays in the cache."""
 HALF_EXPONENT = np.uint16(0x7C00)
 """The bits of a half-precision number that are all 1 when it is not finite."""
 
 
 def is_finite(array: Any) -> bool:
-    """No number of an array (numpy's, flat, or a device's tensor) is NaN or infinite.
+    """Whether no number of an array (a flat numpy array, or a device's tensor) is NaN or infinite.
 
     The sum of squares shows both, and is the cheapest pass that numpy has: 2.8 ms for 20 million numbers, as fast as
     they can be read. It may also overflow where every number is finite: then, which is rare, each is looked at.

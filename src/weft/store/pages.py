@@ -1,4 +1,4 @@
-"""Which pages of a private mapping were written to: the kernel knows, whoever wrote and however."""
+"""Which pages of a private mapping were written to, by /proc/self/pagemap: whichever code wrote, Python or native."""
 
 import ctypes
 import mmap
@@ -7,11 +7,11 @@ from weakref import finalize
 
 ENTRY_BYTES = 8
 PRESENT, SWAPPED, SHARED_PAGE = 0x80, 0x40, 0x20
-"""Bits 63, 62 and 61 of an entry, in its last byte."""
+"""Bits 63 (present), 62 (swapped) and 61 (file page or shared) of an entry, which are in its last byte."""
 
 
 class WrittenPages:
-    """Looks up a private file mapping in /proc/self/pagemap: a page that was written to is no longer the file's."""
+    """The written pages of a private mapping: copy-on-write has replaced them by anonymous pages, without bit 61."""
 
     def __init__(self, memory: mmap.mmap) -> None:
         self._address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
@@ -26,7 +26,7 @@ class WrittenPages:
         return self._pagemap is not None
 
     def any(self, start: int, stop: int) -> bool:
-        """True when a page between these offsets was written to."""
+        """Whether a page between these offsets was written to."""
         assert self._pagemap is not None
         first = (self._address + start) // mmap.PAGESIZE
         last = (self._address + stop - 1) // mmap.PAGESIZE

@@ -11,7 +11,7 @@ from weft.core.actions import MAX, MEAN
 Array = NDArray[Any]
 
 STRETCH = 1 << 15
-"""Elements that are finished before the next ones are begun: their sums stay in the cache."""
+"""Elements that are summed over all contributions before the next ones, so that their sums stay in the cache."""
 
 
 def reduce_arrays(payloads: Sequence[Array], weights: Sequence[float], op: str) -> Array:
@@ -22,10 +22,10 @@ def reduce_arrays(payloads: Sequence[Array], weights: Sequence[float], op: str) 
 
 
 def reduce_into(total: Array, payloads: Sequence[Array], weights: Sequence[float], op: str) -> None:
-    """The same in `total`, in the order given; contributions of weight 0 are left out.
+    """Reduce `payloads` into `total`, in the order given; contributions of weight 0 are left out, even if they are NaN.
 
-    A mean of one contribution is that contribution, bit for bit, and equal weights are not multiplied in
-    only to be divided out again. Half precision is summed in single.
+    A mean of one contribution is that contribution, bit for bit. Equal weights are not multiplied in, only to be
+    divided out again. Half precision is summed in single precision.
     """
     if not all(weights):
         payloads = [payload for payload, weight in zip(payloads, weights, strict=True) if weight]
@@ -50,7 +50,7 @@ def reduce_into(total: Array, payloads: Sequence[Array], weights: Sequence[float
 
 
 def _shares(weights: Sequence[float], op: str) -> tuple[Sequence[float] | None, float]:
-    """What each contribution is multiplied by (None: they are alike), and what their sum is then divided by."""
+    """The factor of each contribution (None: all are equal, and left out), and the divisor of their sum."""
     total = sum(weights) if op == MEAN else 1.0
     if len(set(weights)) == 1 and (op == MEAN or weights[0] == 1.0):
         return None, total / weights[0]

@@ -1,7 +1,16 @@
-"""Bells: how a worker of a host wakes another one that sleeps, and lets it be when it does not.
+"""Bells: how a worker of a host wakes a thread of another worker (eventfd), without a system call if it does not sleep.
 
-Who is about to sleep says so in shared memory, looks once more, and sleeps. Who has news writes them,
-then looks whether anybody sleeps. A fence between the two keeps both from missing each other.
+Each thread that may sleep has a listening word in the arena, which only its own process writes, and an eventfd:
+
+| step | the thread that is about to sleep  | the thread that has news                       |
+|------|------------------------------------|------------------------------------------------|
+| 1    | writes its listening word = 1      | writes the news: words of the arena, or a ring |
+| 2    | fence()                            | fence()                                        |
+| 3    | reads the news once more           | reads the other's listening word               |
+| 4    | sleeps in poll() if there are none | writes the eventfd if the word is 1            |
+
+Either the sleeper sees the news, or the other sees the word. Without the fences, x86-64 could do the read of step 3
+before the write of step 1 (it reorders a store with a later load, and nothing else), and both would miss each other.
 """
 
 import os
@@ -10,22 +19,25 @@ from contextlib import suppress
 from threading import Lock
 
 SCRIPT = 0
-"""The bell of the thread that runs the script, for when it waits: for words of the arena, and for messages."""
+"""The bell of the script's thread, which listens while it waits for words of the arena or for messages."""
 BACKGROUND = 1
-"""The bell of the thread that answers messages while the script computes."""
+"""The bell of the background driver's thread, which listens while the script computes."""
 NUM_BELLS = 2
 
 _barrier = Lock()
 
 
 def fence() -> None:
-    """Let all that was written before be seen before anything that is read after: a lock is an atomic operation."""
+    """A full memory barrier: writes before it are visible to other processes before any later read is done.
+
+    Python has no barrier of its own. Taking a free lock is an atomic read-modify-write, which on x86-64 is a full one.
+    """
     with _barrier:
         pass
 
 
 class Bells:
-    """Every worker's bells: an eventfd each, and a word that says whether somebody waits for it."""
+    """The bells of all workers of a host: for each an eventfd, and a word that says whether a thread listens for it."""
 
     def __init__(self, me: int, words: memoryview, places: Sequence[int], eventfds: Sequence[Sequence[int]]) -> None:
         self._me = me
@@ -38,28 +50,28 @@ class Bells:
         return self._eventfds[self._me][bell]
 
     def ring(self, worker: int, *bells: int) -> None:
-        """Wake a worker's threads that wait for these bells; call fence() before, once for all."""
+        """Wake the threads of `worker` that listen for these bells. The caller has to call fence() before."""
         for bell in bells:
             if self._words[self._places[worker] + bell]:
                 os.eventfd_write(self._eventfds[worker][bell], 1)
 
     def ring_scripts(self) -> None:
-        """Wake all other scripts that wait: there is news in the words."""
+        """Wake the script's threads of all other workers that listen: there is news in the words of the arena."""
         fence()
         for worker in self._others:
             self.ring(worker, SCRIPT)
 
     def ring_own(self) -> None:
-        """Wake this worker's own threads that wait, from a thread that has news for them."""
+        """Wake this worker's own threads that listen; called by a third thread that has news for them."""
         fence()
         self.ring(self._me, SCRIPT, BACKGROUND)
 
     def listen(self, bell: int, *, enabled: bool = True) -> None:
-        """Say whether this worker wants to hear a bell; look once more for news after that."""
+        """Set or clear this worker's listening word. After setting it, the caller has to look for news once more."""
         self._words[self._places[self._me] + bell] = int(enabled)
         fence()
 
     def silence(self, bell: int) -> None:
-        """Forget rings that were heard."""
+        """Reset the eventfd, so that rings of the past do not end the next sleep."""
         with suppress(BlockingIOError):
             os.eventfd_read(self.fileno(bell))

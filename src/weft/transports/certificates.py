@@ -1,7 +1,8 @@
-"""Certificates of a job: an authority made in memory, and TLS 1.3 contexts in which both ends must show theirs.
+"""Certificates of a job: a certificate authority in memory, and TLS 1.3 contexts in which both ends show theirs (mTLS).
 
-The authority's key follows from the job's secret, so whoever has the secret issues a certificate to itself, and
-nothing is exchanged. Nothing is written to a disk. Imported only where hosts talk by TLS: cryptography is an extra.
+The authority's key is derived from the job's secret, so each process that has the secret issues a certificate to
+itself, and no keys are exchanged. Nothing is written to disk. Imported only where TLS is used, since cryptography is an
+extra.
 """
 
 import os
@@ -29,15 +30,15 @@ VALID_FOR = timedelta(days=365)
 CLOCKS_MAY_DIFFER_BY = timedelta(days=1)
 AUTHORITY = "weft job"
 PURPOSE = b"weft: the certificate authority of a job"
-"""What is derived from the secret for this says nothing of what is derived from it for anything else."""
+"""HKDF's `info`: keys that are derived from the secret for different purposes are independent."""
 ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
-"""Of the curve's group: keys are from 1 to one less."""
+"""The order of the group of P-256: private keys are from 1 to ORDER - 1."""
 DERIVED_BYTES = 48
-"""So many more than a key has that the remainder is as good as evenly distributed."""
+"""16 bytes more than a key has, so that the remainder modulo ORDER - 1 is almost uniform."""
 
 
 class Identity(NamedTuple):
-    """What one process shows to the others, and whom it believes; PEM. `key` is secret."""
+    """A process's certificate and private key, and the certificate of the authority it trusts, as PEM."""
 
     certificate: bytes
     key: bytes
@@ -45,14 +46,14 @@ class Identity(NamedTuple):
 
 
 class Contexts(NamedTuple):
-    """TLS for both ends of a connection: `answer` for those that come in, `call` for those that go out."""
+    """TLS contexts for both ends: `answer` for accepted connections, `call` for those that this process makes."""
 
     answer: ssl.SSLContext
     call: ssl.SSLContext
 
 
 class Authority:
-    """A certificate authority for one job. Its key lives as long as this object, and nowhere else."""
+    """The certificate authority of one job. Its private key exists only in this object."""
 
     def __init__(self, key: ec.EllipticCurvePrivateKey | None = None) -> None:
         self._key = key or ec.generate_private_key(ec.SECP256R1())
@@ -60,12 +61,12 @@ class Authority:
 
     @staticmethod
     def of(secret: bytes) -> "Authority":
-        """The one that all who have the job's secret have, too."""
+        """The authority whose key is derived from `secret`; the same in every process that has it."""
         raw = HKDF(SHA256(), DERIVED_BYTES, salt=None, info=PURPOSE).derive(secret)
         return Authority(ec.derive_private_key(int.from_bytes(raw, "big") % (ORDER - 1) + 1, ec.SECP256R1()))
 
     def issue(self, rank: Rank) -> Identity:
-        """The identity of a process, good as either end of a connection."""
+        """A new certificate and key for the process of rank `rank`, valid as client and as server."""
         key = ec.generate_private_key(ec.SECP256R1())
         certificate = self._certify(certified_name(rank), key.public_key(), is_authority=False)
         return Identity(
@@ -75,7 +76,7 @@ class Authority:
         )
 
     def _certify(self, name: str, key: ec.EllipticCurvePublicKey, *, is_authority: bool) -> x509.Certificate:
-        """A signed certificate with all that strict checks (Python 3.13's default) ask for."""
+        """A signed certificate with the extensions that VERIFY_X509_STRICT (default since Python 3.13) asks for."""
         now = datetime.now(timezone.utc)
         identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         length = 0 if is_authority else None
@@ -118,9 +119,9 @@ def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
 
 
 def contexts(identity: Identity) -> Contexts:
-    """TLS 1.3 only, and both ends must show a certificate of the job's authority."""
+    """Contexts for TLS 1.3 only, in which both ends must show a certificate of the job's authority."""
     answer, call = (_context(protocol, identity) for protocol in (ssl.PROTOCOL_TLS_SERVER, ssl.PROTOCOL_TLS_CLIENT))
-    answer.num_tickets = 0  # connections are made once: nobody will resume one
+    answer.num_tickets = 0  # connections are made once: no session is ever resumed
     return Contexts(answer, call)
 
 
@@ -129,7 +130,7 @@ def _context(protocol: ssl._SSLMethod, identity: Identity) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.verify_mode = ssl.CERT_REQUIRED
     context.load_verify_locations(cadata=identity.authority.decode())
-    # OpenSSL reads keys from files only; this one has no name and is gone when it is closed.
+    # ssl.SSLContext loads keys from files only; a memfd has no name on disk and is freed when it is closed.
     file = os.memfd_create("weft-identity")
     try:
         os.write(file, identity.certificate + identity.key)

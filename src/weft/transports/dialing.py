@@ -1,4 +1,4 @@
-"""Calling a process of the job: one connection, on which both ends have proved that they know the job's secret."""
+"""Connects to a process of the job; both ends prove by a handshake that they know the job's secret."""
 
 import socket
 import ssl
@@ -12,11 +12,11 @@ from weft.transports.handshake import NONCE_BYTES, Candidate, Refused, Steps, ca
 from weft.transports.transport import Rank
 
 CALLS_MAX = 3
-"""How often to call a process that hangs up: under a flood of strangers it may have had to."""
+"""How often to connect to a process that closes the connection: under a flood of strangers it may have had to."""
 
 
 def to_ip(host: str) -> IPv4Address | IPv6Address:
-    """An address that is one, not a name."""
+    """`host` as an IP address; raises ConfigError if it is a name."""
     try:
         return ip_address(host)
     except ValueError:
@@ -24,8 +24,8 @@ def to_ip(host: str) -> IPv4Address | IPv6Address:
 
 
 def new_socket(host: str) -> socket.socket:
-    """One that can reach this address."""
-    # Buffers are left to the kernel: fixed ones of 1 and 4 MiB were not faster on loopback, and stop it from adapting.
+    """A TCP socket of the address family of `host`."""
+    # SO_SNDBUF and SO_RCVBUF are left to the kernel: 1 and 4 MiB were not faster on loopback, and end its autotuning.
     return socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
 
 
@@ -41,10 +41,10 @@ def dial(
     began_s: float | None = None,
     clock: Callable[[], float] = monotonic,
 ) -> socket.socket:
-    """A connection to a process that has proved who it is; does not block any more when it is handed over.
+    """Connect to the process of rank `other` at `address`, and run the handshake; returns a non-blocking socket.
 
-    `tls` is the context of the calling end; `who` is how errors call the other, and says it by rank if left out.
-    The time runs from `began_s` if that is given.
+    `tls` is the calling end's context. Errors call the other end `who`, or by its rank. `timeout_s` runs from
+    `began_s`, if that is given.
     """
     host, port = address[:2]  # IPv6 has more
     who = f"{who or f'rank {other}'} at {host}:{port}"

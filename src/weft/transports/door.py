@@ -1,4 +1,4 @@
-"""The door: where strangers knock at any time, and only who proves to belong to the job comes in."""
+"""The door: a listening socket that any process may connect to, and that lets in only those that pass the handshake."""
 
 import logging
 import selectors
@@ -10,7 +10,7 @@ from weft.transports.handshake import Candidate, Refused, Steps
 from weft.transports.transport import Rank
 
 PENDING_MAX = 32
-"""Connections that may be in the middle of their handshake; the oldest makes room for the next."""
+"""Connections in the middle of their handshake at most; the oldest is closed to make room for a new one."""
 HANDSHAKE_S_MAX = 3.0
 ACCEPTED_PER_TURN_MAX = 8
 
@@ -18,7 +18,8 @@ _log = logging.getLogger(__name__)
 
 
 class Door:
-    """Lets in whoever proves to belong to the job. Strangers cost little: they are few at a time, and not for long."""
+    """Accepts connections and runs their handshakes without blocking. Strangers cost little: at most PENDING_MAX at a
+    time, each for HANDSHAKE_S_MAX."""
 
     def __init__(
         self,
@@ -38,13 +39,13 @@ class Door:
         selector.register(listener, selectors.EVENT_READ, self)
 
     def accept(self) -> None:
-        """Take in some of those that knock. Their names are asked for when they speak."""
+        """Accept up to ACCEPTED_PER_TURN_MAX connections; their handshakes go on in `advance`, when they send."""
         for _ in range(ACCEPTED_PER_TURN_MAX):
             try:
                 sock, address = self._listener.accept()
             except BlockingIOError:
                 return
-            except OSError as error:  # it hung up already, or this process has no descriptor left
+            except OSError as error:  # ECONNABORTED: it closed already; EMFILE: no descriptor is left
                 self.count(Refused("not accepted", f"{error}."), "a stranger")
                 return
             self._take_in(sock, f"{address[0]}:{address[1]}")
@@ -66,8 +67,9 @@ class Door:
         self._selector.register(sock, selectors.EVENT_READ, candidate)
 
     def advance(self, candidate: Candidate) -> Rank | None:
-        """Go on with one that spoke; its rank once it has proved it, and then its socket is the caller's."""
-        if candidate not in self._pending:  # refused since the selector saw it
+        """Go on with the handshake of a readable connection. Once it is proved, returns its rank; the caller then owns
+        its socket."""
+        if candidate not in self._pending:  # refused in the same turn, after the selector returned it
             return None
         try:
             rank = candidate.advance()
@@ -80,7 +82,7 @@ class Door:
         return rank
 
     def dismiss_the_slow(self) -> None:
-        """Refuse those that had time enough."""
+        """Close connections whose handshake has taken longer than HANDSHAKE_S_MAX."""
         if self._pending:
             now = self._clock()
             for candidate in [each for each in self._pending if each.deadline_s <= now]:
@@ -93,7 +95,7 @@ class Door:
         self.count(refusal, address)
 
     def count(self, refusal: Refused, address: str) -> None:
-        """Log the first of a reason; count all."""
+        """Count a refusal by its reason; log the first of each reason."""
         if refusal.reason not in self.refused:
             _log.warning("refused a connection from %s: %s Others like it are only counted.", address, refusal)
         self.refused[refusal.reason] = self.refused.get(refusal.reason, 0) + 1

@@ -1,11 +1,10 @@
-"""Frames: the one form of a message on every transport, a header of 64 bytes, then data, then the body.
+"""Frames: the format of a message on every transport: a header of 64 bytes, then data, then the body.
 
     magic 4s, version B, item bytes B, kind H, source I, target I, clock q, bucket i, part I, parts I,
     weight d, data bytes I, body bytes Q, data checksum I, header checksum I
 
-`kind` is a place in the table of names that all processes of a run agree on. `data` is msgpack. The
-body is the tensor's own bytes. Everything is checked against the run's own layout from the header
-alone, before anything is allocated or read on.
+`kind` is an index of the table of names that all processes of a run agree on. `data` is msgpack. The body is the
+tensor's own bytes. A header is checked against the run's layout before anything is allocated or read further.
 """
 
 from collections.abc import Sequence
@@ -21,7 +20,7 @@ MAGIC = b"WEFT"
 VERSION = 1
 HEADER_BYTES = 64
 DATA_BYTES_MAX = 16 << 10
-"""A message's plain data (4 KiB at most) and the hyper-parameters that travel with gradients."""
+"""Limit of `data`: a message's plain data (4 KiB at most) and the hyper-parameters that are sent with gradients."""
 
 CODED_ITEMSIZE = 1
 
@@ -31,9 +30,9 @@ assert _LAYOUT.size + _CHECKSUM.size == HEADER_BYTES
 
 
 class Header(NamedTuple):
-    """What a frame says of itself. `part` of (0, 0) is a whole bucket; without a body, `itemsize` is 0.
+    """The fields of a frame's header. A `part` of (0, 0) is a whole bucket; `itemsize` is 0 without a body.
 
-    A body of numbers of 1 byte is coded.
+    A body with an `itemsize` of 1 is coded.
     """
 
     kind: int
@@ -49,7 +48,7 @@ class Header(NamedTuple):
     data_checksum: int
 
     def pack(self) -> bytes:
-        """The 64 bytes."""
+        """The header as 64 bytes, with its own checksum."""
         start = _LAYOUT.pack(
             MAGIC,
             VERSION,
@@ -69,20 +68,20 @@ class Header(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """What frames of a run may say; the rest is refused."""
+    """The kinds, nodes and buckets of a run, against which every header is checked."""
 
     num_kinds: int
     num_nodes: int
     buckets: tuple[Bucket, ...]
     coded_bytes_max: tuple[int, ...] = ()
-    """The most that each bucket can have when it is coded; none: nothing is."""
+    """The largest coded size of each bucket; empty: no codec is used."""
 
     @property
     def body_bytes_max(self) -> int:
         return max((*(bucket.num_bytes for bucket in self.buckets), *self.coded_bytes_max), default=0)
 
     def read(self, raw: bytes | bytearray | memoryview) -> Header:
-        """A checked header; raises TransportError that says what is wrong."""
+        """The header in `raw`, checked; raises a TransportError that says what is wrong."""
         fields = _LAYOUT.unpack_from(raw)
         magic, version, itemsize, kind, source, target, clock, bucket, which, of, weight, data, body, data_sum = fields
         if magic != MAGIC:
@@ -139,5 +138,5 @@ def check_data(header: Header, data: bytes | memoryview) -> None:
 
 
 def kind_table(names: Sequence[str]) -> dict[str, int]:
-    """The place of each kind's name, alike in every process of a run."""
+    """The index of each kind's name, the same in every process of a run."""
     return {name: place for place, name in enumerate(sorted(names))}

@@ -6,9 +6,9 @@
     HMAC(secret, "caller", all of the above)       ->
                                                    <-   HMAC(secret, "answerer", all of the above)
 
-Nonces are fresh, so a recorded conversation proves nothing. The role is part of a proof, so no end's
-proof can be thrown back at it. The caller proves itself first: a stranger learns nothing, and the
-answerer's proof is the sign that the caller was let in.
+Nonces are fresh, so a replayed conversation proves nothing. The role is part of a proof, so no end's proof can be
+reflected to it. The caller proves itself first: a stranger learns nothing, and the answerer's proof tells the caller
+that it was let in.
 """
 
 import hmac
@@ -32,10 +32,10 @@ CHALLENGE = Struct("<8sB32s")
 _PROVED = Struct("<8sBII32s32s")
 
 NOT_BELIEVED = ("TLSV1_ALERT_UNKNOWN_CA", "TLSV1_ALERT_DECRYPT_ERROR", "SSLV3_ALERT_BAD_CERTIFICATE")
-"""What TLS says when the other end has refused the certificate it was shown."""
+"""OpenSSL's reasons when the other end has refused this end's certificate."""
 
 Steps = Generator[tuple[bytes, int], bytes, Rank]
-"""A side of the conversation: yields what to say and how many bytes to hear next; returns who the other is."""
+"""One side of the handshake: yields (bytes to send, number of bytes to receive next); returns the other's rank."""
 
 
 class Refused(TransportError):
@@ -47,7 +47,7 @@ class Refused(TransportError):
 
 
 class Conversation(NamedTuple):
-    """What both ends must agree on, and prove that they do."""
+    """What both ends must agree on; a proof is an HMAC over it."""
 
     caller: Rank
     answerer: Rank
@@ -55,7 +55,7 @@ class Conversation(NamedTuple):
     answerer_nonce: bytes
 
     def proof(self, secret: bytes, role: bytes) -> bytes:
-        """What only a holder of the secret can say, in this role and only in this conversation."""
+        """HMAC-SHA256 of role, version, ranks and nonces: only a holder of `secret` can make it."""
         return hmac.digest(secret, _PROVED.pack(role, VERSION, *self), "sha256")
 
     def check(self, secret: bytes, role: bytes, proof: bytes) -> None:
@@ -64,7 +64,7 @@ class Conversation(NamedTuple):
 
 
 def call(me: Rank, other: Rank, secret: bytes, nonce: bytes) -> Steps:
-    """The side that made the connection."""
+    """The side of the process that made the connection."""
     magic, version, other_nonce = CHALLENGE.unpack((yield HELLO.pack(MAGIC, VERSION, me, other, nonce), CHALLENGE.size))
     _check_opening(magic, version)
     conversation = Conversation(me, other, nonce, other_nonce)
@@ -74,7 +74,7 @@ def call(me: Rank, other: Rank, secret: bytes, nonce: bytes) -> Steps:
 
 
 def answer(me: Rank, expected: Callable[[Rank], str | None], secret: bytes, nonce: bytes) -> Steps:
-    """The side that was called. `expected` says what speaks against a rank that has proved itself, if anything."""
+    """The side of the process that accepted it. `expected` returns an objection to a proved rank, or None."""
     magic, version, caller, callee, caller_nonce = HELLO.unpack((yield b"", HELLO.size))
     _check_opening(magic, version)
     if callee != me:
@@ -97,18 +97,18 @@ def _check_opening(magic: bytes, version: int) -> None:
 
 
 def certified_name(rank: Rank) -> str:
-    """The name in the certificate of a process; callers check it as the name of a host."""
+    """The DNS name in the certificate of a process, which callers check as server_hostname."""
     return f"rank-{rank}.weft"
 
 
 def _certified_rank(shown: dict[str, Any]) -> Rank:
-    """Whom a certificate of the job's authority belongs to."""
+    """The rank in a verified certificate (subjectAltName)."""
     [(_, name)] = shown["subjectAltName"]
     return Rank(name.removeprefix("rank-").removesuffix(".weft"))
 
 
 def _refusal(error: ssl.SSLError) -> Refused:
-    """What went wrong with TLS: one end does not believe the other's certificate, or there was no TLS at all."""
+    """The refusal for a TLS error: one end rejected the other's certificate, or the other end did not use TLS."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return Refused("wrong certificate", f"its certificate is not of this job: {error.verify_message}.")
     if error.reason in NOT_BELIEVED:
@@ -117,10 +117,10 @@ def _refusal(error: ssl.SSLError) -> Refused:
 
 
 class Candidate:
-    """A connection that has not proved yet who it is. It holds a hundred bytes at most."""
+    """A connection in its handshake. It buffers a hundred bytes at most, so that strangers cost little memory."""
 
     def __init__(self, sock: socket.socket, begin: Callable[[Rank | None], Steps], deadline_s: float) -> None:
-        """`begin` is told the rank in the other's certificate, once there is one, and gives this side's steps."""
+        """`begin` makes this side's steps from the rank in the other's certificate; None without TLS."""
         self.sock = sock
         self.deadline_s = deadline_s
         self._begin = begin
@@ -130,7 +130,7 @@ class Candidate:
         self._num_awaited = 0
 
     def advance(self) -> Rank | None:
-        """Go on as far as the other has spoken, without waiting. The other's rank at the end; raises Refused."""
+        """Go on as far as the other end has sent. Returns its rank when done, None before; raises Refused."""
         try:
             if self._steps is None:
                 self._steps = self._begin(self._certified())

@@ -1,4 +1,4 @@
-"""A link: one connection to a process that has proved who it is; frames in, frames out, no waiting."""
+"""A link: one authenticated TCP or TLS connection to another process; sends and receives frames without blocking."""
 
 import socket
 import ssl
@@ -13,19 +13,19 @@ from weft.transports.transport import Frame, Rank
 Piece = bytes | memoryview
 
 GOODBYE = Header(0xFFFF, 0, 0, 0, -1, (0, 0), 0.0, 0, 0, 0, 0).pack()
-"""Says that an end of the connection is meant. No layout has so many kinds, so no frame looks like it."""
+"""The last bytes on a link that is closed on purpose. No layout has 0xFFFF kinds, so no frame looks like it."""
 
 SLICE_BYTES = 1 << 20
 
 RECORD_BYTES = 16 << 10
-"""TLS takes one record at a time: a larger write that stops half-way would have to be tried again from its start."""
+"""Bytes per write on TLS: one record. OpenSSL wants a larger write that was interrupted repeated from its start."""
 
 _NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 _HUNG_UP = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
 
 
 class Link:
-    """One connection to a process that has proved who it is: frames in, frames out, no waiting."""
+    """One connection to process `rank`, after its handshake. `check` turns header bytes into a checked Header."""
 
     def __init__(
         self, rank: Rank, sock: socket.socket, check: Callable[[Rank, memoryview], Header], body_bytes_max: int
@@ -46,10 +46,10 @@ class Link:
         self._header: Header | None = None
 
     def send(self, pieces: Sequence[Piece]) -> tuple[int, bool]:
-        """Send what the socket takes and keep a copy of the rest; how many bytes left, and if any were copied.
+        """Send what the socket takes and keep a copy of the rest; the number of bytes sent, and if some were copied.
 
-        The copy is made slice by slice, because the other end reads meanwhile: often most of a large
-        body still goes straight from its own memory.
+        The copy is made slice by slice, because the other end reads meanwhile: often most of a large body still goes
+        from its own memory to the socket.
         """
         num_gone, is_copied, rest = 0, False, [memoryview(piece) for piece in pieces if piece]
         while rest:
@@ -66,7 +66,7 @@ class Link:
         return num_gone, is_copied
 
     def flush(self) -> int:
-        """Send what waits, as far as the socket takes it; how many bytes left."""
+        """Send from the outbox what the socket takes; the number of bytes sent."""
         num_gone = 0
         while self._outbox:
             piece = self._outbox[0]
@@ -80,7 +80,8 @@ class Link:
         return num_gone
 
     def _push(self, pieces: Sequence[memoryview]) -> int:
-        """Hand bytes to the kernel. When nobody listens any more they are lost, and reading will tell why."""
+        """Pass bytes to the kernel; how many it took. After the other end has closed, they are dropped and count as
+        taken: `next_frame` will raise the reason."""
         if not self._is_deaf:
             try:
                 return _send_encrypted(self.sock, pieces) if self._is_tls else self.sock.sendmsg(pieces)
@@ -93,9 +94,9 @@ class Link:
         return sum(map(len, pieces))
 
     def next_frame(self) -> Frame | None:
-        """The next frame, if all of it has come; the next call overwrites its memory.
+        """The next frame, if all of it has arrived; the next call overwrites its memory.
 
-        Raises NodeLost at an end without a goodbye, and TransportError for what is no frame of this run.
+        Raises NodeLost if the connection ended without a goodbye, and TransportError for an invalid frame.
         """
         if self._header is None:
             if not self._fill():
@@ -106,7 +107,7 @@ class Link:
             header = self._check(self.rank, self._head)
             if header.body_bytes and len(self._room) == DATA_BYTES_MAX:
                 self._room = memoryview(bytearray(DATA_BYTES_MAX + self._body_bytes_max))
-            # The body begins at the same place whatever the size of the data, so its numbers are aligned.
+            # Data ends, and the body begins, at a fixed offset, so that the body's numbers are aligned.
             self._rest = self._room[DATA_BYTES_MAX - header.data_bytes : DATA_BYTES_MAX + header.body_bytes]
             self._header = header
         if not self._fill():
@@ -117,7 +118,7 @@ class Link:
         return Frame(header, data, self._room[DATA_BYTES_MAX : DATA_BYTES_MAX + header.body_bytes])
 
     def _fill(self) -> bool:
-        """Read on; whether all that was awaited is there."""
+        """Read into `_rest` without blocking; whether it is full."""
         while self._rest:
             try:
                 num_bytes = self.sock.recv_into(self._rest)
@@ -136,12 +137,12 @@ class Link:
         return NodeLost(f"rank {self.rank} is gone: {how}, {where}.\n  What it printed last may say why.")
 
     def has_decrypted(self) -> bool:
-        """TLS decrypts whole records: of what is left of one no selector knows."""
+        """Whether OpenSSL holds decrypted bytes: it decrypts whole records, and a selector sees only the socket."""
         return isinstance(self.sock, ssl.SSLSocket) and self.sock.pending() > 0
 
 
 def _without(pieces: Sequence[memoryview], num_bytes: int) -> list[memoryview]:
-    """Pieces that lack their first bytes."""
+    """`pieces` without their first `num_bytes` bytes."""
     rest = []
     for piece in pieces:
         if num_bytes < len(piece):

@@ -1,4 +1,4 @@
-"""The mixed transport: rings to the processes of this host, sockets to those of others."""
+"""The mixed transport: rings to the processes of this host, sockets to those of other hosts."""
 
 from collections.abc import Callable, Sequence
 
@@ -6,10 +6,10 @@ from weft.transports.transport import Frame, Rank, Traffic, Transport
 
 
 class MixedTransport:
-    """Two transports that are one: whoever sends need not know where the other sits."""
+    """One transport made of two; the sender need not know on which host the receiver is."""
 
     def __init__(self, on_host: Sequence[Rank], rings: Transport, sockets: Transport) -> None:
-        """`on_host` are the ranks of this host in the order in which the rings know them: by their places."""
+        """`on_host` are the ranks of this host's workers in the order of their places, by which rings address them."""
         self._places = {rank: place for place, rank in enumerate(on_host)}
         self._rings = rings
         self._sockets = sockets
@@ -24,7 +24,7 @@ class MixedTransport:
 
     @property
     def refused(self) -> dict[str, int]:
-        return self._sockets.refused  # nobody else can write to a ring
+        return self._sockets.refused  # only processes of this run have the rings' memfd
 
     def send(self, to: Rank, header: bytes, data: bytes, body: memoryview | None) -> None:
         place = self._places.get(to)

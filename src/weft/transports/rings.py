@@ -1,8 +1,15 @@
-"""Shared-memory rings: one for each ordered pair of processes of a host, written by one, read by the other.
+"""Shared-memory rings: one for each ordered pair of processes of a host, with a single writer and a single reader.
 
-A ring is two words (bytes written, bytes read, ever), a word by which the writer says that it waits for
-room, and its memory. Frames lie in it whole, on cache lines; one that does not fit before the end begins
-at the start again. A body is copied once, into the ring; the reader uses it where it lies.
+A ring is three words and its memory. Frames are contiguous and begin on cache lines; one that does not fit before the
+end begins at the start again. A body is copied once, into the ring; the reader uses it in place.
+
+| word    | written by | means                                      | ordering                                         |
+|---------|------------|--------------------------------------------|--------------------------------------------------|
+| WRITTEN | the writer | bytes written so far, ever                 | after the frame (fence); before the bell (fence) |
+| READ    | the reader | bytes read so far, ever: this room is free | after the frame was used (fence)                 |
+| BLOCKED | the writer | frames wait in its outbox for room         | read after READ was written (fence)              |
+
+The reader reads a frame after WRITTEN without a fence: x86-64 does not reorder loads.
 """
 
 import mmap
@@ -16,22 +23,25 @@ from weft.transports.transport import Frame, Rank, Traffic
 
 LINE = 64
 WRITTEN, READ, BLOCKED = 0, 8, 16
-"""Words of a ring, a cache line each."""
+"""Indices of a ring's words, a cache line each, so that writer and reader do not share one."""
 WORDS_BYTES = 3 * LINE
 LAP = b"LAP!"
-"""Instead of a frame: the rest up to the end is empty."""
+"""Written instead of a frame: the rest of the ring up to its end is empty."""
 
 FRAMES_PER_POLL = 64
 
 
 def ring_bytes(layout: Layout) -> int:
-    """Room for two of the largest frames, so that one always fits however the ring stands."""
+    """Size of a ring: two of the largest frames.
+
+    A frame that would cross the end skips less than its own size, so that an empty ring always has room for it.
+    """
     largest = HEADER_BYTES + DATA_BYTES_MAX + layout.body_bytes_max
     return 2 * -(-largest // LINE) * LINE
 
 
 class RingTransport:
-    """The rings from and to this process."""
+    """The rings from and to this process, in one memfd that all processes of the host map alike."""
 
     def __init__(self, fd: int, rank: Rank, num_processes: int, layout: Layout, bells: Bells) -> None:
         self._layout = layout
@@ -58,10 +68,12 @@ class RingTransport:
         self.num_copies += body is not None
         if self._outbox[to] or not self._write(to, header, data, raw):
             self._outbox[to].append((header, data, bytes(raw)))
+            # The reader may free room before it can see this, and not ring. The next poll() tries again, and a thread
+            # polls after Bells.listen and its fence, before it sleeps.
             self._to[to][0][BLOCKED] = 1
 
     def _write(self, to: Rank, header: bytes, data: bytes, body: memoryview | bytes) -> bool:
-        """Put a frame into a ring; False when there is no room."""
+        """Copy a frame into the ring to `to`; False when there is no room."""
         words, memory = self._to[to]
         size = _lines(HEADER_BYTES + len(data)) + _lines(len(body))
         written = words[WRITTEN]
@@ -77,9 +89,9 @@ class RingTransport:
         memory[place + HEADER_BYTES : end] = data
         begin = place + _lines(HEADER_BYTES + len(data))
         memory[begin : begin + len(body)] = body
-        fence()
+        fence()  # the frame is visible before the word that announces it
         words[WRITTEN] = written + skipped + size
-        fence()
+        fence()  # and the word is before the reader's listening words are read
         self._bells.ring(to, SCRIPT, BACKGROUND)
         return True
 
@@ -107,10 +119,10 @@ class RingTransport:
             check_data(header, data)
             take(Frame(header, data, memory[begin : begin + header.body_bytes]))
             num_frames += 1
-            fence()
+            fence()  # the frame was read before its room is given back, and may be overwritten
             words[READ] = read + begin - place + _lines(header.body_bytes)
         if num_frames:
-            fence()  # else the writer could miss this room, and this its word that it waits for it
+            fence()  # READ is visible before BLOCKED is read, else the writer could miss the room and the bell
             if words[BLOCKED]:
                 self._bells.ring(source, SCRIPT, BACKGROUND)
         return num_frames
@@ -126,7 +138,7 @@ class RingTransport:
         return []
 
     def close(self) -> None:
-        """Nothing to say: whoever ends is noticed by the engine."""
+        """Nothing to do: the engine notices processes that end."""
 
 
 def _lines(num_bytes: int) -> int:

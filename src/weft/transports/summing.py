@@ -1,65 +1,66 @@
-"""The seam between the runtime and a library that sums over all processes by itself."""
+"""The interface between the runtime and a library that sums over all processes by itself, such as torch.distributed."""
 
 from collections.abc import Callable
 from typing import Any, Protocol
 
 Memory = Any
-"""A flat array of numbers: numpy's, or one that lies on a device and is handed around only."""
+"""A flat array of numbers: a numpy array, or a device tensor that the runtime only passes on."""
 
 
 class Sum(Protocol):
-    """A sum that is under way. Its memory belongs to the library until it is done."""
+    """A sum under way. Its memory must not be touched until it is done."""
 
     @property
     def is_done(self) -> bool:
-        """The result lies where the contribution was. Raises TransportError if there will be none."""
+        """Whether the result is in `into`. Raises TransportError if the sum has failed."""
         ...
 
 
 class Summing(Protocol):
-    """One process's part in sums over all processes. All begin the same sums in the same order.
+    """One process's part in sums over all processes, which all begin the same sums in the same order.
 
-    Processes meet before the first sum: what one has to say (`notes`) must be told to all others (`hear`), by
-    somebody who knows that it is them. Nothing here ever waits.
+    Processes connect before the first sum: the caller sends the `notes` of each to `hear` of all others, over an
+    authenticated transport. No method blocks.
     """
 
     def meet(self, wake: Callable[[], None]) -> None:
-        """Begin to connect to the others, once. From then on `wake` is called, by any thread, when something is new."""
+        """Begin to connect to the other processes; later calls do nothing. `wake` is called, in any thread, when there
+        is a new note, or a sum has ended."""
         ...
 
     def notes(self) -> list[tuple[str, bytes]]:
-        """What the others are to be told now, each with its name."""
+        """New (name, value) pairs that the other processes have to be told."""
         ...
 
     def hear(self, name: str, value: bytes) -> None:
-        """Another process said this."""
+        """Take a (name, value) pair of another process."""
         ...
 
     @property
     def is_ready(self) -> bool:
-        """The processes have met: sums may begin. Raises TransportError if they cannot meet."""
+        """Whether all processes are connected, so that sums may begin. Raises TransportError if they cannot connect."""
         ...
 
     def gradients(self, num_elements: int, itemsize: int) -> Memory:
-        """New memory for gradients, where the model is."""
+        """New memory for gradients, on the model's device."""
         ...
 
     def beside(self, array: Memory, itemsize: int) -> Memory:
-        """New memory of as many numbers, where that array is."""
+        """New memory of the length of `array`, on the same device."""
         ...
 
     def copy(self, source: Memory, into: Memory) -> None:
-        """Copy from one memory to another one beside it."""
+        """Copy `source` to `into`, on the same device."""
         ...
 
     def begin(self, given: Memory, into: Memory, share: float | None, op: str) -> Sum:
-        """Begin to sum over all processes, into `into`, what is given times its share; None: it is left out.
+        """Begin to sum `given` times `share` over all processes, into `into`; a `share` of None leaves this one out.
 
-        For the maximum, shares do not matter. The value given is that of now. Both memories belong to the library until
-        the sum is done; what was given stays as it was, unless it is given and received in the same memory.
+        For the maximum, shares do not matter. The value of `given` is that of now. Both memories belong to the library
+        until the sum is done. `given` is not changed, unless it is the same memory as `into`.
         """
         ...
 
     def close(self) -> None:
-        """Take leave; no sum is under way."""
+        """Close the connections; no sum may be under way."""
         ...

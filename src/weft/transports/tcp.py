@@ -1,8 +1,8 @@
-"""The TCP transport: connections between the processes of a run, one for each pair that has no better way to talk.
+"""The TCP transport: connections between the processes of a run, one for each pair that does not use rings.
 
-A process calls those of lower rank and answers those of higher rank. Frames go straight from the
-sender's memory to the socket and from the socket to one buffer for each connection. The door stays
-open while training runs: strangers who come later are refused, counted and harm nobody.
+A process connects to those of lower rank and accepts those of higher rank. Frames go from the sender's memory to the
+socket without a copy, and from the socket to one buffer per connection. The listener stays open while training runs:
+strangers that connect later are refused and counted.
 """
 
 import selectors
@@ -38,14 +38,14 @@ Address = tuple[str, int]
 BACKLOG = 128
 TURN_FRAMES_MAX = 64
 TURN_BYTES_MAX = 4 << 20
-"""After so much from one connection it is the others' turn."""
+"""Frames and bytes that one turn reads from one connection at most, so that the others get theirs."""
 SPINS = 16
-"""Looks before sleeping, about a microsecond each: an answer often comes sooner than a sleeper wakes."""
+"""Polls before sleeping, about a microsecond each: an answer often comes sooner than a sleeper wakes."""
 LINGER_S_MAX = 1.0
 
 
 def listen(host: str, port: int = 0) -> socket.socket:
-    """A socket that is bound and listens, so that its address can be told to the others."""
+    """A listening socket on `host`, which must not be 0.0.0.0; port 0 lets the kernel choose."""
     if to_ip(host).is_unspecified:
         raise ConfigError(f"'{host}' would listen on all interfaces.\n  Use the address of one, such as 127.0.0.1.")
     listener = new_socket(host)
@@ -62,8 +62,8 @@ def listen(host: str, port: int = 0) -> socket.socket:
 class TcpTransport:
     """Frames between this process and the others of the run, over TCP.
 
-    The secret authenticates every connection; off loopback all of them are encrypted as well, unless nobody but the
-    processes of this run can be on the network.
+    The secret authenticates every connection. Off loopback all connections also use TLS, unless `is_private`: then only
+    processes of this run are on the network.
     """
 
     def __init__(
@@ -82,11 +82,11 @@ class TcpTransport:
         connect_timeout_s: float = 10.0,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        """`addresses` are those of all ranks, in order; `place` says at which rank a node lives.
+        """`addresses` are those of all ranks, in order; `place` maps a node to the rank of its process.
 
-        `others` are those that this one talks to; if they are not named, it is everybody.
+        `others` are the ranks to connect to; None: all.
 
-        `is_private` is for a network that Weft made itself, for this run alone, on one machine.
+        `is_private` is for network namespaces that Weft made itself, for this run alone, on one machine.
         """
         _check_run(num_processes, addresses, secret)
         if tls is None and not is_private:
@@ -94,7 +94,7 @@ class TcpTransport:
         self.bytes_sent = 0
         self.num_copies = 0
         self.gone: dict[Rank, str] = {}
-        """Who left, and how."""
+        """Ranks whose connections have ended, and how."""
         self._rank = rank
         self._others = [r for r in (range(num_processes) if others is None else sorted(others)) if r != rank]
         self._addresses = addresses
@@ -111,11 +111,11 @@ class TcpTransport:
         self.refused = self._door.refused
 
     def connect(self) -> None:
-        """Return when every other process is connected; raises TransportError or NodeLost that names who is not."""
+        """Connect to all `others`; raises a TransportError or NodeLost that names the ranks that are missing."""
         began_s = self._clock()
         deadline_s = began_s + self._connect_timeout_s
         try:
-            # Who is called answers only after its own calls, which go to lower ranks still: no circle.
+            # A process accepts only after its own connects, which go to still lower ranks: so there is no cycle.
             for rank in (rank for rank in self._others if rank < self._rank):
                 self._add(rank, self._call(rank, began_s))
             while missing := [rank for rank in self._others if rank > self._rank and rank not in self._links]:
@@ -178,7 +178,7 @@ class TcpTransport:
         if link is None:
             raise NodeLost(f"a frame is for rank {to}, but {self.gone.get(to, 'there is no connection to it')}.")
         was_waiting = link.waiting_bytes
-        # What is empty cannot be cast.
+        # An empty memoryview cannot be cast.
         raw = body.cast("B") if body is not None and body.nbytes else b""
         num_bytes, is_copied = link.send((header, data, raw))
         self.bytes_sent += num_bytes
@@ -186,7 +186,7 @@ class TcpTransport:
         self._watch(link, was_waiting)
 
     def _watch(self, link: Link, was_waiting: int) -> None:
-        """Wake for a socket that takes bytes again only while there are some."""
+        """Poll for EVENT_WRITE only while the outbox is not empty."""
         if bool(link.waiting_bytes) != bool(was_waiting):
             events = selectors.EVENT_READ | (selectors.EVENT_WRITE if link.waiting_bytes else 0)
             self._selector.modify(link.sock, events, link)
@@ -251,7 +251,7 @@ class TcpTransport:
         return [self._selector.fileno()]
 
     def close(self) -> None:
-        """Say goodbye to all, after what waits in the outbox; gives up on those who do not listen for a second."""
+        """Send GOODBYE to all, after what is in the outboxes; gives up after LINGER_S_MAX, and closes."""
         if self._is_closed:
             return
         for rank in self._links:
@@ -260,7 +260,7 @@ class TcpTransport:
         while self._links and self.outbox_bytes() and self._clock() < deadline_s:
             self.wait(0.01)
             self._discard()
-        # A socket that is closed with something unread resets the connection, and with it goes the goodbye.
+        # Closing a socket with unread bytes resets the connection (RST), and the goodbye would be lost.
         self._discard()
         self.abort()
 
@@ -269,7 +269,7 @@ class TcpTransport:
             self.poll(lambda frame: None)
 
     def abort(self) -> None:
-        """End without a goodbye: the others shall see that this process failed."""
+        """Close all connections without a goodbye, so that the others see that this process failed."""
         if self._is_closed:
             return
         self._is_closed = True

@@ -1,4 +1,4 @@
-"""What Linux tells of a TCP connection: how long something was under way on it, and how much has arrived."""
+"""Traffic of a TCP connection by getsockopt(TCP_INFO): bytes, the shortest round trip, and the time it was busy."""
 
 import socket
 import struct
@@ -6,12 +6,12 @@ import struct
 from weft.transports.transport import Traffic
 
 _INFO = struct.Struct("<104x 16x Q Q 12x I 16x Q Q")
-"""Of struct tcp_info: bytes acknowledged, and received; in microseconds, the shortest round trip, how long it was busy,
-and for how long of that the receiver's window was full."""
+"""Fields of struct tcp_info: tcpi_bytes_acked, tcpi_bytes_received and, in microseconds, tcpi_min_rtt, tcpi_busy_time
+and tcpi_rwnd_limited."""
 
 
 def traffic(sock: socket.socket) -> Traffic | None:
-    """What the system knows of a connection; None where it does not tell."""
+    """What the kernel knows of a connection; None if its tcp_info lacks these fields."""
     try:
         raw = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO.size)
     except (OSError, AttributeError):

@@ -1,7 +1,13 @@
 """Sums by torch.distributed, in a process group of Weft's own that scripts do not see.
 
-The group's processes find each other by what they tell each other
-through Weft's own transport, which knows who they are; so there is no store that listens, and no port to agree on.
+The group's rendezvous goes over Weft's own authenticated transport; so there is no TCPStore that listens, and no port
+to agree on.
+
+| thread             | does                                       | shared with the driving thread by        |
+|--------------------|--------------------------------------------|------------------------------------------|
+| driving            | `notes`, `hear`, `begin`, reads `is_done`  |                                          |
+| "weft meets torch" | makes the group: `set`, `get` of the store | `_changed` (values), `_unsaid`, `_group` |
+| torch's own        | ends a sum (`TorchSum._ended`)             | `_error`, then `_has_ended`, then `wake` |
 """
 
 from collections import deque
@@ -28,21 +34,22 @@ Array = NDArray[Any]
 
 CUDA = "cuda"
 TYPES = {2: torch.float16, 4: torch.float32, 8: torch.float64}
-"""By the bytes of a number."""
+"""torch's types by the bytes of a number."""
 TIMEOUT = timedelta(minutes=10)
-"""Torch gives up after this; whoever is gone is noticed long before, by the engine."""
+"""torch gives up after this; the engine notices a worker that is gone long before."""
 
 
 class RendezvousStore(Store):
-    """What processes tell each other to meet, as torch wants to have it: a store of named values.
+    """The key-value store by which the group's processes meet, in the form that torch wants.
 
-    Torch asks in a thread of its own, and waits; the driver's thread carries what is said to and fro.
+    torch calls it in a thread of its own, and blocks in `get` and `wait`; the driving thread sends what was set to the
+    other processes (`notes`), and adds what they set (`hear`).
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.wake: Callable[[], None] = lambda: None
-        """Called when there are letters."""
+        """Called when there are new notes, to wake the driving thread."""
         self._changed = Condition()
         self._values: dict[str, bytes] = {}
         self._unsaid: deque[tuple[str, bytes]] = deque()
@@ -59,7 +66,7 @@ class RendezvousStore(Store):
     def wait(self, keys: Sequence[str], timeout: timedelta = TIMEOUT) -> None:
         with self._changed:
             if not self._changed.wait_for(lambda: all(key in self._values for key in keys), timeout.total_seconds()):
-                raise TimeoutError(f"nobody said {', '.join(keys)} within {timeout.total_seconds():g} s")
+                raise TimeoutError(f"no process has set {', '.join(keys)} within {timeout.total_seconds():g} s")
 
     def hear(self, key: str, value: bytes) -> None:
         with self._changed:
@@ -67,12 +74,12 @@ class RendezvousStore(Store):
             self._changed.notify_all()
 
     def notes(self) -> list[tuple[str, bytes]]:
-        """What was set since the last call."""
+        """The (key, value) pairs that torch has set since the last call."""
         return [self._unsaid.popleft() for _ in range(len(self._unsaid))]
 
 
 class TorchSum:
-    """One all-reduce. Torch's own thread says when it is done; whoever drives may sleep until then."""
+    """One all-reduce. torch's own thread calls `_ended` and `wake`; the driving thread may sleep until then."""
 
     def __init__(self, work: Any, wake: Callable[[], None]) -> None:
         self._error: str | None = None
@@ -99,7 +106,8 @@ class TorchSum:
 
 
 class EnqueuedSum:
-    """A sum in the stream of a device. Of memory there, enqueued is done; what the host shall read must have come."""
+    """A sum on a device's stream. A result on the device counts as done when it is enqueued (rule 3 of
+    docs/architecture.md); one that the host reads, when it has arrived."""
 
     def __init__(self, has_come: Callable[[], bool], *, is_there: bool) -> None:
         self._has_come = has_come
@@ -111,7 +119,7 @@ class EnqueuedSum:
 
 
 Make = Callable[[RendezvousStore, int, int, str], Any]
-"""A process group from where its processes meet, the rank, the number of processes and the address of this one."""
+"""Makes a process group from its store, the rank, the number of processes, and this process's address."""
 
 
 class TorchSums:
@@ -128,7 +136,7 @@ class TorchSums:
         self._group: Any = None
         self._error: BaseException | None = None
         self._staging: dict[int, Tensor] = {}
-        """On the device: where what lies on the host is summed, by the address that it has there."""
+        """Device memory in which host arrays are summed, by the address of the host array."""
 
     def meet(self, wake: Callable[[], None]) -> None:
         if not self._is_meeting:
@@ -139,7 +147,7 @@ class TorchSums:
     def _make(self) -> None:
         try:
             self._group = self._make_group(self._place, *self._about)
-        except BaseException as error:  # told to whoever drives
+        except BaseException as error:  # raised by `is_ready`, in the driving thread
             self._error = error
         self._place.wake()
 
@@ -189,7 +197,7 @@ class TorchSums:
         self._all_reduce(into, op).wait()
 
     def _sum_staged(self, given: Array, into: Array, share: float | None, op: str) -> None:
-        """Of what lies on the host: there and back, both by pinned memory."""
+        """Sum host arrays on the device: copy in, all-reduce, copy out; from and to pinned memory."""
         assert self._stream is not None
         here = torch.from_numpy(into)
         there = self._staging.get(into.ctypes.data)
@@ -209,7 +217,7 @@ class TorchSums:
 
 
 def _bring(given: Tensor, into: Tensor, share: float | None, op: str) -> None:
-    """What this process contributes, times its share; without one it is left out, even if it is no number."""
+    """Write `given` times `share` to `into`; without a share the neutral element, even if `given` is NaN."""
     if share is None:
         into.fill_(-inf if op == MAX else 0.0)
     elif given.dtype == into.dtype and share != 1.0 and op != MAX:
@@ -221,7 +229,7 @@ def _bring(given: Tensor, into: Tensor, share: float | None, op: str) -> None:
 
 
 def gloo_group(place: RendezvousStore, rank: int, num_workers: int, host: str) -> Any:
-    """Over sockets at this address."""
+    """A Gloo process group over sockets at the address `host`."""
     gloo: Any = dist.ProcessGroupGloo
     options = gloo._Options()
     options._timeout = TIMEOUT
@@ -230,7 +238,7 @@ def gloo_group(place: RendezvousStore, rank: int, num_workers: int, host: str) -
 
 
 def nccl_group(device: torch.device, place: RendezvousStore, rank: int, num_workers: int, host: str) -> Any:
-    """Between GPUs; its processes meet at once, while somebody carries what they say. Not yet run on a GPU by us."""
+    """An NCCL process group; it connects here, while the driving thread relays the store. We have not run it yet."""
     nccl: Any = dist.ProcessGroupNCCL
     options = nccl.Options()
     options._timeout = TIMEOUT
@@ -240,7 +248,7 @@ def nccl_group(device: torch.device, place: RendezvousStore, rank: int, num_work
 
 
 def torch_sums(rank: int, num_workers: int, host: str, device: str | None) -> TorchSums:
-    """Sums where the model is: NCCL on a GPU, Gloo on the host."""
+    """Sums on the model's device: NCCL on a GPU, Gloo on the host."""
     if device is None:
         return TorchSums(rank, num_workers, host)
     return TorchSums(rank, num_workers, host, CudaStream(torch.device(device)))

@@ -1,10 +1,10 @@
-"""Where a device does what it is told: in order, and later than it is told.
+"""Device streams: Weft's sums are enqueued on a stream of their own, beside the model's.
 
-Weft's sums go to a stream of their own beside the model's. What is enqueued there begins when all that the model's
-stream was told before has been done, so it reads the values of now; and what the model's stream is told afterwards
-begins when the sum is there. So a sum may be reported as soon as it is enqueued: Python runs ahead of the device.
+A sum waits for everything that was enqueued on the model's stream before it (wait_stream), so that it reads the values
+of now; and what is enqueued on the model's stream afterwards waits for the sum. So a sum may be reported as soon as it
+is enqueued: Python runs ahead of the device.
 
-Not yet run on a GPU by us; tests put a stream in its place that does everything late.
+We have not run this on a GPU yet; tests replace the stream by one that does everything late.
 """
 
 from collections.abc import Callable
@@ -14,17 +14,20 @@ import torch
 
 
 class Stream(Protocol):
-    """A stream of sums beside the model's own."""
+    """A stream for sums, ordered with the model's own stream."""
 
     device: torch.device
 
     def run(self, work: Callable[[], None]) -> Callable[[], bool]:
-        """Enqueue work between what the model's stream was told so far and what it is told later; has it been done?"""
+        """Run `work`, which enqueues on this stream, after all earlier and before all later work of the model's stream.
+
+        Returns a function that says whether the device has done it.
+        """
         ...
 
 
 class CudaStream:
-    """On a GPU; made by the thread that runs the script, whose stream is the model's."""
+    """A CUDA stream; must be made in the script's thread, whose current stream is the model's."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device

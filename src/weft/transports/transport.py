@@ -1,4 +1,4 @@
-"""The seam between the runtime and the wire: what a driver asks of a transport."""
+"""The interface between the runtime and transports: frames to and from the other processes of a run."""
 
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
@@ -6,11 +6,11 @@ from typing import NamedTuple, Protocol
 from weft.transports.frames import Header
 
 Rank = int
-"""A process of the run: that of the worker with this number."""
+"""A process of the run, by the number of its worker."""
 
 
 class Frame(NamedTuple):
-    """A message that came; its memory is lent until the call that hands it over returns.
+    """A received message. Its memory is valid only until `take`, to which it is passed, returns.
 
     This is rule 5 of docs/architecture.md.
     """
@@ -21,21 +21,21 @@ class Frame(NamedTuple):
 
 
 class Traffic(NamedTuple):
-    """What has gone from this process to another one, so far, and what has come."""
+    """What one connection has carried so far, by TCP_INFO."""
 
     network_s: float
-    """Time in which bytes were on their way, other than those that the receiver had no room for."""
+    """Time in which bytes were under way, without that in which the receiver's window was full."""
     num_bytes: int
-    """That were acknowledged."""
+    """Bytes sent and acknowledged."""
     round_trip_s: float
-    """The shortest so far, which even a link that carries nothing has had."""
+    """The shortest round trip so far; known since the connection was set up."""
     bytes_received: int
 
 
 class Transport(Protocol):
-    """Frames between this process and the others. One thread at a time; channels are FIFO per pair.
+    """Frames between this process and the others. One thread at a time; FIFO per (source, target).
 
-    Whoever sends takes the value now: what cannot leave at once is copied and waits in an outbox.
+    `send` captures the value of now: what cannot leave at once is copied to an outbox.
     """
 
     @property
@@ -50,26 +50,26 @@ class Transport(Protocol):
         ...
 
     def send(self, to: Rank, header: bytes, data: bytes, body: memoryview | None) -> None:
-        """Send a frame to another process; never waits."""
+        """Send a frame to process `to`; never blocks."""
         ...
 
     def poll(self, take: Callable[[Frame], None]) -> int:
-        """Move what can be moved without waiting; hands over every frame that is complete. How many there were.
+        """Send and receive without blocking; calls `take` with every complete frame, and returns their number.
 
-        Raises NodeLost when a process that has not said goodbye is gone.
+        Raises NodeLost when a process is gone that has not said goodbye.
         """
         ...
 
     def outbox_bytes(self, to: Rank | None = None) -> int:
-        """What is waiting to leave, for one process or for all."""
+        """Bytes in the outbox to one process, or to all."""
         ...
 
     def traffic(self) -> dict[Rank, Traffic]:
-        """What each link to another process has carried; none where there is no network, or nobody keeps account."""
+        """What each connection to another process has carried; empty without sockets, or without TCP_INFO."""
         ...
 
     def fileno_set(self) -> list[int]:
-        """Descriptors that become readable when something comes, besides bells, which whoever waits listens to."""
+        """Descriptors that become readable when frames arrive; rings have none, and ring bells instead."""
         ...
 
     def close(self) -> None: ...

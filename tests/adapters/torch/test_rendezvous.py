@@ -55,7 +55,7 @@ def test_those_that_are_missing_are_named_and_only_those() -> None:
     rendezvous.post("there", b"")
     with pytest.raises(TransportError) as refused:
         rendezvous.read(["there", "one", "two"], 0.05)
-    assert str(refused.value) == "after 0.05 s nobody had posted 'one', 'two'."
+    assert str(refused.value) == "after 0.05 s no process had posted 'one', 'two'."
     with pytest.raises(TransportError) as refused:
         rendezvous.read([str(number) for number in range(10)], 0.05)
     assert str(refused.value).endswith("'6', '7' and 2 more.")

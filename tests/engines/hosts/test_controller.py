@@ -118,7 +118,7 @@ def test_a_host_speaks_for_its_own_workers_only(tmp_path: Path, monkeypatch: pyt
         barn.link.send(Asked(0, 1))
         mill.until(RunFailed)
         mill.link.send(Gone(0))
-        with pytest.raises(NodeLost, match=r"host barn .* speaks for worker 0, which is not there"):
+        with pytest.raises(NodeLost, match=r"host barn .* speaks for worker 0, which is not on it"):
             run.result(20)
         mill.close()
         barn.close()

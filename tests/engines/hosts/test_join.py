@@ -178,7 +178,7 @@ def test_who_waits_for_others_in_vain_says_which_attempt_it_is(monkeypatch: pyte
     monkeypatch.setattr(sys, "argv", [str(write(tmp_path, TRAIN))])
     monkeypatch.setattr(join, "PRESENT_S_MAX", 0.05)
     rendezvous, placed = MemoryBoard(), Placement(0, 2, "127.0.0.1", 29500, "mill/1", False)
-    with pytest.raises(TransportError, match=r"nobody had posted 'present/1'\.\n  This is attempt 'mill/1'"):
+    with pytest.raises(TransportError, match=r"no process had posted 'present/1'\.\n  This is attempt 'mill/1'"):
         join_run(placed, rendezvous, {})
     with pytest.raises(ConfigError, match=r"rank 0 is there twice: .*\n.* This is attempt 'mill/1'"):
         join_run(placed, rendezvous, {})
@@ -292,7 +292,10 @@ def test_worker_0_says_whom_it_waits_for(tmp_path: Path) -> None:
     script += "if os.environ['LATE'] == '1': select.select([], [], [], 2.0)\n" + TRAINING
     with launched(write(tmp_path, script), ONE, environ={"LATE": "0", "1:LATE": "1"}) as run:
         assert run.end() == [0, 0], run.text
-        assert "weft: some workers have not called weft.join yet: after 0.2 s nobody had posted 'present/1'" in run.text
+        assert (
+            "weft: some workers have not called weft.join yet: after 0.2 s no process had posted 'present/1'"
+            in run.text
+        )
 
 
 def test_a_strategy_that_is_misspelt_is_refused_before_anything_starts(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ def test_a_place_that_makes_no_sense_is_no_place(monkeypatch: pytest.MonkeyPatch
 
 def test_a_script_under_mpiexec_is_not_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.environ", {"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "1"})
-    with pytest.raises(ConfigError, match="Weft does not meet by MPI yet"):
+    with pytest.raises(ConfigError, match="Weft has no MPI rendezvous yet"):
         find_seat()
 
 

@@ -81,8 +81,8 @@ def test_processes_that_only_mpi_knows_of_are_refused(environ: dict[str, str], s
     with pytest.raises(ConfigError) as refused:
         placement(environ)
     assert str(refused.value) == (
-        f"MPI has started this process as one of several ({said}), and Weft does not meet by MPI yet: each would train "
-        "a model of its own.\n"
+        f"MPI has started this process as one of several ({said}), and Weft has no MPI rendezvous yet: each would "
+        "train a model of its own.\n"
         "  Start the script with torchrun --nproc-per-node 4 train.py, weft run train.py -n 4, or srun under Slurm "
         "(docs/slurm.md). To train alone in each, unset these variables."
     )

@@ -92,8 +92,8 @@ NO_MORE = "raise BlockingIOError(11, 'Resource temporarily unavailable')"
 @pytest.mark.parametrize(
     ("what", "said"),
     [
-        (f"if num_forks == 2 and os.getppid() == {os.getpid()}: {NO_MORE}", "the system does not fork it"),
-        (f"if num_forks == 3 and os.getppid() != {os.getpid()}: {NO_MORE}", "the system does not fork it"),
+        (f"if num_forks == 2 and os.getppid() == {os.getpid()}: {NO_MORE}", "the kernel refused to fork it"),
+        (f"if num_forks == 3 and os.getppid() != {os.getpid()}: {NO_MORE}", "the kernel refused to fork it"),
         (
             f"if num_forks == 3 and os.getppid() != {os.getpid()}: os.kill(os.getpid(), 9)",
             r"the process that forks it \(pid \d+\): killed by signal 9 \(SIGKILL\)",

@@ -30,11 +30,11 @@ def test_the_address_is_the_one_that_is_given_or_the_environments_or_none() -> N
 @pytest.mark.parametrize(
     ("address", "message"),
     [
-        ("ray://10.0.0.1:10001", "is of Ray's client, through which Weft's workers do not find back"),
+        ("ray://10.0.0.1:10001", "is one of Ray Client, over which Weft's workers cannot reach this process"),
         ("10.0.0.1", "--address got '10.0.0.1', but wants HOST:PORT"),
         ("10.0.0.1:http", "but wants HOST:PORT"),
         ("10.0.0.1:70000", "but wants HOST:PORT"),
-        ("127.0.0.1:1", "nobody answers at '127.0.0.1:1': Connection refused"),
+        ("127.0.0.1:1", "nothing answers at '127.0.0.1:1': Connection refused"),
     ],
 )
 def test_an_address_that_leads_nowhere_is_refused_before_anything_starts(address: str, message: str) -> None:

@@ -55,7 +55,7 @@ SLOW_WANTS = "wants a worker from 0 to 1 and a factor of at least 1.\n  Write e.
         ),
         (
             {"transport": "torch", "collective": "ring"},
-            "--collective ring says all-reduce in messages of Weft's own, but with --transport torch it is "
+            "--collective ring does all-reduce by Weft's own messages, but with --transport torch it is "
             "torch.distributed that sums.\n  Leave out one of them.",
         ),
         (

@@ -26,7 +26,9 @@ class MemoryBoard:
         with self._changed:
             while missing := [key for key in keys if key not in self.notes]:
                 if not self._changed.wait(deadline_s - time.monotonic()):
-                    raise TransportError(f"after {timeout_s:g} s nobody had posted {', '.join(map(repr, missing))}.")
+                    raise TransportError(
+                        f"after {timeout_s:g} s no process had posted {', '.join(map(repr, missing))}."
+                    )
             return [self.notes[key] for key in keys]
 
     def claim(self, key: str) -> int:

@@ -1,4 +1,4 @@
-"""Tensors of one type laid one after another in one piece of memory, each aligned to a cache line."""
+"""The layout of a bucket: tensors of one type, one after another, each aligned to a cache line."""
 
 from collections.abc import Sequence
 
@@ -14,9 +14,9 @@ ALIGN_BYTES = 64
 class Flat:
     """The layout of one bucket.
 
-    Behind each tensor is room for one number more. In a gradient it is the flag: not 0 where the tensor
-    has a gradient. It travels, is summed and is averaged with the bucket, so everybody who applies the
-    bucket knows whether anybody had a gradient, and skips the tensor alike if nobody had.
+    Each tensor is followed by one more number. In a gradient it is the flag: not 0 if the tensor has a gradient. It is
+    sent, summed and averaged with the bucket, so that every worker and server that applies the bucket knows whether any
+    worker had a gradient; if none had, all of them skip the tensor.
     """
 
     def __init__(self, tensors: Sequence[Tensor]) -> None:
@@ -32,32 +32,32 @@ class Flat:
         self.itemsize = tensors[0].element_size()
 
     def views(self, memory: Tensor) -> list[Tensor]:
-        """Each tensor's place in `memory`, in its shape."""
+        """Each tensor's part of `memory`, in its shape."""
         return [
             memory[start : start + tensor.numel()].view(tensor.shape)
             for tensor, start in zip(self.tensors, self.starts, strict=True)
         ]
 
     def flags(self) -> list[int]:
-        """Where the flag of each tensor is."""
+        """The index of each tensor's flag."""
         return [start + tensor.numel() for tensor, start in zip(self.tensors, self.starts, strict=True)]
 
     def shapes(self) -> Tensors:
-        """Where each tensor begins, and its shape."""
+        """The index at which each tensor begins, and its shape."""
         return tuple((start, tuple(tensor.shape)) for tensor, start in zip(self.tensors, self.starts, strict=True))
 
     def stretches(self) -> list[tuple[int, int]]:
-        """Where each tensor begins and the next one does: together they are the whole bucket."""
+        """From each tensor's begin to that of the next, flag and padding included: together the whole bucket."""
         return list(zip(self.starts, [*self.starts[1:], self.num_elements], strict=True))
 
     def write(self, memory: Tensor) -> None:
-        """Write the tensors' values to their places."""
+        """Copy the tensors' values to `memory`."""
         with torch.no_grad():
             for tensor, view in zip(self.tensors, self.views(memory), strict=True):
                 view.copy_(tensor)
 
     def move(self, memory: Tensor) -> None:
-        """Let the tensors live in this memory, with the values that it has."""
+        """Make the tensors views of `memory`, with the values that it has."""
         for tensor, view in zip(self.tensors, self.views(memory), strict=True):
             tensor.data = view
 

@@ -19,26 +19,26 @@ from weft.core.errors import ConfigError
 LOOPBACK = "127.0.0.1"
 TIMEOUT = timedelta(minutes=10)
 FP16, POWERSGD = "fp16", "powersgd"
-"""Hooks of torch's own that compress gradients."""
+"""DDP communication hooks of torch that compress gradients."""
 POWERSGD_RANK = 4
 POWERSGD_START = 2
-"""The first step that it compresses; its default of 1000 is for trainings far longer than ours."""
+"""The first step that PowerSGD compresses; its default of 1000 is for much longer trainings."""
 ONE_BUCKET_MB = 1000
 """With several buckets, PowerSGD's reductions overtake each other on Gloo, and the process crashes."""
 
 KEY = "weft/gradients"
-"""Under which workers put the digests of gradients into the store."""
+"""The prefix of the keys under which workers put digests of gradients into the store."""
 
 ADVICE = (
     "  It averages one backward after each call of the model: call model(...) before every backward, "
     "not model.encode(...), a submodule or a method from before weft.join; or leave --baseline out."
 )
 FIRST_COMPARISON = timedelta(seconds=20)
-"""How long a worker waits for the others' first digests. Later on they are known to compare, and only late."""
+"""How long a worker waits for the others' first digests. Once a worker has compared, TIMEOUT holds: it is only late."""
 
 
 def open_store(rank: int, num_workers: int, port: int = 0, host: str = LOOPBACK) -> Any:
-    """The meeting place of the processes: worker 0 opens it on a free port, the others are told which."""
+    """The TCPStore of the process group: worker 0 serves it on a free port, to which the others connect."""
     return TCPStore(host, port, num_workers, is_master=rank == 0, timeout=TIMEOUT, wait_for_workers=False)
 
 
@@ -48,16 +48,16 @@ def meet(store: Any, rank: int, num_workers: int) -> None:
 
 
 class Synchronised:
-    """A model whose own calls go through DistributedDataParallel whenever gradients are wanted.
+    """A model whose calls go through DistributedDataParallel whenever gradients are enabled.
 
     DistributedDataParallel averages the gradients of one backward after each call of its forward, and only when that
-    backward has filled all parameters; all others stay each worker's own, without a word. `check` finds those.
+    backward has filled all parameters; all other gradients silently stay each worker's own. `check` finds those.
     """
 
     def __init__(
         self, model: nn.Module, number: int, store: Any, rank: int, num_workers: int, hook: str | None = None
     ) -> None:
-        """`number` is the model's among those that joined."""
+        """`number` is the model's index among those that joined; `hook` is a communication hook's name."""
         self._key = f"{KEY}/{number}"
         self.ddp = DistributedDataParallel(model, bucket_cap_mb=ONE_BUCKET_MB if hook == POWERSGD else None)
         if hook == POWERSGD:
@@ -70,14 +70,14 @@ class Synchronised:
         self._num_workers = num_workers
         self._parameters = {name: each for name, each in model.named_parameters() if each.requires_grad}
         self._expected: set[str] = set()
-        """Those that the backward of the last call has yet to fill before anything is averaged."""
+        """Names of parameters that the backward of the last call has yet to fill before all are averaged."""
         self._filled: set[str] = set()
-        """Those that it has filled."""
+        """Names of parameters that it has filled."""
         self._local: set[str] = set()
-        """Those with something in their gradients that no average has covered."""
+        """Names of parameters whose gradients contain something that was not averaged."""
         self._is_around = False
         self._compared: str | None = None
-        """The key of the last digest in the store."""
+        """The key of this worker's last digest in the store."""
         self._call_through(model)
         self._watch()
 
@@ -97,8 +97,8 @@ class Synchronised:
 
     @contextmanager
     def around(self) -> Iterator[None]:
-        """Calls of the model are its own meanwhile: DistributedDataParallel is under way, or only one worker calls, and
-        would wait for ever in a collective for the others."""
+        """A context in which calls of the model bypass DistributedDataParallel: it is running already, or only one
+        worker calls the model, and would wait for the others in a collective for ever."""
         self._is_around, before = True, self._is_around
         try:
             yield
@@ -106,7 +106,7 @@ class Synchronised:
             self._is_around = before
 
     def _watch(self) -> None:
-        myself = ref(self)  # weakly: the collector of cycles cannot see through a tensor's hooks
+        myself = ref(self)  # weak: the garbage collector does not see cycles through a tensor's hooks
 
         def watcher(name: str) -> Callable[[Tensor], None]:
             def fill(parameter: Tensor) -> None:
@@ -120,7 +120,7 @@ class Synchronised:
             parameter.register_post_accumulate_grad_hook(watcher(name))  # type: ignore[no-untyped-call]
 
     def _fill(self, name: str) -> None:
-        """A backward has added to a parameter's gradient; the last one to be filled has all averaged, as they are."""
+        """A backward has added to a parameter's gradient. When the last one is filled, DDP averages all as they are."""
         if name not in self._expected:
             self._local.add(name)
             return
@@ -131,9 +131,9 @@ class Synchronised:
             self._filled = set()
 
     def check(self, step: int) -> None:
-        """Refuse a step on gradients that were not averaged, unless all workers have the same: a penalty's, say.
+        """Raise ConfigError for a step on gradients that were not averaged, unless all are equal (a penalty's).
 
-        Every worker of a synchronous script comes here with the same parameters; they compare by digests in the store.
+        Every worker of a synchronous script comes here with the same parameters; digests are compared in the store.
         """
         stepped = {name for name in self._local | self._filled if self._parameters[name].grad is not None}
         self._local = set()
@@ -153,7 +153,7 @@ class Synchronised:
                 f"--baseline ddp: step {step} of worker {self._rank} was made on gradients that "
                 f"DistributedDataParallel did not average, and that differ between workers: {told}.\n{ADVICE}"
             )
-        if self._compared is not None:  # all have read it: they are here
+        if self._compared is not None:  # all workers have read it, since all have posted the next one
             self._store.delete_key(self._compared)
         self._compared = mine
 

@@ -1,8 +1,8 @@
-"""A torch model that is not in host memory: its parameters stay where they are, and its gradients are summed there.
+"""The replica of a torch model on a device: its parameters stay there, and its gradients are summed there.
 
-Only a strategy that keeps all replicas equal can be run so, with sums by torch.distributed: nothing else needs to
-reach the parameters. Float buffers (BatchNorm's means) are mirrored on the host, where they are averaged. Not yet run
-on a GPU by us; tests let a model on the CPU behave as if it were elsewhere.
+This needs a strategy that keeps all replicas equal, with sums by torch.distributed: nothing else has to reach the
+parameters. Float buffers (BatchNorm's means) are mirrored on the host, where they are averaged. We have not run this on
+a GPU yet; tests let a model on the CPU behave as if it were on a device.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from weft.core.names import PARAMS
 
 
 class DeviceReplica(TorchReplica):
-    """As its base, but for where things are: `params` on the host is a mirror of what was there when it settled."""
+    """A TorchReplica whose tensors are on a device; `params` on the host is a copy from when it settled."""
 
     def __init__(self, model: nn.Module, *optimizers: Optimizer) -> None:
         self._home = next(model.parameters()).device
@@ -36,7 +36,7 @@ class DeviceReplica(TorchReplica):
         return [f"{line} on {self._home.type}" for line in super().layout()]
 
     def _live_in(self, flats: Sequence[Flat], memory: Sequence[Tensor]) -> None:
-        """The tensors stay where they are."""
+        """Nothing to do: the tensors stay on the device."""
 
     def values(self) -> Sequence[Any]:
         return [tensor.detach().cpu().clone().view(_plain(tensor)).numpy() for tensor in self._all()]
@@ -61,16 +61,16 @@ class DeviceReplica(TorchReplica):
             flat.write(torch.from_numpy(array))
 
     def _kept(self) -> list[tuple[Flat, Any]]:
-        """What is not trained but averaged, and its mirror."""
+        """Tensors that are averaged but not trained (buffers), with their mirrors on the host."""
         pairs = zip(self.buckets, self._flats, self._arrays[PARAMS], strict=True)
         return [(flat, array) for bucket, flat, array in pairs if not bucket.trainable]
 
 
 def _plain(tensor: Tensor) -> torch.dtype:
-    """The type that numpy has for it."""
+    """A type of the same size that numpy has."""
     return torch.int16 if tensor.dtype == torch.bfloat16 else tensor.dtype
 
 
 def is_elsewhere(model: nn.Module) -> bool:
-    """Some of a model is not in host memory."""
+    """Whether some parameters of a model are not in host memory."""
     return any(parameter.device.type != "cpu" for parameter in model.parameters())

@@ -1,4 +1,4 @@
-"""A model that predicts as several do: every call of it is a call for each member, and gives their mean."""
+"""Lets a model predict as an ensemble: every call runs it once for each member, and returns the mean."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ from weft.core.errors import ConfigError
 
 @contextmanager
 def predicting_together(model: nn.Module, members: Sequence[Callable[[], None]]) -> Iterator[None]:
-    """Let `model` predict the mean of its members, each of which puts its own values into the model."""
+    """A context in which `model` predicts the mean of `members`, each of which copies its values into the model."""
     forward, had_its_own = model.forward, "forward" in vars(model)
     is_inside = False
 
@@ -42,7 +42,7 @@ def predicting_together(model: nn.Module, members: Sequence[Callable[[], None]])
 
 
 def mean_of(outputs: Sequence[Any]) -> Any:
-    """The mean of what members predict: floating tensors and numbers, in tuples, lists and dictionaries."""
+    """The mean of the members' outputs: floating-point tensors and numbers, in tuples, lists and mappings."""
     first = outputs[0]
     if isinstance(first, torch.Tensor) and (first.is_floating_point() or first.is_complex()):
         return torch.stack(list(outputs)).mean(0)

@@ -1,7 +1,7 @@
-"""The factors of linear layers' gradients: what went in, and the error that came back (Xie et al. 2016).
+"""The factors of linear layers' gradients: inputs, and gradients of outputs ("errors"; Xie et al. 2016).
 
-The gradient of a linear layer's weight is the product of the two. It is checked that it is: a script may clip, scale
-or add to its gradients, and then the factors say something else and are left out.
+The gradient of a linear layer's weight is the product of the two. That is checked: a script may clip, scale or add to
+its gradients, and then the factors do not give the gradient, and are left out.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from weft.core.errors import ConfigError
 Array = NDArray[Any]
 
 TOLERANCE = 1e-4
-"""How far a row of the gradient may be from the product, as a share of the longest."""
+"""How far a row of the gradient may be from the product, relative to the longest row."""
 
 
 CALLS_MAX = 256
@@ -26,11 +26,11 @@ CALLS_MAX = 256
 
 
 class FactorCapture:
-    """Listens to a model's linear layers, and keeps what the backward passes of one step brought."""
+    """Hooks into a model's linear layers, and keeps the factors of the backward passes of one step."""
 
     def __init__(self, model: nn.Module) -> None:
         self._factors: dict[int, tuple[list[Tensor], list[Tensor]]] = {}
-        """Of each weight: errors and activations, one for each call of its layer."""
+        """Errors and activations of each weight (by id), one for each call of its layer."""
         layers = [module for module in model.modules() if isinstance(module, nn.Linear)]
         if not layers:
             raise ConfigError(
@@ -41,7 +41,7 @@ class FactorCapture:
             layer.register_forward_hook(self._went_forward)
 
     def _went_forward(self, layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-        """Wait for the error of this output: it is there before the weight's gradient is."""
+        """Register a hook for the gradient of this output, which backward has before the weight's gradient."""
         weight = layer.weight
         assert isinstance(weight, Tensor)
         if inputs and output.requires_grad and weight.requires_grad and inputs[0].dtype == weight.dtype:
@@ -49,21 +49,21 @@ class FactorCapture:
 
     def _came_back(self, weight: int, activation: Tensor, error: Tensor) -> None:
         errors, activations = self._factors.setdefault(weight, ([], []))
-        if len(errors) == CALLS_MAX:  # nobody asks for them
+        if len(errors) == CALLS_MAX:  # no step has taken them: the script only calls backward
             errors.clear()
             activations.clear()
         errors.append(error.detach().reshape(-1, error.shape[-1]))
         activations.append(activation.reshape(-1, activation.shape[-1]))
 
     def take(self, tensors: Sequence[Tensor], gradient: Sequence[Array]) -> list[tuple[int, Array, Array]]:
-        """The factors of these tensors whose product is the gradient; they are forgotten then."""
+        """The factors of those of `tensors` whose product is the gradient; all of them are dropped here."""
         found = []
         for index, (tensor, values) in enumerate(zip(tensors, gradient, strict=True)):
             factors = self._factors.pop(id(tensor), None)
             if factors is None:
                 continue
             if any(part.dtype != tensor.dtype for parts in factors for part in parts):
-                continue  # autocast made them of fewer digits than the gradient has
+                continue  # autocast made them less precise than the gradient
             errors, activations = (torch.cat(parts).numpy() for parts in factors)
             if len(errors) == len(activations) and _is_product(errors, activations, values):
                 found.append((index, errors, activations))
@@ -71,7 +71,8 @@ class FactorCapture:
 
 
 def _is_product(errors: Array, activations: Array, gradient: Array) -> bool:
-    """Both say the same of a vector that nobody has seen: no row, and no number of a row, can then be another."""
+    """Whether the product times a random vector equals the gradient times it (Freivalds): a row that differs in any
+    number would almost surely give another result."""
     probe = np.random.default_rng(len(gradient)).standard_normal(gradient.shape[1:]).astype(gradient.dtype)
     lack = errors.T @ (activations @ probe) - gradient @ probe
     return bool(np.abs(lack).max() <= TOLERANCE * np.linalg.norm(gradient, axis=1).max() + 1e-12)

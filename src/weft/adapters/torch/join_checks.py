@@ -1,4 +1,4 @@
-"""What weft.join refuses of a torch model and its optimizers, before anything is shared."""
+"""Checks of weft.join on a torch model and its optimizers, before anything is shared."""
 
 import inspect
 from collections import Counter
@@ -17,7 +17,8 @@ def check_joining(
     others: Sequence[Optimizer],
     trained_before: Collection[int] = (),
 ) -> None:
-    """Refuse a model and optimizers that do not belong together, or with `models` and `others`, which joined before.
+    """Raise ConfigError if model and optimizers do not belong together, or not with `models` and `others`, which joined
+    before.
 
     `trained_before` are the ids of the parameters that train already. Frozen ones may be in several models.
     """
@@ -60,7 +61,7 @@ def check_joining(
 
 
 def requires_closure(optimizer: Optimizer) -> bool:
-    """True for an optimizer that computes the gradient again and again in one step, as LBFGS does."""
+    """Whether the optimizer computes gradients repeatedly in one step, as LBFGS does."""
     closure = inspect.signature(type(optimizer).step).parameters.get("closure")
     return closure is not None and closure.default is inspect.Parameter.empty
 

@@ -26,7 +26,7 @@ def taken_momentum(optimizer: Optimizer) -> float:
 
 
 def check_no_momentum(optimizer: Optimizer) -> None:
-    """Refuse an optimizer to which somebody has given back the momentum that a codec has taken over."""
+    """Raise ConfigError if the script has set a momentum again after a codec has taken it over."""
     if any(group["momentum"] for group in optimizer.param_groups):
         raise ConfigError(
             "'dgc' has taken over the momentum, but the optimizer has one again: a scheduler sets it.\n"

@@ -1,4 +1,4 @@
-"""The optimizers that joined, as one: whose step is made, their groups in a row, and updates with other numbers."""
+"""The optimizers that joined, as one: which of them steps, all their groups, and steps with other hyper-parameters."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -12,17 +12,17 @@ from weft.core.errors import ConfigError
 class Optimizers:
     """One or several optimizers of disjoint parameters.
 
-    Each call of one's `step` is a step of its own for all workers. Only that one is run on the worker's own gradient;
-    a gradient that came from elsewhere moves the parameters that it has something for, whoever's they are.
+    Each call of an optimizer's `step` is a step for all workers. Only that optimizer runs on the worker's own gradient;
+    a gradient of another worker runs all optimizers whose parameters it has gradients for.
     """
 
     def __init__(self) -> None:
         self.all: list[Optimizer] = []
         self._steps: list[Callable[..., Any]] = []
-        """Their own steps, before anybody watched them."""
+        """The optimizers' own `step` methods, before Weft replaced them."""
         self._owners: dict[int, int] = {}
         self.stepping = 0
-        """The one whose step the script has called last."""
+        """The index of the optimizer whose step the script called last."""
 
     def add(self, optimizer: Optimizer) -> None:
         self._owners.update({id(p): len(self.all) for group in optimizer.param_groups for p in group["params"]})
@@ -34,25 +34,28 @@ class Optimizers:
         return [group for optimizer in self.all for group in optimizer.param_groups]
 
     def owner(self, parameter: Tensor) -> int:
-        """The number of the optimizer that a parameter is in."""
+        """The index of the optimizer that holds a parameter."""
         return self._owners[id(parameter)]
 
     def has(self, parameter: Tensor) -> bool:
-        """One of them holds it."""
+        """Whether one of the optimizers holds a parameter."""
         return id(parameter) in self._owners
 
     def step(self, *args: Any) -> Any:
-        """The step of the one whose turn it is."""
+        """Run the own step of the optimizer `stepping`."""
         return self._steps[self.stepping](*args)
 
     def step_where_filled(self) -> None:
-        """The steps of those with a gradient."""
+        """Run the own steps of the optimizers that have a gradient."""
         for optimizer, step in zip(self.all, self._steps, strict=True):
             if len(self.all) == 1 or any(p.grad is not None for g in optimizer.param_groups for p in g["params"]):
                 step()
 
     def with_numbers(self, hyper: Sequence[Mapping[str, Any]] | None, scale: float, run: Callable[[], Any]) -> None:
-        """Run a step with other hyper-parameters meanwhile; what it keeps in its groups stays."""
+        """Call `run` while the groups have the hyper-parameters `hyper`, and learning rates times `scale`.
+
+        Afterwards the old values are restored; other entries that a step adds to its groups stay.
+        """
         if hyper is None and scale == 1.0:
             run()
             return
@@ -76,7 +79,7 @@ class Optimizers:
                 group.update(values)
 
     def hyper(self) -> list[dict[str, Any]]:
-        """Their hyper-parameters now, as plain data."""
+        """The current hyper-parameters of all groups, as plain data."""
         return [{name: _plain(value) for name, value in group.items() if name != "params"} for group in self.groups]
 
     def _name(self, group: dict[str, Any]) -> str:

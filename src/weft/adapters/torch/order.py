@@ -1,4 +1,4 @@
-"""The order of the data that all workers agree on without talking."""
+"""The order of the data of an epoch, which all workers compute alike without communication."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from weft.adapters.alike import Alike
 
 
 class TorchAlike(Alike):
-    """Torch's random numbers, too, and those of generators that a loader and its samplers use."""
+    """`Alike` for torch's random numbers, too, and for generators that a loader and its samplers use."""
 
     def __init__(self, seed: int, epoch: int, generators: Sequence[torch.Generator] = ()) -> None:
         super().__init__(seed, epoch)
@@ -34,7 +34,7 @@ class TorchAlike(Alike):
 
 
 def alike_for(data: Any, seed: int, epoch: int) -> TorchAlike:
-    """Those by which workers read the same loader, sampler or other iterable."""
+    """The random numbers with which all workers read a loader, sampler or other iterable alike."""
     batches = getattr(data, "batch_sampler", None)
     who = (data, getattr(data, "sampler", None), batches, getattr(batches, "sampler", None))
     found = {id(g): g for each in who if isinstance(g := getattr(each, "generator", None), torch.Generator)}
@@ -42,6 +42,6 @@ def alike_for(data: Any, seed: int, epoch: int) -> TorchAlike:
 
 
 def same_order(loader: "DataLoader[Any]", seed: int, epoch: int) -> list[int]:
-    """The order of an epoch that every worker finds for itself: the loader's own sampler, seeded alike."""
+    """The order of an epoch, from the loader's own sampler with the same seed on every worker."""
     with alike_for(loader, seed, epoch):
         return [int(index) for index in loader.sampler]

@@ -1,4 +1,4 @@
-"""A look at every optimizer's step in the process: one that did not join may not move parameters that did."""
+"""A hook before every optimizer's step in the process: one that did not join may not move parameters that did."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ _is_watching = False
 
 
 def refuse_other_optimizers() -> None:
-    """Let the worker whose script runs look at each optimizer before it steps."""
+    """Register the hook, once; it asks the worker whose script is running to check the optimizer."""
     global _is_watching
     if not _is_watching:
         _is_watching = True

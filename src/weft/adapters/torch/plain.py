@@ -1,4 +1,4 @@
-"""A plain loop's step on a gradient that is not finite: left out, where the seat says so."""
+"""Leaves out steps of a plain loop whose gradients are not finite, where the seat says so."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -15,9 +15,9 @@ LeaveOut = Callable[[str], bool]
 
 
 class FiniteSteps:
-    """Brackets the steps of a plain loop's optimizer: one that is left out finds no gradient at all, so that it skips
-    every parameter. Afterwards the script finds its gradients as they were, and its buffers (BatchNorm's means) as they
-    were before the forward that has spoilt them."""
+    """Wraps the steps of a plain loop's optimizer. In a step that is left out, `.grad` is None, so that the optimizer
+    skips every parameter; afterwards gradients are restored, and buffers (BatchNorm's means) that became NaN are set to
+    their values of the step before."""
 
     def __init__(self, model: nn.Module, optimizer: Optimizer, leave_out: LeaveOut | None) -> None:
         self._model = model
@@ -30,7 +30,7 @@ class FiniteSteps:
 
     @contextmanager
     def step(self) -> Iterator[None]:
-        """While the optimizer makes its step."""
+        """A context around one step of the optimizer."""
         held = {id(p) for group in self._optimizer.param_groups for p in group["params"]}
         named = [(name, p) for name, p in self._model.named_parameters() if id(p) in held]
         bad = None if self._leave_out is None else bad_gradient(named)
@@ -52,7 +52,7 @@ class FiniteSteps:
 
 
 def bad_gradient(named: Iterable[tuple[str, Tensor]]) -> str | None:
-    """The first of these parameters whose gradient is not finite, by name."""
+    """The name of the first parameter whose gradient is not finite; None if all are."""
     for name, parameter in named:
         if parameter.grad is None:
             continue
@@ -66,6 +66,6 @@ def bad_gradient(named: Iterable[tuple[str, Tensor]]) -> str | None:
 
 
 def plain_array(tensor: Tensor) -> Any:
-    """A tensor's numbers, or the bits of those that numpy does not have, in host memory."""
+    """A tensor as a numpy array in host memory; bfloat16, which numpy does not have, as its bits."""
     values = tensor.detach().cpu()
     return (values.view(torch.int16) if values.dtype == torch.bfloat16 else values).numpy()

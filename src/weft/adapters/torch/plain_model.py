@@ -1,4 +1,4 @@
-"""As much of a replica as a plain loop needs: the models stay the user's own."""
+"""The replica of a plain loop: the models stay the user's own, without buckets."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +12,7 @@ from weft.store.digest import digest
 
 
 class PlainModel:
-    """The models of a worker that is alone, or under a baseline that shares their gradients by itself."""
+    """The models of a single worker, or of one under a baseline, where DDP averages the gradients."""
 
     buckets = ()
 
@@ -21,18 +21,18 @@ class PlainModel:
 
     @property
     def model(self) -> nn.Module:
-        """All that joined: the model, or a list of several."""
+        """The model that joined, or a ModuleList of several."""
         return self.models[0] if len(self.models) == 1 else nn.ModuleList(self.models)
 
     def layout(self) -> list[str]:
         return layout(self.model)
 
     def parameter_digests(self) -> dict[str, int]:
-        """Of the parameters, by name, to compare between workers."""
+        """Digests of the parameters by name, for comparison between workers."""
         return {name: digest(plain_array(parameter)) for name, parameter in self.model.named_parameters()}
 
     def save(self, path: str, models: Mapping[str, Any], *, of: int | None = None, allow_nan: bool = False) -> None:
-        """Members of an ensemble are alike where a plain loop runs."""
+        """Save the models; all members of an ensemble are equal here."""
         model = self.model if of is None else self.models[of]
         tensors = {name: value for prefix in models for name, value in cloned(model, prefix).items()}
         if not allow_nan:

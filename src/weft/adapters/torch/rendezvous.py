@@ -1,4 +1,4 @@
-"""A rendezvous over torch's TCPStore, which torchrun has running, or which the first process of a run hosts."""
+"""A rendezvous over torch's TCPStore, which torchrun serves, or the first process of a run."""
 
 import socket
 from collections.abc import Sequence
@@ -12,11 +12,11 @@ from weft.core.errors import TransportError
 
 CONNECT_S = 60.0
 SHOWN_MAX = 8
-"""Of names that are missing."""
+"""Missing keys that an error names at most."""
 
 
 class TorchRendezvous:
-    """Notes in a store of torch's, under a name that keeps them apart from other runs and from earlier attempts."""
+    """Notes in a TCPStore, under a prefix that keeps them apart from other runs and from earlier attempts."""
 
     def __init__(self, store: Store, run: str) -> None:
         self._store = PrefixStore(f"weft/{run}", store)
@@ -25,7 +25,7 @@ class TorchRendezvous:
     def at(
         cls, host: str, port: int, run: str, *, is_host: bool = False, timeout_s: float = CONNECT_S
     ) -> "TorchRendezvous":
-        """The rendezvous at an address. `is_host`: it is made here, and listens on that address and no other."""
+        """The rendezvous at an address. With `is_host`, this process serves it, on that address only."""
         timeout = timedelta(seconds=timeout_s)
         try:
             if is_host:
@@ -67,7 +67,7 @@ class TorchRendezvous:
                 raise self._gone(error) from error
             more = f" and {len(missing) - SHOWN_MAX} more" if len(missing) > SHOWN_MAX else ""
             raise TransportError(
-                f"after {timeout_s:g} s nobody had posted {', '.join(map(repr, missing[:SHOWN_MAX]))}{more}."
+                f"after {timeout_s:g} s no process had posted {', '.join(map(repr, missing[:SHOWN_MAX]))}{more}."
             ) from error
 
     def claim(self, key: str) -> int:

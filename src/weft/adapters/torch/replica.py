@@ -41,11 +41,11 @@ class TorchReplica:
         self.joined: list[tuple[nn.Module, tuple[Optimizer, ...]]] = []
         self.optimizers = Optimizers()
         self.has_stepped = False
-        """A closure's step has already moved the parameters."""
+        """An optimizer with a closure has already moved the parameters."""
         self.device: str | None = None
         self.trained: list[Trained] = []
         self.filled_first: list[int] = []
-        """Which parameters the first backward filled, in its order."""
+        """Indices of the parameters that the first backward filled, in its order."""
         self.needs_closure = False
         self.loss: Tensor | None = None
         self.buckets: tuple[Bucket, ...] = ()
@@ -63,7 +63,7 @@ class TorchReplica:
         self.mark = StepMark(self.trained[0].parameter.dtype)
 
     def add(self, model: nn.Module, *optimizers: Optimizer) -> None:
-        """Another model joins, with the optimizers of its parameters."""
+        """Add a model with the optimizers of its parameters."""
         trained = [p for p in model.parameters() if p.requires_grad]
         trained_before = {id(place.parameter) for place in self.trained}
         check_joining(model, optimizers, self.models, self.optimizers.all, trained_before)
@@ -88,7 +88,7 @@ class TorchReplica:
 
     @property
     def model(self) -> nn.Module:
-        """All that joined: the model, or a list of several."""
+        """The model that joined, or a ModuleList of several."""
         return self.models[0] if len(self.models) == 1 else nn.ModuleList(self.models)
 
     @property
@@ -106,7 +106,7 @@ class TorchReplica:
         self.mark.num_workers = num_workers
 
     def _is_at_home(self, tensor: Tensor) -> bool:
-        """It is where the model's tensors are expected."""
+        """Whether a tensor is on the device on which the model's tensors are expected."""
         return tensor.device.type == "cpu"
 
     def _check_types(self, tensors: Sequence[Tensor]) -> None:
@@ -155,7 +155,7 @@ class TorchReplica:
         self.is_settled = True
 
     def _live_in(self, flats: Sequence[Flat], memory: Sequence[Tensor]) -> None:
-        """Let the tensors be where the buckets are, and stay there."""
+        """Make the tensors views of the buckets' memory, and have `unchanged` keep them so."""
         names = {id(tensor): name for name, tensor in named_tensors(self.model)}
         homes: list[tuple[str, Tensor, Tensor]] = []
         for flat, home in zip(flats, memory, strict=True):
@@ -181,7 +181,7 @@ class TorchReplica:
         return layout(self.model)
 
     def show(self) -> None:
-        """The model lives in the buckets."""
+        """Nothing to do: the model's tensors are views of the buckets."""
 
     def names(self, bucket: int) -> Sequence[str]:
         named = {id(t): name for name, t in (*self.model.named_parameters(), *self.model.named_buffers())}
@@ -191,7 +191,7 @@ class TorchReplica:
         return self._arrays[slot][bucket]
 
     def give(self, only: int | None = None) -> None:
-        """Copy what stands in the parameters' `.grad`, or in those of one optimizer, to the worker's contribution."""
+        """Copy `.grad` of all parameters, or of those of optimizer `only`, to the worker's contribution."""
         with torch.no_grad():
             for place in self.trained:
                 if only is None or place.owner == only:
@@ -200,9 +200,10 @@ class TorchReplica:
                     place.give_nothing()
 
     def keep(self) -> None:
-        """See to it that what stands in the `.grad` of the stepping optimizer's parameters is what will be applied.
+        """Copy `.grad` of the stepping optimizer's parameters to the gradient that will be applied.
 
-        Of the others nothing is: where the gradient is the worker's own, it may be sent to others who cannot know.
+        Gradients of other optimizers are cleared where the gradient is the worker's own: it may be sent to nodes that
+        do not know which optimizer has stepped.
         """
         is_own = self._arrays[GRADIENT] is self._arrays["given"]
         with torch.no_grad():
@@ -213,7 +214,7 @@ class TorchReplica:
                     place.keep_nothing()
 
     def expose(self, only: int | None = None) -> None:
-        """Let the parameters' `.grad`, or those of one optimizer, be the gradient to be applied, where there is one."""
+        """Set `.grad` of all parameters, or of those of optimizer `only`, to the gradient to be applied."""
         for place in self.trained:
             if only is None or place.owner == only:
                 place.expose()
@@ -236,7 +237,7 @@ class TorchReplica:
         for parameter, _ in before:
             parameter.grad = None
         for bucket, array in gradients.items():
-            # a copy: other receivers share the array, and an optimizer may write to its gradients
+            # a copy, because other receivers share the array, and an optimizer may write to its gradients
             own = array.copy()
             flat = self._flats[bucket]
             for parameter, view, flag in zip(
@@ -269,7 +270,7 @@ class TorchReplica:
         return self._capture.take(flat.tensors, [view.numpy() for view in given])
 
     def check_unfrozen(self) -> None:
-        """Refuse parameters that were unfrozen after joining: they have no bucket, so they would not be shared."""
+        """Raise ConfigError for parameters that were unfrozen after joining: they have no bucket."""
         for parameter in self._frozen:
             if parameter.grad is not None:
                 raise ConfigError(
@@ -282,17 +283,17 @@ class TorchReplica:
         return [(t.view(torch.int16) if t.dtype == torch.bfloat16 else t).numpy() for t in tensors]
 
     def _all(self) -> list[Tensor]:
-        """All tensors of one model after another."""
+        """All tensors of all models, one model after another."""
         return [tensor for model in self.models for _, tensor in named_tensors(model)]
 
     def begin_with(self, values: Sequence[Any]) -> None:
-        """They are the model's own memory."""
+        """Nothing to do: `values` are the model's own memory."""
 
     def pull(self) -> None:
-        """Before the first gradient of a backward is given: let the buckets have what is not trained."""
+        """Copy buffers to the buckets, before the first gradient of a backward is given; here they are views."""
 
     def push(self) -> None:
-        """When a gradient has been shared: let the model have what is not trained, as it is in the buckets."""
+        """Copy buffers from the buckets to the model, after a gradient has been shared; here they are views."""
 
     def tuned(self) -> Sequence[str]:
         return [] if self.tuning is None else self.tuning.lines()
@@ -315,7 +316,7 @@ class TorchReplica:
         return twin
 
     def run_as(self, models: Sequence[Sequence[Any]], function: Callable[[], Number]) -> float:
-        """Of several models, each call of the model is a call for each of them, and gives the mean."""
+        """The value of `function` with these models; of several, each call of the model returns their mean."""
         if len(models) == 1:
             self._put(models[0])
             return float(function())
@@ -326,7 +327,7 @@ class TorchReplica:
             return float(function())
 
     def _put(self, values: Sequence[Any]) -> None:
-        """Values that are the replica's own memory are there already."""
+        """Copy `values` to the parameters, except where they are the replica's own memory."""
         for array, value in zip(self._arrays.get(PARAMS, ()), values, strict=True):
             if value is not array:
                 array[:] = value
@@ -355,12 +356,12 @@ def named_tensors(model: nn.Module) -> list[tuple[str, Tensor]]:
 
 
 def layout(model: nn.Module) -> list[str]:
-    """A line for each tensor of a model, to compare between workers."""
+    """One line for each tensor of a model, for comparison between workers."""
     return [f"{name} {tuple(tensor.shape)} {tensor.dtype}" for name, tensor in named_tensors(model)]
 
 
 def cloned(model: nn.Module, prefix: str) -> dict[str, Tensor]:
-    """All that a model's file has in it, by names that begin with the prefix."""
+    """Copies of all tensors of a model's state_dict, with `prefix` before their names."""
     return {prefix + name: value.clone() for name, value in model.state_dict().items()}
 
 
@@ -372,7 +373,7 @@ def save_tensors(path: str, tensors: dict[str, Tensor]) -> None:
 
 
 def own_places(buckets: Sequence[Bucket]) -> Places:
-    """Ordinary memory of this process; what is given is what is seen."""
+    """Places in this process's own memory, with one gradient that is both given and seen."""
     params = [np.zeros(bucket.num_elements, f"f{bucket.itemsize}") for bucket in buckets]
     gradient = [np.zeros(bucket.num_elements, f"f{bucket.itemsize}") for bucket in buckets if bucket.trainable]
     return Places(params, gradient, gradient)

@@ -1,4 +1,4 @@
-"""What of a torch model may be saved: parameters that are finite, and buffers without NaN."""
+"""Checks what of a torch model may be saved: parameters must be finite, and buffers without NaN."""
 
 from collections.abc import Iterable, Mapping
 

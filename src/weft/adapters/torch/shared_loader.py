@@ -56,7 +56,7 @@ class LoaderWorker(StreamWorker):
         yield from self._counted((batch, num_samples_in(batch)) for batch in self._whole(loader))
 
     def _divided(self, loader: "DataLoader[Any]") -> Iterator[Any]:
-        """Its part of each global batch, or whole batches as they are handed out."""
+        """This worker's part of each global batch, or whole batches as they are dealt."""
         epoch = self._begin_share()
         assert loader.batch_size is not None
         num_samples = len(loader.sampler)  # type: ignore[arg-type]
@@ -69,7 +69,7 @@ class LoaderWorker(StreamWorker):
 
     @property
     def _is_whole(self) -> bool:
-        """This worker takes the loader's own batches."""
+        """Whether this worker takes the loader's own batches as they are."""
         return self.num_workers == 1 and self._seat.global_batch is None and not self._takes_portions
 
     def _num_divided(self, loader: "DataLoader[Any]") -> int:
@@ -79,7 +79,7 @@ class LoaderWorker(StreamWorker):
         return self._num_batches(len(loader.sampler), loader.batch_size, loader.drop_last)  # type: ignore[arg-type]
 
     def _loader_in_turn(self, loader: "DataLoader[Any]") -> Iterator[Any]:
-        """Its batches in turn. Where their places are known before they are read, only its own are read."""
+        """This worker's batches in turn. Where a sampler gives their indices, only its own are read."""
         epoch = self._begin_share()
         if isinstance(loader.dataset, IterableDataset):
             yield from self._counted((b, num_samples_in(b)) for b in self._in_turn(self._whole(loader), epoch))
@@ -95,16 +95,15 @@ class LoaderWorker(StreamWorker):
         return alike_for(data, self._seat.seed, epoch)
 
     def _read(self, loader: "DataLoader[Any]", spans: Iterator[Span], order: list[int]) -> Iterator[Sized]:
-        """The batches of these spans of an order, with their sizes.
+        """The batches of these spans of `order`, with their sizes.
 
-        A span is drawn when its batch is to be read: by this process when it is wanted, and by a loader's processes
-        so much ahead as the loader says. What a strategy hands out is not read ahead: it knows what comes next only
-        when it is wanted.
+        A span is drawn when its batch is read: on demand, or `prefetch_factor` ahead if the loader has processes.
+        Portions that a strategy deals are not read ahead: it decides each when it is wanted.
         """
         return _with_sizes((order[start:stop] for start, stop in spans), partial(self._reader, loader))
 
     def _reader(self, loader: "DataLoader[Any]", **what: Any) -> "DataLoader[Any]":
-        """Reads some of a loader's samples as it does."""
+        """A DataLoader that reads some samples of `loader` as it does."""
         return DataLoader(
             loader.dataset,
             collate_fn=loader.collate_fn,
@@ -114,7 +113,7 @@ class LoaderWorker(StreamWorker):
         )
 
     def _whole(self, loader: "DataLoader[Any]") -> "DataLoader[Any]":
-        """The loader's own batches, by processes that end with this one."""
+        """The loader's own batches, read by processes that end with this one."""
         if not loader.num_workers:
             return loader
         what: dict[str, Any] = {"batch_size": loader.batch_size, "drop_last": loader.drop_last}
@@ -131,7 +130,7 @@ class LoaderWorker(StreamWorker):
         )
 
     def _processes(self, loader: "DataLoader[Any]") -> dict[str, Any]:
-        """How a loader reads ahead; simulated workers do not go with processes of their own."""
+        """The options by which a loader reads ahead; none for simulated workers, which cannot have processes."""
         if not loader.num_workers or self._seat.is_simulated:
             return {}
         return {
@@ -144,7 +143,7 @@ class LoaderWorker(StreamWorker):
 
 
 def _loader_of(data: Any, batch_size: int | None, shuffle: bool) -> Any:
-    """The loader of a dataset that comes with a batch_size; else the data itself."""
+    """A DataLoader for a dataset with a `batch_size`; else the data itself."""
     if isinstance(data, DataLoader):
         return data
     if batch_size is not None:
@@ -157,7 +156,7 @@ def _loader_of(data: Any, batch_size: int | None, shuffle: bool) -> Any:
 
 
 def _has_places(loader: "DataLoader[Any]") -> bool:
-    """It is read by index, and its batches are so many samples each."""
+    """Whether the loader is read by index, in batches of `batch_size` samples."""
     return not isinstance(loader.dataset, IterableDataset) and loader.batch_size is not None
 
 
@@ -172,7 +171,7 @@ def _check_undivided(loader: "DataLoader[Any]") -> None:
 
 
 def _with_sizes(lists: Iterable[list[int]], read: "Callable[..., DataLoader[Any]]") -> Iterator[Sized]:
-    """The batches of these lists of places, with their sizes; a list is drawn when its batch is to be read."""
+    """The batches of these lists of indices, with their sizes; a list is drawn when its batch is read."""
     sizes: deque[int] = deque()
 
     def draw() -> Iterator[list[int]]:

@@ -19,13 +19,13 @@ from torch.amp import GradScaler
 UNSCALED = "_weft_unscaled"
 """The attribute of a scaled tensor that has the one before scaling."""
 FACTORS = {"DivBackward0": lambda other: 1 / other, "MulBackward0": lambda other: other}
-"""What the last operation multiplies by, by its name in the graph."""
+"""From the name of the last operation in the graph, and its number, to the factor by which it multiplies."""
 
 _plain_scale = GradScaler.scale
 
 
 def _watched_scale(scaler: GradScaler, outputs: Any) -> Any:
-    """GradScaler.scale, which leaves a note on what it returns."""
+    """GradScaler.scale; the unscaled tensor is kept as an attribute of the result."""
     scaled = _plain_scale(scaler, outputs)
     if isinstance(scaled, torch.Tensor) and scaled is not outputs:
         setattr(scaled, UNSCALED, outputs)
@@ -33,11 +33,11 @@ def _watched_scale(scaler: GradScaler, outputs: Any) -> Any:
 
 
 class Part(NamedTuple):
-    """What one backward was called on."""
+    """The loss that one backward was called on."""
 
     loss: torch.Tensor
     factor: float
-    """By what a number in its last operation multiplied it; 1 if that was another operation."""
+    """The number by which its last operation multiplied; 1 if that was another operation."""
 
 
 class ShownLoss:
@@ -47,28 +47,28 @@ class ShownLoss:
         self._pending: Part | None = None
         self._parts: list[Part] = []
         self._num_parts = 1
-        """How many backwards of a step have shared its loss evenly, the last time that there were several."""
+        """Number of backwards of `loss / n` in the last step that had several."""
 
     @staticmethod
     def watch() -> None:
-        """From now on, hear of what gradient scalers do."""
+        """Replace GradScaler.scale, to see losses before they are scaled."""
         GradScaler.scale = _watched_scale  # type: ignore[assignment,method-assign]
 
     def before_backward(self, tensors: Any) -> None:
-        """Look at what backward is called on, while its graph is there."""
+        """Take the loss that backward is called on, while its graph still exists."""
         self._pending = None
         loss = getattr(tensors, UNSCALED, tensors)
         if isinstance(loss, torch.Tensor) and loss.numel() == 1:
             self._pending = Part(loss.detach(), _factor(loss))
 
     def after_backward(self) -> None:
-        """It has given gradients to the model."""
+        """Count the loss: backward has filled gradients of the model."""
         if self._pending is not None:
             self._parts.append(self._pending)
             self._pending = None
 
     def forget(self) -> None:
-        """A closure computes the step's loss again."""
+        """Drop the losses since the last step: a closure computes the loss again."""
         self._parts = []
 
     @property
@@ -77,7 +77,7 @@ class ShownLoss:
         return float(self._parts[-1].loss) if self._parts else None
 
     def on_step(self) -> float | None:
-        """The loss of the step that is made now; None if nothing is known of it."""
+        """The loss of the step that is made now; None if no backward was seen."""
         parts, self._parts = self._parts, []
         if not parts:
             return None
@@ -88,12 +88,12 @@ class ShownLoss:
 
 
 def _are_parts_of(num_parts: int, parts: list[Part]) -> bool:
-    """Each was divided by this number."""
+    """Whether each loss was divided by `num_parts`."""
     return all(isclose(part.factor * num_parts, 1.0, rel_tol=1e-6) for part in parts)
 
 
 def _factor(loss: torch.Tensor) -> float:
-    """By what a plain number multiplied or divided in the loss's last operation."""
+    """The factor of a multiplication or division by a plain number in the loss's last operation; else 1."""
     node: Any = loss.grad_fn
     kind = FACTORS.get(node.name()) if node is not None else None
     other = None if kind is None else node._saved_other

@@ -1,4 +1,4 @@
-"""What is global in torch, kept apart for each simulated worker: random numbers and modes."""
+"""Saves and restores torch's global state (random numbers and modes) for each simulated worker."""
 
 import sys
 from typing import Any, NamedTuple
@@ -52,7 +52,7 @@ class TorchSwapper:
 
 
 def _nesting(torch: Any) -> int:
-    """How many autocast blocks are open; leaving the last one drops the weights that were cast in it."""
+    """How many autocast contexts are open; leaving the last one clears the cache of cast weights."""
     nesting = int(torch.autocast_increment_nesting()) - 1
     torch.autocast_decrement_nesting()
     return nesting

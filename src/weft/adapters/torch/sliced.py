@@ -1,8 +1,13 @@
-"""The optimizer's work shared out: each worker updates its stretch of the one copy of the parameters.
+"""Divides the optimizer's work: each worker updates its stretch of the one copy of the parameters of its host.
 
-Only for optimizers that work element by element: then a stretch of a flat bucket is as good a parameter
-as any. The user's optimizer stays the one that the script sees; its hyper-parameters are read before
-every step, and its state is put together whenever somebody asks for it.
+Only for optimizers that work element by element: they can treat a stretch of a flat bucket as one parameter. The script
+keeps its own optimizer object; its hyper-parameters are read before every step, and its state is put together when
+`state_dict` is called.
+
+| shared memory      | written by                          | read by                                                 |
+|--------------------|-------------------------------------|---------------------------------------------------------|
+| `params`, `state`  | each worker, its own stretch        | all, when all have committed (runtime/shared_params.py) |
+| scalar rows, masks | the worker of a stretch, per tensor | `state_dict` on any worker, between steps               |
 """
 
 from collections.abc import Container, Iterator, Sequence
@@ -24,11 +29,11 @@ ELEMENT_BY_ELEMENT = tuple(
 )
 
 SCALAR_KINDS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
-"""What numbers that are one for a tensor may be; a checkpoint's take the type of their parameter."""
+"""Types of per-tensor numbers (such as `step`); those of a checkpoint have the type of their parameter."""
 
 
 def works_element_by_element(optimizer: Optimizer) -> bool:
-    """True where each number's update depends on nothing but that number's own gradient and state."""
+    """Whether each element's update depends only on that element's own gradient and state."""
     return type(optimizer) in ELEMENT_BY_ELEMENT
 
 
@@ -39,14 +44,14 @@ class Segment:
         self.bucket = bucket
         self.group = group
         self.first = first
-        """The place of its first tensor in its bucket."""
+        """The index of its first tensor in its bucket."""
         self.last = first
         self.start = start
         self.stop = start
         self.parameter: nn.Parameter
         self.gradient: Tensor
         self.num_shared = 0
-        """Of the numbers that the optimizer keeps for it, those that live where everybody can read them."""
+        """Number of entries of its optimizer state that are in shared memory."""
 
     def place(self, params: Tensor, gradient: Tensor) -> None:
         self.parameter = nn.Parameter(params[self.start : self.stop], requires_grad=False)
@@ -55,7 +60,7 @@ class Segment:
 
 
 class SlicedUpdate:
-    """Runs an optimizer of the user's own kind on this worker's stretch of every bucket."""
+    """Runs an optimizer of the same class as the user's on this worker's stretch of every bucket."""
 
     def __init__(self, optimizer: Optimizer, flats: Sequence[Flat], places: Places) -> None:
         assert places.spans is not None
@@ -67,7 +72,7 @@ class SlicedUpdate:
         self._flags = [flat.flags() for flat in flats]
         self._state_names, self._scalars = _probe(optimizer)
         self._by_tensor: set[int] = set()
-        """Buckets in which some tensor had no gradient once."""
+        """Buckets that are cut by tensor, because a tensor once had no gradient."""
         groups = {id(p): i for i, group in enumerate(optimizer.param_groups) for p in group["params"]}
         self._segments: list[list[Segment]] = []
         for bucket, flat in enumerate(flats):
@@ -108,7 +113,7 @@ class SlicedUpdate:
         return [segment for segments in self._segments for segment in segments]
 
     def step(self, buckets: Container[int]) -> None:
-        """Update this worker's stretch of these buckets; the others have no gradient that counted for anybody."""
+        """Update this worker's stretch of `buckets`; in all other buckets no worker's gradient counted."""
         if len(self._optimizer.param_groups) != len(self._inner.param_groups):
             raise ConfigError(
                 "the optimizer got a new group of parameters after its first step, which workers do not share.\n"
@@ -138,7 +143,7 @@ class SlicedUpdate:
             self._share_state(segment)
 
     def _skip_unused(self, bucket: int) -> None:
-        """Leave tensors alone that nobody had a gradient for; their bucket is cut by tensor from now on."""
+        """Skip tensors for which no worker had a gradient; their bucket is cut by tensor from now on."""
         self._cut_by_tensor(bucket)
         seen = self._places.seen[bucket]
         for segment in self._segments[bucket]:
@@ -146,7 +151,7 @@ class SlicedUpdate:
             segment.parameter.grad = segment.gradient if used else None
 
     def _cut_by_tensor(self, bucket: int) -> None:
-        """Let every tensor of a bucket have a segment of its own, with the state that it has."""
+        """Give every tensor of a bucket a segment of its own, and keep the state it has."""
         if bucket in self._by_tensor:
             return
         self._by_tensor.add(bucket)
@@ -182,7 +187,7 @@ class SlicedUpdate:
         }
 
     def _share_state(self, segment: Segment) -> None:
-        """Move what a first step made into the shared memory; tell the numbers that are one for a tensor."""
+        """Move state that a first step has made to shared memory, and publish per-tensor numbers there."""
         state = self._inner.state.get(segment.parameter, {})
         tensors = slice(segment.first, segment.last + 1)
         if len(state) != segment.num_shared:
@@ -196,18 +201,18 @@ class SlicedUpdate:
                 self._scalar_row(segment.bucket, k)[tensors] = float(state[name])
 
     def _scalar_row(self, bucket: int, k: int) -> Any:
-        """One number for each tensor of a bucket, behind the numbers for each element; steps may be many."""
+        """One number for each tensor of a bucket, in a state row of its own; float64 if it fits, for large counts."""
         assert self._places.state is not None
         row = self._places.state(len(self._state_names) + k, bucket)
         kind = np.float64 if row.nbytes >= 8 * len(self._flats[bucket].tensors) else np.float32
         return row.view(np.uint8)[: row.nbytes // kind().itemsize * kind().itemsize].view(kind)
 
     def _names_row(self, bucket: int) -> Any:
-        """For each tensor of a bucket, what the optimizer keeps for it: nothing before it was used first."""
+        """For each tensor of a bucket, the mask of its optimizer state; 0 before its first use."""
         return self._scalar_row(bucket, len(self._scalars))
 
     def _mask(self, state: dict[str, Any]) -> int:
-        """A bit for each name that there is, then two bits for the type of each number that is one for a tensor."""
+        """A bit for each name in `state`, then two bits for the type of each per-tensor number."""
         names = [*self._state_names, *self._scalars]
         mask = sum(1 << k for k, name in enumerate(names) if name in state)
         for k, name in enumerate(self._scalars):
@@ -216,7 +221,7 @@ class SlicedUpdate:
         return mask
 
     def _watch_state(self) -> None:
-        """Let the user's optimizer give and take its whole state, as if nobody had shared its work."""
+        """Replace `state_dict` and `load_state_dict` of the user's optimizer, so that they handle the whole state."""
         state_dict, load = self._optimizer.state_dict, self._optimizer.load_state_dict
 
         def whole_state_dict(optimizer: Optimizer) -> dict[str, Any]:
@@ -234,7 +239,7 @@ class SlicedUpdate:
         self._optimizer.load_state_dict = MethodType(load_everything, self._optimizer)  # type: ignore[method-assign]
 
     def _gather_state(self) -> None:
-        """Put everybody's state where torch keeps it, as views of the shared memory."""
+        """Set the state of the user's optimizer to views of the shared memory, with all workers' stretches."""
         assert self._places.state is not None
         for bucket, flat in enumerate(self._flats):
             rows = [torch.from_numpy(self._places.state(k, bucket)) for k in range(len(self._state_names))]
@@ -293,7 +298,7 @@ def _without_params(group: dict[str, Any]) -> dict[str, Any]:
 
 
 def _probe(optimizer: Optimizer) -> tuple[list[str], list[str]]:
-    """What an optimizer of this kind keeps: names of numbers for each element, and of numbers for a tensor."""
+    """Names of the state entries of an optimizer of this class: those per element, and those per tensor."""
     kinds: dict[str, Tensor] = {}
     for group in optimizer.param_groups:
         parameter = nn.Parameter(torch.zeros(2, dtype=group["params"][0].dtype if group["params"] else None))

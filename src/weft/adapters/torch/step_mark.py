@@ -1,12 +1,12 @@
-"""A mark in every gradient: whether new samples were counted for its step, and whose step the last one was.
+"""A mark in every gradient: whether new samples were counted for its step, and which optimizer made the last step.
 
 Gradients of a step without new samples (a penalty's, a generator's) weigh as those of the step before, on every worker
-alike. Where some workers have counted and others have not, no weights are right; where they have stepped different
-optimizers, their parameters differ. The mark is averaged with the gradient: marks that differ give none of its values.
+alike. If some workers have counted samples and others have not, no weights are right; if they have stepped different
+optimizers, their parameters differ. The mark is averaged with the gradient: the mean of different marks is no mark.
 
-However uneven the samples are, the mean of marks that differ is half or more away from one of them, and that worker
-refuses it. A server has no mark of its own, and sees no more than the rounding of the mean lets it: of n workers those
-whose share of the samples is above about 1.2e-7 (n + 4) times the mark, where numbers are float32.
+However uneven the samples are, the mean of different marks differs from at least one of them by half or more, and that
+worker refuses it. A server has no mark of its own, and can only see differences above the rounding of the mean: in
+float32, of workers whose share of the samples is above about 1.2e-7 (n + 4) times the mark, among n workers.
 """
 
 from collections.abc import Mapping
@@ -20,12 +20,12 @@ from weft.core.errors import ConfigError
 NEW, AGAIN = 1, 2
 """Samples were counted since the last step, or none were."""
 OPTIMIZER = 4
-"""Times the number of the optimizer that has made the last step, which is added."""
+"""A mark is NEW or AGAIN, plus OPTIMIZER times the number of the optimizer that made the last step."""
 FAR = 0.25
-"""By how much a mean may differ from a worker's own mark: of whole numbers that differ one at least is further from
-their mean, and rounding does less."""
+"""How far a mean may be from a worker's own mark. Of different whole numbers, at least one is further from their mean;
+rounding stays below it."""
 ROUNDING = {2: 2.0**-10, 4: 2.0**-23, 8: 2.0**-23}
-"""By what part of itself a number of so many bytes is rounded in one operation, at most; twice that."""
+"""Twice the relative rounding error of one operation, by the bytes of a number."""
 
 
 class StepMark:
@@ -35,11 +35,11 @@ class StepMark:
         self.tensor = torch.empty(0, dtype=dtype)
         self.place = 0
         self.given: Any = None
-        """The first bucket of this worker's contribution."""
+        """Memory of the first bucket of this worker's contribution."""
         self._own: int | None = None
         self.num_workers: int | None = None
-        """Gradients of so many workers of one and the same step are averaged, so that all marks must be alike; None:
-        what is applied may be of several steps."""
+        """Number of workers whose gradients of the same step are averaged, so that all marks must be equal; None: what
+        is applied may be of several steps."""
 
     def give(self, *, has_new_samples: bool, after: int = 0) -> None:
         """Mark this worker's contribution; `after` is the optimizer of the last step, from 1."""
@@ -47,8 +47,8 @@ class StepMark:
         self.given[self.place] = self._own
 
     def check(self, gradients: Mapping[int, Any]) -> None:
-        """Refuse to apply a mean of steps that are not alike. A server, which has no mark of its own, knows by values
-        that no mark has."""
+        """Raise ConfigError if the mean is of different marks. A server, which has no mark of its own, recognises
+        values that no mark has."""
         if self.num_workers is None or 0 not in gradients:
             return
         mark, limit, expected = float(gradients[0][self.place]), FAR, self._own

@@ -1,4 +1,4 @@
-"""A trained parameter of torch's, and the places of its gradients in the buckets."""
+"""A trained torch parameter, and the memory of its gradients in the buckets."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from weft.core.errors import ConfigError
 
 
 class Trained:
-    """A trained parameter, where its gradient goes (`given`) and where the one to be applied is (`seen`)."""
+    """A trained parameter with the memory of its own gradient (`given`) and of the one to be applied (`seen`)."""
 
     __slots__ = ("bucket", "flag", "given", "given_flags", "index", "owner", "parameter", "seen", "seen_flags")
 
@@ -17,7 +17,7 @@ class Trained:
         self.index = index
         self.parameter = parameter
         self.owner = owner
-        """The number of its optimizer."""
+        """The index of its optimizer."""
         self.bucket = 0
         self.flag = 0
         self.given: Tensor
@@ -26,11 +26,11 @@ class Trained:
         self.seen_flags: Any
 
     def give(self) -> None:
-        """Copy `.grad` to where the worker's contribution is."""
+        """Copy `.grad` to the worker's contribution."""
         self._put(self.given, self.given_flags)
 
     def keep(self) -> None:
-        """See to it that what stands in `.grad` now is what will be applied."""
+        """Copy `.grad` to the gradient that will be applied, unless it is that memory already."""
         if self.parameter.grad is not self.seen:
             self._put(self.seen, self.seen_flags)
 
@@ -48,22 +48,22 @@ class Trained:
             place.copy_(grad)
 
     def set_aside(self) -> None:
-        """Let `.grad` be the script's own: the memory of the gradient to be applied is wanted for another."""
+        """Give `.grad` memory of its own, since that of the gradient to be applied will be overwritten."""
         if self.parameter.grad is self.seen:
             self.parameter.grad = self.seen.clone()
 
     def give_nothing(self) -> None:
-        """Contribute no gradient, whatever stands in `.grad`."""
+        """Contribute no gradient, whatever `.grad` is."""
         self.set_aside()
         self.given.zero_()
         self.given_flags[self.flag] = 0
 
     def keep_nothing(self) -> None:
-        """See to it that no gradient of this parameter is applied, whatever stands in `.grad`."""
+        """Let no gradient of this parameter be applied, whatever `.grad` is."""
         self.set_aside()
         self.seen.zero_()
         self.seen_flags[self.flag] = 0
 
     def expose(self) -> None:
-        """Let `.grad` be the gradient to be applied, if anybody had one."""
+        """Set `.grad` to the gradient to be applied; None if no worker had one."""
         self.parameter.grad = self.seen if self.seen_flags[self.flag] else None

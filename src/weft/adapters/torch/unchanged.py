@@ -1,7 +1,7 @@
-"""What must stay as it was at weft.join: the parts of models, the groups of optimizers, where parameters live.
+"""Checks what must stay as it was at weft.join: modules, the optimizers' groups, and the memory of parameters.
 
-Parameters whose memory a script has replaced (`p.data = ...`, `model.double().float()`) are taken home: their values
-count as written, and the memory is the bucket's again. What cannot be shared after joining is refused by name.
+If a script has replaced a parameter's memory (`p.data = ...`, `model.double().float()`), its values are copied to the
+bucket, and the parameter is a view of the bucket again. What cannot be shared after joining is refused by name.
 """
 
 from collections.abc import Sequence
@@ -15,18 +15,18 @@ from weft.core.errors import ConfigError
 
 
 class Unchanged:
-    """Looks, before every step, whether models and optimizers are those that joined."""
+    """Checks before every step that models and optimizers are as they joined."""
 
     def __init__(self) -> None:
         self._modules: list[tuple[nn.Module, str, list[int], list[int]]] = []
         self._buffers: list[tuple[nn.Module, str, str, Tensor]] = []
         self._converted: set[str] = set()
-        """Buffers that were replaced once, as a conversion of the whole model does."""
+        """Names of buffers that were replaced once, as a conversion of the whole model does."""
         self._groups: list[tuple[Optimizer, list[int]]] = []
         self._homes: list[tuple[str, Tensor, Tensor, int]] = []
 
     def add(self, model: nn.Module, optimizers: Sequence[Optimizer]) -> None:
-        """Remember what joins."""
+        """Remember the modules, buffers and groups of a model that joins."""
         for name, module in model.named_modules():
             self._modules.append((module, name, _ids(module._parameters), _ids(module._modules)))
             for own, buffer in module._buffers.items():
@@ -35,11 +35,11 @@ class Unchanged:
         self._groups += [(optimizer, _sizes(optimizer)) for optimizer in optimizers]
 
     def live_in(self, homes: Sequence[tuple[str, Tensor, Tensor]]) -> None:
-        """Remember where tensors live from now on: their names, they themselves, and their homes."""
+        """Remember the memory of tensors: (name, tensor, its view of the bucket)."""
         self._homes = [(name, tensor, home, home.data_ptr()) for name, tensor, home in homes]
 
     def check(self) -> None:
-        """Take tensors home that the script has moved; refuse what joined later, or has gone."""
+        """Move tensors back whose memory the script has replaced; raise ConfigError for parts added or removed."""
         for module, name, parameters, children in self._modules:
             if _ids(module._parameters) != parameters or _ids(module._modules) != children:
                 raise ConfigError(

@@ -1,4 +1,4 @@
-"""The torch worker: watches `backward` and `optimizer.step`."""
+"""The torch worker: hooks into `torch.autograd.backward`, gradient accumulation and `optimizer.step`."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -29,9 +29,9 @@ _plain_backward = torch.autograd.backward
 
 
 def _watched_backward(tensors: Any, *args: Any, **kwargs: Any) -> None:
-    """torch.autograd.backward, after which a joined worker's driver has its say.
+    """torch.autograd.backward; after it, the gradient of a worker that has joined is shared.
 
-    A simulated driver may switch to other workers only here: inside an autograd hook that would hang.
+    A simulated driver switches to other workers only here: inside an autograd hook, a switch would hang.
     """
     seat = current()
     face = None if seat is None else seat.face
@@ -53,7 +53,7 @@ def _watched_backward(tensors: Any, *args: Any, **kwargs: Any) -> None:
 
 
 class TorchWorker(LoaderWorker):
-    """The worker of `weft.join(model, optimizer)`, however many join. Alone it leaves the user's loop as it is."""
+    """The worker of `weft.join(model, optimizer)`, for one or several models. A single worker's loop stays as it is."""
 
     def __init__(self, seat: Seat, replica: TorchReplica | PlainModel) -> None:
         super().__init__(seat)
@@ -69,16 +69,16 @@ class TorchWorker(LoaderWorker):
         """A watched backward has run since the last step."""
         self._shown = ShownLoss()
         self._stepped = 0
-        """Which optimizer has made the last step, from 1; 0: none has."""
+        """The number of the optimizer that made the last step, from 1; 0: none has."""
         self._is_repeat = False
-        """No samples were counted for the gradient that was shared last: it weighed as the one before."""
+        """No samples were counted for the gradient that was shared last, so it weighed as the one before."""
         self._filled: set[int] = set()
-        """The parameters whose gradients this backward has given so far."""
+        """Indices of the parameters whose gradients this backward has filled so far."""
         self._unfilled: list[int] = []
-        """How many parameters of each bucket this backward has yet to fill."""
+        """Number of parameters of each bucket that this backward has yet to fill."""
 
     def add(self, model: nn.Module, optimizers: Sequence[Optimizer]) -> None:
-        """Another model joins, with the optimizers of its parameters; it holds worker 0's values afterwards."""
+        """Join with a further model and the optimizers of its parameters; afterwards it holds worker 0's values."""
         if self._num_gradients or self._has_told:
             raise ConfigError(
                 "weft.join was called with another model after the first gradient or report.\n"
@@ -92,7 +92,7 @@ class TorchWorker(LoaderWorker):
         self._seat.join_more()
 
     def watch(self, optimizers: Sequence[Optimizer]) -> None:
-        """Take part in the steps of optimizers that have joined."""
+        """Hook into the steps of optimizers that have joined."""
         if self._plain is not None:
             for optimizer in optimizers:
                 finite = FiniteSteps(self._plain.models[-1], optimizer, getattr(self._seat, "leave_out", None))
@@ -105,7 +105,7 @@ class TorchWorker(LoaderWorker):
         self._optimizers += optimizers
 
     def _take_over(self, replica: TorchReplica, optimizers: Sequence[Optimizer]) -> None:
-        """Make their steps as the strategy says, and hear of their parameters' gradients."""
+        """Replace `step` of these optimizers, and register hooks on their parameters' gradients."""
         myself = ref(self)
 
         def watcher(place: Trained) -> Callable[[torch.Tensor], None]:
@@ -120,13 +120,13 @@ class TorchWorker(LoaderWorker):
             optimizer.step = MethodType(self._step_function(number), optimizer)  # type: ignore[method-assign]
         for place in replica.trained:
             if place.owner >= len(self._optimizers):
-                # weakly: the collector of cycles cannot see through a tensor's hooks
+                # by a weak reference: the garbage collector does not see cycles through a tensor's hooks
                 place.parameter.register_post_accumulate_grad_hook(watcher(place))  # type: ignore[no-untyped-call]
         self._hear_backward()
         refuse_other_optimizers()
 
     def _hear_losses(self, optimizers: Sequence[Optimizer]) -> None:
-        """Hear of backwards that fill what these optimizers train, and leave the loop as it is."""
+        """Note backwards that fill gradients of these optimizers, to show their losses; the loop is left as it is."""
         filled = self._filled
         for number, parameter in enumerate(p for o in optimizers for group in o.param_groups for p in group["params"]):
             if parameter.requires_grad:
@@ -139,7 +139,7 @@ class TorchWorker(LoaderWorker):
         self._shown.watch()
 
     def _fill(self, place: Trained) -> None:
-        """Backward, still under way, has filled a parameter's gradient."""
+        """The post-accumulate hook: backward, still running, has filled a parameter's gradient."""
         replica = self._replica
         assert replica is not None
         if self._depth and not self._filled and not self._accumulates:
@@ -161,13 +161,13 @@ class TorchWorker(LoaderWorker):
         self._filled.add(place.index)
         place.give()
         if place.parameter.grad is not place.seen:
-            place.parameter.grad = None  # its memory is wanted for the next layers' gradients
+            place.parameter.grad = None  # frees its memory for the gradients of the next layers
         self._unfilled[place.bucket] -= 1
         if not self._unfilled[place.bucket]:
             self._seat.gradient_filled(place.bucket, self._weight())
 
     def _mark(self) -> None:
-        """Say in the gradient what all workers must be alike in."""
+        """Write the step mark into the gradient: what all workers must have in common."""
         assert self._replica is not None
         after = self._stepped if len(self._optimizers) > 1 else 0
         self._replica.mark.give(has_new_samples=self._samples is not None, after=after)
@@ -194,7 +194,7 @@ class TorchWorker(LoaderWorker):
         self._share_gradient()
 
     def _share_gradient(self, only: int | None = None) -> None:
-        """Share what backward has filled; or, where a step comes without one, what its optimizer's `.grad` hold."""
+        """Share the gradients that backward has filled or, for a step without backward, those of optimizer `only`."""
         replica = self._replica
         assert replica is not None
         self._num_gradients += 1
@@ -221,7 +221,7 @@ class TorchWorker(LoaderWorker):
         self._has_gradient = True
 
     def _gradients(self) -> Iterator[Any]:
-        """The bytes with which this worker's own gradients begin, before they are given away."""
+        """The first bytes of each of this worker's own gradients, before they are reduced."""
         assert self._replica is not None
         for place in self._replica.trained:
             if place.parameter.grad is not None:
@@ -234,15 +234,15 @@ class TorchWorker(LoaderWorker):
             self._finish_step(number)
             return loss
 
-        # torch's schedulers mark the step they watch and warn when it was replaced; this one tells them itself
+        # torch's schedulers warn if `step` was replaced after they wrapped it; this one sets _opt_called as they do
         step._wrapped_by_lr_sched = True  # type: ignore[attr-defined]
         return step
 
     def _run_closure(self, closure: Callable[[], Any]) -> Any:
-        """The loss that a closure gives; an optimizer that needs closures makes its whole step here.
+        """The loss that a closure returns; an optimizer that needs closures (LBFGS) makes its whole step here.
 
-        Every call of the closure is one reduction, of its gradient and of its loss: with losses of their
-        own, workers would search along their lines in different numbers of steps.
+        Every call of the closure is one reduction, of its gradient and of its loss: with losses of their own, the
+        workers' line searches would take different numbers of steps.
         """
         replica = self._replica
         assert replica is not None
@@ -305,7 +305,7 @@ class TorchWorker(LoaderWorker):
 
     @contextmanager
     def accumulate(self) -> Iterator[None]:
-        """Add up gradients without sharing them; the next backward outside shares the sum."""
+        """A context in which gradients are accumulated without sharing; the next backward outside shares the sum."""
         if self._takes_portions:
             raise ConfigError(
                 "this strategy counts each portion of the data for itself, so gradients of several cannot be added.\n"
@@ -336,7 +336,7 @@ class TorchWorker(LoaderWorker):
         return place
 
     def check_optimizer(self, optimizer: Optimizer) -> None:
-        """Refuse the step of an optimizer that has not joined, on parameters that have."""
+        """Raise ConfigError if an optimizer that has not joined steps parameters that have."""
         if self._replica is None or any(optimizer is each for each in self._optimizers):
             return
         if any(self._replica.optimizers.has(p) for group in optimizer.param_groups for p in group["params"]):

@@ -1,4 +1,7 @@
-"""Numbers of 16 and 8 bits, each block multiplied by a power of two so that its largest fits."""
+"""Casts to float16, bfloat16 and 8 bits (e4m3). Blocks are multiplied by powers of two, so that their largest fit.
+
+A power of two changes only exponents: multiplying and dividing again loses nothing, unless a number becomes subnormal.
+"""
 
 import math
 from typing import Any
@@ -26,28 +29,33 @@ from weft.codecs.kernels.lanes import bits_of, brain_bits, brain_number, half_bi
 from weft.codecs.kernels.shared import fill, mend, peak
 
 SPARE = 4
-"""A block of halves keeps the power of the one before it if its largest has not this many digits to spare."""
+"""A block of float16 keeps the power of the block before if its largest is within SPARE binary digits of the limit."""
 
 
 @shared
 def power_for(largest: float, kind: int, exponent_min: int, exponent_max: int) -> float:
-    """The power of two that lets a block's largest number fit, with as little to spare as can be."""
+    """The largest power of two with which a block's largest number still fits the range of `kind`."""
     if largest == 0 or kind == BRAIN:
         return 1.0
     mantissa, exponent = math.frexp(float(largest))
-    wanted = 15 - exponent
+    wanted = 15 - exponent  # frexp: largest < 2**exponent, so that the product is below 2**15
     if kind != HALF:
-        wanted = 9 - exponent if mantissa <= 0.875 else 8 - exponent
+        wanted = 9 - exponent if mantissa <= 0.875 else 8 - exponent  # e4m3 ends at 448 = 0.875 * 2**9
     return math.ldexp(1.0, min(max(wanted, exponent_min), exponent_max))
 
 
 @shared
 def eight_bits(number: Any) -> Any:
-    """e4m3, to nearest even, of a float32 up to 448."""
+    """The e4m3 code of a float32 of at most 448, rounded to nearest even. Both cases are computed and one is selected,
+    so that loops over it have no branch."""
     bits = bits_of(number)
     size = np.int32(bits & np.int32(0x7FFFFFFF))
+    # Normal: add half a unit of the 20 bits that are dropped, minus one unless the kept part is odd: ties to even.
+    # 960 = (127 - 7) << 3 moves the exponent's bias from float32's to e4m3's, which has 3 bits of mantissa.
     odd = np.int32(np.int32(size >> np.int32(20)) & np.int32(1))
     normal = np.int32(np.int32(np.int32(np.int32(size + np.int32(0x7FFFF)) + odd) >> np.int32(20)) - np.int32(960))
+    # Subnormal (below 2**-6): multiples of 2**-9. Adding 1.5 * 2**23, where float32 has no fractions, rounds to nearest
+    # even; the subtraction leaves the rounded number.
     small = np.int32(np.int32(np.float32(abs(number) * np.float32(512) + np.float32(12582912))) - np.int32(12582912))
     chosen = small if size < np.int32(0x3C800000) else normal
     return np.uint8(np.int32(chosen | np.int32(np.int32(bits >> np.int32(24)) & np.int32(0x80))))
@@ -55,7 +63,10 @@ def eight_bits(number: Any) -> Any:
 
 @shared
 def narrow(numbers: Array, power: Any, kind: int, doubles: Array, octets: Array, start: int) -> Any:
-    """Cast numbers that fit, once multiplied, to nearest even; the largest of them."""
+    """Cast numbers times `power`, which must fit, to nearest even; the largest absolute value before (16 bits only).
+
+    One loop per kind, so that no loop has a branch.
+    """
     largest = bits_of(numbers.dtype.type(0))
     doubles, octets = doubles[start : start + numbers.size], octets[start : start + numbers.size]
     if kind == HALF:
@@ -84,7 +95,11 @@ def cast_block(
     octets: Array,
     start: int,
 ) -> Any:
-    """Cast a block and say by which power; 0 if a number is not finite. A power that was good may be so again."""
+    """Cast a block; returns the power of two it was multiplied by, or 0 if a number is not finite.
+
+    16 bits: the block is cast with the last block's power at once, and its largest found in the same pass. Only if that
+    power does not fit this block is it cast again. 8 bits: the largest is found first.
+    """
     real = numbers.dtype.type
     if kind in (HALF, BRAIN):
         largest = narrow(numbers, power, kind, doubles, octets, start)
@@ -98,6 +113,7 @@ def cast_block(
         return real(0)
     power = real(power_for(largest, kind, low, high))
     if largest * power > highest:
+        # the power was limited by exponent_min, or is 1 (bfloat16): clip what does not fit
         within = np.empty(numbers.size, numbers.dtype)
         for i in range(numbers.size):
             within[i] = min(max(numbers[i] * power, -highest), highest)
@@ -111,7 +127,7 @@ def cast_block(
 def widen(
     doubles: Array, octets: Array, start: int, kind: int, table: Array, factor: Any, into: Array, adds: bool
 ) -> None:
-    """into = factor * the numbers of codes, or is increased by them."""
+    """into = factor * decoded numbers or, if `adds`, into += that. One loop per case, so that no loop has a branch."""
     real = into.dtype.type
     doubles, octets = doubles[start : start + into.size], octets[start : start + into.size]
     if kind == HALF and adds:
@@ -155,7 +171,11 @@ def encode(
     exponent_max: int,
     highest: float,
 ) -> int:
-    """Cast each block; how many numbers were not finite."""
+    """Cast values + residual block by block; returns how many numbers were not finite.
+
+    `block` and `said` are scratch of a block's size. `residual` becomes what the cast left out, except where a number
+    was not finite: there it stays.
+    """
     real = block.dtype.type
     size, num_bad, power = block.size, 0, real(1)
     low, high, is_bad = exponent_min, exponent_max, np.zeros(block.size, np.bool_)
@@ -169,7 +189,7 @@ def encode(
         else:
             here = values[start : start + length]
             power = cast_block(here, before, kind, highest, low, high, doubles, octets, start)
-        if power == 0:
+        if power == 0:  # rare: cast again with 0 in place of numbers that are not finite
             fill(values, residual, start, start + length, block)
             bad_here = mend(block, length, is_bad)
             num_bad += bad_here
@@ -202,7 +222,7 @@ def add(
     scale: float,
     adds: bool,
 ) -> None:
-    """into += scale * what was cast, or becomes that."""
+    """into += scale * decoded numbers (`adds`), or into = that; the powers of two are divided out."""
     real = into.dtype.type
     for start in range(0, into.size, size):
         factor = scale

@@ -1,7 +1,13 @@
-"""How loops are compiled: once for float32 and once for float64, kept on disk, without the interpreter's lock.
+"""How kernels are compiled by numba: ahead of use, for float32 and for float64, cached on disk, and without the GIL.
 
-A kernel that calls another file's is not compiled again when only that file changes: shared ones are in `shared.py`,
-and whoever changes it empties `kernels/__pycache__`.
+| decorator    | compiles                                          | floating-point sums                               |
+|--------------|---------------------------------------------------|---------------------------------------------------|
+| `kernel`     | entry points, for explicit signatures, at import  | in the order that is written                      |
+| `shared`     | helpers, inlined into each kernel that calls them | in the order that is written                      |
+| `reordering` | helpers whose sums may be vectorised              | in any order (LLVM's `reassoc`): last digits vary |
+
+numba's cache checks only the file of the kernel itself. After a change to a helper of another file (`shared.py`,
+`lanes.py`), remove `kernels/__pycache__`.
 """
 
 from collections.abc import Callable
@@ -13,17 +19,17 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def read(kind: Any) -> Any:
-    """An array that is only read: it may begin at any byte, and its owner may have locked it."""
+    """The type of an array that is only read: it may be unaligned (part of a frame), and read-only in numpy."""
     return types.Array(kind, 1, "C", readonly=True, aligned=False)
 
 
 def written(kind: Any) -> Any:
-    """An array that is written; it may begin at any byte, too."""
+    """The type of an array that is written; it may be unaligned, too."""
     return types.Array(kind, 1, "C", aligned=False)
 
 
 class Kinds(NamedTuple):
-    """The numbers that a kernel is compiled for, and the integers of their size."""
+    """A floating-point type that kernels are compiled for, and the integer type of its size."""
 
     real: Any
     bits: Any
@@ -33,18 +39,21 @@ SINGLE, DOUBLE = Kinds(float32, int32), Kinds(float64, int64)
 
 
 def kernel(*signatures: Any) -> Callable[[Function], Function]:
-    """Compile for these signatures when the file is imported, or load what was compiled before."""
+    """Compile for these signatures when the module is imported, or load the result from the cache on disk.
+
+    `nogil` lets the worker's other threads run meanwhile; numpy's error model gives inf rather than ZeroDivisionError.
+    """
     compiled = njit(list(signatures), cache=True, nogil=True, error_model="numpy")
     return cast(Callable[[Function], Function], compiled)
 
 
 def shared(function: Function) -> Function:
-    """What kernels call: compiled into each of them."""
+    """A helper that kernels call; it is compiled into each of them."""
     return cast(Function, njit(function, cache=True, nogil=True, error_model="numpy"))
 
 
 def reordering(function: Function) -> Function:
-    """The same for sums, which may be added up in any order."""
+    """A helper whose sums LLVM may reorder, so that it can vectorise them."""
     return cast(Function, njit(function, cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "nsz"}))
 
 

@@ -1,4 +1,7 @@
-"""What loops do not become by themselves: bits of numbers, and eight numbers at a time."""
+"""LLVM intrinsics for what numba's loops do not become by themselves: bit casts, and vectors of eight numbers.
+
+Loads and stores have an alignment of 1, since arrays may be parts of frames.
+"""
 
 from typing import Any
 
@@ -11,12 +14,12 @@ LANES = 8
 
 
 def _integers(kind: Any) -> Any:
-    """The integers of a number's size."""
+    """The integer type of the size of a floating-point type."""
     return next(kinds.bits for kinds in (SINGLE, DOUBLE) if kinds.real == kind)
 
 
 def _bits_of(typing: Any, number: Any) -> Any:
-    """A number's bits, as an integer of its size."""
+    """A number's bits as an integer of its size: no instruction, only another type (bitcast)."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], context.get_value_type(signature.return_type))
@@ -35,7 +38,7 @@ def _number_of(typing: Any, bits: Any) -> Any:
 
 
 def _half_bits(typing: Any, number: Any) -> Any:
-    """The bits of a float32 as the nearest float16."""
+    """The bits of the float16 nearest to a float32 (fptrunc: one instruction with F16C)."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.bitcast(builder.fptrunc(arguments[0], ir.HalfType()), ir.IntType(16))
@@ -53,7 +56,10 @@ def _half_number(typing: Any, bits: Any) -> Any:
 
 
 def _brain_bits(typing: Any, number: Any) -> Any:
-    """The bits of a float32 as the nearest bfloat16, if it fits; of two, the even one."""
+    """The bits of the bfloat16 nearest to a float32, ties to even; the caller makes sure that it does not overflow.
+
+    Adding 0x7FFF, and 1 if the lowest kept bit is odd, carries into the upper 16 bits exactly when it has to round up.
+    """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         word = ir.IntType(32)
@@ -76,14 +82,14 @@ def _brain_number(typing: Any, bits: Any) -> Any:
 
 
 def _eight(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> Any:
-    """A pointer to eight numbers of an array, and what it points to."""
+    """A pointer to the eight numbers of an array from `index` on, and their vector type."""
     data = context.make_array(kind)(context, builder, array).data
     vector = ir.VectorType(context.get_value_type(kind.dtype), LANES)
     return builder.bitcast(builder.gep(data, [index]), vector.as_pointer()), vector
 
 
 def _spread(builder: Any, number: Any, vector: Any) -> Any:
-    """Eight times the same number."""
+    """A vector of eight times the same number."""
     nothing = ir.Constant(vector, ir.Undefined)
     first = builder.insert_element(nothing, number, ir.Constant(ir.IntType(32), 0))
     order = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
@@ -91,7 +97,7 @@ def _spread(builder: Any, number: Any, vector: Any) -> Any:
 
 
 def _signs(typing: Any, array: Any, index: Any) -> Any:
-    """A byte: bit i is 1 where number index + i is 0 or above."""
+    """A byte: bit i is 1 where number index + i is 0 or above. Eight comparisons become one mask."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         pointer, vector = _eight(context, builder, signature.args[0], *arguments)

@@ -1,4 +1,13 @@
-"""The largest of many numbers: gathered in one pass, exact in the end."""
+"""Finds the k largest of many numbers (top-k) exactly, usually with one pass over them.
+
+| step     | does                                                                                              |
+|----------|---------------------------------------------------------------------------------------------------|
+| `sample` | sizes of a few runs spread over everything, from which the caller guesses a threshold `least`     |
+| `scan`   | residual + momentum for all numbers, and the indices of those from `least` on                     |
+| `choose` | exactly k of these; of all numbers if the guess left fewer than k, or more than there is room for |
+
+Sizes are compared as integers: the bits of absolute values order as the values do.
+"""
 
 from typing import Any
 
@@ -10,14 +19,17 @@ from weft.codecs.kernels.lanes import bits_of, reach
 from weft.codecs.kernels.shared import mend, mixed
 
 RUN = 16
-"""Numbers next to each other that are looked at together: a line of memory."""
+"""Neighbouring numbers that are sampled together: a cache line of float32 is loaded anyway."""
 
 
 @shared
 def gather(
     values: Array, residual: Array, velocity: Array, momentum: Any, factor: Any, start: int, moved: Array, block: Array
 ) -> None:
-    """moved = momentum velocity + factor values, with a velocity (and then a residual); block = residual + that."""
+    """moved = momentum * velocity + factor * values; block = residual + moved.
+
+    An empty velocity, or residual, counts as 0; with a velocity there is always a residual.
+    """
     stop = start + block.size
     here, left, speed = values[start:stop], residual[start:stop], velocity[start:stop]
     if velocity.size:
@@ -34,7 +46,7 @@ def gather(
 
 @shared
 def keep(residual: Array, velocity: Array, start: int, moved: Array, block: Array, is_bad: Array, num_bad: int) -> None:
-    """What was gathered is the new residual and velocity, except where it is not finite."""
+    """Store what was gathered as the new residual and velocity, except where it is not finite."""
     for i in range(block.size):
         if num_bad and is_bad[i]:
             continue
@@ -46,7 +58,7 @@ def keep(residual: Array, velocity: Array, start: int, moved: Array, block: Arra
 
 @shared
 def keep_all(into: Array, start: int, numbers: Array) -> None:
-    """The same where all are finite."""
+    """Copy `numbers` to into[start:], where all are finite; does nothing if `into` is empty."""
     here = into[start : start + numbers.size]
     for i in range(here.size):
         here[i] = numbers[i]
@@ -54,7 +66,7 @@ def keep_all(into: Array, start: int, numbers: Array) -> None:
 
 @shared
 def sized(block: Array, bits: Array) -> Any:
-    """Absolute values as integers, and the largest of them."""
+    """Write absolute values as integers to `bits`; returns the largest, found in a loop of its own."""
     largest = bits_of(block.dtype.type(0))
     for i in range(block.size):
         bits[i] = bits_of(abs(block[i]))
@@ -65,7 +77,7 @@ def sized(block: Array, bits: Array) -> Any:
 
 @shared
 def longer(places: Array, number: int, more: int) -> Array:
-    """An array that has room for more."""
+    """`places` itself, or a copy with twice the room, so that `more` fit behind the first `number`."""
     if number + more <= places.size:
         return places
     room = np.empty(max(2 * places.size, number + more), np.int64)
@@ -75,7 +87,10 @@ def longer(places: Array, number: int, more: int) -> Array:
 
 @shared
 def note(bits: Array, start: int, least: Any, places: Array, sizes: Array, number: int) -> int:
-    """Add the places and sizes of those from `least` on; count them even if there is no room."""
+    """Append indices and sizes of numbers from `least` on; returns their count, also of those that found no room.
+
+    Eight at a time are compared to one byte; few bytes are not 0, since few numbers are large.
+    """
     whole = bits.size // 8 * 8
     for i in range(0, whole, 8):
         which = reach(bits, i, least)
@@ -117,9 +132,9 @@ def scan(
     places: Array,
     sizes: Array,
 ) -> tuple[int, Array]:
-    """Gather everything, and note the places and sizes (as integers) of all from `least` on, while there is room.
+    """Gather everything, and note the indices and sizes (as integers) of numbers from `least` on, while there is room.
 
-    How many those are, and where what was gathered is not finite: there residual and velocity stay.
+    Returns their number, and the indices of numbers that are not finite: there residual and velocity stay.
     """
     number, num_bad = 0, 0
     bad, is_bad = np.empty(0, np.int64), np.zeros(block.size, np.bool_)
@@ -153,7 +168,7 @@ def _sampling(kinds: Kinds) -> Any:
 
 @kernel(_sampling(SINGLE), _sampling(DOUBLE))
 def sample(values: Array, residual: Array, velocity: Array, momentum: Any, factor: Any, sizes: Array) -> None:
-    """The sizes, as integers, of what would be gathered in runs that are spread over everything."""
+    """Write the sizes, as integers, of what `scan` would gather, for pseudo-random runs spread over everything."""
     num_runs = sizes.size // RUN
     stretch = values.size // num_runs
     for run in range(num_runs):
@@ -173,7 +188,7 @@ def _choosing(kinds: Kinds) -> Any:
 
 @kernel(_choosing(SINGLE), _choosing(DOUBLE))
 def choose(places: Array, sizes: Array, least: Any, num_ties: int, chosen: Array) -> int:
-    """The places of those above `least`, and the first `num_ties` of those that are `least`."""
+    """Write indices of numbers above `least`, and of the first `num_ties` that equal it, to `chosen`; how many."""
     number = 0
     for i in range(places.size):
         is_tie = sizes[i] == least
@@ -186,7 +201,7 @@ def choose(places: Array, sizes: Array, least: Any, num_ties: int, chosen: Array
 
 @shared
 def num_from(bits: Array, least: Any) -> int:
-    """How many are `least` or above."""
+    """How many are `least` or above. Counted in the type of `bits`, so that all vectors have lanes of one width."""
     number = bits.dtype.type(0)
     for i in range(bits.size):
         number = bits.dtype.type(number + bits.dtype.type(bits[i] >= least))
@@ -199,7 +214,11 @@ def _choosing_of_blocks(kinds: Kinds) -> Any:
 
 @kernel(_choosing_of_blocks(SINGLE), _choosing_of_blocks(DOUBLE))
 def choose_of_blocks(total: Array, bad: Array, number: int, bits: Array, chosen: Array) -> None:
-    """The places of the `number` largest of each block, found by halving; ties go to the first, bad ones come last."""
+    """Write the indices of the `number` largest of each block to `chosen`; ties go to the first.
+
+    The threshold is found by bisection over the integer sizes: at most 32 (or 64) counts over a block in the cache.
+    Numbers that are not finite get the size -1, and so come last.
+    """
     count, next_bad = 0, 0
     for start in range(0, total.size, bits.size):
         length = min(bits.size, total.size - start)

@@ -1,4 +1,8 @@
-"""Stochastic rounding of blocks to whole steps, and codes of 2, 4 or 8 bits packed in bytes."""
+"""Stochastic rounding of blocks to whole steps, and codes of 2, 4 or 8 bits packed in bytes.
+
+Random numbers are counter-based: a hash of the position in the block (`lattice`) and of a key per block. So the same
+draw gives the same codes, and the loop carries no state from one number to the next.
+"""
 
 from typing import Any
 
@@ -25,7 +29,7 @@ from weft.codecs.kernels.shared import fill, mend, mixed, peak
 
 @shared
 def pack(codes: Array, length: int, width: int, packed: Array, start: int) -> None:
-    """Codes of `width` bits, the first in the lowest; what is missing of the last byte is 0."""
+    """Pack codes of `width` bits, the first in the lowest bits; unused bits of the last byte are 0."""
     each = 8 // width
     whole = length // each
     packed = packed[start : start + -(-length // each)]
@@ -47,7 +51,7 @@ def pack(codes: Array, length: int, width: int, packed: Array, start: int) -> No
 
 @shared
 def unpack(packed: Array, start: int, length: int, width: int, codes: Array) -> None:
-    """What `pack` packed."""
+    """Unpack `length` codes of `width` bits from byte `start` on."""
     each = 8 // width
     whole = length // each
     packed = packed[start : start + -(-length // each)]
@@ -75,7 +79,10 @@ def unpack(packed: Array, start: int, length: int, width: int, codes: Array) -> 
 def round_block(
     block: Array, length: int, inverse: float, middle: int, lattice: Array, key: np.uint64, codes: Array
 ) -> None:
-    """codes = middle + block * inverse, rounded down or up: the nearer the likelier, so that the mean is right."""
+    """codes = middle + block * inverse, rounded stochastically, so that the expected value is exact.
+
+    That is floor(x + u) with u uniform in [0, 1). `middle` makes x positive, so that truncation (int32) is floor.
+    """
     real = block.dtype.type
     first = np.uint32(key)
     second = np.uint32(key >> np.uint64(32))
@@ -83,6 +90,7 @@ def round_block(
     offset = real(middle)
     top = np.int32(2 * middle)
     for i in range(length):
+        # a 32-bit hash (multiply, xor-shift); its upper 24 bits are exact in float32, hence unit = 2**-24
         drawn = np.uint32(np.uint32(lattice[i] ^ first) * np.uint32(0x7FEB352D))
         drawn = np.uint32(np.uint32(drawn ^ (drawn >> np.uint32(15)) ^ second) * np.uint32(0x846CA68B))
         share = real(np.int32(np.uint32(drawn ^ (drawn >> np.uint32(16))) >> np.uint32(8))) * unit
@@ -92,7 +100,7 @@ def round_block(
 
 @shared
 def leave(block: Array, codes: Array, middle: int, step: Any, residual: Array, is_bad: Array, num_bad: int) -> None:
-    """What the codes do not say; where a number was not finite, the residual stays."""
+    """residual = block - decoded codes; where a number was not finite, the residual stays."""
     real, offset = block.dtype.type, np.int32(middle)
     if num_bad:
         for i in range(residual.size):
@@ -105,7 +113,7 @@ def leave(block: Array, codes: Array, middle: int, step: Any, residual: Array, i
 
 @shared
 def put(codes: Array, middle: int, step: Any, into: Array, adds: bool) -> None:
-    """into += what codes say, or becomes that; a code that cannot be is the highest that can."""
+    """into += decoded codes (`adds`), or into = that. Codes above the highest valid one (a bad payload) count as it."""
     real, offset, top = into.dtype.type, np.int32(middle), np.int32(2 * middle)
     if adds:
         for i in range(into.size):
@@ -134,7 +142,7 @@ def encode(
     step_max: float,
     draw: np.uint64,
 ) -> int:
-    """Round each block to steps of its largest / levels; how many numbers were not finite."""
+    """Round each block to multiples of its largest / levels; returns how many numbers were not finite."""
     real = block.dtype.type
     size, num_bad = block.size, 0
     is_bad = np.zeros(size, np.bool_)
@@ -150,7 +158,7 @@ def encode(
         step = min(real(largest / real(levels)), step_max)
         inverse = real(0)
         if step > 0:
-            inverse = min(real(real(1) / step), np.finfo(block.dtype).max)
+            inverse = min(real(real(1) / step), np.finfo(block.dtype).max)  # 1 / subnormal is inf
         steps[index] = step
         round_block(block, length, inverse, levels, lattice, mixed(np.uint64(draw + np.uint64(index))), codes)
         pack(codes, length, width, packed, start * width // 8)
@@ -168,7 +176,7 @@ def _adding(kinds: Kinds) -> Any:
 def add(
     steps: Array, packed: Array, into: Array, codes: Array, levels: int, width: int, scale: float, adds: bool
 ) -> None:
-    """into += scale * what the codes say, or becomes that."""
+    """into += scale * decoded codes (`adds`), or into = that."""
     real = into.dtype.type
     size = codes.size
     for index in range(steps.size):

@@ -1,4 +1,4 @@
-"""One bit for each number, eight to a byte, and the means of the two kinds of a block."""
+"""One bit for each number (its sign), eight to a byte, and two means per block: of numbers >= 0, and of those below."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ from weft.codecs.kernels.shared import fill
 
 @shared
 def stand_in(block: Array, length: int, residual: Array, start: int) -> int:
-    """Where a number is not finite, its value counts as 0: what is left is its residual."""
+    """Replace numbers that are not finite by their residual alone, as if the value were 0; how many there are."""
     number = 0
     for i in range(length):
         if not np.isfinite(block[i]):
@@ -36,7 +36,7 @@ def stand_in(block: Array, length: int, residual: Array, start: int) -> int:
 
 @shared
 def pack_signs(block: Array, length: int, packed: Array, start: int) -> None:
-    """A bit of 1 for every number from 0 on, the first in the lowest."""
+    """Pack signs: bit 1 for numbers >= 0, the first number in the lowest bit. Eight at a time by `lanes.signs`."""
     whole = length // 8
     here = packed[start : start + -(-length // 8)]
     for i in range(whole):
@@ -49,7 +49,11 @@ def pack_signs(block: Array, length: int, packed: Array, start: int) -> None:
 
 @reordering
 def sums(block: Array, length: int) -> tuple[float, float, float, float]:
-    """Of all numbers, of those from 0 on, of those below, and how many the second are. The first shows infinities."""
+    """Sums of all numbers, of those >= 0, of those below, and the number of those >= 0.
+
+    The sum of all is for finding inf and NaN in the same pass: max and min would hide NaN. Branch-free, so that the
+    loop is vectorised; hence the count is a float.
+    """
     zero = block.dtype.type(0)
     total, high, low, number = zero, zero, zero, zero
     for i in range(length):
@@ -62,7 +66,7 @@ def sums(block: Array, length: int) -> tuple[float, float, float, float]:
 
 @shared
 def careful_mean(block: Array, length: int, is_high: bool) -> Any:
-    """The mean of one kind where the sum is too large."""
+    """The mean of the numbers >= 0, or of those below, by a running mean, where their sum has overflowed."""
     mean, number = block.dtype.type(0), 0
     for i in range(length):
         if (block[i] >= 0) == is_high:
@@ -73,7 +77,7 @@ def careful_mean(block: Array, length: int, is_high: bool) -> Any:
 
 @shared
 def leave(block: Array, high: float, low: float, residual: Array) -> None:
-    """What the signs do not say."""
+    """residual = block - decoded signs."""
     for i in range(block.size):
         residual[i] = block[i] - (high if block[i] >= 0 else low)
 
@@ -85,7 +89,10 @@ def _encoding(kinds: Kinds) -> Any:
 
 @kernel(_encoding(SINGLE), _encoding(DOUBLE))
 def encode(values: Array, residual: Array, block: Array, means: Array, packed: Array) -> int:
-    """Signs, and two means for each block, or none: then a sign stands for 1. How many numbers were not finite."""
+    """Encode signs, and two means per block; with an empty `means`, signs stand for 1 and -1.
+
+    Returns how many numbers were not finite.
+    """
     real = block.dtype.type
     size, num_bad = block.size, 0
     for index in range(-(-values.size // size)):
@@ -119,7 +126,7 @@ def _adding(kinds: Kinds) -> Any:
 
 @kernel(_adding(SINGLE), _adding(DOUBLE))
 def add(means: Array, packed: Array, into: Array, size: int, scale: float, adds: bool) -> None:
-    """into += scale * what the signs say, or becomes that; without means, a sign stands for 1."""
+    """into += scale * decoded signs (`adds`), or into = that; with an empty `means`, signs stand for 1 and -1."""
     real = into.dtype.type
     total = into.size
     for index in range(-(-total // size)):

@@ -1,4 +1,4 @@
-"""Places of a few numbers among many: counts of blocks and offsets within them."""
+"""Indices of a few numbers among many, as a count per block of 65536 and 16-bit offsets: 2 bytes per index."""
 
 from typing import Any
 
@@ -20,12 +20,12 @@ from weft.codecs.kernels.compiling import (
 )
 
 SPAN = 65536
-"""How many numbers an offset of 16 bits tells apart."""
+"""Numbers in a block: as many as a 16-bit offset can address."""
 
 
 @kernel(void(read(int64), written(uint32), written(uint16)))
 def write(places: Array, counts: Array, offsets: Array) -> None:
-    """Counts and offsets of rising places."""
+    """Write counts and offsets of `places`, which must rise."""
     counts[:] = 0
     for i in range(places.size):
         counts[places[i] // SPAN] += np.uint32(1)
@@ -34,7 +34,11 @@ def write(places: Array, counts: Array, offsets: Array) -> None:
 
 @kernel(boolean(read(uint32), read(uint16), int64))
 def are_right(counts: Array, offsets: Array, num_elements: int) -> bool:
-    """Offsets rise strictly within each block and stay within it; the counts were added up before."""
+    """Whether offsets rise strictly within each block and stay below `num_elements`.
+
+    They come from another process. The caller has checked that the counts add up to the number of offsets.
+    """
+    # No early return: payloads are right as a rule, and then every offset has to be read anyway.
     first, are = 0, True
     for block in range(counts.size):
         last = first + int(counts[block])
@@ -50,7 +54,7 @@ def are_right(counts: Array, offsets: Array, num_elements: int) -> bool:
 
 @kernel(void(read(uint32), read(uint16), written(int64)))
 def places(counts: Array, offsets: Array, into: Array) -> None:
-    """The places that counts and offsets say."""
+    """Write the indices that counts and offsets stand for to `into`."""
     first = 0
     for block in range(counts.size):
         last = first + int(counts[block])
@@ -65,7 +69,7 @@ def _adding(kinds: Kinds) -> Any:
 
 @kernel(_adding(SINGLE), _adding(DOUBLE))
 def add(counts: Array, offsets: Array, numbers: Array, into: Array, scale: float) -> None:
-    """into[place] += scale * number, for each place."""
+    """into[index] += scale * number, for each index; indices were checked by `are_right`."""
     first = 0
     for block in range(counts.size):
         last = first + int(counts[block])

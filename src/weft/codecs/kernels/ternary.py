@@ -1,4 +1,7 @@
-"""Numbers as -1, 0 or 1 times a scale of their piece, by chance, four to a byte."""
+"""Stochastic rounding to -1, 0 or 1 times a scale per piece (a tensor, say); four codes of 2 bits in a byte.
+
+Blocks are cut by position, pieces by tensor. Loops go over both, because codes are packed by block.
+"""
 
 from typing import Any
 
@@ -46,7 +49,8 @@ def _measuring(kinds: Kinds) -> Any:
 def measure(
     values: Array, residual: Array, bounds: Array, block: Array, limits: Array, peaks: Array, clip: float
 ) -> None:
-    """For each piece: where it is clipped, `clip` times the root of its mean square; and its largest after that."""
+    """For each piece: the limit to which it is clipped, `clip` times its root mean square or its largest absolute
+    value, if that is smaller. Numbers that are not finite do not count."""
     real = block.dtype.type
     is_bad = np.zeros(block.size, np.bool_)
     for piece in range(peaks.size):
@@ -90,7 +94,7 @@ def encode(
     packed: Array,
     draw: np.uint64,
 ) -> int:
-    """Round each piece, clipped, to -1, 0 or 1 times its scale; how many numbers were not finite."""
+    """Round each piece, clipped to its limit, to -1, 0 or 1 times its scale; returns how many were not finite."""
     real = block.dtype.type
     size, num_bad, piece = block.size, 0, 0
     is_bad = np.zeros(size, np.bool_)
@@ -108,7 +112,7 @@ def encode(
             limit = min(limits[piece], scale)
             inverse = real(0)
             if scale > 0:
-                inverse = min(real(real(1) / scale), np.finfo(block.dtype).max)
+                inverse = min(real(real(1) / scale), np.finfo(block.dtype).max)  # 1 / subnormal is inf
             for i in range(length):
                 clipped[i] = min(max(block[i], -limit), limit)
             key = mixed(np.uint64(draw + np.uint64(start)))
@@ -128,7 +132,7 @@ def _adding(kinds: Kinds) -> Any:
 
 @kernel(_adding(SINGLE), _adding(DOUBLE))
 def add(scales: Array, packed: Array, bounds: Array, into: Array, codes: Array, factor: float, adds: bool) -> None:
-    """into += factor * what the codes say, or becomes that."""
+    """into += factor * decoded numbers (`adds`), or into = that."""
     real = into.dtype.type
     size, piece = codes.size, 0
     for first in range(0, into.size, size):

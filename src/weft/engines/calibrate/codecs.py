@@ -15,7 +15,7 @@ SIDE = 1024
 REPEATS = 3
 FORM = Form(SIDE * SIDE, 4, ((0, (SIDE, SIDE)),))
 TURN = Turn(1 << 40)
-"""Long after any warm-up."""
+"""A step long after any warm-up."""
 
 
 def codec_speeds() -> dict[str, Throughput]:
@@ -34,7 +34,7 @@ def _speeds(codec: Codec, values: Array) -> dict[str, Throughput]:
     for stage in stages:
         payload = stage.encode(values, residual, FORM, TURN, given).payload
         encode_s = _best(partial(stage.encode, values, residual, FORM, TURN, given))
-        decode_s = encode_s  # what only leads to the next stage is never decoded
+        decode_s = encode_s  # a stage whose output only feeds the next stage is never decoded
         if stage is stages[-1]:
             decode_s = _best(partial(stage.add, payload, np.zeros_like(values), 1.0, FORM, given))
         speeds[type(stage).__name__.lower()] = Throughput(values.nbytes / encode_s, values.nbytes / decode_s)

@@ -1,4 +1,4 @@
-"""Measures how long a script's iterations take alone on this machine."""
+"""Measures how long a script's iterations take with a single worker on this machine."""
 
 import os
 import time

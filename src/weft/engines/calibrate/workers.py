@@ -1,4 +1,4 @@
-"""Measures what steps of a script cost on this machine while several workers train: the figures of a simulation."""
+"""Measures the cost of a script's steps while several workers train on this machine, for simulations."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -14,21 +14,22 @@ from weft.observe.records.status import Status
 from weft.runtime.connections import LINKS
 
 SMALLER = 4
-"""The second batch has so many times fewer samples: that tells what a step costs besides them."""
+"""The second measurement has batches this many times smaller, from which the fixed cost of a step follows."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """Steps of so many samples took a worker's thread so many seconds of a core each."""
+    """One measurement: samples per step, and CPU seconds of a worker's thread per step."""
 
     samples: float
     cpu_s: float
 
 
 def this_machine(job: RealJob, num_steps: int, tell: Callable[[str], None] = lambda text: None) -> Cluster:
-    """This machine as a cluster: a host whose workers share its cores, with what steps of this script cost there.
+    """This machine as a cluster: one host whose workers share its cores, with the measured cost of the script's steps.
 
-    The script is run twice, with its own batches and with smaller ones; as many steps as are measured warm up.
+    The script is run twice, with its own batches and with smaller ones; each run begins with as many warm-up steps as
+    are measured.
     """
     job = replace(job, saves=False)
     with fork_server_of(job, tell) as fork_server:
@@ -50,7 +51,7 @@ def this_machine(job: RealJob, num_steps: int, tell: Callable[[str], None] = lam
 
 
 def line(large: Point, small: Point | None) -> tuple[float, float]:
-    """Seconds per sample, and per step besides, that give both measured costs; neither is less than nothing."""
+    """Seconds per sample, and fixed seconds per step, that fit both measurements; neither is negative."""
     if small is None or small.samples >= large.samples or small.cpu_s >= large.cpu_s:
         return large.cpu_s / large.samples, 0.0
     per_sample = (large.cpu_s - small.cpu_s) / (large.samples - small.samples)
@@ -72,7 +73,7 @@ def _measure(job: RealJob, num_steps: int, fork: Callable[..., object]) -> Point
 
 
 def _point(statuses: Sequence[Status], warmup: int) -> Point:
-    """A worker's mean step after its warm-up, or of all its steps if it ended before it was warm."""
+    """A worker's mean step after its warm-up, or over all its steps if it ended during the warm-up."""
     last = statuses[-1]
     first = next((status for status in statuses[:-1] if warmup <= status.step < last.step), None)
     begin = Status(last.rank, 0.0, 0, 0.0, None, 0.0, 0.0, 0.0, 0, 0, 0, None, "") if first is None else first

@@ -1,4 +1,4 @@
-"""A first look at a script: which numbers it reports."""
+"""A dry first look at a script, which finds the names of the numbers that it reports."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,13 +20,13 @@ NOT_REPORTED = {*BESIDE_REAL, *BESIDE_SIMULATED}
 
 
 STEPS_MAX = 1000
-"""Of a first look: a script of its own loops may make many."""
+"""Steps of a first look at most: a script with a loop of its own may make many."""
 
 
 def reported_names(job: RealJob, fork: Fork, show: Callable[[str], None]) -> list[str]:
-    """The names of all that the script reports, by a first look: one worker, one step of each share.
+    """The names of all numbers that the script reports, found with one worker and one step of each share.
 
-    What it prints is dropped; if it leaves and has said why, `show` gets that.
+    What it prints is dropped; if it leaves by sys.exit, `show` gets what it printed.
     """
     probe = RealJob(job.script, job.arguments, 1, seed=job.seed, options=job.options, saves=False, is_probe=True)
     with _shown_if_it_says_why(show) as lines:
@@ -35,7 +35,7 @@ def reported_names(job: RealJob, fork: Fork, show: Callable[[str], None]) -> lis
 
 
 def simulated_names(job: Job, show: Callable[[str], None]) -> list[str]:
-    """The same of a script that is to be simulated."""
+    """The names of all numbers that a script reports which is to be simulated."""
     probe = Job(job.script, job.arguments, job.cluster, 1, seed=job.seed, saves=False, is_probe=True)
     with _shown_if_it_says_why(show) as lines:
         return _names(simulate(replace(probe, steps_max=STEPS_MAX), SimulationObserver(lines.append)).facts.reports)
@@ -43,7 +43,7 @@ def simulated_names(job: Job, show: Callable[[str], None]) -> list[str]:
 
 @contextmanager
 def _shown_if_it_says_why(show: Callable[[str], None]) -> Iterator[list[str]]:
-    """Lines to add to, which are shown if the script leaves with nothing but them to say why."""
+    """A context with a list for lines; they are shown if the script leaves, and only they say why."""
     lines: list[str] = []
     try:
         yield lines
@@ -58,7 +58,7 @@ def _names(reports: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def check_target(target: Target, names: Sequence[str]) -> None:
-    """Refuse a number that a script does not report, though it reports others."""
+    """Raise ConfigError if the script reports numbers, but not the one of `target`."""
     if names and target.name not in names:
         raise ConfigError(
             f"the script does not report '{target.name}', so --target {target} is never reached.\n"
@@ -67,7 +67,7 @@ def check_target(target: Target, names: Sequence[str]) -> None:
 
 
 def read_target(text: str) -> Target:
-    """'accuracy=0.97'."""
+    """The target in a text such as 'accuracy=0.97'."""
     match = re.fullmatch(r"\s*(\w+)\s*=\s*([-+]?[0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?)\s*", text)
     if match is None:
         raise ConfigError(

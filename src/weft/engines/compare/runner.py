@@ -1,4 +1,4 @@
-"""A comparison under way: what has been run is kept in a file, so that an interrupted one can go on."""
+"""Makes the runs of a comparison, and keeps them in a file, so that an interrupted comparison can go on."""
 
 import os
 import time
@@ -22,26 +22,26 @@ Row = Mapping[str, Any]
 
 
 class Interrupted(Exception):
-    """Somebody has had enough: what has been run is kept."""
+    """The user has interrupted the comparison; the runs that have ended are kept."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One run of a comparison: the way with one of the seeds, and which of all runs it is."""
+    """One run of a comparison: a way with one of the seeds, and its number among all runs."""
 
     way: Way
     seed: int
     number: int
     of: int
     left_s: float | None
-    """About how long this and the other runs will take; None while none has ended."""
+    """Estimated time of this and all later runs; None while none has ended."""
 
     def __str__(self) -> str:
         return f"{self.way.label}, seed {self.seed}"
 
 
 class ComparisonRun:
-    """All runs of a comparison, one after another; `run` makes one of them and gives its outcome's JSON."""
+    """All runs of a comparison, one after another."""
 
     def __init__(
         self, setup: Setup, ways: Sequence[Way], file: Path, clock: Callable[[], float] = time.perf_counter
@@ -54,20 +54,21 @@ class ComparisonRun:
             setup, [Contender(way.label, way.baseline is not None) for way in ways], _fingerprint(setup)
         )
         self.moved_to: Path | None = None
-        """Where the file of another comparison was put that stood in the way."""
+        """The new path of another comparison's file that was in the way; None if there was none."""
         self.not_kept: OSError | None = None
-        """Why the last run is not in the file: the disk could not take it."""
+        """The error with which the file could not be written after the last run."""
         self._take_up()
 
     @property
     def has_runs(self) -> bool:
-        """Some of its runs have been made before."""
+        """Whether the file has runs of this comparison."""
         return any(contender.runs for contender in self.comparison.contenders)
 
     def run(self, run: Callable[[Trial], Row]) -> Comparison:
-        """Make those runs that are lacking; a way that fails is left, and the others go on.
+        """Make the runs that are missing, each by calling `run`, which returns its outcome's JSON. A way that fails is
+        left out, and the others go on.
 
-        Raises why the script cannot start, if the first run finds that: no other way would help.
+        If the first run finds that the script cannot start, raises that error: no other way would help.
         """
         took_s: list[float] = []
         lacking = list(self._lacking())
@@ -82,7 +83,7 @@ class ComparisonRun:
                 row = run(Trial(way, seed, total - left + 1, total, left_s))
             except Interrupted:
                 raise
-            except Exception as error:  # whatever it is, it is this contender's, and the others go on
+            except Exception as error:  # a bug in one contender must not end the others' runs
                 if isinstance(error, WeftError) and error.before_join and not place and not self.has_runs:
                     raise
                 contender.error = str(error) if isinstance(error, WeftError) else f"{type(error).__name__}: {error}"
@@ -93,14 +94,14 @@ class ComparisonRun:
         return self.comparison
 
     def _lacking(self) -> Iterator[tuple[Contender, Way, int]]:
-        """Seed by seed, so that an early look has something of every contender."""
+        """The missing runs, seed by seed, so that an unfinished comparison has runs of every contender."""
         for seed in self.comparison.setup.seeds:
             for contender, way in zip(self.comparison.contenders, self._ways, strict=True):
                 if not any(run.seed == seed for run in contender.runs):
                     yield contender, way, seed
 
     def _take_up(self) -> None:
-        """Go on with the runs that the file has; what is not asked for now is kept beside them."""
+        """Load the runs that the file has; runs that are not asked for now are kept in it."""
         if not self.file.is_file():
             return
         before = _read(self.file)
@@ -119,12 +120,12 @@ class ComparisonRun:
                 self.comparison.aside.append(Contender(kept.label, kept.is_baseline, runs))
 
     def _keep(self) -> None:
-        """Write the file anew, whole: whoever reads it meanwhile, or after a crash, finds the old or the new one."""
+        """Replace the file atomically: readers, also after a crash, find the old or the new one."""
         fresh = self.file.with_name(f".{self.file.name}.{os.getpid()}")
         try:
             fresh.write_bytes(msgspec.json.format(msgspec.json.encode(self.comparison), indent=1))
             fresh.replace(self.file)
-        except OSError as error:  # the runs are in memory still, and may fit the next time
+        except OSError as error:  # the runs are still in memory, and are written again after the next one
             fresh.unlink(missing_ok=True)
             self.not_kept = error
         else:
@@ -142,14 +143,14 @@ def _read(file: Path) -> Comparison:
 
 
 def _aimed_at(run: Run, target: Target | None) -> Run:
-    """A run whose time is that to another target: all that it reported is known."""
+    """The run with its time to another target, computed from its reports."""
     reached = None if target is None else _reached(target, run.reports)
     samples = None if reached is None else _samples_at(run.curve, reached)
     return msgspec.structs.replace(run, to_target_s=reached, samples_to_target=samples)
 
 
 def _fingerprint(setup: Setup) -> str:
-    """Of all that runs depend on: the script and the modules beside it, Weft itself, the machine, what was said.
+    """A digest of all that runs depend on: the script and the modules beside it, Weft itself, the machine, the options.
 
     Seeds, contenders and the target may change.
     """
@@ -189,7 +190,7 @@ def run_of(row: Row, target: Target | None) -> Run:
 
 
 def _at(entry: Row, clock: str) -> dict[str, float | None]:
-    """With the time under one name, real or virtual."""
+    """The entry with its time, real or virtual, under one name."""
     return {"at_s": entry[clock], **{name: value for name, value in entry.items() if name != clock}}
 
 
@@ -203,7 +204,7 @@ def _reached(target: Target, reports: Sequence[Row]) -> float | None:
 
 
 def _samples_at(curve: Sequence[Row], at_s: float) -> float | None:
-    """How many samples all workers had been trained on at a time, as far as they had told."""
+    """Samples that all workers had trained on by `at_s`, as far as they had told; None if they had told nothing."""
     before = [point["samples"] for point in curve if point["at_s"] <= at_s]
     return max(before, default=None)
 

@@ -13,7 +13,7 @@ from weft.engines.simulated.job import Job
 
 @dataclass(frozen=True)
 class RealTrials:
-    """Contenders on real workers: all that they have in common is in one job."""
+    """Contenders on real workers; one job has all that they have in common."""
 
     common: RealJob
 
@@ -25,7 +25,7 @@ class RealTrials:
         return replace(same, strategy=way.strategy, compress=way.compress, share=way.share)
 
     def fork_server(self, ways: Sequence[Way], tell: Callable[[str], None]) -> ForkServer:
-        """Where the workers of all contenders come from, with everybody's codecs compiled."""
+        """A fork server for the workers of all contenders, with the codecs of all of them compiled."""
         return fork_server_of(self.common, tell, [way.compress for way in ways])
 
 
@@ -44,7 +44,7 @@ Trials = RealTrials | SimulatedTrials
 
 
 def refusal(trials: Trials, way: Way) -> ConfigError | None:
-    """Why a way cannot run here, if it cannot: it is looked at before the first one starts."""
+    """The error if a way cannot run here, or None; checked for all ways before the first run starts."""
     try:
         trials.job(way, 0)
     except ConfigError as error:

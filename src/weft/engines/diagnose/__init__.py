@@ -1,1 +1,1 @@
-"""What `weft doctor` finds out: of this machine, and of the hosts of a cluster."""
+"""`weft doctor`: checks of this machine, and of the hosts of a cluster."""

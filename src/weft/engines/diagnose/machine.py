@@ -1,4 +1,4 @@
-"""Can real workers run on this machine? One small check for each thing they need.
+"""`weft doctor`: checks whether real workers can run on this machine, with one small check for each thing they need.
 
 A check never raises for what it finds: a feature that is missing is a finding, with what to do about it.
 `bad`: real runs will fail. `warn`: they will work, but slower or with less comfort.
@@ -33,7 +33,7 @@ SHM_GOOD_BYTES = 256 * MIB
 FILES_MIN, FILES_GOOD = 64, 1024
 PROCESSES_MIN, PROCESSES_GOOD = 64, 512
 LOAD_GOOD = 0.5
-"""Of the cores; above it, somebody else is at work."""
+"""Load per core above which other programs are assumed to be busy."""
 ROUND_TRIP_GOOD_S = 500e-6
 CLOCK_GOOD_S = 1e-6
 TORCH_TIMEOUT_S = 8.0
@@ -48,7 +48,7 @@ print(json.dumps({"version": torch.__version__, "threads": torch.get_num_threads
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one check found, and what to do about it unless it is fine."""
+    """The result of one check, and what to do about it unless it is ok."""
 
     name: str
     verdict: Verdict
@@ -60,14 +60,14 @@ Check = Callable[[], Finding]
 
 
 def examine(checks: Iterable[Check]) -> list[Finding]:
-    """Run the checks. One that fails in a way it did not foresee is a bad finding of its own."""
+    """Run the checks. A check that raises becomes a bad finding."""
     return [_found(check) for check in checks]
 
 
 def _found(check: Check) -> Finding:
     try:
         return check()
-    except Exception as error:  # whatever a strange machine answers, the other checks still run
+    except Exception as error:  # the other checks shall still run
         name = check.__name__.removeprefix("check_").replace("_", " ")
         return Finding(name, "bad", f"could not be checked: {type(error).__name__}: {error}", "Is this Linux?")
 
@@ -90,7 +90,7 @@ def check_cores() -> Finding:
 
 
 def usable_cores() -> float:
-    """The cores that this process may run on, or the share of time that its container allows."""
+    """The cores that this process may run on (sched_getaffinity), or its cgroup's cpu.max, if that is less."""
     cores = float(len(os.sched_getaffinity(0)))
     if CPU_QUOTA.exists() and not (quota := CPU_QUOTA.read_text()).startswith("max"):
         allowed, period = map(int, quota.split())
@@ -109,7 +109,7 @@ def check_memory() -> Finding:
 
 
 def check_shared_memory() -> Finding:
-    """Two mappings of one anonymous file see each other's writes: what the arena is made of."""
+    """Whether two mappings of one memfd see each other's writes, as the arena needs."""
     name = "shared memory"
     fix = "Real workers share memory by memfd_create: use Linux 3.17 or newer, and a container that allows it."
     if not hasattr(os, "memfd_create"):
@@ -169,7 +169,7 @@ def check_pidfd() -> Finding:
 
 
 def check_parent_death_signal() -> Finding:
-    """Asks for the signal that this process has already, so nothing changes."""
+    """Sets PR_SET_PDEATHSIG to the value that it has already, so that nothing changes."""
     name, fix = "parent death", "Without prctl(PR_SET_PDEATHSIG) a killed launcher leaves its workers behind."
     set_signal, get_signal = 1, 2
     prctl = getattr(ctypes.CDLL(None, use_errno=True), "prctl", None)
@@ -247,7 +247,7 @@ def _limit(name: str, resource_name: str, least: int, good: int, command: str) -
 
 
 def check_torch() -> Finding:
-    """Imports torch in a process of its own: a broken one cannot take the doctor with it."""
+    """Imports torch in a process of its own: a crash there does not end the doctor."""
     name, fix = "torch", "Install it again: pip install 'weft[torch]'."
     if _version("torch") is None:
         return Finding(name, "warn", "not installed", "For torch scripts: pip install 'weft[torch]'.")
@@ -292,7 +292,7 @@ def check_clock() -> Finding:
 
 
 def check_mpi() -> Finding:
-    """A peer of the benchmarks only."""
+    """mpi4py, which only benchmarks need."""
     beside = os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", "")])
     found, mpiexec = _version("mpi4py"), shutil.which("mpiexec", path=beside)
     if found is None:

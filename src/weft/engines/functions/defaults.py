@@ -57,7 +57,7 @@ def _defaults_at(written: ast.arguments, function: FunctionType) -> Iterator[Def
 
 
 def _found(expression: ast.expr, around: Mapping[str, object]) -> object:
-    """What a name, or an attribute of one, is now; MISSING for other expressions."""
+    """The current value of a name, or of an attribute of one; MISSING for other expressions."""
     if isinstance(expression, ast.Name):
         return around.get(expression.id, MISSING)
     if isinstance(expression, ast.Attribute):

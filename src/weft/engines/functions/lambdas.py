@@ -11,7 +11,7 @@ def is_lambda(value: object) -> bool:
 
 
 def lambda_source(value: FunctionType) -> str | None:
-    """The text of a lambda; None where its line has several that differ, of which nobody can tell which it is.
+    """The text of a lambda; None if its line has several different ones, which cannot be told apart.
 
     Raises OSError if the source is not known.
     """

@@ -40,7 +40,7 @@ SENT = "modules, functions, classes, numbers, texts, lists, dicts, arrays and te
 
 
 def write_script(function: Callable[..., Any], arguments: Sequence[object], folder: Path) -> Path:
-    """A script in `folder` that calls `function` with `arguments`; refused by name is what cannot be sent."""
+    """Write a script to `folder` that calls `function` with `arguments`; what cannot be sent is refused by name."""
     check_function(function)
     assert isinstance(function, FunctionType)
     name = function.__name__
@@ -62,7 +62,7 @@ def write_script(function: Callable[..., Any], arguments: Sequence[object], fold
 
 
 def check_function(function: Callable[..., Any]) -> None:
-    """Refuse what has no source of its own, or would do nothing when it is called."""
+    """Raise ConfigError for callables without source, and for those that would do nothing when called."""
     if not isinstance(function, FunctionType) or function.__name__ == "<lambda>":
         raise ConfigError(
             f"weft.run was given {function!r}, which is neither the path of a script nor a function.\n"
@@ -81,14 +81,14 @@ class Pieces:
     def __init__(self, folder: Path, settings: Sequence[Setting] = ()) -> None:
         self._folder = folder
         self._settings = list(settings)
-        """What is set of modules that no piece has needed yet."""
+        """Assignments to attributes of modules that no piece has needed yet."""
         self._values: dict[str, object] = {}
         self.texts: list[str] = []
         self.has_lazy_annotations = False
         """Some of them come from under `from __future__ import annotations`, and may not run without it."""
 
     def need(self, name: str, value: object, user: str) -> None:
-        """Let `name`, which `user` uses, be `value` in the script."""
+        """Add what the script needs so that `name`, which `user` uses, is `value` there."""
         if name in self._values:
             if self._values[name] is not value:
                 raise ConfigError(
@@ -110,7 +110,7 @@ class Pieces:
         self.texts.append(text)
 
     def _restore(self, value: object, user: str) -> None:
-        """Let modules that `value` needs have what was set of them, before anything runs that needs it."""
+        """Add assignments to attributes of the modules that `value` needs, before any piece that needs them."""
         module = value if isinstance(value, ModuleType) else sys.modules.get(getattr(value, "__module__", None) or "")
         if not self._settings or module is None or module.__name__ == "__main__":
             return
@@ -169,7 +169,7 @@ class Pieces:
         return replaced(source, changes)
 
     def _default(self, default: Default, user: str) -> str:
-        """What to write for a default's value."""
+        """The text to write for a default's value."""
         text = _literal(default.value)
         if text is not None:
             return text
@@ -193,7 +193,7 @@ class Pieces:
 
 
 def source_of(value: FunctionType | type, called: str) -> str:
-    """What was written to define a function or a class of this name, refused if nobody knows."""
+    """The source that defines a function or class; raises ConfigError if it is not known."""
     try:
         if isinstance(value, FunctionType) and is_lambda(value):
             return _lambda_definition(value, called)
@@ -219,7 +219,7 @@ def _lambda_definition(value: FunctionType, called: str) -> str:
 
 
 def _class_source(value: type) -> str | None:
-    """Found by a method: notebooks know the cells of functions only."""
+    """The source of a class, found by one of its methods: notebooks keep the cells of functions only."""
     for code in (method.__code__ for method in _methods(value)):
         lines = linecache.getlines(code.co_filename)
         for node in ast.walk(ast.parse("".join(lines))):
@@ -235,7 +235,7 @@ def _methods(value: type) -> list[FunctionType]:
 
 
 def _around(value: FunctionType | type) -> Mapping[str, object]:
-    """What a function or a class finds by name: of its module, and of the function that it was defined in."""
+    """The names that a function or class can use: of its module, and of the function in which it was defined."""
     if isinstance(value, type):
         return {name: found for method in _methods(value) for name, found in _around(method).items()}
     inner = inspect.unwrap(value)

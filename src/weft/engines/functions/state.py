@@ -15,7 +15,7 @@ from types import FunctionType, ModuleType
 from uuid import uuid4
 
 HOME = uuid4().hex
-"""Of this process, and of its forks, which know what it knows."""
+"""Identifies this process and its forks, which have its state already."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Setting:
     module: ModuleType
     name: str
     is_sure: bool
-    """It is not in a function, which may not have been called."""
+    """The assignment is at top level, and not in a function, which may not have been called."""
 
     @property
     def value(self) -> object:
@@ -33,7 +33,7 @@ class Setting:
 
     @property
     def called(self) -> str:
-        """As a user would write it."""
+        """The attribute as a user would write it: module.NAME."""
         return f"{self.module.__name__}.{self.name}"
 
 
@@ -44,7 +44,7 @@ def restore(home: str, module: str, name: str, value: object) -> None:
 
 
 def settings(namespaces: list[Mapping[str, object]]) -> list[Setting]:
-    """What notebooks or scripts with these names have set of modules, apart from those that come with Python."""
+    """The attributes of modules that notebooks or scripts with these namespaces have set, except of Python's own."""
     found: dict[tuple[str, str], Setting] = {}
     for names in namespaces:
         for text in _texts(names):
@@ -95,7 +95,7 @@ def _settings_in(text: str, names: Mapping[str, object]) -> Iterator[Setting]:
 
 
 def _targets(node: ast.AST, *, is_sure: bool) -> Iterator[tuple[ast.expr, bool]]:
-    """What a text assigns to."""
+    """The targets of all assignments in a text, and whether they have surely been run."""
     if isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store):
         yield node, is_sure
     is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
@@ -115,5 +115,5 @@ def _module(place: ast.expr, names: Mapping[str, object]) -> ModuleType | None:
 
 
 def _is_pythons(module: ModuleType) -> bool:
-    """It comes with Python: its state is the environment's, or nobody's to set."""
+    """Whether a module belongs to Python's standard library; its state is not sent."""
     return module.__name__.partition(".")[0] in {*sys.stdlib_module_names, "__main__"}

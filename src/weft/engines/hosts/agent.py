@@ -1,7 +1,15 @@
-"""The host agent: has the memory that its workers share, watches them, and passes on what they say.
+"""The host agent: makes the memory that its workers share, watches them by pidfd, and relays their channels.
 
 Started by the host's first worker as `python -m weft.engines.hosts.agent`, with its orders on standard input. It ends
 when all workers of its host have ended, however they did; when it or the run's controller is gone, its workers end.
+
+One thread and one selector. A worker is in one of these states:
+
+| state    | kept in                       | leaves it by                                                         |
+|----------|-------------------------------|----------------------------------------------------------------------|
+| expected | `_workers`, `channel` is None | connecting with the right pid (SO_PEERCRED), or its end (pidfd)      |
+| let in   | `_workers`, with a channel    | `Leaving` on the channel, or its end (pidfd); `Gone` is sent by both |
+| leaving  | `_leaving`                    | the end of this process, for which the worker waits                  |
 """
 
 import os
@@ -54,9 +62,9 @@ CONNECT_S_MAX = 30.0
 HEARTBEAT_S = 0.2
 HELLO_S_MAX = 0.5
 CONTROLLER_S_MAX = 5.0
-"""How long nothing may be heard of the controller before it has said how long."""
+"""How long the controller may be silent until its first heartbeat has said how long it may be."""
 LAST_WORDS_S_MAX = 5.0
-"""How long what was said last may take to leave."""
+"""How long the agent waits, when its workers have ended, for the controller to close the link."""
 ORPHANS_S = 1.0
 """How long workers may take to end once the controller is gone."""
 BACKLOG_BYTES_MAX = 4 << 20
@@ -64,43 +72,43 @@ BACKLOG_BYTES_MAX = 4 << 20
 
 
 class Orders(Struct, frozen=True):
-    """What a host agent is told. The secret never stands on a command line."""
+    """What a host agent reads from standard input: the secret must not appear on a command line."""
 
     host: int
     """The number of this host."""
     pids: dict[int, int]
-    """The process of each of its workers, by rank."""
+    """The process id of each worker of this host, by rank."""
     token: str
-    """Under what name its workers find it."""
+    """The run token: part of the agent socket's name."""
     controller: tuple[str, int]
     secret: bytes
     is_encrypted: bool
-    """There are other hosts."""
+    """The agent link uses TLS, and worker 0's initial values go through it, because there are other hosts."""
     placed: Placement | None = None
-    """Where the engine has put the worker that starts this host agent, if its environment says so."""
+    """The placement of the worker that started this host agent, if a launcher's environment variables say it."""
 
 
 class HostAgent:
-    """Everything that one host's workers need of their engine."""
+    """The agent of one host: its shared memory, its workers, and the link to the controller."""
 
     def __init__(self, orders: Orders) -> None:
         self._orders = orders
         self._because = self._last_words = ""
         self._concluded: set[int] = set()
-        """Workers whose run ended well."""
+        """Ranks of the workers that have sent `Concluded`: for them the run has ended well."""
         self._selector = selectors.DefaultSelector()
         self._memories = make_memories(len(orders.pids))
         self._initial = self._memories[2]
         self._workers: dict[int, AgentWorker] = {}
         self._leaving: list[AgentWorker] = []
-        """Those that wait for the end of this process."""
+        """Workers that have said `Leaving` and wait for this process to end."""
         self._values: Iterator[bytes] = iter(())
-        """What is left of worker 0's first values to send, and its word that it has joined, which comes after."""
+        """Pieces of worker 0's initial values still to be sent; its `Joined` is held back in `_joined` until then."""
         self._values_start = 0
         self._joined: Said | None = None
         self._patience_s = CONTROLLER_S_MAX
         self._orphaned_s = inf
-        """When workers that have not ended without a controller are killed."""
+        """When workers are killed that have not ended by themselves after the controller was lost."""
         self._turned_s = time.monotonic()
         for rank, pid in sorted(orders.pids.items()):
             self._take_in(rank, pid)
@@ -120,12 +128,12 @@ class HostAgent:
     def _take_in(self, rank: int, pid: int) -> None:
         try:
             worker = self._workers[rank] = AgentWorker(rank, pid)
-        except ProcessLookupError:  # it has ended before anybody could look after it
+        except ProcessLookupError:  # the worker ended before pidfd_open
             return
         self._selector.register(worker.pidfd, selectors.EVENT_READ, partial(self._reap, rank))
 
     def run(self) -> None:
-        """Serve until all workers of this host have ended; then tell why, if the run has failed."""
+        """Serve until all workers of this host have ended; then print why, if the run has failed."""
         for rank in self._orders.pids.keys() - self._workers.keys():
             self._link.send(Gone(rank))
         heartbeat_s = 0.0
@@ -150,7 +158,7 @@ class HostAgent:
             print(self._because, file=sys.stderr, flush=True)
 
     def _end_stopped(self) -> None:
-        """Kill those of the workers which wait for this process to end that are stopped: they would never end."""
+        """Kill the workers in `_leaving` that are stopped (SIGSTOP): they would not end after this process."""
         stops = Stops[int]()
         while stopped := stops.see(
             {worker.rank: process_state(worker.pid) for worker in self._leaving}, time.monotonic()
@@ -164,7 +172,10 @@ class HostAgent:
             time.sleep(HEARTBEAT_S / 2)
 
     def _turn(self) -> None:
-        """Serve what is ready, and notice a silent controller: unless it was this process that was held up."""
+        """Serve what is ready, and notice a silent controller.
+
+        If this process itself was held up (two turns more than STALLED_S apart), the silence does not count.
+        """
         was_held_up = time.monotonic() - self._turned_s > STALLED_S
         for key, _ in self._selector.select(HEARTBEAT_S / 2):
             key.data()
@@ -180,7 +191,7 @@ class HostAgent:
             self._lose_controller(f"nothing was heard of it for {silence_s:.1f} s")
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close the link, the socket, all workers' descriptors and the shared memory."""
         self._link.close()
         self._door.close()
         for worker in (*self._workers.values(), *self._leaving):
@@ -190,25 +201,25 @@ class HostAgent:
         self._selector.close()
 
     def _answer_door(self) -> None:
-        """Let a worker of this host in: it is who it says if the system says so."""
+        """Let a worker of this host in, if the kernel confirms its pid and uid (SO_PEERCRED)."""
         end, _ = self._door.accept()
         fds: list[int] = []
         with end:
             try:
                 fds = self._let_in(end)
-            except (OSError, msgspec.DecodeError, TransportError) as error:  # whoever it is hears that it is not let in
+            except (OSError, msgspec.DecodeError, TransportError) as error:  # closing the socket tells it so
                 print(f"weft: a process is not let in by the host agent: {error}", file=sys.stderr, flush=True)
         for fd in fds:
             os.close(fd)
 
     def _let_in(self, end: socket.socket) -> list[int]:
-        """Give a worker its channel and memory; what is left of the descriptors that it brought."""
+        """Give a worker its channel and memory; returns the descriptors it sent that the caller has to close."""
         pid, uid = peer_of(end)
         worker = next(
             (worker for worker in self._workers.values() if worker.pid == pid and worker.channel is None), None
         )
         if uid != os.geteuid() or worker is None:
-            raise TransportError(f"process {pid} of user {uid} is no worker that is awaited here")
+            raise TransportError(f"process {pid} of user {uid} is not a worker that is expected here")
         end.settimeout(HELLO_S_MAX)
         raw, fds, _, _ = socket.recv_fds(end, 1 << 10, 3)
         if not fds or msgspec.json.decode(raw, type=Hello).rank != worker.rank:
@@ -218,7 +229,7 @@ class HostAgent:
             handed = [theirs.fileno(), *self._memories]
             try:
                 send_fds(end, msgspec.json.encode(ForkOrder(num_workers=1, num_fds=len(handed))), handed)
-            except OSError:  # it died meanwhile, which its system will tell
+            except OSError:  # the worker died meanwhile, which its pidfd will tell
                 mine.close()
                 return fds
         self._attend(worker, mine, fds)
@@ -251,19 +262,19 @@ class HostAgent:
                 self._last_words = f"Worker {worker.rank} failed at step {message.step}: {message.text}"
             said = Said(worker.rank, message)
             if isinstance(message, Joined) and worker.rank == 0 and self._orders.is_encrypted:
-                self._values, self._joined = pieces(self._initial), said  # it says nothing more until it is answered
+                self._values, self._joined = pieces(self._initial), said  # worker 0 is silent until this is answered
                 self._values_start = 0
                 self._send_values()
             else:
                 self._link.send(said)
         if (
             channel.is_closed and channel.fileno() >= 0
-        ):  # else the controller was lost in the midst, and nobody is heard
+        ):  # fileno() < 0: the controller was lost meanwhile, and the channel is closed already
             self._selector.unregister(channel.fileno())
             channel.close()
 
     def _send_values(self) -> None:
-        """Pass the first values on, which worker 0 wrote, as the controller takes them; its Joined comes last."""
+        """Send worker 0's initial values to the controller, no faster than it takes them; then worker 0's `Joined`."""
         while self._joined is not None and self._link.waiting_bytes < BACKLOG_BYTES_MAX:
             piece = next(self._values, None)
             if piece is None:
@@ -292,12 +303,12 @@ class HostAgent:
             output.close()
 
     def _reap(self, rank: int) -> None:
-        """A worker has ended: pass on its last words first."""
+        """A worker's process has ended: pass on what is left in its channel and output pipes, then `Gone`."""
         worker = self._workers.get(rank)
         if worker is None:
             return
         self._hear(worker)
-        if rank not in self._workers:  # it had said that it leaves
+        if rank not in self._workers:  # its last message was `Leaving`
             return
         for output in worker.outputs:
             while not output.is_closed and _has_come(output.fileno()):
@@ -305,7 +316,7 @@ class HostAgent:
         self._let_go(worker)
 
     def _let_go(self, worker: AgentWorker) -> None:
-        """Nothing more is to be expected of a worker."""
+        """Stop watching a worker, and tell the controller that it is gone."""
         watched = [
             worker.pidfd,
             worker.signals,
@@ -335,7 +346,7 @@ class HostAgent:
             self._because = message.text
 
     def _kill(self) -> None:
-        """End all; also those that never came, if the engine's environment of theirs says who they are."""
+        """Kill all workers; those that never connected only if /proc/PID/environ confirms which rank they have."""
         placed = self._orders.placed
         for worker in list(self._workers.values()):
             worker.kill(is_known=placed is not None and rank_in(placed, worker.pid) == worker.rank)
@@ -343,7 +354,7 @@ class HostAgent:
                 self._let_go(worker)
 
     def _lose_controller(self, why: str) -> None:
-        """Nobody leads the run any more: its workers end when their channels do, or are killed a little later."""
+        """The controller is gone: close all channels, which ends the workers; after ORPHANS_S they are killed."""
         if not self._workers:
             return
         self._because = self._because or f"weft: the run's controller is gone: {why}. All workers of this host end."
@@ -361,8 +372,8 @@ def _has_come(pipe: int) -> bool:
 
 
 def main() -> None:
-    """Be the host agent that standard input asks for."""
-    for number in (signal.SIGINT, signal.SIGTERM):  # it ends with its workers, who are told to
+    """Read the orders from standard input, and serve as host agent."""
+    for number in (signal.SIGINT, signal.SIGTERM):  # workers get these, too; the agent ends after its workers
         signal.signal(number, signal.SIG_IGN)
     try:
         orders = msgspec.json.decode(sys.stdin.buffer.read(), type=Orders)

@@ -1,6 +1,7 @@
-"""The link: one connection between a host's agent and the run's controller, for all workers of that host.
+"""The agent link: one connection between a host agent and the run's controller, for all workers of that host.
 
-Nobody waits here: what cannot leave at once waits in an outbox, and what has come is decoded when it is whole.
+Sends and receives never block: what the socket does not take at once is kept in an outbox, and a packet is decoded when
+all of it has arrived.
 """
 
 import selectors
@@ -20,32 +21,32 @@ from weft.runtime.channel import LENGTH, MESSAGE_BYTES_MAX, Message, packed
 from weft.transports.transport import Rank
 
 CONTROLLER: Rank = 2**32 - 1
-"""The controller's place in handshakes and certificates; a host agent's is the number of its host."""
+"""The controller's rank in handshakes and certificates; a host agent's is the number of its host."""
 PACKET_BYTES_MAX = MESSAGE_BYTES_MAX + (1 << 16)
 RECEIVED_PER_TURN_MAX = 4 << 20
-"""After so much from one link it is the others' turn."""
+"""Bytes that one turn reads from one link at most, so that the other links get theirs."""
 RECORD_BYTES = 16 << 10
 STALLED_S = 0.5
-"""Turns of one end that are further apart say that it was this end that was held up, not the other that is silent."""
+"""If two turns of one end's loop are further apart, that end was held up itself: the other does not count as silent."""
 _NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class Came(Struct, frozen=True, tag=True):
-    """To the controller: a worker of this host has come."""
+    """To the controller: a worker of this host has connected to its agent."""
 
     rank: int
     pid: int
 
 
 class Said(Struct, frozen=True, tag=True):
-    """To the controller: what a worker says to its engine."""
+    """To the controller: a message that a worker sent on its channel."""
 
     rank: int
     message: Message
 
 
 class Wrote(Struct, frozen=True, tag=True):
-    """To the controller: a line that a worker wrote."""
+    """To the controller: a line that a worker wrote to stdout, or to stderr (`is_error`)."""
 
     rank: int
     text: str
@@ -53,39 +54,39 @@ class Wrote(Struct, frozen=True, tag=True):
 
 
 class Gone(Struct, frozen=True, tag=True):
-    """To the controller: a worker's process has ended; all that it said has been passed on."""
+    """To the controller: a worker's process has ended or is leaving. It follows everything that the worker said."""
 
     rank: int
 
 
 class Asked(Struct, frozen=True, tag=True):
-    """To the controller: so many times somebody has asked a worker, by a signal, to end in order."""
+    """To the controller: a worker has received SIGINT or SIGTERM `times` times by now."""
 
     rank: int
     times: int
 
 
 class AgentHeartbeat(Struct, frozen=True, tag=True):
-    """To the controller: this host is there, and its system says this of its workers that live: 'R', 'S', 'T', ..."""
+    """To the controller: the host agent is alive, and these are its workers' states in /proc: 'R', 'S', 'T', ..."""
 
     states: dict[int, str]
 
 
 class ControllerHeartbeat(Struct, frozen=True, tag=True):
-    """To a host agent: the controller is there; it is lost when so long nothing is heard of it."""
+    """To a host agent: the controller is alive. It counts as lost when nothing is heard of it for `patience_s`."""
 
     patience_s: float
 
 
 class Values(Struct, frozen=True, tag=True):
-    """From worker 0's host through the controller to all others: a piece of the values that all workers begin with."""
+    """From worker 0's host, through the controller, to all others: a `piece` of the initial values, at byte `start`."""
 
     start: int
     piece: bytes
 
 
 class Tell(Struct, frozen=True, tag=True):
-    """To a host agent: what the engine says to a worker."""
+    """To a host agent: a message for the channel of worker `rank`."""
 
     rank: int
     message: Message
@@ -96,7 +97,7 @@ class Kill(Struct, frozen=True, tag=True):
 
 
 class RunFailed(Struct, frozen=True, tag=True):
-    """To a host agent: why the run has failed, for whoever reads what this host prints."""
+    """To a host agent: why the run has failed, to be printed on that host."""
 
     text: str
 
@@ -107,7 +108,7 @@ _decoder: Any = msgspec.msgpack.Decoder(Relayed)
 
 
 class AgentLink:
-    """One end of the connection, attended by a selector; used by one thread."""
+    """One end of the connection, registered with the owner's selector; used by one thread only."""
 
     def __init__(
         self,
@@ -116,7 +117,7 @@ class AgentLink:
         hear: Callable[[Relayed], None],
         on_end: Callable[[str], None],
     ) -> None:
-        """`on_end` is told, once, why nothing will come any more."""
+        """`hear` is called with each message; `on_end` is called once, with the reason, if the connection ends."""
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._sock = sock
         self._selector = selector
@@ -125,32 +126,32 @@ class AgentLink:
         self._came = bytearray()
         self._outbox: deque[memoryview] = deque()
         self.waiting_bytes = 0
-        """What has not left yet."""
+        """Bytes in the outbox."""
         self.heard_s = monotonic()
-        """When anything came last."""
+        """When bytes last arrived."""
         self.is_closed = False
         selector.register(sock, selectors.EVENT_READ, self.attend)
 
     def send(self, message: Relayed) -> None:
-        """Say something; to an end that is gone nothing is said."""
+        """Send `message`; does nothing if the link is closed."""
         self.pass_on(packed(message))
 
     def pass_on(self, packet: bytes) -> None:
-        """The same with what is encoded already."""
+        """Send a `packet` that is encoded already; does nothing if the link is closed."""
         if not self.is_closed:
             self._outbox.append(memoryview(packet))
             self.waiting_bytes += len(packet)
             self._flush()
 
     def linger(self, timeout_s: float) -> None:
-        """Wait until all that was said has left, for so long at most."""
+        """Block until the outbox is empty, or for `timeout_s`."""
         deadline_s = monotonic() + timeout_s
         while self.waiting_bytes and not self.is_closed and (left_s := deadline_s - monotonic()) > 0:
             select([], [self._sock], [], left_s)
             self._flush()
 
     def attend(self) -> None:
-        """Do what can be done without waiting."""
+        """Send and receive what is possible without blocking."""
         self._flush()
         num_bytes = 0
         while not self.is_closed and num_bytes < RECEIVED_PER_TURN_MAX:
@@ -170,7 +171,7 @@ class AgentLink:
             self._take_packets()
 
     def _take_packets(self) -> None:
-        """Hand over what is whole; it is taken out first, so whoever hears it may attend to this link again."""
+        """Pass complete packets to `hear`. They are removed from the buffer first, because `hear` may call `attend`."""
         packets, start = [], 0
         try:
             while len(self._came) - start >= LENGTH.size:
@@ -187,7 +188,7 @@ class AgentLink:
                 if not self.is_closed:
                     self._hear(_decoder.decode(packet))
         except (msgspec.DecodeError, UnicodeDecodeError, TransportError) as error:
-            self._close(f"it sent what is no message: {error}")
+            self._close(f"it sent an invalid message: {error}")
 
     def _flush(self) -> None:
         had_something = bool(self._outbox)

@@ -1,4 +1,4 @@
-"""Where a worker and the host agent find each other, and the worker's side of their meeting."""
+"""The abstract Unix socket at which a host's workers meet their agent, and the worker's side of it."""
 
 import os
 import socket
@@ -16,14 +16,14 @@ MOMENT_S = 0.01
 
 
 class Hello(Struct, frozen=True):
-    """A worker to its host agent, with descriptors: a pipe with the signals that it gets, and pipes with its output if
-    that is shown elsewhere."""
+    """A worker to its host agent. Descriptors come with it (SCM_RIGHTS): a pipe with the signals that the worker gets,
+    and the pipes with its output if the controller is to show that."""
 
     rank: int
 
 
 def address_of(token: str, host: int) -> str:
-    """The address of a host's agent: a name without a file, which is gone with the host agent."""
+    """The abstract address (leading NUL) of the agent of `host`: it has no file, and disappears with the agent."""
     return f"\0weft/{token}/{host}"
 
 
@@ -35,10 +35,11 @@ def meet(
     timeout_s: float,
     started: "subprocess.Popen[bytes] | None" = None,
 ) -> tuple[int, list[int], int]:
-    """A worker's side: its channel, the memory of its host, and where to write what signals tell it.
+    """Connect to the host agent: descriptors of the worker's channel, of the host's memory, and of the signal pipe.
 
-    `written` are pipes with what it writes, if the controller is to show that; `started` is the host agent, for the
-    worker that started it. The host agent must be a process of the same user (SO_PEERCRED).
+    The worker writes a byte to the last when it gets a signal. `written` are the pipes with its output, if the
+    controller is to show that; `started` is the host agent's process, for the worker that started it. The host agent
+    must be a process of the same user (SO_PEERCRED).
     """
     deadline_s = time.monotonic() + timeout_s
     while (end := _called(address_of(token, host))) is None:
@@ -57,7 +58,7 @@ def meet(
     with end:
         pid, uid = peer_of(end)
         if uid != os.geteuid():
-            raise TransportError(f"the host agent is a process of user {uid}, a stranger.\n  Is it yours?")
+            raise TransportError(f"the host agent is a process of user {uid}, not of this one.\n  Is it yours?")
         end.settimeout(max(deadline_s - time.monotonic(), MOMENT_S))
         readable, writable = os.pipe()
         try:
@@ -69,7 +70,7 @@ def meet(
                 f"the host agent (pid {pid}) did not answer worker {rank} for {timeout_s:g} s.\n"
                 f"  If it was stopped, 'kill -CONT {pid}' lets it go on."
             ) from error
-        except OSError:  # it hung up
+        except OSError:  # the host agent closed the connection
             got = None
         finally:
             os.close(readable)
@@ -83,7 +84,7 @@ def meet(
 
 
 def _called(place: str) -> socket.socket | None:
-    """A connection to whoever listens there; None if nobody does, or too many wait already."""
+    """A connection to the socket at `place`; None if no process listens there, or its backlog is full."""
     end = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     end.setblocking(False)
     try:

@@ -40,13 +40,13 @@ from weft.transports.handshake import NONCE_BYTES, Candidate, Steps, answer
 from weft.transports.transport import Rank
 
 AGENTS_S_MAX = 60.0
-"""How long host agents may take to call."""
+"""How long host agents may take to connect."""
 SILENT_S = 2.0
 SILENT_STEPS = 5
-"""A host that says nothing for this long, and so many median steps, is lost."""
+"""A host is lost when it has been silent for SILENT_S, and for SILENT_STEPS median steps."""
 HEARTBEAT_S = 0.2
 LET_GO_S = 0.8
-"""How long who has failed may take to end before the others are ended."""
+"""How long a worker that has failed may take to end before the others are killed."""
 FAREWELL_S_MAX = 1.0
 
 
@@ -62,7 +62,7 @@ class Host:
 
 
 class Controller(Supervisor):
-    """One run on several hosts."""
+    """Supervises one run on several hosts, through one agent link per host. One thread, one selector."""
 
     def __init__(
         self,
@@ -74,9 +74,9 @@ class Controller(Supervisor):
         *,
         is_elsewhere: bool = False,
     ) -> None:
-        """`infos` are the workers in order of rank; their host agents will call at the listener.
+        """`infos` are the workers in order of rank; their host agents connect to `listener`.
 
-        `is_elsewhere`: even if they are all on one host, it is not this one.
+        `is_elsewhere`: the workers are on other hosts than the controller, even if all of them are on one host.
         """
         super().__init__(job, observer)
         self._infos = infos
@@ -87,7 +87,7 @@ class Controller(Supervisor):
         self._host_of = host_numbers(infos)
         self._session.rooms = rooms(infos)
         self._values: list[bytes] = []
-        """What has come of the first values, for hosts that have not called yet."""
+        """Packets of initial values, kept for hosts whose agents have not connected yet."""
         self._workers = [Worker(each.rank, each.host, each.pid) for each in infos]
         self._hosts: list[Host] = []
         for worker, number, each in zip(self._workers, self._host_of, infos, strict=True):
@@ -102,10 +102,10 @@ class Controller(Supervisor):
             tls = contexts(Authority.of(secret).issue(CONTROLLER)).answer
         self._door = Door(listener, self._answer, tls, self._selector, time.monotonic)
         self.refused = self._door.refused
-        """Connections of strangers, by reason."""
+        """Number of refused connections, by reason."""
 
     def run(self) -> RealOutcome:
-        """As every run; when it fails, every host is told why."""
+        """Supervise the run to its end; if it fails, send the reason to every host agent."""
         try:
             return super().run()
         except WeftError as error:
@@ -114,7 +114,7 @@ class Controller(Supervisor):
             raise
 
     def _explain(self, text: str) -> None:
-        """Let every host's agent say it; where the controller has a host in common with one that cannot, it does."""
+        """Let every host agent print `text`. If the agent of the controller's own host is gone, the controller does."""
         for host in self._hosts:
             if host.link is not None:
                 host.link.send(RunFailed(text))
@@ -131,7 +131,7 @@ class Controller(Supervisor):
         return answer(CONTROLLER, objection, self._secret, token_bytes(NONCE_BYTES))
 
     def _start(self) -> None:
-        """Wait for all host agents; their workers are told their part when they come."""
+        """Wait until all host agents have connected; each worker is sent its Job when its agent reports it (`Came`)."""
         descriptors = Descriptors(-1, -1, -1, -1, [])
         addresses = [each.address for each in self._infos] if len(self._hosts) > 1 else []
         cores = {number: each.cores for number, each in zip(self._host_of, self._infos, strict=True)}
@@ -150,11 +150,11 @@ class Controller(Supervisor):
             self._check()
 
     def _part(self, rank: int) -> Job:
-        """What a worker is told first."""
+        """The Job of worker `rank`, the first message on its channel."""
         return self._assignment(rank)
 
     def _turn(self, timeout_s: float) -> None:
-        if time.monotonic() - self._turned_s > STALLED_S:  # it was the controller that did nothing: nobody else is late
+        if time.monotonic() - self._turned_s > STALLED_S:  # the controller itself was held up: no host was silent
             for link in self._links():
                 link.heard_s = time.monotonic()
         for key, _ in self._selector.select(timeout_s):
@@ -189,11 +189,11 @@ class Controller(Supervisor):
             host.states = message.states
         elif isinstance(message, Came | Said | Wrote | Gone | Asked):
             if not 0 <= message.rank < len(self._workers) or self._workers[message.rank] not in host.workers:
-                raise TransportError(f"host {host.name} speaks for worker {message.rank}, which is not there")
+                raise TransportError(f"host {host.name} speaks for worker {message.rank}, which is not on it")
             self._hear_of(self._workers[message.rank], message)
 
     def _spread(self, source: Host, packet: bytes) -> None:
-        """Let all other hosts have a piece of the first values; those that have not called get it when they do."""
+        """Send a packet of initial values to all other hosts; it is kept for those that have not connected yet."""
         for host in self._hosts:
             if host.link is not None and host is not source:
                 host.link.pass_on(packet)
@@ -213,7 +213,10 @@ class Controller(Supervisor):
             worker.is_alive = False
 
     def _guilty(self) -> Worker | None:
-        """The same; one that said why is let go first, so that its engine, too, sees it fail before the others."""
+        """The worker that failed first. If it told its error, wait up to LET_GO_S for its process to end.
+
+        So torchrun or srun, too, sees this worker fail before the others.
+        """
         guilty = super()._guilty()
         if guilty is not None and guilty.failed is not None:
             deadline_s = time.monotonic() + LET_GO_S
@@ -228,7 +231,7 @@ class Controller(Supervisor):
                 worker.is_alive = False
 
     def _check_hosts(self) -> None:
-        """Give up those that say nothing any more, and let all know that the controller is there."""
+        """Give up hosts that are silent, and send the controller's heartbeat to all agents."""
         steps_s = [w.status.time_s / w.status.step for w in self._workers if w.status is not None and w.status.step]
         patience_s = max(SILENT_S, SILENT_STEPS * median(steps_s or [0.0]))
         now_s = time.monotonic()
@@ -242,7 +245,7 @@ class Controller(Supervisor):
                 link.send(ControllerHeartbeat(patience_s))
 
     def _interrupt(self, number: int, frame: Any) -> None:
-        """A signal to the controller may be the same that the workers had: it is not counted twice."""
+        """Count a signal, but not twice if the workers got it, too: the maximum of both counts is taken."""
         self._num_signals += 1
         self._num_interrupts = max(self._num_interrupts, self._num_signals)
 
@@ -259,7 +262,7 @@ class Controller(Supervisor):
             link.send(Kill())
 
     def _kill(self) -> None:
-        """Workers of hosts that do not answer are out of reach: their host agent ends them when it notices."""
+        """Have all host agents kill their workers. An agent that is out of reach does so when it misses heartbeats."""
         self._end_all()
         deadline_s = time.monotonic() + SILENT_S
         while self._anybody_lives() and time.monotonic() < deadline_s:
@@ -268,10 +271,10 @@ class Controller(Supervisor):
             worker.is_alive = False
 
     def _drain(self) -> None:
-        """What the workers wrote came before the news that they have ended."""
+        """Nothing to do: `Gone` follows everything that a worker wrote, on the same link."""
 
     def close(self) -> None:
-        """Hang up, when all that was said has left."""
+        """Close all links, after up to FAREWELL_S_MAX for what is still in their outboxes."""
         for link in self._links():
             link.linger(FAREWELL_S_MAX)
             link.close()

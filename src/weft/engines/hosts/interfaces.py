@@ -1,4 +1,4 @@
-"""Which address of this host the others shall use: named by the user, or the one that leads to where all meet."""
+"""Which address of this host others connect to: WEFT_INTERFACE, or that of the route to the rendezvous."""
 
 import fcntl
 import socket
@@ -11,13 +11,16 @@ SIOCGIFADDR = 0x8915
 
 
 def own_address(named: str | None, rendezvous: str, port: int) -> str:
-    """The IP address of the interface `named` (or that address itself), else of the one towards the rendezvous."""
+    """The IP address of the interface `named` (or `named` itself, if it is an address).
+
+    Without `named`, the source address that the kernel's routing chooses for `rendezvous`.
+    """
     if named:
         return _address_of(named)
     try:
         family, _, _, _, goal = socket.getaddrinfo(rendezvous, port, type=socket.SOCK_DGRAM)[0]
         with socket.socket(family, socket.SOCK_DGRAM) as sock:
-            sock.connect(goal)  # nothing is sent: the system only chooses a way
+            sock.connect(goal)  # connecting a UDP socket sends nothing: it only makes the kernel choose a route
             return str(sock.getsockname()[0])
     except OSError as error:
         raise ConfigError(
@@ -27,7 +30,7 @@ def own_address(named: str | None, rendezvous: str, port: int) -> str:
 
 
 def interface_of(address: str) -> str:
-    """The interface of this host that has an address; empty if the system does not tell."""
+    """The name of this host's interface with the IPv4 `address`; empty if there is none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         return next((name for _, name in socket.if_nameindex() if _first_address(sock, name) == address), "")
 
@@ -35,7 +38,7 @@ def interface_of(address: str) -> str:
 def _first_address(sock: socket.socket, name: str) -> str | None:
     try:
         answer = fcntl.ioctl(sock, SIOCGIFADDR, struct.pack("256s", name.encode()))
-    except OSError:  # it has none
+    except OSError:  # the interface has no IPv4 address
         return None
     return socket.inet_ntoa(answer[20:24])
 

@@ -1,6 +1,9 @@
-"""How a script that an engine has started, on whatever host, becomes a worker: it finds the others, and takes a seat.
+"""How a script that torchrun, srun or Kubernetes has started becomes a worker: it finds the others and takes a seat.
 
 All processes meet at a rendezvous. Worker 0 starts the run's controller, the first worker of each host its host agent.
+
+Threads: the script's own, and "weft lifeline", which only polls the channel for POLLRDHUP and ends the process when the
+host agent has closed its end. Signal handlers write one byte to a pipe that the host agent reads.
 """
 
 import atexit
@@ -58,24 +61,24 @@ from weft.runtime.seats.engine_seat import EngineSeat
 from weft.transports.tcp import listen
 
 PRESENT_S_MAX = 300.0
-"""Scripts may load their data before they join, some longer than others."""
+"""How long worker infos may take to arrive: scripts may load data before they call weft.join."""
 TELL_S = 15.0
-"""How often worker 0 says that it waits for others."""
+"""How often worker 0 prints which workers it waits for."""
 TORCHRUN = "TORCHELASTIC_RUN_ID"
 CONTROLLER_S_MAX = 60.0
 AGENT_S_MAX = 90.0
 PART_S_MAX = 60.0
-"""How long it may take until a worker that was let in is told its part."""
+"""How long a worker that was let in waits for its Job."""
 NOTICE_S = 1.0
-"""How long the script has to notice by itself that its engine is gone."""
+"""How long the script's own thread has to notice that the engine is gone, before "weft lifeline" ends the process."""
 FAREWELL_S_MAX = 10.0
-"""How long the host agent and the controller may take for their last words."""
+"""How long a worker that has left waits for its host agent to end."""
 ONE_SIGNAL_S = 1.0
-"""Signals that come closer together are one: a terminal and an engine both pass Ctrl-C on."""
+"""Signals that are closer together count once: terminal and launcher both deliver one Ctrl-C."""
 
 
 class Lead(Struct, frozen=True):
-    """Worker 0 to all: where the run's controller is, and under which name host agents are found."""
+    """Worker 0 to all: the controller's address, and the run token, which names the host agents' sockets."""
 
     host: Words
     port: Annotated[int, Meta(ge=1, le=65535)]
@@ -83,20 +86,20 @@ class Lead(Struct, frozen=True):
 
 
 class ControllerOrders(Struct, frozen=True):
-    """What the controller of a run is told, on its standard input."""
+    """What the controller of a run reads from its standard input, as JSON."""
 
     script: str
     settings: dict[str, Any]
     infos: list[WorkerInfo]
     secret: bytes
     listener: int
-    """The descriptor at which host agents call."""
+    """The descriptor of the listening socket to which host agents connect; the controller inherits it."""
 
 
 def join_run(placed: Placement, rendezvous: Rendezvous, environ: MutableMapping[str, str]) -> Seat:
-    """Meet the others of this run, and sit down among them.
+    """Meet the other workers of this run at the rendezvous, and take this worker's seat.
 
-    The job's secret is taken out of the environment, so that processes that the script starts do not get it.
+    The job's secret is removed from `environ`, so that processes that the script starts do not inherit it.
     """
     script, settings = Path(sys.argv[0]), settings_of(Settings())
     if settings.strategy is not None and len(settings.strategy) > 1:
@@ -104,7 +107,7 @@ def join_run(placed: Placement, rendezvous: Rendezvous, environ: MutableMapping[
         raise ConfigError(f"'{names}' are several strategies, but this run has one.\n  Name one.")
     if settings.strategy is not None:
         strategy_of(settings.strategy[0], settings.collective)  # says what is wrong before anything is started
-    if TORCHRUN in environ:  # one that is killed leaves its workers behind; srun does not
+    if TORCHRUN in environ:  # a torchrun that is killed leaves its workers running; srun does not
         die_with_parent()
     infos = _gather(placed, rendezvous, script, settings, environ)
     hosts = host_numbers(infos)
@@ -133,7 +136,7 @@ def join_run(placed: Placement, rendezvous: Rendezvous, environ: MutableMapping[
 def _gather(
     placed: Placement, rendezvous: Rendezvous, script: Path, settings: Settings, environ: Mapping[str, str]
 ) -> list[WorkerInfo]:
-    """Everybody who is there, when everybody is; refused if anybody does not fit."""
+    """Post this worker's info and read those of all `num_workers`; raises if a rank is taken or infos do not fit."""
     me = worker_info(placed.rank, own_address(environ.get(VARIABLE), placed.host, placed.port), script, settings)
     if rendezvous.claim(f"rank {placed.rank}") > 1:
         (first,) = read_notes(rendezvous, [f"present/{placed.rank}"], WorkerInfo, CONTROLLER_S_MAX)
@@ -152,7 +155,7 @@ def _gather(
 
 
 def _wait_for(placed: Placement, rendezvous: Rendezvous, names: Sequence[str]) -> None:
-    """Return when all notes are there; worker 0 says which are not, if it waits for long."""
+    """Return when all notes are posted. Worker 0 prints every TELL_S seconds which are missing."""
     deadline_s = time.monotonic() + PRESENT_S_MAX
     while (lack := _lack(rendezvous, names)) is not None:
         if time.monotonic() >= deadline_s:
@@ -162,7 +165,7 @@ def _wait_for(placed: Placement, rendezvous: Rendezvous, names: Sequence[str]) -
 
 
 def _lack(rendezvous: Rendezvous, names: Sequence[str]) -> TransportError | None:
-    """What is said of notes that do not come for a while; None when all are there."""
+    """The error that names the notes that are still missing after TELL_S; None when all are posted."""
     try:
         rendezvous.read(names, min(TELL_S, PRESENT_S_MAX))
     except TransportError as error:
@@ -178,7 +181,7 @@ def _attempt(placed: Placement) -> str:
 
 
 def _secret_for(infos: Sequence[WorkerInfo], environ: Mapping[str, str]) -> bytes:
-    """The job's secret: given where hosts must prove themselves to each other; on one host, worker 0 makes it."""
+    """The job's secret from the environment. A run on several hosts must have one; on one host, a new one will do."""
     hosts = list(dict.fromkeys(each.host for each in infos))
     secret = read_secret(environ)
     if secret is None and len({each.home for each in infos}) > 1:
@@ -187,7 +190,7 @@ def _secret_for(infos: Sequence[WorkerInfo], environ: Mapping[str, str]) -> byte
 
 
 def _start_controller(script: Path, settings: Settings, infos: list[WorkerInfo], secret: bytes) -> tuple[str, int]:
-    """Start the run's controller here; where it is."""
+    """Start the run's controller on this host; returns its address and port."""
     with listen(infos[0].address) as listener:
         host, port = listener.getsockname()[:2]
         said = {name: value for name, value in asdict(settings).items() if value is not None}
@@ -205,9 +208,11 @@ def take_seat(
     *,
     is_last: bool = False,
 ) -> EngineSeat:
-    """Have the host agent, which this process may have started, let it in, and sit down.
+    """Connect to the host agent, receive channel and shared memory from it, and take the seat of worker `rank`.
 
-    `is_last` lets it end after its host agent: Slurm kills what tasks have started as soon as the last task has ended.
+    `started` is the agent's process if this worker started it. `written` are pipes with this worker's output.
+    `is_last` makes this process end after its host agent: Slurm kills what tasks have started as soon as the last task
+    has ended.
     """
     channel_fd, memories, signals = meet(token, host, rank, list(written), AGENT_S_MAX, started)
     end = socket.socket(fileno=channel_fd)
@@ -216,7 +221,7 @@ def take_seat(
     seat = seat_of(job, channel)
     sit(seat)  # type: ignore[arg-type]
     watch_script(seat, channel)
-    os.register_at_fork(after_in_child=die_with_parent)  # a loader's processes end with the worker, however it ends
+    os.register_at_fork(after_in_child=die_with_parent)  # a DataLoader's processes end with the worker, even on SIGKILL
     pass_signals_on(signals)
     threading.Thread(target=end_with_engine, args=(seat, channel), name="weft lifeline", daemon=True).start()
     if is_last:
@@ -225,7 +230,7 @@ def take_seat(
 
 
 def part(channel: Channel, end: socket.socket, timeout_s: float) -> Job:
-    """What a worker is told first of all, through its end of the channel."""
+    """The Job, the first message on a worker's channel; raises TransportError if none comes within `timeout_s`."""
     deadline_s = time.monotonic() + timeout_s
     end.settimeout(timeout_s)
     job = next(iter(channel.receive(wait=True)), None)
@@ -241,7 +246,10 @@ def part(channel: Channel, end: socket.socket, timeout_s: float) -> Job:
 
 
 def end_with_engine(seat: EngineSeat, channel: Channel) -> None:
-    """Wait until the engine hangs up; then end this process, also in the midst of what the script computes."""
+    """Wait until the engine closes its end (POLLRDHUP); then end this process, even while the script computes.
+
+    POLLRDHUP alone is polled: it consumes nothing, so the script's thread stays the only reader of the channel.
+    """
     poller = select.poll()
     poller.register(channel.fileno(), select.POLLRDHUP)
     poller.poll()
@@ -251,14 +259,17 @@ def end_with_engine(seat: EngineSeat, channel: Channel) -> None:
 
 
 def wait_for_reader(pipe: int, timeout_s: float = FAREWELL_S_MAX) -> None:
-    """Wait until nobody reads from a pipe any more: the host agent, which does, has ended."""
+    """Wait until `pipe`, whose only reader is the host agent, reports POLLERR: the agent has ended."""
     poller = select.poll()
-    poller.register(pipe, 0)  # that its other end is gone is always told
+    poller.register(pipe, 0)  # POLLERR (no reader is left) is reported even with an empty event mask
     poller.poll(timeout_s * 1000)
 
 
 def pass_signals_on(pipe: int, clock: Callable[[], float] = time.monotonic) -> None:
-    """From now on, SIGINT and SIGTERM ask the run to end in order, rather than end this process."""
+    """Make SIGINT and SIGTERM write a byte to `pipe`, by which the host agent asks the run to end in order.
+
+    If the agent is gone, the signal takes its default action.
+    """
     last_s = -ONE_SIGNAL_S
 
     def tell(number: int, frame: Any) -> None:
@@ -267,7 +278,7 @@ def pass_signals_on(pipe: int, clock: Callable[[], float] = time.monotonic) -> N
             last_s = clock()
             try:
                 os.write(pipe, b"!")
-            except OSError:  # nobody is left to ask
+            except OSError:  # EPIPE: the host agent has ended
                 signal.signal(number, signal.SIG_DFL)
                 signal.raise_signal(number)
 
@@ -276,7 +287,10 @@ def pass_signals_on(pipe: int, clock: Callable[[], float] = time.monotonic) -> N
 
 
 class Ending:
-    """Sees a script out that is nobody's to run: at its end the worker ends in order; at an error it tells why."""
+    """Ends the worker when its script ends, by atexit and sys.excepthook, since Weft does not run the script itself.
+
+    A script that returns ends the worker in order; one that raises tells the engine its error first.
+    """
 
     def __init__(self, seat: EngineSeat) -> None:
         self._seat = seat
@@ -293,7 +307,7 @@ class Ending:
     def _tell(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         try:
             self._seat.fail(error)
-            is_told = isinstance(error, WeftError | ScriptLeft)  # the host agent says it once for all
+            is_told = isinstance(error, WeftError | ScriptLeft)  # the host agent prints it once for all its workers
         except TransportError:
             is_told = False
         if not is_told:
@@ -312,7 +326,11 @@ class Ending:
             self._break_off(error)
 
     def _break_off(self, error: BaseException) -> NoReturn:
-        """End: at once and before the others, if it is the script's own fault, which it has shown by itself."""
+        """End this process with the exit code of `error`.
+
+        At once if the script raised it, so that torchrun or srun sees this worker fail first; after the host agent has
+        ended, which prints the reason, if Weft raised it.
+        """
         sys.stdout.flush()
         sys.stderr.flush()
         if isinstance(error, WeftError):

@@ -1,4 +1,4 @@
-"""A seat for scripts that were not started by Weft: those that torchrun, srun or Kubernetes put somewhere."""
+"""The join hook: finds a seat for scripts that torchrun, srun or Kubernetes has started rather than Weft."""
 
 import os
 import sys
@@ -14,17 +14,17 @@ from weft.engines.hosts.launch_env import placement
 from weft.engines.hosts.siblings import watched_siblings
 
 STORE_S_MAX = 60.0
-"""How long the store where all meet may take to be there."""
+"""How long the store of the rendezvous may take to accept connections."""
 
 
 def find_seat() -> Seat | None:
-    """The seat among the others of this run; None for a script that nobody has put anywhere."""
+    """The seat of this process in its run; None if no launcher has set a placement in the environment."""
     placed = placement(os.environ)
     if placed is None:
         return None
     check_extra("torch", "a run of processes that torchrun or srun has started")
     with watched_siblings(placed):
-        from weft.adapters.torch.rendezvous import TorchRendezvous  # torch is only there for those who have come by it
+        from weft.adapters.torch.rendezvous import TorchRendezvous  # torch is an optional dependency
         from weft.engines.hosts.join import join_run
 
         sys.excepthook = partial(_show_briefly, placed.rank, sys.excepthook)
@@ -41,7 +41,7 @@ def _show_briefly(
     error: BaseException,
     trace: TracebackType | None,
 ) -> None:
-    """Say what Weft has to say in its own words: many workers would show many traces of one thing."""
+    """A sys.excepthook that prints Weft's own errors without a traceback, which every worker would repeat."""
     if isinstance(error, WeftError):
         print(f"weft: worker {rank}: {error}", file=sys.stderr, flush=True)
     else:

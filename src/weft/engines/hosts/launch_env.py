@@ -1,4 +1,7 @@
-"""Where an engine has put this process: what torchrun, Slurm's srun and Kubernetes say in the environment."""
+"""Where a launcher has put this process: the environment variables of torchrun, Slurm's srun and Kubernetes.
+
+torchrun and Kubernetes operators set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT; srun sets SLURM_PROCID and others.
+"""
 
 import re
 from collections.abc import Mapping
@@ -9,19 +12,19 @@ from weft.core.errors import ConfigError
 TORCH = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 SLURM = ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_NODELIST", "SLURM_JOB_ID")
 PARTS = "SLURM_HET_SIZE"
-"""How many groups of hosts a heterogeneous job has."""
+"""The variable that says how many components a heterogeneous Slurm job has."""
 PORTS = range(20_000, 30_000)
-"""From which a step of a Slurm job takes the one of its store, by their numbers."""
+"""A step of a Slurm job takes its store's port from this range, by the numbers of job and step."""
 STEPS_APART = 31
-"""Jobs that follow each other may have so many steps each before two take the same port."""
+"""Ports of consecutive job numbers are this far apart: jobs with up to 31 steps each do not share a port."""
 MPI_SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "MPI_LOCALNRANKS")
-"""How many processes there are, as Open MPI, MPICH and Intel MPI, MVAPICH, and Hydra for each host say it."""
+"""Number of processes, in the variables of Open MPI, of MPICH and Intel MPI, of MVAPICH, and (per host) of Hydra."""
 MPI_RANKS = ("PMIX_RANK", "PMI_RANK")
-"""Which of them this is: some launchers (PRRTE's prun) say no more."""
+"""Rank of this process: the only variables that some launchers set (PRRTE's prun)."""
 
 
 class Placement(NamedTuple):
-    """This process among all of its run, and the store where they meet."""
+    """The rank of this process in its run, and the address of the store (TCPStore) where all processes meet."""
 
     rank: int
     num_workers: int
@@ -30,13 +33,13 @@ class Placement(NamedTuple):
     run: str
     """Tells this run, and this attempt at it, from others that use the same store."""
     hosts_store: bool
-    """Nobody else has the store running: worker 0 does."""
+    """This process, worker 0, serves the store itself, because its launcher does not."""
 
 
 def placement(environ: Mapping[str, str]) -> Placement | None:
-    """What the environment says; None for a process that nobody has put anywhere, or that is alone.
+    """The placement that `environ` describes; None if no launcher set these variables, or if there is one process only.
 
-    Processes that only MPI knows of are refused: each would train a model of its own.
+    Processes that only MPI's variables describe are refused: each would train a model of its own.
     """
     if all(environ.get(name) for name in TORCH):
         found = _of_torch(environ)
@@ -57,13 +60,13 @@ def placement(environ: Mapping[str, str]) -> Placement | None:
 
 
 def _refuse_mpi(environ: Mapping[str, str]) -> None:
-    """Refuse a process that MPI has started among others; srun says the same of a step of 1 task, which is alone."""
+    """Refuse a process that MPI started as one of several. srun sets PMI variables, too, even for a single task."""
     several = [name for name in MPI_SIZES if environ.get(name) and _whole(environ, name) > 1]
     later = [name for name in MPI_RANKS if environ.get(name) and _whole(environ, name) > 0]
     said = [f"{name}={environ[name]}" for name in several + later]
     if said:
         raise ConfigError(
-            f"MPI has started this process as one of several ({', '.join(said)}), and Weft does not meet by MPI yet: "
+            f"MPI has started this process as one of several ({', '.join(said)}), and Weft has no MPI rendezvous yet: "
             "each would train a model of its own.\n"
             "  Start the script with torchrun --nproc-per-node 4 train.py, weft run train.py -n 4, or srun under Slurm "
             "(docs/slurm.md). To train alone in each, unset these variables."
@@ -95,7 +98,7 @@ def _of_slurm(environ: Mapping[str, str]) -> Placement:
 
 
 def first_host(names: str) -> str:
-    """The first of a list as Slurm writes it: 'node[03-05,9],gpu1' is node03 and others."""
+    """The first host of a Slurm hostlist expression: node03 of 'node[03-05,9],gpu1'."""
     match = re.match(r"([^,\[]+)(?:\[([^\],-]+)[^\]]*\]([^,]*))?", names)
     if match is None:
         raise ConfigError(f"Slurm's list of hosts '{names}' names none.\n  Set MASTER_ADDR to the first host's name.")

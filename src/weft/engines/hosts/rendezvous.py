@@ -1,7 +1,7 @@
-"""Rendezvous: where the processes of a run, which an engine has started somewhere, leave small notes for each other.
+"""Rendezvous: a key-value store where the processes of a run leave small notes for each other before they connect.
 
-Whoever reaches a rendezvous can read and write there. So nothing secret is posted, and whatever is read is taken for a
-stranger's: decoded into a type that was asked for, and checked by who asked.
+Any process that reaches the store can read and write there. So nothing secret is posted, and every note is treated as
+untrusted: it is decoded into the type that the reader expects, and the reader checks its values.
 """
 
 from collections.abc import Sequence
@@ -17,25 +17,31 @@ T = TypeVar("T")
 
 
 class Rendezvous(Protocol):
-    """Notes by name; every process of a run sees the same ones."""
+    """Notes by key; all processes of a run see the same notes."""
 
     def post(self, key: str, value: bytes) -> None:
-        """Leave a note; raises TransportError if it is known that the rendezvous is gone."""
+        """Store `value` under `key`; raises TransportError if the connection to the store is known to be lost."""
 
     def read(self, keys: Sequence[str], timeout_s: float) -> list[bytes]:
-        """Notes in this order, waiting until all are there; raises TransportError that names those that are not."""
+        """The notes of `keys`, in this order. Blocks until all are posted.
+
+        After `timeout_s`, raises a TransportError that names the keys that are missing.
+        """
 
     def claim(self, key: str) -> int:
-        """How many have claimed this name by now, this call included. Claims are apart from notes."""
+        """Increment the counter of `key` atomically; its new value, so 1 for the first caller.
+
+        Counters and notes do not share keys.
+        """
 
 
 def post_note(rendezvous: Rendezvous, key: str, note: object) -> None:
-    """Leave a record as a note."""
+    """Post the record `note` under `key`, encoded as JSON."""
     rendezvous.post(key, msgspec.json.encode(note))
 
 
 def read_notes(rendezvous: Rendezvous, keys: Sequence[str], kind: type[T], timeout_s: float) -> list[T]:
-    """Notes that are records of one kind; raises TransportError for those that are missing or something else."""
+    """The notes of `keys`, decoded as records of type `kind`; raises TransportError if one is missing or malformed."""
     notes = []
     for key, raw in zip(keys, rendezvous.read(keys, timeout_s), strict=True):
         if len(raw) > NOTE_BYTES_MAX:

@@ -1,6 +1,6 @@
-"""With what code a script that Weft has not started leaves, found before its process ends.
+"""The exit code of a script that Weft has not started, found before its process ends.
 
-A SystemExit that leaves a script is handled in C, and no hook of Python's is called for it. What can be seen of it:
+The interpreter handles a SystemExit that leaves a script in C and calls no hook for it. What can be seen of it:
 
 | the script                    | `__file__` of `__main__` at exit | its code is known from                        |
 |-------------------------------|----------------------------------|-----------------------------------------------|
@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 
 class ScriptExit:
-    """Watches this process from now on; `code` is what the script has left with, once it has."""
+    """Replaces sys.exit, exit, quit and stdout.flush, and finds `code` from them once the script has ended."""
 
     def __init__(self) -> None:
         self._main = vars(sys.modules["__main__"])
@@ -39,13 +39,13 @@ class ScriptExit:
 
     def _flush_and_look(self) -> None:
         self._flush()
-        if sys._getframe().f_back is None:  # the interpreter flushes: the script has ended, in one way or another
+        if sys._getframe().f_back is None:  # no Python caller: the interpreter flushes, because the script has ended
             raised = [each for each in gc.get_objects() if issubclass(type(each), SystemExit)]
             self._raised = raised[-1].code if raised else None
 
     @property
     def code(self) -> object:
-        """As given to sys.exit or SystemExit; None for a script that ran to its end."""
+        """The argument of sys.exit or SystemExit; None for a script that ran to its end."""
         if self._is_file and "__file__" not in self._main:
             return None
         return self._called if self._raised is None else self._raised

@@ -1,6 +1,7 @@
-"""Workers that torchrun or srun has started beside this one, before a host agent looks after them.
+"""Watches sibling workers, started by the same torchrun or srun, until a host agent watches them.
 
-They are found by their parent, which is this process's own, and known by what the engine put into their environment.
+Siblings are the children of this process's parent; their ranks are read from /proc/PID/environ. One daemon thread polls
+their states; it shares nothing with the script's thread but a threading.Event that ends it.
 """
 
 import os
@@ -17,11 +18,11 @@ from weft.engines.real.child_processes import say
 from weft.engines.real.stopped_processes import STOPPED_S, Stops, children_of, process_state
 
 LOOK_S = 0.5
-"""How often the system is asked for their states."""
+"""How often the states of siblings are read from /proc."""
 
 
 def rank_in(run: Placement, pid: int) -> int | None:
-    """The rank of a process in this run, by the environment that it was started with; None if it is no part of it."""
+    """The rank of process `pid` in `run`, by the environment that it was started with; None if it is of another run."""
     try:
         raw = Path(f"/proc/{pid}/environ").read_bytes()
         pairs = [entry.partition("=") for entry in raw.decode(errors="replace").split("\0")]
@@ -35,7 +36,7 @@ def rank_in(run: Placement, pid: int) -> int | None:
 
 @contextmanager
 def watched_siblings(placed: Placement) -> Iterator[None]:
-    """Meanwhile, a thread ends workers beside this one that are stopped: their engine would wait for them for ever."""
+    """While the context is open, a thread kills siblings that are stopped (SIGSTOP): all others would wait for them."""
     is_over = threading.Event()
     about = placed, os.getppid(), is_over
     threading.Thread(target=_watch, args=about, name="weft watch over other workers", daemon=True).start()

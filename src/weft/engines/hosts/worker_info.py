@@ -1,4 +1,4 @@
-"""Who is there: what each process of a run tells the others of itself, so that only those who fit train together."""
+"""Worker info: what each process of a run posts about itself, so that only processes that fit train together."""
 
 import hashlib
 import os
@@ -23,41 +23,42 @@ from weft.transports.frames import VERSION as FRAME_VERSION
 LOOPBACK = "127.0.0.1"
 UNSAID = "(not set)"
 SHORT = 12
-"""Digits of a digest that people look at."""
+"""Hexadecimal digits of a digest that are shown to people."""
 LONG = 200
-"""Settings with more characters are not shown whole."""
+"""Settings with more characters than this are cut, and told apart by a digest."""
 
 
 Number = Annotated[int, Meta(ge=0)]
 Words = Annotated[str, Meta(max_length=500, pattern=r"^[^\x00-\x1f\x7f-\x9f]*\Z")]
-"""For a screen: nothing that steers it."""
+"""Text that is safe to print: no control characters, hence no terminal escape sequences."""
 Process = Annotated[int, Meta(ge=1, le=1 << 22)]
-"""The system's number of one."""
+"""A process id; Linux's PID_MAX_LIMIT is 2**22."""
 
 
 class WorkerInfo(Struct, frozen=True):
-    """One worker process. Processes whose `home` is the same share their memory and see each other's ids.
+    """One worker process. Processes with equal `home` can share memory and see each other's process ids.
 
-    It comes over a rendezvous, from whoever can write there: no more is believed than its type and `check_places` hold.
+    It is read from a rendezvous, where any process may have written it: nothing is trusted beyond what the field types
+    and `check_places` enforce.
     """
 
     rank: Number
     pid: Process
     home: Words
     host: Words
-    """The name of its host."""
+    """The host's name."""
     address: Words
-    """Where other hosts reach it."""
+    """The IP address at which other hosts reach this worker."""
     cores: Number
     same: Annotated[dict[Words, Words], Meta(max_length=100)]
-    """What must be the same for all: settings, and digests of code."""
+    """What must be equal on all workers: settings, and digests of the code."""
     python: Words
     available_bytes: Number
-    """What its host can still give."""
+    """Memory that the host has available, as this worker measured it."""
 
 
 def worker_info(rank: int, address: str, script: Path | None, settings: Settings) -> WorkerInfo:
-    """That of this process."""
+    """The worker info of this process."""
     return WorkerInfo(
         rank,
         os.getpid(),
@@ -72,14 +73,18 @@ def worker_info(rank: int, address: str, script: Path | None, settings: Settings
 
 
 def home() -> str:
-    """The same for two processes that can hand each other descriptors and watch each other end."""
+    """Identifies the kernel boot and this process's network and pid namespaces.
+
+    Processes with equal values can meet at an abstract Unix socket (network namespace), pass descriptors (SCM_RIGHTS)
+    and watch each other's end by pidfd (pid namespace).
+    """
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return "/".join([boot, *(os.readlink(f"/proc/self/ns/{kind}") for kind in ("net", "pid"))])
 
 
 @cache
 def code_digests(script: Path | None) -> Mapping[str, str]:
-    """What the code of Weft, of its frames and of a script is told by."""
+    """Version and SHA-256 of Weft's own sources, the version of its frame format, and the digest of `script`."""
     package = Path(weft.__file__).parent
     digest = hashlib.sha256()
     for path in sorted(package.rglob("*.py")):
@@ -91,7 +96,7 @@ def code_digests(script: Path | None) -> Mapping[str, str]:
 
 
 def _words(value: object) -> str:
-    """A setting as it is compared and shown; a long one by its digest."""
+    """A setting as text, for comparison and messages; a long or unprintable one is cut and followed by its digest."""
     text = UNSAID if value is None else ", ".join(value) if isinstance(value, tuple) else str(value)
     if len(text) <= LONG and text.isprintable():
         return text
@@ -100,7 +105,7 @@ def _words(value: object) -> str:
 
 
 def check_places(infos: Sequence[WorkerInfo]) -> None:
-    """Refuse notes that cannot be of who should have left them: another rank's, or without an address."""
+    """Refuse infos that the expected worker cannot have posted: with another rank, or without a valid IP address."""
     for rank, each in enumerate(infos):
         try:
             ip_address(each.address)
@@ -117,7 +122,7 @@ def check_places(infos: Sequence[WorkerInfo]) -> None:
 
 
 def check_alike(infos: Sequence[WorkerInfo]) -> None:
-    """Refuse processes that differ from worker 0 in what must be the same; says what, and both values."""
+    """Refuse workers whose `same` differs from worker 0's; the error names the key and both values."""
     first = infos[0]
     for other in infos:
         for key in sorted(first.same.keys() | other.same.keys()):
@@ -131,13 +136,13 @@ def check_alike(infos: Sequence[WorkerInfo]) -> None:
 
 
 def host_numbers(infos: Sequence[WorkerInfo]) -> list[int]:
-    """The number of each worker's host, counted in order of their first workers."""
+    """The number of each worker's host; hosts are numbered in the order of their lowest ranks."""
     homes = list(dict.fromkeys(each.home for each in infos))
     return [homes.index(each.home) for each in infos]
 
 
 def rooms(infos: Sequence[WorkerInfo]) -> list[Room]:
-    """What each host can give, in the order of their numbers: the least that its workers have found."""
+    """The memory of each host, in the order of host numbers: the least that any of its workers measured."""
     homes: dict[str, list[WorkerInfo]] = {}
     for each in infos:
         homes.setdefault(each.home, []).append(each)
@@ -145,14 +150,14 @@ def rooms(infos: Sequence[WorkerInfo]) -> list[Room]:
 
 
 def settled(infos: Sequence[WorkerInfo]) -> list[WorkerInfo]:
-    """The same workers; if all are on one host, where nobody else reaches them."""
+    """The same workers; if all are on one host, with the loopback address, which other hosts cannot reach."""
     if len({each.home for each in infos}) > 1:
         return list(infos)
     return [replace(each, address=LOOPBACK) for each in infos]
 
 
 def check_addresses(infos: Sequence[WorkerInfo]) -> None:
-    """Refuse several hosts of which one is known by an address that only itself can reach."""
+    """Refuse a run on several hosts in which a worker's address is a loopback address."""
     if len({each.home for each in infos}) == 1:
         return
     for each in infos:

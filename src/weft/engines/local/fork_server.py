@@ -1,9 +1,15 @@
-"""The fork server: imports what the script imports, once, and forks workers whenever it is told to.
+"""The fork server: imports the script's heavy libraries once, and forks workers whenever the launcher orders it.
 
 Started by the launcher as `python -m weft.engines.local.fork_server SOCKET LAUNCHER`. Every worker is a grandchild:
-its parent ends at once, and the launcher adopts it. So workers are the launcher's own children, and the
-fork server may serve several runs. The fork server, not the worker, tells the launcher of each birth: a worker may be
-killed before it can say anything, or the system may refuse to fork it.
+its parent ends at once, and the launcher, as subreaper (PR_SET_CHILD_SUBREAPER), becomes its parent. So workers are the
+launcher's own children, and the fork server may serve several runs. The fork server, not the worker, reports each fork:
+a worker may be killed before it can send anything, or the kernel may refuse the fork.
+
+| process         | does                                         | ends                                               |
+|-----------------|----------------------------------------------|----------------------------------------------------|
+| fork server     | forks, reads the pid from a pipe, waits      | with the launcher (PR_SET_PDEATHSIG)               |
+| process between | forks the worker, writes its pid to the pipe | at once, so that the worker is adopted             |
+| worker          | waits until getppid() is the launcher's pid  | if launcher (pidfd) or channel (POLLHUP) end first |
 """
 
 import ast
@@ -24,32 +30,32 @@ from weft.engines.real.exit_status import how_it_ended
 from weft.lifeline import die_with_parent
 
 HEAVY = frozenset({"numpy", "torch", "scipy", "sklearn", "pandas", "matplotlib", "torchvision", "transformers"})
-"""Libraries that are worth importing once: they are slow to import, and start no threads when they are."""
+"""Libraries worth importing once: importing them is slow, and starts no threads, which would not survive a fork."""
 
 FOLLOW_UPS = {"torch": ("torch._dynamo", "weft.adapters.torch.join"), "numpy": ("weft.adapters.arrays",)}
-"""What a script that imports a library will need besides: torch imports its compiler with the first optimizer."""
+"""Modules that a script which imports a library will import later: torch's first optimizer imports its compiler."""
 
 FDS_PER_MESSAGE = 200
-"""The system takes 253 at most."""
+"""Descriptors per SCM_RIGHTS message; the kernel's limit is 253 (SCM_MAX_FD)."""
 ADOPTED_MS = 1
-"""How often a worker looks whether its launcher is its parent yet, or gone."""
+"""How often a worker checks whether the launcher has become its parent, or has ended."""
 FORKED = struct.Struct("<ii")
-"""What the process between tells the fork server: the worker's process id, or the number of the system's error."""
+"""What the process between writes to the fork server: the worker's pid, and the errno of a fork that failed."""
 OWN_FDS = 3
-"""Of each worker: its channel to the launcher, standard output and error."""
+"""Descriptors of each worker: its channel to the launcher, standard output and standard error."""
 
 
 class ForkOrder(msgspec.Struct, frozen=True, kw_only=True):
     """How many workers to fork, and how many descriptors come with the order: shared ones, then each worker's own."""
 
     number: int = 0
-    """Of the order: births of one that was given up are told apart from those of the next."""
+    """Number of the order, by which reports of an order that was given up are told from those of the next."""
     num_workers: int
     num_fds: int
 
 
 class Forked(msgspec.Struct, frozen=True):
-    """To the launcher, once per worker: its process, which is the launcher's child by now; or why there is none."""
+    """To the launcher, once per worker: its pid, which is the launcher's child by now; or the `problem` if none is."""
 
     order: int
     rank: int
@@ -58,10 +64,10 @@ class Forked(msgspec.Struct, frozen=True):
 
 
 def heavy_imports(script: Path) -> list[str]:
-    """The heavy modules that a script imports at its top, as far as can be told without running it."""
+    """The heavy modules that a script imports at its top level, found in its syntax tree without running it."""
     try:
         tree = ast.parse(script.read_bytes())
-    except (SyntaxError, ValueError):  # the workers will say what is wrong with it
+    except (SyntaxError, ValueError):  # the workers will raise the same error, with a traceback
         return []
     names: list[str] = []
     for node in tree.body:
@@ -74,16 +80,16 @@ def heavy_imports(script: Path) -> list[str]:
 
 
 def main() -> None:
-    """Import, then fork workers until the launcher has enough."""
+    """Import the heavy modules, then serve fork orders until the launcher closes the socket."""
     launcher = int(sys.argv[2])
     die_with_parent(launcher)
     end = socket.socket(fileno=int(sys.argv[1]))
     from weft.engines.local import worker_main
 
     for name in sys.argv[3:]:
-        with suppress(Exception):  # a worker that needs it will say what is wrong
+        with suppress(Exception):  # the worker that imports it will raise the same error, with a traceback
             importlib.import_module(name)
-    gc.freeze()  # what is there stays shared between the workers
+    gc.freeze()  # the collector would write to objects' headers, and so unshare their copy-on-write pages
     lifeline = os.pidfd_open(launcher)
     while fds := receive_fds(end):
         order = msgspec.json.decode(fds[0], type=ForkOrder)
@@ -104,13 +110,13 @@ def main() -> None:
 
 
 def send_fds(end: socket.socket, order: bytes, fds: list[int]) -> None:
-    """Hand descriptors over, as many at a time as the system takes."""
+    """Pass `fds` over a Unix socket (SCM_RIGHTS), at most FDS_PER_MESSAGE per message; each carries `order`."""
     for start in range(0, len(fds), FDS_PER_MESSAGE):
         socket.send_fds(end, [order], fds[start : start + FDS_PER_MESSAGE])
 
 
 def receive_fds(end: socket.socket) -> tuple[bytes, list[int]] | None:
-    """An order with all its descriptors; None at the end."""
+    """The next order and all its descriptors; None when the other end has closed the socket."""
     fds: list[int] = []
     while True:
         raw, some, _, _ = socket.recv_fds(end, 1 << 12, FDS_PER_MESSAGE)
@@ -122,7 +128,7 @@ def receive_fds(end: socket.socket) -> tuple[bytes, list[int]] | None:
 
 
 def fork_worker(order: int, rank: int) -> Forked | None:
-    """Fork twice: None in the grandchild, which is the worker; in the fork server, what to tell of it."""
+    """Fork twice. Returns None in the grandchild, which is the worker, and the launcher's report in the fork server."""
     readable, writable = os.pipe()
     fork_server = os.getpid()
     try:
@@ -149,7 +155,7 @@ def fork_worker(order: int, rank: int) -> Forked | None:
 
 
 def _fork_and_tell(writable: int) -> None:
-    """In the process between: fork the worker, tell the fork server, and end. Returns in the worker only."""
+    """In the process between: fork the worker, write its pid to `writable`, and exit. Returns in the worker only."""
     try:
         pid, error_number = os.fork(), 0
     except OSError as error:
@@ -160,13 +166,13 @@ def _fork_and_tell(writable: int) -> None:
 
 
 def _refused(error_number: int) -> str:
-    return f"the system does not fork it ({os.strerror(error_number)})"
+    return f"the kernel refused to fork it ({os.strerror(error_number)})"
 
 
 def _settle(mine: list[int], others: list[int], launcher: int, lifeline: int) -> None:
-    """Become a worker process of the launcher's.
+    """In a new worker: start a session, redirect output to its pipes, and wait until the launcher is the parent.
 
-    Ends if before that the launcher, whose pidfd `lifeline` is, ends, or gives the order up and closes the channel.
+    Exits if the launcher (whose pidfd is `lifeline`) ends before that, or gives the order up and closes the channel.
     """
     os.setsid()
     os.dup2(mine[1], 1)
@@ -175,8 +181,8 @@ def _settle(mine: list[int], others: list[int], launcher: int, lifeline: int) ->
         os.close(descriptor)
     gone = select.poll()
     gone.register(lifeline, select.POLLIN)
-    gone.register(mine[0], 0)  # its hanging up is told always
-    while os.getppid() != launcher:  # the parent between is about to end
+    gone.register(mine[0], 0)  # POLLHUP is reported even with an empty event mask
+    while os.getppid() != launcher:  # the process between is about to end
         if gone.poll(ADOPTED_MS):
             os._exit(1)
     os.close(lifeline)

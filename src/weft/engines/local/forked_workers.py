@@ -1,4 +1,4 @@
-"""How the launcher gets its workers: a fork server forks them, and the launcher adopts them."""
+"""The launcher's side of the fork server: orders workers, becomes their parent as subreaper, and reaps them."""
 
 import ctypes
 import os
@@ -21,7 +21,7 @@ from weft.interpreter import python_module
 
 PR_SET_CHILD_SUBREAPER = 36
 LOOK_S = 0.5
-"""How often the system is asked for the state of the processes that fork workers."""
+"""How often the states of fork server and workers are read from /proc while workers are awaited."""
 FORKED_BYTES_MAX = 1 << 10
 MORE_PROCESSES = (
     "If there are too many processes, use fewer workers (-n), or raise the limit: pids.max of the container's cgroup "
@@ -30,7 +30,7 @@ MORE_PROCESSES = (
 
 
 class Process:
-    """A worker process: ended by its own id, and waited for."""
+    """A worker process: watched and signalled by its pidfd, and reaped by waitpid."""
 
     def __init__(self, pid: int, channel: socket.socket, output: int, error: int) -> None:
         self.pid = pid
@@ -44,14 +44,14 @@ class Process:
         signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
 
     def wait(self) -> None:
-        """Take note of how it ended."""
+        """Reap the process and keep its exit code."""
         _, status = os.waitpid(self.pid, 0)
         self.exit_code = os.waitstatus_to_exitcode(status)
         os.close(self.pidfd)
 
 
 class ForkServer:
-    """The process that forks workers of one script, for as many runs as are wanted; used inside `with`."""
+    """The fork server's process, which forks workers of one script for any number of runs; a context manager."""
 
     def __init__(self, script: Path, environment: Mapping[str, str], modules: Sequence[str] = ()) -> None:
         imports = [*heavy_imports(script), *modules]
@@ -71,7 +71,7 @@ class ForkServer:
             except OSError as error:
                 self._end.close()
                 raise NodeLost(
-                    f"the workers could not be started: the system starts no process for their fork server "
+                    f"the workers could not be started: the kernel started no process for their fork server "
                     f"({error.strerror}).\n  {MORE_PROCESSES}"
                 ) from error
         adopt_orphans(True)
@@ -83,7 +83,7 @@ class ForkServer:
         forked = self._halt()
         self._process.kill()
         self._process.wait()
-        for pid in forked:  # ours by now; one that was stopped as it was forked would never end
+        for pid in forked:  # adopted by this process; one that was stopped while it was forked would never end
             end(pid)
         self._end.setblocking(False)
         with suppress(OSError):  # empty, or the fork server has hung up
@@ -93,17 +93,17 @@ class ForkServer:
         adopt_orphans(False)
 
     def _halt(self) -> list[int]:
-        """Stop the fork server, so that it forks no more; those that it is just forking, and those that these fork."""
+        """SIGSTOP the fork server, so that it forks no more; returns its children and their children."""
         self._process.send_signal(signal.SIGSTOP)
-        with suppress(ChildProcessError):  # it has ended, and was waited for
+        with suppress(ChildProcessError):  # it has ended and was reaped
             os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
         children = children_of(self._process.pid)
         return [*children, *(pid for child in children for pid in children_of(child))]
 
     def fork(self, num_workers: int, shared: Sequence[int], check: Callable[[], None]) -> list[Process]:
-        """Workers that have the shared descriptors; `check` is called now and then while they are awaited.
+        """Fork `num_workers` workers that inherit the `shared` descriptors; `check` is called while they are awaited.
 
-        Raises NodeLost, when those that were forked have ended, if one cannot be: nobody waits for it then.
+        If one cannot be forked, kills and reaps those that were, and raises NodeLost.
         """
         channels = [socket.socketpair() for _ in range(num_workers)]
         pipes = [(os.pipe(), os.pipe()) for _ in range(num_workers)]
@@ -120,7 +120,7 @@ class ForkServer:
             with suppress(OSError):  # a fork server that is gone says so below
                 send_fds(self._end, msgspec.json.encode(order), [*shared, *own])
             self._await(pids, num_workers, check)
-        except BaseException:  # a worker that was forked without the launcher's knowledge ends when its channel does
+        except BaseException:  # a worker that was forked but not reported yet ends because its channel is closed
             for channel, _ in channels:
                 channel.close()
             for output, error in pipes:
@@ -141,7 +141,7 @@ class ForkServer:
         ]
 
     def _await(self, pids: dict[int, int], num_workers: int, check: Callable[[], None]) -> None:
-        """Note the process ids that the fork server tells, by rank, until all are there."""
+        """Collect the pids that the fork server reports into `pids`, by rank, until there are `num_workers`."""
         stops, looked_s = Stops[str](), time.monotonic()
         while len(pids) < num_workers:
             check()
@@ -171,12 +171,12 @@ class ForkServer:
                 pids[forked.rank] = forked.pid
 
     def _end_late(self, forked: Forked) -> None:
-        """End a worker of an order that was given up before its birth was told."""
+        """Kill a worker that was reported after its order was given up."""
         if forked.pid:
             end(forked.pid)
 
     def _check_stopped(self, stops: Stops[str], pids: Mapping[int, int]) -> None:
-        """Raise NodeLost if a process without which no more workers are forked is stopped for long."""
+        """Raise NodeLost if the fork server, a process that it forks, or a worker is stopped for STOPPED_S."""
         fork_server = self._process.pid
         who = {f"the fork server (pid {fork_server})": fork_server}
         who |= {f"a process that the fork server has forked (pid {pid})": pid for pid in children_of(fork_server)}
@@ -190,13 +190,13 @@ class ForkServer:
 
 
 def end(pid: int) -> None:
-    """Kill a child of this process, and wait for it, so that its number is not given to another before."""
+    """Kill and reap a child of this process. Until it is reaped, its pid cannot be given to another process."""
     with suppress(ProcessLookupError, ChildProcessError):
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
 
 
 def adopt_orphans(enabled: bool) -> None:
-    """Let grandchildren whose parent ends become ours rather than the system's."""
+    """Make this process the parent of orphaned descendants rather than init (PR_SET_CHILD_SUBREAPER), or no longer."""
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, int(enabled), 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER) failed")

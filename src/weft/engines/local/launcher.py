@@ -1,4 +1,4 @@
-"""Real workers on this machine: starts their processes, brings them together, sees to it that nothing is left."""
+"""The launcher of `weft run` on this machine: starts workers by a fork server, supervises them, and cleans up."""
 
 import os
 import selectors
@@ -28,13 +28,16 @@ from weft.engines.real.worker_record import LocalWorker
 from weft.runtime.channel import Message
 
 Fork = Callable[[int, Sequence[int], Callable[[], None]], list[Process]]
-"""How worker processes come into being: how many, with which descriptors, and what to check meanwhile."""
+"""Forks workers: takes their number, the descriptors they share, and a check that is called while they are awaited."""
 
 
 def fork_server_of(
     job: RealJob, tell: Callable[[str], None] = lambda text: None, codecs: Sequence[str | None] = ()
 ) -> ForkServer:
-    """Where the workers of a job come from; it serves all jobs of the same script and options with these codecs."""
+    """A fork server for `job`, which also serves other jobs of the same script and options with any of `codecs`.
+
+    The kernels of the codecs are compiled first; `tell` is told if that takes long.
+    """
     worker = job.options.worker
     environment = worker_env(os.environ, worker.threads, keeps_memory=worker.keeps_memory)
     compiled = [module for compress in (job.compress, *codecs) for module in compile_kernels(compress, tell)]
@@ -42,7 +45,7 @@ def fork_server_of(
 
 
 def run_local(job: RealJob, observer: Observer | None = None, fork: Fork | None = None) -> RealOutcome:
-    """Run a script on real workers; raises what went wrong when every process has ended."""
+    """Run a script on real workers of this machine; an error is raised only after every process has ended."""
     if fork is None:
         with fork_server_of(job) as fork_server:
             return run_local(job, observer, fork_server.fork)
@@ -54,7 +57,7 @@ def run_local(job: RealJob, observer: Observer | None = None, fork: Fork | None 
 
 
 class Launch(Supervisor):
-    """The processes of one run, from their start to the last one's end."""
+    """The processes of one run on this machine, from their start to the end of the last one."""
 
     def __init__(self, job: RealJob, observer: Observer, fork: Fork) -> None:
         super().__init__(job, observer)
@@ -104,7 +107,7 @@ class Launch(Supervisor):
     def _send(self, rank: int, message: Message) -> None:
         try:
             self._workers[rank].channel.send(message)
-        except TransportError:  # it is gone; its end is noticed by its pidfd
+        except TransportError:  # the worker is gone, which its pidfd tells
             return
 
     def _copy(self, output: Output) -> None:
@@ -135,7 +138,7 @@ class Launch(Supervisor):
         return {worker.rank: process_state(worker.pid) for worker in self._workers if worker.is_alive}
 
     def _reap(self, worker: LocalWorker) -> None:
-        """A process has ended: hear its last words first."""
+        """A worker's pidfd is readable: its process has ended. Take what is left in its channel, then reap it."""
         if not worker.channel.is_closed:
             self._hear(worker)
         self._selector.unregister(worker.process.pidfd)
@@ -158,7 +161,7 @@ class Launch(Supervisor):
         return None if self._network is None else self._network.conclude()
 
     def close(self) -> None:
-        """Nothing is left: processes, descriptors, memory."""
+        """Kill and reap all workers, and close their channels, pipes and shared memory."""
         self._kill()
         if self._network is not None:
             self._network.close()

@@ -1,4 +1,4 @@
-"""The process of one worker: takes its seat, runs the user's script, tells the launcher how it went."""
+"""The process of one worker: takes its seat, runs the user's script, and tells the launcher how it ended."""
 
 import os
 import random
@@ -24,14 +24,14 @@ from weft.runtime.seats.engine_seat import EngineSeat
 
 
 def main(channel_fd: int, shared: Sequence[int]) -> None:
-    """Run the worker whose channel this is, with what it shares with others; the exit code is 0 when all went well."""
+    """Run the worker whose channel is `channel_fd`; `shared` are the descriptors of memory, bells and namespaces."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the launcher decides how Ctrl-C ends a run
-    os.register_at_fork(after_in_child=die_with_parent)  # a loader's processes end with the worker, however it ends
+    os.register_at_fork(after_in_child=die_with_parent)  # a DataLoader's processes end with the worker, even on SIGKILL
     channel = Channel(socket.socket(fileno=channel_fd))
     job = next(iter(channel.receive(wait=True)))
     assert isinstance(job, Job)
     job = msgspec.structs.replace(job, descriptors=keep_own(shared, job))
-    if job.descriptors.namespaces:  # no thread has been started yet: all that this process does is in its namespace
+    if job.descriptors.namespaces:  # setns moves one thread only: no other has been started yet
         move_in(job.descriptors.namespaces, job.hosts[job.rank] if job.hosts else job.rank)
     seat = seat_of(job, channel)
     sit(seat)  # type: ignore[arg-type]
@@ -40,7 +40,7 @@ def main(channel_fd: int, shared: Sequence[int]) -> None:
 
 
 def perform(job: Job, seat: EngineSeat) -> None:
-    """Run the user's script as a worker that has its seat; ends this process with its code, or 1, if it fails."""
+    """Run the user's script in a worker that has its seat; if it fails, exits with the code of its error."""
     seed = random.Random(f"script/{job.seed}").getrandbits(63)
     random.seed(seed)
     np.random.seed(seed % 2**32)

@@ -1,1 +1,1 @@
-"""Slow networks of Weft's own making: a namespace for each worker, and a relay between them."""
+"""Emulated networks (`--net`): a network namespace for each worker, and a relay that delays their packets."""

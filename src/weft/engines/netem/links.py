@@ -1,4 +1,4 @@
-"""The links of a slow network, as arithmetic: when a packet that is sent now comes out at the other end, if it does.
+"""The links of an emulated network, as arithmetic: when a packet that is sent now arrives, if it does.
 
 Each worker has a link to the switch in the middle and one back, each as fast as was asked for, with a queue before it.
 A packet is stored and forwarded: its turn on the sender's link, then the delay, then its turn on the receiver's link.
@@ -11,11 +11,11 @@ from random import Random
 from msgspec import Struct
 
 QUEUE_S = 0.1
-"""A queue holds what the link carries in this time, and what comes then is dropped: TCP learns how fast it may send."""
+"""A queue holds what the link carries in this time; further packets are dropped, so that TCP adapts its rate."""
 QUEUE_BYTES_MIN = 256 << 10
-"""But never less than this: TCP begins with bursts of ten packets."""
+"""The least size of a queue: TCP begins with bursts of ten packets."""
 CREDIT_S = 0.004
-"""What the link could have carried while the relay had no core may be made up for, for so long."""
+"""How much time a link may catch up that it was idle because the relay had no core."""
 
 Packet = bytes
 
@@ -29,7 +29,7 @@ class Line(Struct, frozen=True):
 
 
 class Links:
-    """Holds packets until they are due; told the time, never asking for it."""
+    """Holds packets until they are due. The time is passed in, never read from a clock."""
 
     def __init__(self, lines: Sequence[Line], seed: int = 0) -> None:
         self._byte_s = [1 / line.bytes_per_s for line in lines]
@@ -41,11 +41,11 @@ class Links:
         self._down_free_s = [0.0] * len(lines)
         self._number = 0
         self._under_way: list[tuple[float, int, bool, int, Packet]] = []
-        """By the time of what comes next: the switch, or (True) the receiver."""
+        """A heap of (time, number, whether it is past the switch, target, packet)."""
         self.num_bytes = self.num_packets = self.num_lost = self.num_dropped = 0
 
     def send(self, source: int, target: int, packet: Packet, now_s: float) -> None:
-        """A worker has sent a packet to another."""
+        """Worker `source` has sent a packet to `target`."""
         loss = max(self._loss[source], self._loss[target])
         if loss and self._rng.random() < loss:
             self.num_lost += 1
@@ -59,7 +59,7 @@ class Links:
         self._push(max(done_s, now_s) + delay_s, False, target, packet)
 
     def due(self, now_s: float) -> Iterator[tuple[int, Packet]]:
-        """The packets that come out by now, in order, with whom they are for."""
+        """The packets that have arrived by `now_s`, in order, each with its target."""
         while self._under_way and self._under_way[0][0] <= now_s:
             at_s, _, is_through, target, packet = heappop(self._under_way)
             if is_through:
@@ -76,7 +76,7 @@ class Links:
 
     @property
     def next_s(self) -> float | None:
-        """When something happens next, if anything is under way."""
+        """When the next packet reaches the switch or its receiver; None if none is under way."""
         return self._under_way[0][0] if self._under_way else None
 
     def _push(self, at_s: float, is_through: bool, target: int, packet: Packet) -> None:

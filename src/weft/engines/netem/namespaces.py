@@ -1,6 +1,6 @@
-"""Network namespaces without names: made, furnished with one device and an address, and entered.
+"""Anonymous network namespaces (unshare, setns), each with one TUN device and an address.
 
-They exist by the processes and descriptors that hold them, and are gone with the last one: nothing is to be removed.
+The kernel removes a namespace with the last process or descriptor that holds it: nothing has to be cleaned up.
 """
 
 import ctypes
@@ -24,21 +24,21 @@ TUNSETIFF, IFF_TUN, IFF_NO_PI = 0x400454CA, 0x0001, 0x1000
 SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 0x1
 SIOCSIFADDR, SIOCSIFNETMASK, SIOCSIFMTU = 0x8916, 0x891C, 0x8922
 SETTINGS = {"tcp_orphan_retries": "1", "tcp_fin_timeout": "1"}
-"""Of TCP: what is still in flight when a worker has ended is given up soon, and its namespace with it."""
+"""TCP settings by which connections of a worker that has ended are given up soon, and its namespace with them."""
 
 
 def address(rank: int) -> str:
-    """Where a worker is found in its network."""
+    """The IP address of worker `rank` in the emulated network."""
     return f"10.77.{(rank + 1) >> 8}.{(rank + 1) & 255}"
 
 
 def rank_at(raw: bytes) -> int:
-    """Whose address these four bytes are; of nobody's address, some number that is no rank."""
+    """The rank whose address these four bytes are; for other addresses, a number that is no rank."""
     return (raw[2] << 8 | raw[3]) - 1 if raw[:2] == b"\x0a\x4d" else -1
 
 
 def make_namespace(rank: int) -> tuple[int, int]:
-    """A namespace with its device, as two descriptors; the calling thread is in it afterwards."""
+    """Make a namespace with its TUN device, as two descriptors; the calling thread is in the namespace afterwards."""
     _call("unshare", CLONE_NEWNET)
     tun = os.open(TUN, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     name = DEVICE.encode()
@@ -52,7 +52,7 @@ def make_namespace(rank: int) -> tuple[int, int]:
             (flags,) = struct.unpack_from("H", request, 16)
             fcntl.ioctl(sock, SIOCSIFFLAGS, struct.pack("16sH22x", device, flags | IFF_UP))
     for setting, value in SETTINGS.items():
-        with suppress(OSError):  # in a container they may not be writable: then TCP is as the system has it
+        with suppress(OSError):  # in a container these may not be writable: then the kernel's defaults hold
             Path("/proc/sys/net/ipv4", setting).write_text(value)
     return own_namespace(), tun
 
@@ -63,12 +63,15 @@ def own_namespace() -> int:
 
 
 def enter(namespace: int) -> None:
-    """Put the calling thread, and all that it starts, into a namespace."""
+    """Move the calling thread, and all that it starts later, into a namespace (setns)."""
     _call("setns", namespace, CLONE_NEWNET)
 
 
 def move_in(namespaces: Sequence[int], rank: int) -> None:
-    """Let this process live in its namespace of these, and let go of all others; torch's Gloo is told of the device."""
+    """Move this process into the namespace of `rank`, close all descriptors, and tell Gloo the device.
+
+    setns moves the calling thread only: no other thread may run yet.
+    """
     enter(namespaces[rank])
     for namespace in namespaces:
         os.close(namespace)
@@ -80,6 +83,6 @@ def _ip_request(name: bytes, ip: str) -> bytes:
 
 
 def _call(function: str, *arguments: int) -> None:
-    """Python has these two only since 3.12."""
+    """Call unshare or setns of the C library; Python has them only since 3.12."""
     if getattr(ctypes.CDLL(None, use_errno=True), function)(*arguments) != 0:
         raise OSError(ctypes.get_errno(), f"{function} failed: {os.strerror(ctypes.get_errno())}")

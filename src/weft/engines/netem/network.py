@@ -1,4 +1,4 @@
-"""A slow network as the launcher holds it: starts the relay, gets a namespace for each worker, and leaves nothing."""
+"""The launcher's side of an emulated network: starts the relay, gets a namespace per worker from it, and ends it."""
 
 import os
 import socket
@@ -22,14 +22,14 @@ MAKE_S_MAX = 60.0
 CONCLUDE_S_MAX = 5.0
 CONNECT_S = 10.0
 CALL_DELAYS = 12
-"""A call is TCP's greeting and three messages, some of which may be lost."""
+"""Delays that a connection may take: TCP's handshake and three messages, some of which may be lost."""
 LOST_S = 10.0
 FIGURES = ("num_bytes", "num_packets", "num_lost", "num_dropped")
 OTHERWISE = "or try it in virtual time, as any user: weft simulate SCRIPT --cluster FILE."
 
 
 def check_network(num_workers: int) -> None:
-    """Refuse what cannot be made here, before anything starts."""
+    """Raise ConfigError if this machine cannot emulate a network."""
     if not sys.platform.startswith("linux") or os.geteuid() != 0:
         raise ConfigError(f"--net makes network namespaces, which needs root on Linux.\n  Use sudo, {OTHERWISE}")
     if not Path(TUN).exists():
@@ -39,17 +39,17 @@ def check_network(num_workers: int) -> None:
 
 
 def connect_timeout_s(network: Network | None, num_workers: int) -> float:
-    """How long workers may take to connect: each calls all before it, one after the other."""
+    """How long workers may take to connect: each connects to all of lower rank, one after the other."""
     return CONNECT_S if network is None else CONNECT_S + CALL_DELAYS * num_workers * network.worst.delay_s
 
 
 def patience_s(network: Network | None) -> float:
-    """How much longer than usual nothing may happen while everybody waits: what is lost is sent again after a while."""
+    """How much longer than usual all workers may wait without progress: TCP resends lost packets only after a while."""
     return 0.0 if network is None else 4 * network.worst.delay_s + (LOST_S if network.worst.loss else 0.0)
 
 
 class SlowNetwork:
-    """The namespaces of a run's workers and the relay between them, until it is closed."""
+    """The namespaces of a run's workers, and the process of the relay between them."""
 
     def __init__(self, network: Network, num_workers: int, seed: int) -> None:
         self.carried = Carried()
@@ -68,7 +68,7 @@ class SlowNetwork:
                 start_new_session=True,
             )
         self.namespaces: list[int] = []
-        """Their descriptors, in order of rank; they are the caller's to close."""
+        """Descriptors of the namespaces, in order of rank; the caller closes them."""
         try:
             while len(self.namespaces) < num_workers:
                 self._take_namespaces()
@@ -89,11 +89,11 @@ class SlowNetwork:
             )
 
     def fileno(self) -> int:
-        """Readable when the relay has told something."""
+        """A descriptor that is readable when the relay has sent its figures."""
         return self._end.fileno()
 
     def hear(self) -> None:
-        """Take what the relay has told; raises NodeLost if it is gone."""
+        """Take the relay's latest figures; raises NodeLost if it is gone."""
         try:
             while raw := self._end.recv(1 << 12):
                 self.carried = msgspec.json.decode(raw, type=Carried)
@@ -102,17 +102,17 @@ class SlowNetwork:
         raise NodeLost(f"the relay of the slow network ended with code {self._relay.wait()}.\n  Run it again.")
 
     def conclude(self) -> dict[str, Any]:
-        """End the relay; the network and all that it has carried, as plain data."""
+        """End the relay; returns the network's settings and what it carried, as plain data."""
         self._end.settimeout(CONCLUDE_S_MAX)
         self._end.shutdown(socket.SHUT_WR)
-        with suppress(NodeLost, TimeoutError):  # it ends when it has told
+        with suppress(NodeLost, TimeoutError):  # the relay sends its last figures, and ends
             self.hear()
         told = msgspec.structs.asdict(self.carried)
         own = {str(worker): to_builtins(_line(link)) for worker, link in self._network.own}
         return {**to_builtins(_line(self._network)), "own": own, **{name: told[name] for name in FIGURES}}
 
     def close(self) -> None:
-        """End the relay; its devices go with it."""
+        """Kill the relay; the kernel removes its devices."""
         self._end.close()
         self._relay.kill()
         self._relay.wait()

@@ -1,7 +1,8 @@
-"""The relay: a process that makes the workers' namespaces and carries their packets, as slowly as was asked for.
+"""The relay: a process that makes the workers' namespaces and carries their packets between TUN devices, delayed.
 
-Started by the launcher as `python -m weft.engines.netem.relay SOCKET LAUNCHER PLAN`. It hands the namespaces over,
-tells now and then what it has carried, and ends with the launcher: the devices go with it.
+Started by the launcher as `python -m weft.engines.netem.relay SOCKET LAUNCHER PLAN`. It passes the namespaces to the
+launcher (SCM_RIGHTS), reports every TELL_S what it has carried, and ends with the launcher (PR_SET_PDEATHSIG), and its
+devices with it.
 """
 
 import gc
@@ -21,37 +22,37 @@ from weft.lifeline import die_with_parent
 
 FDS_PER_MESSAGE = 200
 BATCH = 64
-"""After so many packets of one worker it is the others' turn."""
+"""Packets that are read from one worker in a row at most, so that the others get their turn."""
 TICK_S = 0.0005
-"""While packets are under way, they are looked after so often and not for each one: that takes a quarter less time."""
+"""While packets are under way, the relay sleeps this long between turns: batches take a quarter less CPU time."""
 TELL_S = 0.2
 NICENESS = -15
-"""The relay needs little time, but needs it at once: packets do not wait for a core."""
+"""The relay needs little CPU time, but at once: a late packet would look like a slower network."""
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What the relay is told."""
+    """The relay's orders, on its command line."""
 
     lines: list[Line]
-    """Of the workers, in order of rank."""
+    """The links of the workers, in order of rank."""
     seed: int
 
 
 class Carried(msgspec.Struct, frozen=True):
-    """What the relay tells: what has come out of the network so far, and what has not."""
+    """The relay's figures: bytes and packets that it has delivered so far, and packets that were lost or dropped."""
 
     num_bytes: int = 0
     num_packets: int = 0
     num_lost: int = 0
-    """As was asked for."""
+    """Packets lost at random, at the rate that was asked for."""
     num_dropped: int = 0
-    """Because a queue was full."""
+    """Packets dropped because a queue was full."""
     error: str = ""
-    """Why there is no network."""
+    """Why the network could not be made; empty if it was."""
 
 
 def main() -> None:
-    """Make the network, then carry packets until the launcher has no more need of it."""
+    """Make the network, then carry packets until the launcher shuts the socket down."""
     die_with_parent(int(sys.argv[2]))
     end = socket.socket(fileno=int(sys.argv[1]))
     plan = msgspec.json.decode(sys.argv[3], type=Plan)
@@ -60,14 +61,14 @@ def main() -> None:
     except OSError as error:
         end.send(msgspec.json.encode(Carried(error=str(error))))
         return
-    with suppress(PermissionError):  # root in a container may lack the right; then it is only less punctual
+    with suppress(PermissionError):  # root in a container may lack CAP_SYS_NICE; then packets are less punctual
         os.nice(NICENESS)
-    gc.disable()  # nothing here is circular
+    gc.disable()  # there are no reference cycles here, and collections would delay packets
     _carry(end, tuns, Links(plan.lines, plan.seed))
 
 
 def _make(end: socket.socket, num_workers: int) -> list[int]:
-    """Make all namespaces and hand them over; keeps the devices."""
+    """Make all namespaces and pass them to the launcher; returns the TUN devices."""
     home = own_namespace()
     made = [make_namespace(rank) for rank in range(num_workers)]
     enter(home)
@@ -92,7 +93,7 @@ def _carry(end: socket.socket, tuns: Sequence[int], links: Links) -> None:
         readable = watched.poll(timeout_s * 1e3)
         now_s = time.monotonic()
         for descriptor, _ in readable:
-            if descriptor not in rank_of:  # the launcher never says anything: it has no more need of us
+            if descriptor not in rank_of:  # the launcher never sends anything: it has shut its end down
                 _tell(end, links)
                 return
             _take(descriptor, rank_of[descriptor], links, len(tuns), now_s)
@@ -105,12 +106,12 @@ def _carry(end: socket.socket, tuns: Sequence[int], links: Links) -> None:
 
 def _tell(end: socket.socket, links: Links) -> None:
     carried = Carried(links.num_bytes, links.num_packets, links.num_lost, links.num_dropped)
-    with suppress(OSError):  # nobody hears it
+    with suppress(OSError):  # the launcher is gone, or reads too slowly: newer figures will follow
         end.send(msgspec.json.encode(carried), socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
 
 
 def _take(tun: int, source: int, links: Links, num_workers: int, now_s: float) -> None:
-    """Read what a worker has sent; what is for nobody here is thrown away."""
+    """Read packets of worker `source`; those that are not IPv4 to another worker are thrown away."""
     for _ in range(BATCH):
         try:
             packet = os.read(tun, MTU_BYTES)

@@ -1,4 +1,4 @@
-"""An actor: the actor that is one worker's place in a Ray cluster. It starts the worker's process, and waits for it."""
+"""The worker actor: a Ray actor that starts one worker's process, and waits for it."""
 
 import os
 import subprocess
@@ -20,13 +20,13 @@ from weft.interpreter import python_module
 from weft.transports.tcp import listen
 
 ANY_PORT = 9
-"""Nothing is sent there: only the way is asked for."""
+"""A port for `own_address`, which only asks for the route: nothing is sent to it."""
 WORDS_BYTES_MAX = 16 << 10
-"""Of what a process wrote before anybody listened to it."""
+"""Bytes that are kept of what a process wrote before the host agent read its output."""
 
 
 class Roll(Struct, frozen=True):
-    """An actor's call: whose it is, which script, and where the launcher is."""
+    """Argument of 'present': the worker's rank, its script, and the launcher's address."""
 
     rank: int
     script: str | None
@@ -34,7 +34,7 @@ class Roll(Struct, frozen=True):
 
 
 class Begin(Struct, frozen=True):
-    """What a worker's process is started with; what is secret comes to it from the host agent."""
+    """Argument of 'begin': how to start the worker's process. Secrets come to it from the host agent."""
 
     token: str
     host: int
@@ -44,7 +44,7 @@ class Begin(Struct, frozen=True):
 
 
 class Exam(Struct, frozen=True):
-    """A check-up in which an actor takes part, and where all of its processes meet."""
+    """Argument of 'examine': a check-up of the cluster, and the address where its processes meet."""
 
     rank: int
     num_actors: int
@@ -56,31 +56,32 @@ class Exam(Struct, frozen=True):
 
 
 class Orders(Struct, frozen=True):
-    """An actor to the worker's process, on its standard input: who it is, and where its host agent will be found."""
+    """The actor to the worker's process, on its standard input: its rank, and how to find its host agent."""
 
     actor: int
-    """The process that started it."""
+    """The pid of the actor's process, with which the worker ends."""
     token: str
     host: int
     rank: int
 
 
 class Ended(Struct, frozen=True):
-    """How a process has ended, and what it wrote before anybody listened to it."""
+    """Answer of 'wait': the process's exit code, and what it wrote before the host agent read its output."""
 
     code: int
     words: str
 
 
 class WorkerActor:
-    """One worker's place: does one command after another, in the thread whose end would end the process it started."""
+    """The actor of one worker. It does one command after another in one thread: PR_SET_PDEATHSIG, by which the worker
+    ends with its actor, is sent when the *thread* that started it ends."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._words: IO[bytes] | None = None
 
     def do(self, command: str, argument: bytes) -> bytes:
-        """Do something; what it takes and gives are bytes, so that nothing but Ray's own records is unpickled."""
+        """Perform a command. Its argument and result are bytes (JSON), so that nothing of ours is unpickled."""
         commands = {
             "present": self._present,
             "begin": self._begin,
@@ -92,14 +93,14 @@ class WorkerActor:
         return commands[command](argument)
 
     def _present(self, argument: bytes) -> bytes:
-        """Where this is, and whether it fits the others."""
+        """The worker info of this actor's process."""
         roll = msgspec.json.decode(argument, type=Roll)
         address = own_address(os.environ.get(VARIABLE), roll.launcher, ANY_PORT)
         script = None if roll.script is None else Path(roll.script)
         return msgspec.json.encode(worker_info(roll.rank, address, script, Settings()))
 
     def _begin(self, argument: bytes) -> bytes:
-        """Start the worker's process, which inherits what Ray has set up here: folder, devices, environment."""
+        """Start the worker's process, which inherits working folder, devices and environment from Ray; its pid."""
         begin = msgspec.json.decode(argument, type=Begin)
         ours = worker_env(os.environ, begin.threads, keeps_memory=begin.keeps_memory)
         own = str(Path(weft.__file__).parents[1])
@@ -113,17 +114,17 @@ class WorkerActor:
             env={**ours, "PYTHONPATH": os.pathsep.join(path for path in paths if path)},
         )
         assert self._process.stdin is not None
-        with suppress(BrokenPipeError), self._process.stdin as orders:  # how it ended is told to who waits for it
+        with suppress(BrokenPipeError), self._process.stdin as orders:  # if it has ended, 'wait' will tell how
             orders.write(msgspec.json.encode(Orders(os.getpid(), begin.token, begin.host, begin.rank)))
         return b"%d" % self._process.pid
 
     def _start_agent(self, argument: bytes) -> bytes:
-        """Start the host agent; its orders go on as they are."""
+        """Start the host agent, with the orders in `argument`."""
         start_apart("the host agent", ["weft.engines.hosts.agent"], argument)
         return b""
 
     def _wait(self, argument: bytes) -> bytes:
-        """How the worker's process ended, once it has."""
+        """Block until the worker's process has ended; how it ended."""
         assert self._process is not None
         assert self._words is not None
         code = self._process.wait()
@@ -132,12 +133,12 @@ class WorkerActor:
             return msgspec.json.encode(Ended(code, file.read(WORDS_BYTES_MAX).decode(errors="replace")))
 
     def _find_port(self, argument: bytes) -> bytes:
-        """One that is free at this address."""
+        """A free port at the address in `argument`."""
         with listen(argument.decode()) as listener:
             return b"%d" % listener.getsockname()[1]
 
     def _examine(self, argument: bytes) -> bytes:
-        """Take part in a check-up of the cluster; the first actor gets the result."""
+        """Take part in a check-up of the cluster; only the first actor returns its result."""
         from weft.adapters.torch.rendezvous import TorchRendezvous  # imports torch
         from weft.engines.diagnose.cluster.run import probe
 

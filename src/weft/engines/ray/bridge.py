@@ -1,7 +1,8 @@
-"""The Ray bridge: the process that speaks with Ray for a launcher, as `python -m weft.engines.ray.bridge SOCKET`.
+"""The Ray bridge: the process that uses Ray for a launcher, as `python -m weft.engines.ray.bridge SOCKET FOLDER`.
 
-Ray prints, starts threads and takes signals as it likes; here that disturbs nobody. When the launcher is gone, however
-it ended, the Ray bridge gives back what it has of the cluster, and ends a cluster that it started itself.
+Ray prints, starts threads and installs signal handlers; in a process of its own that does not disturb the launcher.
+When the launcher is gone, however it ended, the socket closes: the bridge then kills its actors, removes their
+placement group, and ends a cluster that it started itself.
 """
 
 import selectors
@@ -37,22 +38,22 @@ from weft.engines.ray.resources import CPU, GPU, MEMORY, lacking
 from weft.engines.ray.upload import EXCLUDED, explained
 
 STORE_BYTES = 80 << 20
-"""Of Ray's object store on a cluster of our own: nothing of ours goes through it, and it takes no less."""
+"""Size of the object store on a cluster of our own: Weft does not use it, and this is Ray's minimum."""
 LOOK_S = 0.05
 
 
 class Bridge:
-    """Does messages, one after another, until the launcher hangs up."""
+    """Handles messages, one after another, until the launcher closes the socket."""
 
     def __init__(self, line: Line) -> None:
         self._line = line
         self._group: PlacementGroup | None = None
         self._actors: list[Any] = []
         self._asked: dict[Any, Ask] = {}
-        """What actors are at, by what Ray will give for it."""
+        """Commands under way, by Ray's ObjectRef of their result."""
 
     def run(self) -> None:
-        """Serve until there is nobody to serve."""
+        """Handle messages until the launcher closes the socket."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._line, selectors.EVENT_READ)
             while not self._line.is_closed:
@@ -79,7 +80,7 @@ class Bridge:
             self._line.send(Refused(str(refusal)))
 
     def _place(self, message: Place) -> None:
-        """Reserve a place for each worker; then put an actor there."""
+        """Reserve a placement group with a bundle per worker; then start an actor in each."""
         self._group = placement_group(message.bundles, strategy="STRICT_SPREAD" if message.spreads else "PACK")
         deadline_s = time.monotonic() + message.patience_s
         while not self._group.wait(LOOK_S):
@@ -100,7 +101,7 @@ class Bridge:
         self._line.send(Placed())
 
     def _look(self) -> None:
-        """Pass on what actors have done."""
+        """Pass results of commands that have ended to the launcher."""
         ready, _ = ray.wait(list(self._asked), num_returns=1, timeout=LOOK_S)
         for ref in ready:
             ask = self._asked.pop(ref)
@@ -110,9 +111,9 @@ class Bridge:
                 self._line.send(Lost(ask.rank, ask.command, str(error)))
 
     def clear(self) -> None:
-        """End all actors, and give their places back."""
+        """Kill all actors, and remove their placement group."""
         for actor in self._actors:
-            with suppress(RayError):  # it is gone already
+            with suppress(RayError):  # the actor is gone already
                 ray.kill(actor)
         if self._group is not None:
             remove_placement_group(self._group)
@@ -120,11 +121,11 @@ class Bridge:
 
 
 class Unable(Exception):
-    """What was asked cannot be."""
+    """A request that cannot be fulfilled; its text is for the user."""
 
 
 def settle(message: Settle) -> Settled:
-    """Be on the cluster."""
+    """Connect to the cluster, or start one, with the uploaded folder as working_dir (ray.init)."""
     runtime = {"working_dir": message.folder, "excludes": list(EXCLUDED)}
     quiet = {"log_to_driver": False, "logging_level": "warning", "runtime_env": runtime}
     try:
@@ -146,11 +147,11 @@ def settle(message: Settle) -> Settled:
 
 
 def main() -> None:
-    """Be the Ray bridge of whoever has the other end of the socket."""
+    """Serve the launcher at the other end of the socket that the command line names."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the launcher decides how Ctrl-C ends a run
     temporary = sys.argv[2]
     bridge = Bridge(Line(socket.socket(fileno=int(sys.argv[1])), ToBridge))
-    with ExitStack() as last:  # from the last to the first, whatever the cluster, which may be gone, makes of it
+    with ExitStack() as last:  # callbacks run last to first, each even if one before it failed: the cluster may be gone
         last.callback(shutil.rmtree, temporary, ignore_errors=True)
         last.callback(ray.shutdown)
         last.callback(bridge.clear)

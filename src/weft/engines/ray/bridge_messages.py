@@ -1,4 +1,4 @@
-"""Messages between a launcher and its Ray bridge: lines of JSON, through a pair of sockets that nobody else has."""
+"""Messages between a launcher and its Ray bridge: lines of JSON over a socket pair."""
 
 import socket
 from collections.abc import Iterator
@@ -9,39 +9,39 @@ from msgspec import Struct
 
 
 class Settle(Struct, frozen=True, tag=True):
-    """To the Ray bridge, first: the cluster, or one to be started, and the folder to be shipped there."""
+    """To the Ray bridge, first: connect to a cluster, or start one, and upload `folder`."""
 
     address: str | None
-    """None: start a cluster on this machine, with these resources."""
+    """The cluster's address; None: start a cluster on this machine, with `resources`."""
     resources: dict[str, float]
     temporary: str
-    """Where a cluster of its own keeps what it writes; it is removed with the cluster."""
+    """The folder for files of a cluster that the bridge starts; it is removed with the cluster."""
     folder: str
 
 
 class Settled(Struct, frozen=True, tag=True):
-    """To the launcher: the cluster is there, and knows this machine by this address."""
+    """To the launcher: the bridge is connected; `address` is this machine's address in the cluster."""
 
     address: str
     nodes: list[str]
-    """By the resource that each node has for itself."""
+    """The nodes, by Ray's resource 'node:ADDRESS' that only that node has."""
 
 
 class Place(Struct, frozen=True, tag=True):
-    """To the Ray bridge: find places for workers, each with these resources."""
+    """To the Ray bridge: reserve a placement group with one bundle per worker, and start an actor in each."""
 
     bundles: list[dict[str, float]]
     patience_s: float
     spreads: bool = False
-    """No two on one node; otherwise they are close to each other if that can be."""
+    """STRICT_SPREAD: no two bundles on one node; otherwise PACK."""
 
 
 class Placed(Struct, frozen=True, tag=True):
-    """To the launcher: all have one."""
+    """To the launcher: all bundles are reserved, and their actors are starting."""
 
 
 class Ask(Struct, frozen=True, tag=True):
-    """To the Ray bridge: let the actor of a worker do this."""
+    """To the Ray bridge: call the actor of worker `rank` with a command."""
 
     rank: int
     command: str
@@ -49,7 +49,7 @@ class Ask(Struct, frozen=True, tag=True):
 
 
 class Answered(Struct, frozen=True, tag=True):
-    """To the launcher: what it gave."""
+    """To the launcher: what the actor returned."""
 
     rank: int
     command: str
@@ -57,7 +57,7 @@ class Answered(Struct, frozen=True, tag=True):
 
 
 class Lost(Struct, frozen=True, tag=True):
-    """To the launcher: the actor of a worker is gone, or could not do what was asked."""
+    """To the launcher: the actor of worker `rank` is gone, or its command raised."""
 
     rank: int
     command: str
@@ -65,15 +65,15 @@ class Lost(Struct, frozen=True, tag=True):
 
 
 class Clear(Struct, frozen=True, tag=True):
-    """To the Ray bridge: give all places back, whoever is still there."""
+    """To the Ray bridge: kill all actors, and remove the placement group."""
 
 
 class Cleared(Struct, frozen=True, tag=True):
-    """To the launcher: nobody is."""
+    """To the launcher: all actors are killed, and the placement group is removed."""
 
 
 class Refused(Struct, frozen=True, tag=True):
-    """To the launcher: what was asked last cannot be, and nothing of it is left."""
+    """To the launcher: the last request failed, and nothing of it is left on the cluster; `text` says why."""
 
     text: str
 
@@ -83,7 +83,7 @@ ToLauncher = Settled | Placed | Answered | Lost | Cleared | Refused
 
 
 class Line:
-    """One end of the pair."""
+    """One end of the socket pair; `kind` is the union of messages that it receives."""
 
     def __init__(self, end: socket.socket, kind: Any) -> None:
         self._end = end
@@ -95,14 +95,14 @@ class Line:
         return self._end.fileno()
 
     def send(self, message: ToBridge | ToLauncher) -> None:
-        """Say something; nobody hears it if the other end is gone, which is noticed by listening."""
+        """Send a message; if the other end is gone, sets `is_closed`."""
         try:
             self._end.sendall(msgspec.json.encode(message) + b"\n")
         except OSError:
             self.is_closed = True
 
     def receive(self, timeout_s: float | None = 0.0) -> Iterator[Any]:
-        """What comes within some seconds; None waits for as long as it takes."""
+        """Messages that arrive within `timeout_s`; None blocks until some do."""
         self._end.settimeout(timeout_s)
         try:
             raw = self._end.recv(1 << 16)
@@ -119,7 +119,7 @@ class Line:
 
     @property
     def is_hung_up(self) -> bool:
-        """The other end is gone, and all that it said has been heard."""
+        """Whether the other end is closed, and everything that it sent has been received."""
         try:
             return not self._end.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
         except BlockingIOError:

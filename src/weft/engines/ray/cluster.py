@@ -1,4 +1,4 @@
-"""A Ray cluster as a launcher has it: one that is there, or one of its own, with the Ray bridge that speaks with it."""
+"""A Ray cluster as the launcher sees it: an existing one or its own, through the process of its Ray bridge."""
 
 import os
 import secrets
@@ -32,9 +32,9 @@ from weft.interpreter import python_module
 
 ADDRESS_VARIABLE = "RAY_ADDRESS"
 SETTLED_S_MAX = 90.0
-"""How long a cluster may take to start, or to take a folder."""
+"""How long a cluster may take to start, or to accept the uploaded folder."""
 ACTORS_S_MAX = 120.0
-"""How long actors may take to come, with their environment, on machines that have much else to do."""
+"""How long actors may take to start, with their runtime environment, on busy machines."""
 ENDED_S_MAX = 15.0
 REACHED_S_MAX = 5.0
 LOOK_S = 0.1
@@ -44,19 +44,19 @@ FOLDER_CHARACTERS_MAX = 20
 
 
 def check_ray() -> None:
-    """Refuse to go on without Ray."""
+    """Raise ConfigError if Ray is not installed."""
     check_extra("ray", "--on ray")
 
 
 def address_of(given: str | None, environ: Mapping[str, str]) -> str | None:
-    """The cluster that is meant: None stands for one that has to be started."""
+    """The address of the cluster, by option or RAY_ADDRESS; None: one has to be started on this machine."""
     address = given or environ.get(ADDRESS_VARIABLE) or None
     if address is None or address == "local":
         return None
     if "://" in address:
         raise ConfigError(
-            f"the address '{address}' is of Ray's client, through which Weft's workers do not find back.\n"
-            "  Run this on a node of the cluster, and name its controller: --address HOST:6379, or --address auto."
+            f"the address '{address}' is one of Ray Client, over which Weft's workers cannot reach this process.\n"
+            "  Run this on a node of the cluster, and name its head node: --address HOST:6379, or --address auto."
         )
     if address != "auto":
         _check_reachable(address)
@@ -71,7 +71,7 @@ def _check_reachable(address: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), REACHED_S_MAX).close()
     except OSError as error:
         raise ConfigError(
-            f"nobody answers at '{address}': {error.strerror or error}.\n  Is a Ray cluster there? ray start --head "
+            f"nothing answers at '{address}': {error.strerror or error}.\n  Is a Ray cluster there? ray start --head "
             "starts one; without --address, Weft starts its own on this machine."
         ) from error
 
@@ -79,30 +79,30 @@ def _check_reachable(address: str) -> None:
 def worker_env(address: str | None, environ: Mapping[str, str]) -> dict[str, str]:
     """The environment of a Ray bridge.
 
-    A cluster of our own listens on loopback alone, and wants a token that is made for it; of another's, whatever the
-    user has set holds.
+    A cluster of our own listens on loopback only, and requires a fresh token (RAY_AUTH_MODE=token). For another
+    cluster, the user's settings are left as they are.
     """
     ours = {**environ, "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0"}
     if address is not None:
-        ours.setdefault("RAY_NUM_REDIS_GET_RETRIES", "5")  # it is known that somebody answers there
+        ours.setdefault("RAY_NUM_REDIS_GET_RETRIES", "5")  # the address is known to answer: few retries are enough
     else:
         ours.pop(ADDRESS_VARIABLE, None)
         ours.pop("RAY_AUTH_TOKEN_PATH", None)
         ours["RAY_AUTH_MODE"] = "token"
         ours["RAY_AUTH_TOKEN"] = secrets.token_hex(TOKEN_BYTES)
-        ours["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # on any system: this machine only
+        ours["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # on every operating system: loopback only
         ours["RAY_USAGE_STATS_ENABLED"] = "0"
-        ours["RAY_enable_worker_prestart"] = "0"  # they would not have the folder, and wait in vain
+        ours["RAY_enable_worker_prestart"] = "0"  # prestarted processes lack the uploaded folder: none is used
     return ours
 
 
 def short_folder(usual: str) -> str:
-    """A new folder below which Ray's sockets, whose names have some 60 characters more, find room."""
+    """A new folder with a short path: a Unix socket's path has 107 bytes at most, and Ray appends some 60."""
     return tempfile.mkdtemp(prefix="weft-ray-", dir=usual if len(usual) <= FOLDER_CHARACTERS_MAX else "/tmp")
 
 
 class Cluster:
-    """A cluster with a script's folder on it; used inside `with`. Whatever ends it, nothing of ours is left there."""
+    """A cluster to which `folder` is uploaded; a context manager. However it ends, the bridge removes our actors."""
 
     def __init__(self, address: str | None, resources: Mapping[str, float], folder: Path) -> None:
         self._given = address
@@ -122,9 +122,9 @@ class Cluster:
             )
         self._settle = Settle(address, dict(resources), self._temporary, str(folder))
         self.address = ""
-        """By which the cluster knows this machine."""
+        """This machine's address in the cluster."""
         self.nodes: list[str] = []
-        """By the resource that each node has for itself."""
+        """The nodes, by Ray's resource 'node:ADDRESS' that only that node has."""
 
     def __enter__(self) -> "Cluster":
         return self
@@ -133,18 +133,18 @@ class Cluster:
         self._line.close()
         try:
             self._process.wait(ENDED_S_MAX)
-        except subprocess.TimeoutExpired:  # a cluster of its own ends with it
+        except subprocess.TimeoutExpired:  # a cluster that the bridge started ends with it
             self._process.kill()
             self._process.wait()
         shutil.rmtree(self._temporary, ignore_errors=True)
         self._words.close()
 
     def fileno(self) -> int:
-        """Readable when there is something to hear."""
+        """A descriptor that is readable when the bridge has sent something."""
         return self._line.fileno()
 
     def settle(self, check: Callable[[], None]) -> None:
-        """Wait until the cluster is there; `check` is called now and then meanwhile."""
+        """Block until the bridge is connected to the cluster; `check` is called every LOOK_S meanwhile."""
         if not self.address:
             settled = self._request(self._settle, Settled, SETTLED_S_MAX, check)
             self.address, self.nodes = settled.address, settled.nodes
@@ -157,16 +157,16 @@ class Cluster:
         *,
         spreads: bool = False,
     ) -> None:
-        """Find a place for each worker, or say what is lacking."""
+        """Reserve a bundle for each worker and start its actor; raises ConfigError that says what is lacking."""
         message = Place([dict(bundle) for bundle in bundles], patience_s, spreads)
         self._request(message, Placed, patience_s + SETTLED_S_MAX, check)
 
     def ask(self, rank: int, command: str, argument: bytes = b"") -> None:
-        """Let a worker's actor do something; what comes of it will be heard."""
+        """Send a command to the actor of worker `rank`; `hear` yields its answer."""
         self._line.send(Ask(rank, command, argument))
 
     def ask_all(self, command: str, arguments: Sequence[bytes], check: Callable[[], None]) -> list[bytes]:
-        """Let all actors do something, and wait for what they answer."""
+        """Send a command to all actors, and block until all have answered."""
         for rank, argument in enumerate(arguments):
             self.ask(rank, command, argument)
         answers: dict[int, bytes] = {}
@@ -182,13 +182,13 @@ class Cluster:
         return [answer for _, answer in sorted(answers.items())]
 
     def hear(self) -> Iterator[Answered | Lost]:
-        """What actors have done meanwhile."""
+        """Answers of actors that have arrived; raises NodeLost if the bridge has ended."""
         yield from self._line.receive()
         if self._line.is_closed:
             raise self._ended()
 
     def clear(self) -> None:
-        """Give all places back."""
+        """Kill all actors, and give their resources back."""
         for said in self._until(Clear(), SETTLED_S_MAX, "the places to be given back", lambda: None):
             if isinstance(said, Cleared):
                 return
@@ -202,7 +202,7 @@ class Cluster:
         raise AssertionError("what is waited for comes, or is refused")
 
     def _until(self, message: ToBridge, timeout_s: float, what: str, check: Callable[[], None]) -> Iterator[Any]:
-        """Everything that is heard after a message, until whoever listens has what it wanted."""
+        """Send `message`, and yield everything that the bridge sends after it, until the caller stops."""
         self._line.send(message)
         deadline_s = time.monotonic() + timeout_s
         while True:
@@ -218,7 +218,7 @@ class Cluster:
         return said
 
     def _ended(self) -> NodeLost:
-        return NodeLost(f"the process that speaks with Ray has ended.\n{self._last_words()}")
+        return NodeLost(f"the process that connects to Ray has ended.\n{self._last_words()}")
 
     def _last_words(self) -> str:
         self._words.seek(0)
@@ -227,7 +227,7 @@ class Cluster:
 
 
 def meaning(text: str) -> str:
-    """What Ray says of an actor that could not be, and what to do."""
+    """Ray's error about an actor in the user's terms, and what to do."""
     if "No module named 'weft'" in text:
         return "Weft is not installed there.\n  pip install weft, the same version, on every node of the cluster."
     return text.strip().partition("\n")[0]

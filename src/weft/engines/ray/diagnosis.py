@@ -1,4 +1,4 @@
-"""A check-up of a Ray cluster: an actor on every node, and what they find out about each other."""
+"""`weft doctor --cluster` on a Ray cluster: an actor on every node, which measure the links between them."""
 
 import os
 import tempfile
@@ -15,11 +15,11 @@ from weft.engines.real.secret import new_secret
 
 PATIENCE_S = 10.0
 PART_OF_A_NODE = 0.001
-"""Of the resource that each node has for itself: nobody who computes there is disturbed."""
+"""Amount of each node's 'node:ADDRESS' resource that an actor takes, so that it takes no CPU from other jobs."""
 
 
 def examine_cluster(address: str | None, script: Path | None) -> Checkup:
-    """What all nodes found out together."""
+    """Run the check-up on all nodes of the cluster at `address`."""
     check_ray()
     found = address_of(address, os.environ)
     if found is None:
@@ -45,4 +45,4 @@ def _examined(cluster: Cluster, num_actors: int, script: Path | None) -> Checkup
 
 
 def go_on() -> None:
-    """Nobody has to be asked whether to go on: Ctrl-C ends this at once."""
+    """A check that does nothing: Ctrl-C ends the check-up by KeyboardInterrupt."""

@@ -1,4 +1,4 @@
-"""A run on a Ray cluster: an actor for each worker, an agent on each host, and the run's controller in this process."""
+"""A run on a Ray cluster: an actor per worker, a host agent per host, and the run's controller in this process."""
 
 import selectors
 import signal
@@ -32,25 +32,25 @@ WAIT = "wait"
 
 @dataclass(frozen=True)
 class RayPlan:
-    """What a run on a Ray cluster is told besides its job."""
+    """The options of a run on a Ray cluster, besides its job."""
 
     address: str | None = None
-    """Of the cluster; None: one of our own."""
+    """The cluster's address; None: a cluster is started on this machine."""
     bundle: dict[str, float] = field(default_factory=lambda: dict(DEFAULT))
-    """What each worker asks for."""
+    """The resources that each worker requests."""
 
     def resources(self, num_workers: int) -> dict[str, float]:
-        """What all of them ask for."""
+        """The resources that `num_workers` workers request together."""
         return {name: amount * num_workers for name, amount in self.bundle.items()}
 
 
 def cluster_of(job: RealJob, plan: RayPlan) -> Cluster:
-    """The cluster for a job, and for all others with the same script and as many workers."""
+    """The cluster for `job`; it also serves other jobs of the same script with as many workers."""
     return Cluster(plan.address, plan.resources(job.num_workers), job.script.resolve().parent)
 
 
 def check_for_ray(job: RealJob) -> None:
-    """Refuse what only processes of this machine can do."""
+    """Raise ConfigError for options that only workers of this machine have."""
     others = {
         "--net": job.network is not None,
         "--device": bool(job.devices),
@@ -62,7 +62,7 @@ def check_for_ray(job: RealJob) -> None:
 
 
 def run_on_ray(plan: RayPlan, cluster: Cluster, job: RealJob, observer: Observer) -> RealOutcome:
-    """Run a script on a Ray cluster; raises what went wrong when nothing of it is left there."""
+    """Run a script on a Ray cluster; an error is raised only after the actors and their placement group are gone."""
     job = replace(job, brings_back_to=Path.cwd())
     cluster.settle(observer.on_turn)
     cluster.place([plan.bundle] * job.num_workers, job.options.ray.patience_s, observer.on_turn)
@@ -106,7 +106,7 @@ def _encoded(records: Sequence[object]) -> list[bytes]:
 
 
 class RayHead(Controller):
-    """The controller of a run whose workers' processes are children of actors, which know how they end."""
+    """The controller of a run whose worker processes are children of actors, which tell their exit codes."""
 
     def __init__(
         self,
@@ -124,13 +124,13 @@ class RayHead(Controller):
         self._selector.register(cluster.fileno(), selectors.EVENT_READ, self._hear_cluster)
 
     def _part(self, rank: int) -> Job:
-        """A worker finds the script in the folder that was shipped, which is where it runs."""
+        """The Job with the script's bare name: workers run in the uploaded folder."""
         return msgspec.structs.replace(super()._part(rank), script=self._job.script.name)
 
     def _hear_cluster(self) -> None:
         for said in self._cluster.hear():
             worker = self._workers[said.rank]
-            if isinstance(said, Lost):  # an actor takes its worker along
+            if isinstance(said, Lost):  # the worker ends with its actor (PR_SET_PDEATHSIG)
                 worker.exit_code = -signal.SIGKILL
                 self._observer.on_line(worker.rank, f"its Ray actor is gone: {meaning(said.text)}", True)
             elif said.command == WAIT:

@@ -1,4 +1,4 @@
-"""What each worker asks of a Ray cluster, and whether the cluster has it."""
+"""The resources that each worker requests of a Ray cluster, and whether the cluster has them."""
 
 from collections.abc import Mapping, Sequence
 from math import inf
@@ -14,7 +14,7 @@ Bundle = Mapping[str, float]
 
 
 def read_resources(text: str | None) -> dict[str, float]:
-    """'cpu=1,gpu=0.5,memory=4GiB' by the names that Ray has for them; other names are a cluster's own."""
+    """'cpu=1,gpu=0.5,memory=4GiB' as Ray's resource names and amounts; other names are custom resources."""
     if text is None:
         return dict(DEFAULT)
     asked = dict(DEFAULT)
@@ -45,17 +45,17 @@ def _amount(name: str, value: str) -> float:
 
 
 def words(bundle: Bundle) -> str:
-    """As one would write it."""
+    """`bundle` in the form of the option's value."""
     return ",".join(f"{name.lower() if name in (CPU, GPU) else name}={amount:g}" for name, amount in bundle.items())
 
 
 def num_places(bundle: Bundle, nodes: Sequence[Bundle]) -> int:
-    """How many workers find a place on these nodes."""
+    """How many workers with resources `bundle` fit on these nodes."""
     return sum(int(min(node.get(name, 0.0) / amount + 1e-9 for name, amount in bundle.items())) for node in nodes)
 
 
 def lacking(num_workers: int, bundle: Bundle, nodes: Sequence[Bundle], free: Bundle, waited_s: float) -> str:
-    """Why workers have found no place on a cluster's nodes, and what to do."""
+    """The message that says why workers could not be placed on a cluster's nodes, and what to do."""
     places = num_places(bundle, nodes)
     has = words({name: sum(node.get(name, 0.0) for node in nodes) for name in bundle})
     asked = f"{num_workers} workers ask for {words(bundle)} each, but"

@@ -1,4 +1,4 @@
-"""The folder that is shipped to a cluster: what stays behind, and what to do when it or the cluster is refused."""
+"""The folder that is uploaded to a cluster (Ray's working_dir): what is excluded, and what its errors mean."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ LARGEST = 3
 
 
 def explained(error: Exception, address: str | None, folder: str) -> str:
-    """What Ray's error means to whoever called `weft run`, and what to do."""
+    """What an error of ray.init means to the user of `weft run`, and what to do."""
     text, behind = str(error), f"{error.__cause__} {error.__context__}"
     if "exceeds the maximum size" in text:
         names = ", ".join(f"'{name}' ({size / 2**20:.0f} MiB)" for name, size in largest(Path(folder)))
@@ -30,7 +30,7 @@ def explained(error: Exception, address: str | None, folder: str) -> str:
 
 
 def largest(folder: Path) -> list[tuple[str, int]]:
-    """What takes most room at the top of a folder, with its bytes."""
+    """The LARGEST largest entries of `folder`, with their bytes."""
     sizes = {}
     for entry in folder.iterdir():
         if entry.name not in EXCLUDED:

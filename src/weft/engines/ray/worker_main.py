@@ -1,7 +1,7 @@
-"""The process of one worker on a Ray cluster, as `python -m weft.engines.ray.worker_main`, told by standard input.
+"""The process of one worker on a Ray cluster: `python -m weft.engines.ray.worker_main`, with its orders on stdin.
 
-Its actor has started it, and it ends with its actor. What it writes goes to the host agent, and so to the
-launcher; what it writes before that, its actor keeps.
+Its actor has started it, and it ends with its actor (PR_SET_PDEATHSIG). Its output goes through pipes to the host
+agent, and so to the launcher; the actor keeps what it wrote before that.
 """
 
 import os
@@ -17,7 +17,7 @@ from weft.lifeline import die_with_parent
 
 
 def main() -> None:
-    """Be the worker that standard input says."""
+    """Read the orders from standard input, take the seat and run the script."""
     orders = msgspec.json.decode(sys.stdin.buffer.read(), type=Orders)
     die_with_parent(orders.actor)
     pipes = [os.pipe(), os.pipe()]

@@ -1,1 +1,1 @@
-"""What every real run has, wherever its workers are."""
+"""What all runs on real workers have in common, on one host or several."""

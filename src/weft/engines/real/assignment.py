@@ -17,7 +17,7 @@ def assigned(
     secret: bytes,
     cores: Mapping[int, int] | None = None,
 ) -> Callable[[int], Job]:
-    """From a worker's rank to what it is told; `cores` are those of each host, where they are not all on this one."""
+    """A function from rank to that worker's Job. `cores` is the number of cores of each host, if there are others."""
     options = job.options
     num_cores = {0: len(os.sched_getaffinity(0))} if cores is None else cores
     hosts = job.hosts if cores is not None and job.hosts else (0,) * job.num_workers

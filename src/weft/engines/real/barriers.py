@@ -1,4 +1,4 @@
-"""The n-th report, or the n-th save, of all workers: who has come, who is to do it, and what all told."""
+"""The n-th report, or the n-th save, of all workers: which have arrived, and which one evaluates or writes."""
 
 from dataclasses import dataclass, field
 
@@ -7,7 +7,7 @@ from weft.runtime.channel import Evaluated, Message, Reported
 
 @dataclass
 class Barrier:
-    """Who has come, and whether somebody was chosen to evaluate or write the model."""
+    """The messages of workers that have arrived, by rank, and whether one was chosen to evaluate or write the model."""
 
     epoch: int
     has_callables: bool
@@ -16,8 +16,10 @@ class Barrier:
     evaluated: Evaluated | None = None
 
     def chooses(self, num_workers: int, *, is_alike: bool) -> bool:
-        """Whether the one who came last is chosen: the first to come if all models are alike, else the last of all,
-        who finds everybody's work done."""
+        """Whether the worker that has just arrived is chosen to evaluate or write.
+
+        If all replicas are alike (`is_alike`), it is the first to arrive; else the last, when all have done their part.
+        """
         chosen = not self.is_decided and (is_alike or len(self.came) == num_workers)
         self.is_decided = self.is_decided or chosen
         return chosen
@@ -31,5 +33,5 @@ class Barrier:
 
 
 def left_to_worker_0(barriers: dict[int, Barrier]) -> list[int]:
-    """What nobody has done because not everybody came; worker 0 does it in the end if it came."""
+    """Numbers of barriers at which no worker was chosen because some never arrived; worker 0, if it did, does them."""
     return [number for number, barrier in sorted(barriers.items()) if not barrier.is_decided and 0 in barrier.came]

@@ -1,4 +1,8 @@
-"""Processes of Weft's own: how they are started, and ended if they are stopped."""
+"""Starts Weft's own processes (fork server, host agent, controller, bridge), and kills them if they are stopped.
+
+Threads: "weft start of ..." lives while Popen blocks and is ended by a threading.Event; "weft watch over ..." lives
+as long as the process it watches. Both only read /proc and send SIGKILL.
+"""
 
 import os
 import signal
@@ -14,23 +18,23 @@ from weft.engines.real.stopped_processes import Stops, children_of, process_stat
 from weft.interpreter import python_module
 
 STOPPED_S = 1.0
-"""One that is stopped for longer is ended: before others take its silence for its host's, and end who watches it."""
+"""A process that is stopped for longer is killed: before the controller takes its silence for the loss of its host."""
 LOOK_S = 0.2
-"""How often the system is asked whether they are stopped."""
+"""How often process states are read from /proc."""
 STDERR = 2
 
 _started: list["subprocess.Popen[bytes]"] = []
-"""Kept, so that nobody complains of those that still run."""
+"""Popen objects are kept here, because Popen.__del__ warns (ResourceWarning) if its process still runs."""
 
 
 def start(name: str, command: Sequence[str], **options: Any) -> "subprocess.Popen[bytes]":
-    """Start a process as `subprocess.Popen` does, which waits until the new process runs its program.
+    """Start a process as `subprocess.Popen` does, which blocks until the child has called execve.
 
-    One that is stopped before it does is named and killed, or this would wait for ever.
+    A child that is stopped before that is named and killed; otherwise Popen would block for ever.
     """
     is_over = threading.Event()
     about = name, set(children_of(os.getpid())), is_over
-    with suppress(RuntimeError):  # a system that gives no thread gives no process either, and says so
+    with suppress(RuntimeError):  # "can't start new thread": Popen will fail for the same reason, and say so
         threading.Thread(target=_end_stopped_children, args=about, name=f"weft start of {name}", daemon=True).start()
     try:
         return subprocess.Popen(command, **options)
@@ -53,10 +57,10 @@ def _end_stopped_children(name: str, before: set[int], is_over: threading.Event)
 def start_apart(
     name: str, module: Sequence[str], orders: bytes, descriptors: Sequence[int] = ()
 ) -> "subprocess.Popen[bytes]":
-    """Start a module of Weft's that outlives this process, in a session of its own, with orders that nobody else sees.
+    """Start a module of Weft that outlives this process, in a session of its own (setsid), with `orders` on its stdin.
 
-    What is secret comes with the orders: the environment, which other processes of this user can read, is without it.
-    While this process lives, a thread of it ends what it has started, which `name` says to people, if that is stopped.
+    Secrets come with `orders`: WEFT_SECRET is removed from the environment, which /proc shows to this user's processes.
+    While this process lives, a thread kills the new one if it is stopped; messages call it `name`.
     """
     process = start(
         name,
@@ -68,7 +72,7 @@ def start_apart(
     )
     _started.append(process)
     assert process.stdin is not None
-    with suppress(BrokenPipeError), process.stdin:  # one that was killed meanwhile is missed by those who need it
+    with suppress(BrokenPipeError), process.stdin:  # if it was killed meanwhile, processes that need it time out
         process.stdin.write(orders)
     about = name, process
     threading.Thread(target=_end_if_stopped, args=about, name=f"weft watch over {name}", daemon=True).start()
@@ -76,7 +80,7 @@ def start_apart(
 
 
 def _end_if_stopped(name: str, process: "subprocess.Popen[bytes]") -> None:
-    """Kill a process that is stopped for too long: who waits for it sees its connections end then."""
+    """Kill a process that is stopped for longer than STOPPED_S: its connections end, so that others notice."""
     stops = Stops[int]()
     while process.poll() is None:
         stopped = stops.see({process.pid: process_state(process.pid)}, time.monotonic())
@@ -90,6 +94,6 @@ def _end_if_stopped(name: str, process: "subprocess.Popen[bytes]") -> None:
 
 
 def say(text: str) -> None:
-    """Write to standard error, whatever the script has made of `sys.stderr`, and whether or not anybody reads it."""
+    """Write `text` to descriptor 2, whatever the script has assigned to `sys.stderr`; ignores a closed pipe."""
     with suppress(OSError):
         os.write(STDERR, f"{text}\n".encode())

@@ -1,28 +1,28 @@
-"""What workers print before they join: worker 0's at once, the others' a little later, or never if they left alike.
+"""Removes repeated output: if all scripts print the same usage message and exit, it is shown once.
 
-Where all scripts print their usage and leave, one of them is enough.
+Before a worker has joined, worker 0's lines are shown at once; the others' are held back for HOLD_S.
 """
 
 from collections.abc import Callable, Sequence
 
 HOLD_S = 2.0
-"""Lines of a worker that has not joined are held for so long at most."""
+"""How long lines of a worker that has not joined are held back at most."""
 LINES_MAX = 1000
-"""A worker that prints more is no echo."""
+"""A worker that prints more lines than this is shown at once: it does not just repeat a usage message."""
 
 Line = tuple[bool, str]
-"""Whether it went to standard error, and its text."""
+"""Whether the line went to standard error, and its text."""
 
 
 class Echoes:
-    """Lines of all workers on their way to `show`, which takes the rank, the text and whether it is of an error."""
+    """Passes lines of all workers to `show`, which takes the rank, the text, and whether it went to standard error."""
 
     def __init__(self, num_workers: int, show: Callable[[int, str, bool], None]) -> None:
         self._show = show
         self._first: list[Line] = []
-        """Worker 0's, which are shown already."""
+        """Lines of worker 0, which have been shown already."""
         self._held: dict[int, list[Line]] = {rank: [] for rank in range(1, num_workers)}
-        """Of those that have not joined."""
+        """Held lines of workers that have not joined, by rank."""
         self._since_s: dict[int, float] = {}
 
     def take(self, rank: int, text: str, is_error: bool, now_s: float) -> None:
@@ -39,17 +39,17 @@ class Echoes:
             self.release(rank)
 
     def release(self, rank: int) -> None:
-        """Show what is held of a worker, and all that follows at once: it has joined."""
+        """Show the held lines of worker `rank`, and from now on each line at once: it has joined."""
         for is_error, text in self._held.pop(rank, []):
             self._show(rank, text, is_error)
 
     def check(self, now_s: float) -> None:
-        """Show what has been held for long enough."""
+        """Show lines that have been held for HOLD_S."""
         for rank in [rank for rank in self._held if now_s - self._since_s.get(rank, now_s) >= HOLD_S]:
             self.release(rank)
 
     def end(self, *, have_left: bool) -> None:
-        """Nobody will print any more; if scripts `have_left` of their own will, what is shown already is not again."""
+        """All workers have ended: show what is held; if a script called sys.exit (`have_left`), without repetitions."""
         shown = [_by_stream(self._first)] if have_left else []
         for rank, lines in list(self._held.items()):
             if _by_stream(lines) in shown:
@@ -60,5 +60,5 @@ class Echoes:
 
 
 def _by_stream(lines: Sequence[Line]) -> list[Line]:
-    """Two pipes keep no order between each other."""
+    """Lines sorted by stream: the order between lines of two pipes is not defined."""
     return sorted(lines, key=lambda line: line[0])

@@ -4,7 +4,7 @@ import signal
 
 
 def how_it_ended(code: int | None) -> str:
-    """By its exit code as `os.waitstatus_to_exitcode` has it: negative for signals; None if nobody could know."""
+    """`code` in words. Negative codes are signals, as in `os.waitstatus_to_exitcode`; None: it is not known."""
     if code is None:
         return "its process has ended"
     if code >= 0:

@@ -1,4 +1,4 @@
-"""Who ended a run, and how to say it: node, host, process, step, cause, who was waiting, what to do next."""
+"""Which worker made a run fail, and the error that says so: worker, host, pid, step, cause, who waited, what to do."""
 
 import signal
 from collections.abc import Sequence
@@ -24,18 +24,18 @@ class Suspect(Protocol):
     pid: int
     exit_code: int | None
     lost: str
-    """Why nothing is known of it any more, if that is so."""
+    """Why nothing is known of the worker any more, such as the loss of its host; empty otherwise."""
     failed: Failed | None
     halted: Halted | None
     is_alive: bool
     has_joined: bool
     """Its script has called weft.join."""
     has_finished: bool
-    """It has said its last word: its script ended well, and everything was concluded."""
+    """The worker has sent `Concluded`: its script ended well."""
 
     @property
     def moment(self) -> str:
-        """Where its script was when it was last heard of."""
+        """Where the script was when the worker was last heard of."""
         ...
 
 
@@ -43,22 +43,23 @@ S = TypeVar("S", bound=Suspect)
 
 
 def is_silent_death(worker: Suspect) -> bool:
-    """A process has ended that has neither finished, nor said why it could not, nor been told to end."""
+    """Whether the process has ended without having finished, told an error, or been told to end."""
     return not (worker.is_alive or worker.has_finished or worker.failed is not None or worker.halted is not None)
 
 
 def _is_second_hand(failed: Failed) -> bool:
-    """It says that another worker is gone; a script's own errors, whatever their names, come with a traceback."""
+    """Whether the error only says that another worker is gone. A script's own errors come with a traceback."""
     return failed.error in SECOND_HAND and not failed.traceback
 
 
 def has_left(failed: Failed) -> bool:
-    """Its script left by sys.exit; an error of the script's own with such a name would come with a traceback."""
+    """Whether the script left by sys.exit. An error of the script's own with that name would have a traceback."""
     return failed.error == ScriptLeft.__name__ and not failed.traceback
 
 
 def blame(workers: Sequence[S]) -> S | None:
-    """Who died without a word; else who failed at first hand; else who failed."""
+    """The worker to blame: one that died without a message; else one that failed itself; else one that failed because
+    of another; None if none failed."""
     silent = [w for w in workers if is_silent_death(w)]
     failed = [w for w in workers if w.failed is not None]
     first_hand = [w for w in failed if w.failed is not None and not _is_second_hand(w.failed)]
@@ -66,12 +67,12 @@ def blame(workers: Sequence[S]) -> S | None:
 
 
 def name(worker: Suspect) -> str:
-    """By which people find its process."""
+    """The worker in messages: rank, host and pid."""
     return f"worker {worker.rank} (host {worker.host}, pid {worker.pid})"
 
 
 def describe(guilty: Suspect, workers: Sequence[Suspect]) -> WeftError:
-    """The error that ends the run; a script's own traceback is the last thing it says."""
+    """The error that ends the run; the script's own traceback, if there is one, is its `traceback`."""
     called = name(guilty)
     waiting = [line for w in workers if w is not guilty for line in _was_waiting(w)]
     failed = guilty.failed
@@ -95,14 +96,14 @@ def describe(guilty: Suspect, workers: Sequence[Suspect]) -> WeftError:
 
 
 def also(error: WeftError, lines: Sequence[str]) -> WeftError:
-    """The same error, which says more; what is wrong with a configuration is said already."""
+    """Append `lines` to the error's message, except to a ConfigError, which says enough."""
     if lines and not isinstance(error, ConfigError):
         error.args = ("\n".join([str(error), *lines]),)
     return error
 
 
 def _was_waiting(worker: Suspect) -> list[str]:
-    """What a worker waited for when it was told to end, or noticed by itself that another one was gone."""
+    """A line that says what `worker` waited for when it was halted, or when it noticed that another one was gone."""
     halted, failed = worker.halted, worker.failed
     if halted is None and failed is not None and _is_second_hand(failed):
         halted = Halted(failed.step, failed.doing)
@@ -122,7 +123,7 @@ def _advice_on(guilty: Suspect) -> str:
 
 def _advice(code: int | None) -> str:
     if code is None:
-        return "Whoever started it (torchrun, srun) says with which code; if it was killed, memory may have run out."
+        return "Its launcher (torchrun, srun) says with which code; if it was killed, memory may have run out."
     if code == -signal.SIGKILL:
         return "If nobody killed it, memory may have run out (see dmesg): use fewer workers or a smaller batch."
     if code == -signal.SIGSEGV:

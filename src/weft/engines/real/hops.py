@@ -1,4 +1,4 @@
-"""What the leaders of hosts do to add up their hosts' sums: the schedules of collectives, as the runtime takes them."""
+"""The schedule by which the leaders of hosts all-reduce their hosts' sums, in the form that the runtime takes."""
 
 from weft.collectives import butterfly, halving_doubling
 from weft.collectives.schedule import Give, Schedule
@@ -8,7 +8,10 @@ from weft.runtime.reduce.between_hosts import Hop
 
 
 def hops_between(place: int, num_hosts: int, num_bytes: int) -> list[Hop]:
-    """What the leader of a host does for a bucket of so many bytes: few messages if it is small, few bytes if not."""
+    """The hops of the leader of host `place` for a bucket of `num_bytes`.
+
+    Butterfly (few messages) for small buckets, halving-doubling (few bytes) for large ones, by their cost formulas.
+    """
     link = LINKS[TLS]
     is_small = butterfly_s(num_hosts, num_bytes, link) <= halving_doubling_s(num_hosts, num_bytes, link)
     return _hops((butterfly if is_small else halving_doubling)(place, num_hosts))

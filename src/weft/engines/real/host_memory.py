@@ -1,4 +1,4 @@
-"""The memories of hosts: nameless files and bells that the workers of each share, and how they get the first values."""
+"""The memory that a host's workers share (memfd) and their bells (eventfd), and how hosts get the initial values."""
 
 import os
 from collections.abc import Sequence
@@ -13,13 +13,16 @@ MEMORIES = ("arena", "rings", "initial", "once")
 
 
 def make_memories(num_workers: int) -> list[int]:
-    """Those of one host with so many workers, as a plain list of descriptors, which are the caller's to close."""
+    """Create the memfds and eventfds of a host with `num_workers` workers, as a flat list that the caller closes."""
     fds = [os.memfd_create(f"weft-{name}") for name in MEMORIES]
     return fds + [os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK) for _ in range(NUM_BELLS * num_workers)]
 
 
 def share_out(fds: Sequence[int], hosts: Sequence[int], num_namespaces: int = 0) -> list[Descriptors]:
-    """What each host has of the memories of all hosts, one after another, and of the namespaces that follow them."""
+    """Split `fds`, made by `make_memories` for host after host and followed by `num_namespaces` network namespaces.
+
+    Every host gets its own memory and all namespaces.
+    """
     rest = iter(fds)
     counts = [list(hosts).count(host) for host in range(max(hosts) + 1)]
     each = [list(islice(rest, len(MEMORIES) + NUM_BELLS * count)) for count in counts]
@@ -29,7 +32,7 @@ def share_out(fds: Sequence[int], hosts: Sequence[int], num_namespaces: int = 0)
 
 
 def keep_own(fds: Sequence[int], job: Job) -> Descriptors:
-    """What a worker that was forked with the memories of all hosts has on its own; it lets go of the others'."""
+    """The descriptors of the worker's own host, in a worker that was forked with those of all; closes the others."""
     hosts = job.hosts or [0] * job.num_workers
     each = share_out(fds, hosts, len(job.descriptors.namespaces))
     for host, descriptors in enumerate(each):
@@ -39,7 +42,7 @@ def keep_own(fds: Sequence[int], job: Job) -> Descriptors:
 
 
 def spread_values(each: Sequence[Descriptors], source: int) -> None:
-    """Let all hosts have the first values that worker 0 has written to the file of its own."""
+    """Copy the initial values, which worker 0 has written to its host's memfd, to those of all other hosts."""
     for host, descriptors in enumerate(each):
         if host != source:
             start = 0

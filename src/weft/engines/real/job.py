@@ -1,4 +1,4 @@
-"""One run of a script on real workers of this machine, checked before anything starts."""
+"""The description of one run of a script on real workers, checked before any process starts."""
 
 from dataclasses import dataclass, field, replace
 from math import inf
@@ -25,7 +25,7 @@ BASELINES = ("ddp", "ddp+fp16", "ddp+powersgd")
 
 
 def spread(num_workers: int, num_hosts: int) -> tuple[int, ...]:
-    """The number of each worker's host, where workers are spread evenly over so many; none if there is only one."""
+    """The number of each worker's host, for workers spread evenly over `num_hosts`; empty if there is only one."""
     if num_hosts == 1:
         return ()
     if not 1 <= num_hosts <= num_workers:
@@ -38,7 +38,7 @@ def spread(num_workers: int, num_hosts: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class RealJob:
-    """One run of a script on real workers of this machine."""
+    """One run of a script on real workers; invalid combinations raise ConfigError when it is made."""
 
     script: Path
     arguments: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ class RealJob:
     steps_max: int | None = None
     slow: dict[int, float] = field(default_factory=dict)
     hiccups: tuple[float, float] = (0.0, 1.0)
-    """The share of all iterations, drawn at random, that take so many times as long."""
+    """(share, factor): this share of all iterations, drawn at random, takes `factor` times as long."""
     global_batch: int | None = None
     baseline: str | None = None
     compress: str | None = None
@@ -58,20 +58,20 @@ class RealJob:
     options: Options = field(default_factory=Options)
     checks_replay: bool = False
     traces: bool = False
-    """What every worker does and sends is kept, for timelines and traces."""
+    """Record what every worker does and sends, for timelines and traces."""
     pace: Pace = Pace()  # noqa: RUF009
     saves: bool = True
-    """Models are written; not so where many runs would write over each other."""
+    """Whether models are written; not in comparisons, where several runs would overwrite each other's files."""
     is_probe: bool = False
-    """This is a first look: every share ends after one step, and what is reported is not worked out."""
+    """A dry first look: every share ends after one step, and callables of reports are not run."""
     network: Network | None = None
-    """A slow network between the workers, which talk by sockets then."""
+    """An emulated network (`--net`) between the workers, which then communicate by sockets."""
     devices: dict[int, FakeKind] = field(default_factory=dict)
-    """Workers that are not on the host."""
+    """Workers with a (fake) device of their own, by rank."""
     hosts: tuple[int, ...] = ()
-    """The number of each worker's host: those of different ones share no memory. Empty: all are on one."""
+    """The number of each worker's host: workers of different hosts share no memory. Empty: all are on one."""
     brings_back_to: Path | None = None
-    """The folder to which files come that workers elsewhere save; None: they stay where workers write them."""
+    """The folder to which files are copied that workers on other machines save; None: they stay there."""
 
     def __post_init__(self) -> None:
         check_job(self.script, self.num_workers, self.seed, self.steps_max)
@@ -141,7 +141,7 @@ class RealJob:
         check_extra("torch", "--transport torch")
         if self.collective not in (None, AUTO):
             raise ConfigError(
-                f"--collective {self.collective} says all-reduce in messages of Weft's own, but with --transport torch "
+                f"--collective {self.collective} does all-reduce by Weft's own messages, but with --transport torch "
                 "it is torch.distributed that sums.\n  Leave out one of them."
             )
 
@@ -164,7 +164,7 @@ class RealJob:
 
     @property
     def num_memories(self) -> int:
-        """Workers that talk by sockets share nothing."""
+        """Number of groups that share memory: workers over TCP share none, so each is its own group."""
         return self.num_workers if self.transport == TCP else self.num_hosts
 
     @property
@@ -173,24 +173,24 @@ class RealJob:
 
     @property
     def num_addresses(self) -> int:
-        """How many ends its network has, if there is one: a host's workers share theirs."""
+        """Number of addresses in the emulated network: one per host, or one per worker if there is only one host."""
         return self.num_workers if self.num_hosts == 1 else self.num_hosts
 
     @property
     def sharing(self) -> str:
-        """How data is shared; evenly under a baseline, and one worker has nobody to share it with."""
+        """How data is shared; static under a baseline and with a single worker."""
         return STATIC if self.baseline is not None or self.num_workers == 1 else self.share
 
     @property
     def label(self) -> str:
-        """How it is called before the script has said what it wants."""
+        """The run's name before the script has said which strategy it wants."""
         asked = with_codec(self.strategy or DEFAULT_STRATEGY, self.compress)
         return self.baseline or with_share(asked, self.sharing)
 
     def with_strategy(self, strategy: str | None) -> "RealJob":
-        """The same with another strategy."""
+        """A copy of this job with another strategy."""
         return replace(self, strategy=strategy)
 
     def under(self, baseline: str) -> "RealJob":
-        """The same under a baseline."""
+        """A copy of this job under `baseline`, without strategy, codec, sharing and devices."""
         return replace(self, baseline=baseline, strategy=None, compress=None, share=STATIC, devices={})

@@ -1,4 +1,4 @@
-"""Compiles what a codec needs before anything starts: once for this machine, and never in the first step."""
+"""Compiles a codec's kernels before any process starts: once per machine, and never in the first step."""
 
 import sys
 import threading
@@ -10,7 +10,7 @@ from weft.config.compression import SPARSE, said, schemes
 from weft.config.compression import codec as codec_of
 
 PATIENCE_S = 1.5
-"""What takes no longer was compiled before."""
+"""If compiling takes longer, the user is told; kernels that come from the cache on disk are faster."""
 ROOM = "weft.codecs.kernels."
 FLOAT32 = 4
 
@@ -33,5 +33,5 @@ def compile_kernels(compress: str | None, tell: Callable[[str], None] = lambda t
 
 
 def _stages(codec: Codec) -> tuple[Codec, ...]:
-    """All that a run with this codec may encode with."""
+    """The stages with which a run with `codec` may encode, including those of the sparse scheme."""
     return (*codec.stages(), *((Nonzeros(),) if SPARSE in schemes(codec) else ()))

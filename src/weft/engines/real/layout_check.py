@@ -1,10 +1,10 @@
-"""Workers join with models that are laid out alike, or are refused."""
+"""Checks that all workers join with models of the same layout: names, shapes and types of parameters."""
 
 from weft.core.errors import ConfigError
 
 
 def check_layouts(rank: int, first: list[str], mine: list[str]) -> None:
-    """Refuse workers whose models differ; names the first parameter that does."""
+    """Raise ConfigError if the layout of worker `rank` differs from worker 0's; names the first parameter that does."""
     for a, b in zip(first, mine, strict=False):
         if a != b:
             raise ConfigError(

@@ -1,4 +1,4 @@
-"""Will it fit? Memory that a run needs, against what each machine has."""
+"""Checks that a run fits into memory: what it needs against what each host has available."""
 
 import os
 from pathlib import Path
@@ -11,19 +11,19 @@ HEADROOM = 0.9
 
 
 class Room(NamedTuple):
-    """What a host can give."""
+    """The memory that a host has available."""
 
     host: str
     available_bytes: int
 
 
 def resident_bytes() -> int:
-    """What this process holds in memory now."""
+    """Resident memory of this process (/proc/self/statm)."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def available_bytes() -> int:
-    """What the machine can still give, or the container if it is limited."""
+    """Memory that this machine has available (MemAvailable), or what its cgroup's limit leaves, if that is less."""
     for line in Path("/proc/meminfo").read_text().splitlines():
         if line.startswith("MemAvailable:"):
             free = int(line.split()[1]) * 1024
@@ -40,7 +40,7 @@ def available_bytes() -> int:
 
 
 def check_fits(num_workers: int, bytes_per_worker: int, available: int, host: str | None = None) -> None:
-    """Refuse a run that will not fit; `host` is where so many of its workers are, if not all are here."""
+    """Raise ConfigError if `num_workers` workers do not fit; `host` names where they run, if not all are here."""
     needed = num_workers * bytes_per_worker
     if needed <= available * HEADROOM:
         return

@@ -1,4 +1,4 @@
-"""Whoever looks on while real workers run: what it is told."""
+"""The callbacks by which a screen, a log or a notebook follows a run of real workers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from weft.observe.records.stragglers import Blame
 
 @dataclass
 class Observer:
-    """Whoever looks on."""
+    """Callbacks of one onlooker; each does nothing unless it is set. All are called in the supervisor's thread."""
 
     on_status: Callable[[Status], None] = lambda status: None
     on_line: Callable[[int, str, bool], None] = lambda rank, text, is_error: None
@@ -19,8 +19,8 @@ class Observer:
     on_turn: Callable[[], None] = lambda: None
     on_explain: Callable[[Explanation], None] = lambda explanation: None
     on_reported: Callable[[Mapping[str, float | None]], None] = lambda report: None
-    """A report as the outcome has it: with its epoch, its time, and how far the replicas were apart."""
+    """A report as the outcome keeps it: with its epoch, its time, and the consensus distance."""
     on_blame: Callable[[Blame], None] = lambda blame: None
-    """Somebody is slow, as is found just now."""
+    """A worker was just found to be slow."""
     on_slow: Callable[[Sequence[Blame]], None] = lambda blames: None
-    """Who is slow now, and why."""
+    """All workers that are slow now, and why."""

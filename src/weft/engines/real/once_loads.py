@@ -1,4 +1,4 @@
-"""What the workers load with `weft.once`: on each host one of them does, and the others are told where it lies."""
+"""`weft.once` on the engine's side: one worker of each host loads a value, the others map it from shared memory."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -9,24 +9,24 @@ from weft.runtime.channel import OnceAnswer, OnceAsked, OnceLoaded
 
 @dataclass
 class Loading:
-    """One value on one host: who waits for it, and its form once it is there."""
+    """One value on one host: the ranks that wait for it, and its form (types and offsets) once it is loaded."""
 
     waiting: list[int] = field(default_factory=list)
     form: bytes | None = None
 
 
 class Loadings:
-    """All values of all hosts; `hosts` has the number of each worker's."""
+    """All values of all hosts; `hosts` has the number of each worker's host."""
 
     def __init__(self, hosts: Sequence[int], send: Callable[[int, OnceAnswer], None]) -> None:
         self._hosts = hosts
         self._send = send
         self._loadings: dict[tuple[int, str], Loading] = {}
         self._stops: Counter[int] = Counter()
-        """Of each host: where its shared file ends."""
+        """Where the used part of each host's memfd ends."""
 
     def ask(self, rank: int, message: OnceAsked) -> None:
-        """A worker wants a value: the first of its host loads it."""
+        """Worker `rank` wants a value: it loads it if it is the first of its host to ask."""
         host = self._hosts[rank]
         loading = self._loadings.get((host, message.key))
         if loading is None:
@@ -38,7 +38,7 @@ class Loadings:
             self._send(rank, OnceAnswer(0, loading.form))
 
     def take(self, rank: int, message: OnceLoaded) -> None:
-        """A worker has loaded a value: those of its host that wait for it may have it."""
+        """Worker `rank` has loaded a value: answer the workers of its host that wait for it."""
         host = self._hosts[rank]
         loading = self._loadings[host, message.key]
         loading.form = message.form

@@ -15,12 +15,12 @@ from weft.runtime.connections import TORCH
 POINTS_MAX = 200
 UNKNOWN_OF_BASELINES = ("bytes_sent", "copies", "refused", "staleness_mean", "staleness_max", "staleness_histogram")
 NOT_REPORTED = ("epoch", "wall_s", "consensus")
-"""What stands with reported numbers."""
+"""Keys of a report that Weft adds to the numbers that the script reported."""
 
 
 @dataclass
 class RealOutcome:
-    """One run. `workers` are their last words, `curve` and `reports` what they told on the way."""
+    """One run. `workers` are the workers' last statuses; `curve` and `reports` were told on the way."""
 
     strategy: str
     transport: str
@@ -34,19 +34,19 @@ class RealOutcome:
     replay: list[str]
     """Where peers answered the recorded events differently; empty when the run can be replayed."""
     is_measured: bool = True
-    """False for a baseline, of whose inner life nothing is known."""
+    """False for a baseline: bytes, copies and staleness inside torch's DDP are not known."""
     was_stopped: bool = False
-    """Somebody asked the run to end early."""
+    """The run was asked by a signal (Ctrl-C) to end early."""
     network: dict[str, Any] | None = None
-    """The slow network of the run, and what it carried."""
+    """The emulated network (`--net`) of the run, and what it carried."""
     ages: Mapping[int, int] = field(default_factory=dict)
-    """How many updates were how many whole steps old."""
+    """Histogram of staleness: number of updates by their age in whole steps."""
     tracks: Tracks | None = None
-    """What the workers did and sent, if that was kept."""
+    """What the workers did and sent, if the run was traced."""
     blamed: list[Blame] = field(default_factory=list)
-    """Who was found to be slow, and why."""
+    """Workers that were found to be slow, and why."""
     hosts: tuple[int, ...] = ()
-    """The number of each worker's host; none: all were on one."""
+    """The number of each worker's host; empty: all were on one."""
     saved: list[str] = field(default_factory=list)
     """The paths to which the script saved models of all workers, as it named them."""
     not_saved: list[str] = field(default_factory=list)
@@ -113,7 +113,7 @@ class RealOutcome:
         }
 
     def _bytes_between_hosts(self) -> int | None:
-        """What went over sockets from a host to another, with all that protocols add; None where nobody counts."""
+        """Bytes sent over sockets between hosts, with headers; None on one host, and where torch.distributed sends."""
         if not self.hosts or self.transport == TORCH:
             return None
         links = [(self.hosts[status.rank], link) for status in self.workers for link in status.links]

@@ -1,6 +1,6 @@
-"""Files that workers elsewhere have saved come home: to the same place as if they had been saved here.
+"""Writes files that workers on other machines have saved to this machine, under the same relative paths.
 
-What comes is not believed: it lands in one folder and nowhere else, and replaces a file only when it is whole.
+Paths and pieces are not trusted: files land below one folder only, and replace a file only when they are complete.
 """
 
 import os
@@ -15,7 +15,7 @@ from weft.runtime.seats.returned_files import FilePiece
 
 @dataclass
 class Arrival:
-    """A file of which not all is there."""
+    """A file that has not arrived completely."""
 
     part: PartialFile
     file: BinaryIO
@@ -23,16 +23,16 @@ class Arrival:
 
 
 class ReturnedFiles:
-    """The files of one run."""
+    """The returned files of one run, below `folder`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder.resolve()
         self._arrivals: dict[tuple[int, str], Arrival] = {}
         self.brought: list[Path] = []
-        """Those that have come, as the script called them."""
+        """Paths of the files that have arrived, as the script named them."""
 
     def take(self, rank: int, piece: FilePiece) -> str | None:
-        """Take a piece of a file; gives the reason if it cannot be had, after which the rest is not wanted."""
+        """Append a piece to its file. Returns None, or why the file cannot be written: then it is dropped."""
         key = rank, piece.path
         try:
             arrival = self._arrivals.get(key)
@@ -68,6 +68,6 @@ class ReturnedFiles:
             arrival.part.drop()
 
     def close(self) -> None:
-        """What has not come whole is left out."""
+        """Delete files that have not arrived completely."""
         for key in list(self._arrivals):
             self._drop(key)

@@ -1,4 +1,4 @@
-"""Which seat a worker process takes: among others, alone, or under the baseline that Weft is compared with."""
+"""Chooses a worker's seat: LiveSeat among several workers, PlainSeat alone, BaselineSeat under torch's DDP."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -23,7 +23,7 @@ OWN = ""
 
 
 def seat_of(job: Job, channel: Channel) -> EngineSeat:
-    """The seat for a job: one worker alone shares nothing, so its loop is left as it is."""
+    """The seat for `job`. A single worker exchanges nothing, so its training loop is left as it is."""
     if job.baseline is not None and job.num_workers > 1:
         return BaselineSeat(job, channel, sharing)
     if job.num_workers == 1:
@@ -32,7 +32,7 @@ def seat_of(job: Job, channel: Channel) -> EngineSeat:
 
 
 def hook_of(baseline: str | None) -> str | None:
-    """How a baseline compresses what it sends: 'fp16' of 'ddp+fp16'."""
+    """The DDP communication hook of a baseline: 'fp16' of 'ddp+fp16'; None without one."""
     return (baseline or "").partition("+")[2] or None
 
 
@@ -61,7 +61,7 @@ class BaselineSeat(PlainSeat):
         self._wrap_last()
 
     def _wrap_last(self) -> None:
-        """Let the model that joined last go through DistributedDataParallel."""
+        """Wrap the model that joined last in DistributedDataParallel."""
         from weft.adapters.torch import ddp
 
         model = self._replica.models[-1]  # type: ignore[attr-defined]
@@ -70,7 +70,7 @@ class BaselineSeat(PlainSeat):
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Gradients stay each worker's own meanwhile."""
+        """While the context is open, gradients are accumulated locally (DDP's no_sync)."""
         with ExitStack() as stack:
             for model in self._wrapped:
                 stack.enter_context(model.ddp.no_sync())
@@ -95,7 +95,8 @@ class BaselineSeat(PlainSeat):
 
 
 def resolve(welcome: Welcome | None, asked: Strategy | str | None) -> tuple[Strategy, str]:
-    """The strategy that the engine names, spoken and coded as it says, or the script's own object."""
+    """The strategy of a worker and its name: built from `welcome`, with its collective and codec, or the script's own
+    object `asked`."""
     if welcome is None or welcome.strategy is None:
         assert isinstance(asked, Strategy)
         return asked, spelled(asked) if type(asked) in STRATEGIES.values() else OWN

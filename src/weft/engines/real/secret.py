@@ -1,6 +1,6 @@
-"""The job's secret: made by one, given to all of a job by their environment or a file that only they can read.
+"""The job's secret, from WEFT_SECRET or from a file that only its user can read (WEFT_SECRET_FILE).
 
-Errors name the place, never the value.
+Errors name the variable or file, never the value.
 """
 
 import hmac
@@ -24,12 +24,12 @@ PURPOSE = b"weft: the secret of one run"
 
 
 def new_secret() -> bytes:
-    """A secret that nobody else has."""
+    """A fresh random secret of SECRET_BYTES."""
     return token_bytes(SECRET_BYTES)
 
 
 def read_secret(environ: Mapping[str, str]) -> bytes | None:
-    """The secret that the environment gives or names a file of; None where it does neither."""
+    """The secret in WEFT_SECRET, or in the file that WEFT_SECRET_FILE names; None if neither is set."""
     given, named = environ.get(VARIABLE), environ.get(FILE_VARIABLE)
     if given and named:
         raise ConfigError(f"{VARIABLE} and {FILE_VARIABLE} are both set, but a job has one secret.\n  Unset one.")
@@ -39,9 +39,10 @@ def read_secret(environ: Mapping[str, str]) -> bytes | None:
 
 
 def secret_of_run(secret: bytes, run: str, token: str) -> bytes:
-    """The one of a single run: whoever has the job's secret finds it, and no two runs have the same one.
+    """Derive the secret of one run from the job's secret, the name of the run and its token.
 
-    It is HKDF with SHA-256 and no salt (RFC 5869), of which one block is as long as a secret.
+    HKDF with SHA-256 and no salt (RFC 5869); one block of its output is as long as a secret. Every holder of the job's
+    secret derives the same one, and no two runs share it.
     """
     about = b"\0".join([PURPOSE, run.encode(), token.encode()])
     key = hmac.digest(bytes(sha256().digest_size), secret, sha256)
@@ -49,7 +50,7 @@ def secret_of_run(secret: bytes, run: str, token: str) -> bytes:
 
 
 def write_secret(secret: bytes, path: Path) -> None:
-    """A new file that nobody but this user can read; one that is there already is left as it is."""
+    """Write `secret` to a new file with mode 0600; raises ConfigError if `path` exists already (O_EXCL)."""
     try:
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError as error:
@@ -59,7 +60,7 @@ def write_secret(secret: bytes, path: Path) -> None:
     except OSError as error:
         raise ConfigError(f"'{path}' cannot be written: {error.strerror}.\n  Choose another place.") from error
     try:
-        os.fchmod(file, 0o600)  # whatever the umask took away
+        os.fchmod(file, 0o600)  # the umask may have cleared bits
         os.write(file, f"{secret.hex()}\n".encode())
         os.fsync(file)
     finally:
@@ -67,7 +68,7 @@ def write_secret(secret: bytes, path: Path) -> None:
 
 
 def _text_of(path: Path) -> str:
-    """What a file of a secret holds, if nobody else can read it."""
+    """The text of the secret file `path`; refuses one that is not regular, not this user's, or readable by others."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What the engine answers its workers: they join alike, load once, report and save together, and end together."""
+"""The run session: what the engine answers its workers when they join, load once, report, save, share data and end."""
 
 import time
 from collections import Counter
@@ -54,7 +54,7 @@ from weft.runtime.connections import LINKS, SHM, TCP, TLS, TORCH
 
 DEFAULT_STRATEGY = "allreduce"
 COPIES = 5
-"""Of the model in each worker's memory: parameters, gradients, what is reduced, and the optimizer's state."""
+"""Copies of the model in each worker's memory: parameters, gradients, reduced gradients, two of optimizer state."""
 
 PLACES = {
     SHM: "shared memory",
@@ -67,14 +67,14 @@ Send = Callable[[int, Message], None]
 
 
 class RunSession:
-    """Everything the workers of a run ask and tell, apart from how they do."""
+    """The protocol between a run's workers and their engine, without its transport: `hear` takes, `send` answers."""
 
     _short_run: ShortRun | None = None
-    """Of a strategy that is known here."""
+    """Warns of runs that are too short; None for a strategy that only the script knows."""
     samples_planned: int | None = None
-    """All that the workers will train on, if the script has said it and no number of steps ends the run."""
+    """Samples of all workers over all epochs; None if the script has not said it, or `steps_max` ends the run."""
     rooms: Sequence[Room] = ()
-    """What each host can give, in the order of their numbers; if there are none, all workers share this one's."""
+    """The available memory of each host, in the order of host numbers; empty: all workers are on this host."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class RunSession:
         reduce_place: str = AUTO_PLACE,
         hosts: Sequence[int] = (),
     ) -> None:
-        """`hosts` has the number of each worker's host; if there are none, all are on one."""
+        """`hosts` has the number of each worker's host; empty: all are on one."""
         self._num_workers, self._hosts = num_workers, list(hosts) or [0] * num_workers
         self._strategy = strategy
         self._collective = None if collective == AUTO else collective
@@ -109,15 +109,15 @@ class RunSession:
         self._shares = Shares(num_workers, share, block_steps)
         self._joined: dict[int, Joined] = {}
         self._more: dict[int, Joined] = {}
-        """Those that have joined with another model, until all have."""
+        """Workers that have joined with a further model; cleared when all have."""
         self._reports: dict[int, Barrier] = {}
         self._saves: dict[int, Barrier] = {}
         self.unsaved: set[int | None] = set()
-        """The numbers of saves that the disk could not take."""
+        """The numbers of saves that could not be written."""
         self._badness = dict.fromkeys(range(num_workers), WORST)
-        """What each worker told last of its score."""
+        """Each worker's last score, negated where higher is better, so that smaller is better."""
         self._is_alike = num_workers == 1 or baseline is not None
-        """All workers' models are equal at all times."""
+        """All replicas are equal at all times, so that any worker may evaluate or save."""
         self._deals_portions = self._shares.steals
         self._loadings, self._consensus = Loadings(self._hosts, send), Consensus(num_workers)
         self.ended: dict[int, Ended] = {}
@@ -125,51 +125,51 @@ class RunSession:
         self.steps_total: int | None = steps_max
         self.label = strategy or ""
         self.welcome: tuple[Welcome, int] | None = None
-        """What all were told when they had joined, and how many bytes their model has."""
+        """The `Welcome` that all workers got when all had joined, and the bytes of their model."""
         self.on_joined: Callable[[], None] = lambda: None
-        """All have joined alike, and will be welcomed when this returns."""
+        """Called when all workers have joined with equal layouts, before they are sent `Welcome`."""
         self.on_explain: Callable[[Explanation], None] = lambda explanation: None
         self.on_tell: Callable[[str], None] = lambda text: None
         self.on_report: Callable[[int, dict[str, float], float | None], None] = lambda epoch, numbers, consensus: None
-        """The epoch, its numbers, and how far the replicas were apart if that was looked at."""
+        """Called with the epoch, its numbers, and the consensus distance if it was measured."""
         self.began_s = self._over = 0.0
         """When all had joined, and when all scripts had ended, by `time.perf_counter`."""
 
     @property
     def has_begun(self) -> bool:
-        """All have joined."""
+        """All workers have joined."""
         return len(self._joined) == self._num_workers
 
     @property
     def run_s(self) -> float:
-        """From when all had joined until all scripts had ended."""
+        """Seconds from when all workers had joined until all scripts had ended."""
         return self._over - self.began_s
 
     @property
     def so_far_s(self) -> float:
-        """Since all had joined."""
+        """Seconds since all workers had joined; 0 before."""
         return time.perf_counter() - self.began_s if self.has_begun else 0.0
 
     @property
     def saved(self) -> list[str]:
-        """The paths to which models of all workers were saved, in order; without those that no disk could take."""
+        """The paths to which models were saved, in order; without those that could not be written."""
         done = [barrier for number, barrier in self._saves.items() if number not in self.unsaved]
         came = [message for barrier in done for message in barrier.came.values()]
         return list(dict.fromkeys(message.path for message in came if isinstance(message, Saves)))
 
     @property
     def consensus(self) -> float | None:
-        """How far the replicas were apart at the end; None if that is not known."""
+        """The consensus distance of the replicas at the end; None if it is not known."""
         told = self.concluded[0].consensus
         return self._consensus.distance(END) if told is None else told
 
     @property
     def is_over(self) -> bool:
-        """All have said their last word."""
+        """All workers have sent `Concluded`."""
         return len(self.concluded) == self._num_workers
 
     def hear(self, rank: int, message: Message) -> None:
-        """Take what a worker said."""
+        """Take a message from worker `rank`, and answer it by `send`."""
         if isinstance(message, Joined):
             self._join(rank, message)
         elif isinstance(message, Order):
@@ -239,7 +239,7 @@ class RunSession:
         self._to_all(welcome)
 
     def _join_more(self, rank: int, message: Joined) -> None:
-        """A worker has another model, with all that it had before; all are welcomed again when all have."""
+        """A worker joins with a further model beside its earlier ones; when all have, all are sent `Welcome` again."""
         self._more[rank] = message
         if len(self._more) < self._num_workers:
             return
@@ -254,7 +254,7 @@ class RunSession:
         self._to_all(self.welcome[0])
 
     def _check_memory(self, bytes_per_worker: int) -> None:
-        """Refuse a run of which the workers of a host will not fit there."""
+        """Raise ConfigError if the workers of a host will not fit into its memory."""
         if not self.rooms:
             check_fits(self._num_workers, bytes_per_worker, available_bytes())
             return
@@ -264,9 +264,9 @@ class RunSession:
     def _choose(
         self, built: Strategy | None, text: str, compress: str | None, num_bytes: int, ports: list[int]
     ) -> Welcome:
-        """The strategy with the collective that speaks its reductions, where nobody does them natively.
+        """Choose collective and scheme, for runs whose reductions are messages rather than native.
 
-        If none is named, it is the cheapest for this model. A script's own strategy may reduce, too.
+        A collective that is not named is the cheapest for this model. A script's own strategy, too, may reduce.
         """
         ground = self._ground()
         buckets = cut(num_bytes, self._bucket_bytes_max)
@@ -284,7 +284,7 @@ class RunSession:
         return Welcome(text, ports, collective, compress, scheme)
 
     def _ground(self) -> Ground:
-        """Where the workers sit, and what is assumed of the links between them."""
+        """The number of workers on each host, and the links that are assumed within and between hosts."""
         net, sizes = self._network, tuple(Counter(self._hosts).values())
         between = LINKS[TLS if len(sizes) > 1 else self._transport]
         if net is not None:
@@ -309,7 +309,7 @@ class RunSession:
             return
         self.samples_planned = plan.num_epochs * plan.num_samples
         about = (plan.num_samples, self._num_workers, plan.batch_size, plan.drop_last, self._global_batch)
-        if self._deals_portions:  # each worker makes as many steps as it can: on average, so many
+        if self._deals_portions:  # fast workers make more steps: this is the average
             self.steps_total = plan.num_epochs * -(-len(portions(*about)) // self._num_workers)
         else:
             self.steps_total = plan.num_epochs * len(global_batches(*about))
@@ -320,14 +320,14 @@ class RunSession:
             self._short_run.expect(self.steps_total)
 
     def _report(self, rank: int, message: Reported) -> None:
-        """Numbers are averaged over the workers; callables are run by the last one, on the result model."""
+        """Numbers are averaged over the workers; one worker is chosen to run the callables on the result model."""
         self._badness[rank] = message.badness
         barrier = self._reports.setdefault(message.number, Barrier(message.epoch, bool(message.callables)))
         barrier.came[rank] = message
         if message.callables:
             self._send(rank, Decided(barrier.chooses(self._num_workers, is_alike=self._is_alike), best(self._badness)))
         for number in sorted(self._reports):
-            # a worker that reports again has not waited for those that never did
+            # a worker that came to this report and reports again has not waited for workers that never came
             is_passed = number < message.number and rank in self._reports[number].came
             self._tell_report(number, even_if_some_lack=is_passed and self._is_alike)
 
@@ -364,7 +364,8 @@ class RunSession:
         self._send(rank, Decided(barrier.chooses(self._num_workers, is_alike=self._is_alike), best(self._badness)))
 
     def _share_data(self, rank: int, message: Measured | FractionsAsked | PortionWanted) -> None:
-        """The first to ask for a block decides it for all, with what everybody has told until then."""
+        """Answer who trains on which data. The first worker that asks for a block fixes its fractions for all, from
+        what all workers have measured until then."""
         if not isinstance(message, Measured):
             self._shares.check(rank, message.share, message.num_samples)
         if isinstance(message, PortionWanted):

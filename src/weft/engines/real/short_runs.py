@@ -1,4 +1,4 @@
-"""Says when a run is too short for its strategy: workers whose first exchange lies behind the end train alone."""
+"""Warns when a run ends before its strategy's first exchange, so that every worker trains alone."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ from weft.core.strategy import Strategy
 
 
 class ShortRun:
-    """Tells once, as early as it is known, that the workers of a run never meet."""
+    """Warns once, as soon as it is known, that the run has fewer steps than the strategy's first exchange needs."""
 
     def __init__(self, strategy: Strategy, num_workers: int, tell: Callable[[str], None]) -> None:
         self._period = strategy.first_exchange if num_workers > 1 else 1
@@ -16,11 +16,11 @@ class ShortRun:
         self._has_told = False
 
     def expect(self, num_steps: int) -> None:
-        """Each worker will make so many steps, or fewer."""
+        """Each worker will make `num_steps` steps or fewer."""
         self._look(num_steps, "will never meet", "Each trains")
 
     def end(self, num_steps: int) -> None:
-        """No worker has made more steps than this, and none will."""
+        """All workers have ended, with `num_steps` steps or fewer."""
         self._look(num_steps, "never met", "Each trained")
 
     def _look(self, num_steps: int, what: str, each: str) -> None:

@@ -1,7 +1,7 @@
-"""A worker whose script stays in one place while others wait for it: found, and said with its stack.
+"""Finds a worker whose script stays in one place while others wait for it, and tells the user its stack.
 
-That is no failure: an evaluation may take long. Whoever looks on is told, the run goes on, and if it ends by a failure
-or is stopped while that lasts, that is said, too.
+That is no failure: an evaluation may take long. The observer is told and the run goes on. If the run fails or is
+stopped meanwhile, its last message mentions the stall.
 """
 
 from collections.abc import Sequence
@@ -11,18 +11,18 @@ from weft.engines.real.worker_record import Worker
 from weft.observe.records.status import StackTold
 
 WAITED_S = 8.0
-"""Others must have waited so long before anything is said."""
+"""How long another worker must have waited before a stall is told."""
 FRESH_S = 8.0
-"""What was said of a stack longer ago does not count any more: its worker has gone on."""
+"""A stack that was told longer ago is out of date: its worker has gone on."""
 AGAIN = 2.0
-"""The same worker is named again when it stays in one place for so many times as long as when it was named last."""
+"""The same worker is named again when its stall is AGAIN times as long as when it was named last."""
 TO_JOIN = "waits for the others to join"
 TO_END = "has ended and waits for the others to end"
 
 
 @dataclass
 class Waiting:
-    """A worker that needs others to go on."""
+    """What a worker waits for, at which step, and since when."""
 
     what: str
     step: int
@@ -30,21 +30,21 @@ class Waiting:
 
 
 class Delays:
-    """Told of every stack; asked now and then who keeps others waiting."""
+    """Told every stack by `hear`; `check`, called in every turn, returns what to tell the user."""
 
     def __init__(self) -> None:
         self._stacks: dict[int, tuple[StackTold, float]] = {}
-        """The last of each worker, and when it came."""
+        """Each worker's last stack, and when it came."""
         self._waiting: dict[int, Waiting] = {}
         self._named_s: dict[int, float] = {}
-        """For how long a worker had been in one place when it was named last."""
+        """Length of each worker's stall when it was named last."""
 
     def hear(self, rank: int, told: StackTold, now_s: float) -> None:
-        """A worker has said where its script is."""
+        """Take the stack of worker `rank`, whose script has been in one place for some time."""
         self._stacks[rank] = told, now_s
 
     def check(self, now_s: float, workers: Sequence[Worker], *, has_begun: bool) -> list[str]:
-        """What is to be said now of workers for which others wait."""
+        """Messages about workers for which others wait, if they are due now."""
         self._waiting = {
             worker.rank: self._since(worker, what, now_s)
             for worker in workers
@@ -63,7 +63,7 @@ class Delays:
         return before if before is not None and before.step == step else Waiting(what, step, now_s)
 
     def _late(self, now_s: float, workers: Sequence[Worker]) -> list[tuple[Worker, StackTold]]:
-        """Those that stay in one place, if others have waited for long."""
+        """Workers with a fresh stack that do not wait themselves, if another worker has waited for WAITED_S."""
         if not any(now_s - waiting.since_s >= WAITED_S for waiting in self._waiting.values()):
             return []
         fresh = {rank: told for rank, (told, heard_s) in self._stacks.items() if now_s - heard_s <= FRESH_S}
@@ -86,7 +86,7 @@ class Delays:
         )
 
     def lines(self, now_s: float, workers: Sequence[Worker]) -> list[str]:
-        """One line for each worker that keeps others waiting now, for whoever says how the run ended."""
+        """One line for each worker that keeps others waiting now, for the message that ends the run."""
         return [
             f"  Worker {worker.rank} was in one place of its script for {told.seconds:.0f} s: {_place(told.stack)}."
             for worker, told in self._late(now_s, workers)
@@ -94,7 +94,7 @@ class Delays:
 
 
 def _waits_for(worker: Worker, *, has_begun: bool) -> str | None:
-    """What a worker needs others for; None if it does not wait for any."""
+    """What `worker` waits for that other workers must do; None if it does not wait."""
     if not worker.is_alive or not worker.has_joined:
         return None
     if worker.has_ended:
@@ -109,7 +109,7 @@ def _at_step(waiting: Waiting) -> str:
 
 
 def _place(stack: str) -> str:
-    """The innermost place of a stack, in one line."""
+    """The innermost frame of a stack, in one line."""
     lines = [line.strip() for line in stack.splitlines()]
     start = max((index for index, line in enumerate(lines) if line.startswith("File ")), default=0)
     return ": ".join(lines[start : start + 2])

@@ -1,4 +1,4 @@
-"""Processes that a signal or a debugger has stopped: what the system says of them, and for how long it has said so."""
+"""Finds processes that a signal (SIGSTOP) or a debugger has stopped, by /proc/PID/stat, and for how long."""
 
 import os
 from collections.abc import Hashable, Mapping
@@ -8,23 +8,23 @@ from typing import Generic, TypeVar
 STOPPED_S = 2.0
 """A process that is stopped for longer is given up."""
 STOPPED_STATES = ("T", "t")
-"""Of /proc/PID/stat: stopped by a signal, or by a debugger."""
+"""States in /proc/PID/stat: stopped by a signal, or by a debugger."""
 
 K = TypeVar("K", bound=Hashable)
 
 
 def process_state(pid: int) -> str:
-    """The letter of /proc/PID/stat, behind the name in parentheses; nothing if the process is gone."""
+    """The state letter in /proc/PID/stat, which follows the name in parentheses; empty if the process is gone."""
     return next(iter(_stat(pid)), "")
 
 
 def parent_of(pid: int) -> int:
-    """The process id of its parent; 0 if the process is gone."""
+    """The process id of the parent of `pid`; 0 if the process is gone."""
     return int(next(iter(_stat(pid)[1:2]), 0))
 
 
 def children_of(pid: int) -> list[int]:
-    """The processes whose parent this is; looks through all of /proc."""
+    """The processes whose parent is `pid`; reads all of /proc."""
     return [each for name in os.listdir("/proc") if name.isdigit() and parent_of(each := int(name)) == pid]
 
 
@@ -36,13 +36,13 @@ def _stat(pid: int) -> list[str]:
 
 
 class Stops(Generic[K]):
-    """For how long processes have been seen stopped. A process that goes on in between begins anew."""
+    """For how long processes have been seen stopped. A process that is continued in between starts from 0 again."""
 
     def __init__(self) -> None:
         self._since: dict[K, float] = {}
 
     def see(self, states: Mapping[K, str], now_s: float) -> dict[K, float]:
-        """Take what the system says of all processes now; the seconds of each that is stopped."""
+        """Take the current states of all processes; for each stopped one, the seconds since it was first seen so."""
         stopped = [key for key, state in states.items() if state in STOPPED_STATES]
         self._since = {key: self._since.get(key, now_s) for key in stopped}
         return {key: now_s - since_s for key, since_s in self._since.items()}

@@ -1,4 +1,7 @@
-"""Sees a run of real workers through, wherever they are: hears them, judges, and ends the run if it has failed."""
+"""Supervises a run of real workers, on one host or several: hears them, judges, and ends the run if it has failed.
+
+One thread and one selector. Signal handlers only count (`_num_interrupts`); the loop acts on the count.
+"""
 
 import selectors
 import signal
@@ -43,15 +46,15 @@ from weft.runtime.channel import (
 from weft.runtime.seats.returned_files import FilePiece, PieceTaken, Unsaved
 
 HALT_GRACE_S = 1.0
-"""How long workers may take to say what they waited for, once a run has failed."""
+"""How long workers may take to answer `Halt` with what they waited for, once a run has failed."""
 BLAME_GRACE_S = 0.1
 """How long to look for a cause behind an error that may be another worker's fault."""
 CURVE_POINTS_MAX = 4096
-"""A long run keeps every other point, again and again."""
+"""When the loss curve has this many points, every other one is dropped."""
 
 
 class Supervisor:
-    """One run, from the start of its workers to the last one's end. How they are reached is its heirs' business."""
+    """One run, from the start of its workers to the end of the last one. Subclasses say how workers are reached."""
 
     def __init__(self, job: RealJob, observer: Observer) -> None:
         self._job = job
@@ -116,7 +119,7 @@ class Supervisor:
         return self._outcome()
 
     def _check(self) -> None:
-        """End the run and raise why, if it cannot go on; say who keeps others waiting, if anybody does."""
+        """End the run and raise the reason if it cannot go on; tell the observer which workers keep others waiting."""
         late = self._late()
         guilty = None if self._error is not None else self._guilty()
         if guilty is not None:
@@ -133,19 +136,19 @@ class Supervisor:
             self._observer.on_tell(text)
 
     def _late(self) -> list[str]:
-        """What is to be said of workers that keep others waiting, if the run ends now."""
+        """Lines about workers that keep others waiting, for a message that ends the run."""
         return self._delays.lines(time.perf_counter(), self._workers)
 
     def _start(self) -> None:
-        """Have all workers, and tell them what they are part of."""
+        """Start all workers, or wait for them, and send each its Job."""
         raise NotImplementedError
 
     def _send(self, rank: int, message: Message) -> None:
-        """Tell a worker something; one that is gone does not hear it."""
+        """Send `message` to worker `rank`; does nothing if the worker is gone."""
         raise NotImplementedError
 
     def _states(self) -> Mapping[int, str]:
-        """What the systems say of the processes that live: 'R', 'S', 'T', ..."""
+        """The states of living workers in /proc/PID/stat, by rank: 'R', 'S', 'T', ..."""
         raise NotImplementedError
 
     def _end_all(self) -> None:
@@ -153,7 +156,7 @@ class Supervisor:
         raise NotImplementedError
 
     def _drain(self) -> None:
-        """Show what the workers wrote last."""
+        """Show what is left in the workers' output pipes."""
         raise NotImplementedError
 
     def _anybody_lives(self) -> bool:
@@ -165,13 +168,13 @@ class Supervisor:
         self._observer.on_turn()
 
     def _check_interrupts(self) -> None:
-        """For those who wait before anything has begun."""
+        """Raise KeyboardInterrupt if a signal came; for loops that wait before the run has begun."""
         self._observer.on_turn()
         if self._num_interrupts:
             raise KeyboardInterrupt
 
     def _take(self, worker: Worker, message: Message) -> None:
-        """Hear what a worker says."""
+        """Take a message that a worker sent."""
         if isinstance(message, Status):
             self._take_status(worker, message)
         elif isinstance(message, Traced):
@@ -202,13 +205,13 @@ class Supervisor:
             if self._error is None:
                 try:
                     self._session.hear(worker.rank, message)
-                except WeftError as error:  # nothing is ended in the midst of hearing
+                except WeftError as error:  # raised by `_check`: ending workers here would re-enter the selector's loop
                     self._error = error
 
     def _take_piece(self, worker: Worker, piece: FilePiece) -> None:
-        """A file that a worker saved comes to where the user is."""
+        """Write a piece of a file that a worker elsewhere saved, and answer whether the rest is wanted."""
         home = self._returned_files
-        objection = "nobody asked for it" if home is None else home.take(worker.rank, piece)
+        objection = "this run brings no files back" if home is None else home.take(worker.rank, piece)
         if objection is not None:
             self._take_loss(f"'{piece.path}' stays with worker {worker.rank} on host {worker.host}: {objection}")
         elif piece.is_last:
@@ -216,7 +219,7 @@ class Supervisor:
         self._send(worker.rank, PieceTaken(objection is None))
 
     def _take_loss(self, text: str) -> None:
-        """A model is not where the script saved it: told at once, and again when the run is over."""
+        """Note that a model was not saved as the script asked: told at once, and again when the run is over."""
         self._not_saved.append(text)
         self._observer.on_tell(text)
 
@@ -234,7 +237,7 @@ class Supervisor:
             self._curve = self._curve[::2]
 
     def _steps_total(self) -> int | None:
-        """Of each worker, by the plan of worker 0's script and what all have done so far."""
+        """How many steps each worker will make, by the plan of worker 0's script and what all have done so far."""
         total, planned = self._session.steps_total, self._session.samples_planned
         told = [worker.status for worker in self._workers if worker.status is not None]
         if total is None or not planned or not told:
@@ -270,16 +273,16 @@ class Supervisor:
         self._observer.on_reported(self._reports[-1])
 
     def _guilty(self) -> Worker | None:
-        """The worker because of which the run has failed, if it has."""
+        """The worker that made the run fail; None if it has not failed."""
         if not any(worker.failed or is_silent_death(worker) for worker in self._workers):
             return None
-        deadline = time.perf_counter() + BLAME_GRACE_S  # others may have noticed a death before its system told
+        deadline = time.perf_counter() + BLAME_GRACE_S  # others may notice a death before its pidfd tells it here
         while time.perf_counter() < deadline and self._anybody_lives():
             self._turn(0.02)
         return blame(self._workers)
 
     def _halt(self) -> None:
-        """End all processes: those that can are asked what they waited for, the others are killed."""
+        """End all workers: ask each what it waits for (`Halt`), then kill those still alive after HALT_GRACE_S."""
         for worker in self._workers:
             if worker.is_alive:
                 self._send(worker.rank, Halt())
@@ -298,9 +301,10 @@ class Supervisor:
         self._num_interrupts += 1
 
     def _answer_interrupts(self) -> None:
-        """Once: finish the step and leave in order. Twice, before anything has begun, or under a baseline: now.
+        """First signal: all finish their step and leave in order. Second signal: stop at once.
 
-        Workers of a baseline wait for each other where they cannot be asked which step they are in.
+        Also at once before the run has begun, and under a baseline, whose workers wait for each other inside
+        torch.distributed, where they cannot answer in which step they are.
         """
         if not self._num_interrupts:
             return
@@ -322,7 +326,7 @@ class Supervisor:
                 self._send(worker.rank, LeaveAt(self._leave_at))
 
     def _network_figures(self) -> dict[str, Any] | None:
-        """The slow network of the run, if it had one of its own, and what it carried."""
+        """What the emulated network (`--net`) of this run carried; None without one."""
         return None
 
     def _outcome(self) -> RealOutcome:
@@ -351,7 +355,7 @@ class Supervisor:
         )
 
     def close(self) -> None:
-        """Nothing is left."""
+        """Close the selector, and drop files that have not arrived completely."""
         if self._returned_files is not None:
             self._returned_files.close()
         self._selector.close()

@@ -1,4 +1,4 @@
-"""Keeps watch over a run: workers that fall silent, and runs in which nothing can happen any more."""
+"""The watchdog: finds workers that are stopped or silent, and runs in which every worker waits (deadlock)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,27 +10,27 @@ from weft.engines.real.stopped_processes import STOPPED_S, Stops
 from weft.observe.records.status import Status
 
 STOPPED_STEPS = 5
-"""A process that the system has stopped is given up after `STOPPED_S`, and so many median steps."""
+"""A stopped process (state T) is given up after STOPPED_S, and after STOPPED_STEPS median steps."""
 SILENT_S = 30.0
 SILENT_STEPS = 20
-"""One that runs but says nothing is given more: a library may hold the interpreter for long."""
+"""A process that runs but sends no status gets SILENT_S and SILENT_STEPS: a library may hold the GIL for long."""
 STUCK_S = 3.0
-"""So long nothing at all may happen while everybody waits."""
+"""How long all workers may wait, without progress anywhere, before the run counts as deadlocked."""
 
 
 @dataclass
 class Seen:
-    """The last that was heard of a worker."""
+    """A worker's last status, when it came, and when it last showed progress."""
 
     status: Status
     heard_s: float
     changed_s: float
     step_s: float = 0.0
-    """How long a step takes, by its last two statuses."""
+    """Seconds per step, from the last two statuses."""
 
 
 class Watchdog:
-    """Told of every status; asked now and then whether the run can still go on."""
+    """Told every status by `hear`; `check`, called in every turn, returns the error that ends the run, if any."""
 
     def __init__(
         self,
@@ -39,24 +39,24 @@ class Watchdog:
         name: Callable[[int], str] = "worker {}".format,
         moment: Callable[[int], str] = lambda rank: "in its script",
     ) -> None:
-        """`patience_s` is how much longer than usual nothing at all may happen, because the network is slow.
+        """`patience_s` is added to STUCK_S where the network is slow.
 
-        `name` says of which worker, host and process people shall read, and `moment` where its script is.
+        From a rank, `name` makes the worker's name in messages (worker, host, pid), and `moment` where its script is.
         """
         self._num_workers = num_workers
         self._patience_s = patience_s
         self._carried_s = -inf
-        """When the network last carried something, if it is one that tells."""
+        """When the emulated network last delivered packets; -inf without one."""
         self._seen: dict[int, Seen] = {}
         self._stops = Stops[int]()
         self._name = name
         self._moment = moment
         self._num_ended = 0
         self._ended_s = -inf
-        """When the last script ended: only then it was known that nothing more would come of it."""
+        """When a script last ended: workers that wait for it are stuck from then on, not before."""
 
     def hear(self, status: Status, now_s: float) -> None:
-        """A worker has said how it does."""
+        """Take a worker's status."""
         before = self._seen.get(status.rank)
         if before is None:
             self._seen[status.rank] = Seen(status, now_s, now_s)
@@ -69,11 +69,11 @@ class Watchdog:
         before.status, before.heard_s = status, now_s
 
     def hear_network(self, now_s: float) -> None:
-        """Packets have come out of the network: somebody gets what it waits for, however slowly."""
+        """The emulated network has delivered packets, so some worker makes progress, however slowly."""
         self._carried_s = now_s
 
     def check(self, now_s: float, ended: Mapping[int, object], states: Mapping[int, str]) -> WeftError | None:
-        """What ends the run, if anything; `states` are what the system says of every process that lives."""
+        """The error that ends the run, or None; `states` are the states of living processes in /proc, by rank."""
         if len(ended) > self._num_ended:
             self._num_ended, self._ended_s = len(ended), now_s
         running = {rank: seen for rank, seen in self._seen.items() if rank not in ended}
@@ -96,7 +96,7 @@ class Watchdog:
         moved_s = now_s - STUCK_S - self._patience_s
         if max(self._carried_s, self._ended_s) >= moved_s:
             return None
-        # whoever is silent may do anything: a library that is imported may hold the interpreter for long
+        # a worker that was silent meanwhile may be computing: importing a library may hold the GIL for long
         if all(seen.status.is_waiting and seen.changed_s < moved_s <= seen.heard_s for seen in running.values()):
             return Deadlock(self._stuck(running, ended))
         return None
@@ -112,5 +112,5 @@ class Watchdog:
 
 
 def _carried(status: Status) -> tuple[int, int]:
-    """What a worker has sent, and what has come for it: of a large tensor, also a part."""
+    """Bytes that a worker has sent and received; they move even while one large tensor is under way."""
     return status.bytes_sent, sum(link.bytes_received for link in status.links)

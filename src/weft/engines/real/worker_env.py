@@ -17,7 +17,10 @@ KEEP_MEMORY = {
 
 
 def worker_env(environment: Mapping[str, str], threads: int, *, keeps_memory: bool) -> dict[str, str]:
-    """What worker processes find in their environment; what the user has set of the allocator stays."""
+    """The environment of workers: `threads` for BLAS and OpenMP and, if `keeps_memory`, GLIBC_TUNABLES for malloc.
+
+    Tunables that the user has set in `environment` win.
+    """
     ours = {**environment, **dict.fromkeys(THREADS, str(threads)), "PYTHONUNBUFFERED": "1"}
     if keeps_memory:
         theirs = dict(each.split("=", 1) for each in environment.get(TUNABLES, "").split(":") if "=" in each)

@@ -1,15 +1,15 @@
-"""What a worker process writes, line by line."""
+"""Splits what a worker process writes to stdout and stderr into lines."""
 
 import os
 from collections.abc import Callable
 
 CHUNK_BYTES = 1 << 16
 HEAD_BYTES, TAIL_BYTES = 48 << 10, 16 << 10
-"""What is shown of a line that is longer than both: a worker's output must fill neither memory nor screen."""
+"""Of a line that is longer than both together, only its first and last bytes are kept and shown."""
 
 
 class Output:
-    """One pipe of a worker; hands whole lines to whoever shows them."""
+    """The reading end of one output pipe of a worker; calls `show` with each complete line."""
 
     def __init__(self, pipe: int, show: Callable[[str], None]) -> None:
         os.set_blocking(pipe, False)
@@ -17,14 +17,14 @@ class Output:
         self._show = show
         self._line = b""
         self._num_left_out = 0
-        """Bytes of the line that are gone, between its controller and its tail."""
+        """Bytes of the line that were dropped between its head and its tail."""
         self.is_closed = False
 
     def fileno(self) -> int:
         return self._pipe
 
     def read(self) -> bool:
-        """Take what has come; False at the end."""
+        """Read what is available without blocking; False at end of file."""
         try:
             raw = os.read(self._pipe, CHUNK_BYTES)
         except BlockingIOError:

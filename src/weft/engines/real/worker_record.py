@@ -8,20 +8,20 @@ from weft.runtime.channel import Channel, Failed, Halted
 
 
 class Worker:
-    """One worker process, wherever it runs."""
+    """One worker process, on this host or another."""
 
     def __init__(self, rank: int, host: str, pid: int) -> None:
         self.rank = rank
         self.host = host
-        """By name."""
+        """The host's name."""
         self.pid = pid
         self.exit_code: int | None = None
-        """None while it lives, and if nobody who could know has told."""
+        """None while the process lives, and on other hosts, where only its launcher (torchrun, srun) learns it."""
         self.lost = ""
-        """Why nothing is known of it any more, if that is so."""
+        """Why nothing is known of the worker any more, such as the loss of its host; empty otherwise."""
         self.status: Status | None = None
         self.num_notices = 0
-        """How many of those of its statuses have been shown."""
+        """How many of the notices in its statuses have been shown."""
         self.failed: Failed | None = None
         self.halted: Halted | None = None
         self.step_told: int | None = None
@@ -34,7 +34,7 @@ class Worker:
 
     @property
     def moment(self) -> str:
-        """Where its script was when it was last heard of."""
+        """Where the script was when the worker was last heard of."""
         if self.has_ended:
             return "after its script had ended"
         if not self.has_joined:
@@ -43,7 +43,7 @@ class Worker:
 
 
 class LocalWorker(Worker):
-    """One that the launcher has started itself."""
+    """A worker that the launcher of this machine has started: a child process with a channel."""
 
     def __init__(self, rank: int, process: Process) -> None:
         super().__init__(rank, socket.gethostname(), process.pid)

@@ -1,4 +1,4 @@
-"""Scripts without maths, for dry runs: the steps of each worker, from what a script has said it is about to do."""
+"""Programs of dry runs: the steps of each worker without tensors, from the epochs and batches that a script plans."""
 
 from collections.abc import Iterable, Iterator
 from itertools import count
@@ -28,14 +28,14 @@ def num_steps(job: Job, strategy: Strategy, plan: Plan | None) -> int:
 
 
 def num_samples(job: Job, strategy: Strategy, plan: Plan) -> int | None:
-    """The samples of all steps together; None if the run ends after a number of steps, or nobody knows when."""
+    """The samples of all steps together; None if the run ends after a number of steps, or its end is not known."""
     if job.steps_max is not None or plan.num_epochs is None:
         return None
     return plan.num_epochs * sum(stop - start for start, stop in _spans(job, strategy, plan)[0])
 
 
 def ghosts(job: Job, strategy: Strategy, plan: Plan | None, first: float, shares: VirtualShares) -> list[Program]:
-    """A script for each worker; `first` is the number of samples in the first step."""
+    """A program for each worker; `first` is the number of samples in the first step."""
     workers, each = range(job.num_workers), num_steps(job, strategy, plan) // job.num_workers
     if plan is None:
         return [GhostProgram([int(first)], each) for _ in workers]
@@ -51,7 +51,7 @@ def ghosts(job: Job, strategy: Strategy, plan: Plan | None, first: float, shares
 
 
 def _spans(job: Job, strategy: Strategy, plan: Plan) -> tuple[list[Span], bool]:
-    """Those of one share, and whether each is for one worker rather than a part of it for every worker."""
+    """The spans of one share, and whether each goes to one worker whole, rather than divided among all."""
     about = plan.num_samples, job.num_workers, plan.batch_size, plan.drop_last
     if strategy.deals_portions or job.steals:
         return portions(*about), True
@@ -59,7 +59,7 @@ def _spans(job: Job, strategy: Strategy, plan: Plan) -> tuple[list[Span], bool]:
 
 
 def _sizes(job: Job, plan: Plan, shares: VirtualShares, rank: int, spans: list[Span]) -> Iterator[Iterable[int]]:
-    """The samples of one worker's batches, share by share; without an end if the run says when it ends."""
+    """The samples of one worker's batches, share by share; endless if the number of steps ends the run."""
     numbers = count() if plan.num_epochs is None or job.steps_max is not None else range(plan.num_epochs)
     return (shares.sizes(rank, share, spans) for share in numbers)
 

@@ -1,4 +1,4 @@
-"""One simulation of a script: what is asked for, and what that becomes for a model and a cluster."""
+"""The description of one simulation: what is asked for, and the strategy that follows for a model and a cluster."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,12 +37,12 @@ class Job:
     compress: str | None = None
     share: str = STATIC
     traces: bool = False
-    """What every worker does and sends is kept, for timelines and traces."""
+    """Record what every worker does and sends, for timelines and traces."""
     pace: Pace = Pace()  # noqa: RUF009
     saves: bool = True
-    """Models are written; not so where many runs would write over each other."""
+    """Whether models are written; not in comparisons, where several runs would overwrite each other's files."""
     is_probe: bool = False
-    """This is a first look: every share ends after one step, and what is reported is not worked out."""
+    """A dry first look: every share ends after one step, and callables of reports are not run."""
 
     def __post_init__(self) -> None:
         check_job(self.script, self.num_workers, self.seed, self.steps_max)
@@ -72,27 +72,27 @@ class Job:
 
     @property
     def sharing(self) -> str:
-        """How data is shared; one worker has nobody to share it with."""
+        """How data is shared; static with a single worker."""
         return STATIC if self.num_workers == 1 else self.share
 
     @property
     def steals(self) -> bool:
-        """Workers take batches from one queue."""
+        """Whether workers take batches from one queue."""
         return self.sharing == STEALING
 
     def codec_for(self, by_script: str | None) -> str | None:
-        """The codec that the job, or else the script, asks for; one worker has nobody to talk to."""
+        """The codec that the job, or else the script, asks for; None with a single worker."""
         return None if self.num_workers == 1 else said(self.compress or by_script)
 
     def collective_for(self, strategy: Strategy, buckets: Sequence[Bucket], compress: str | None = None) -> str | None:
-        """By whose messages reductions are spoken; None: they are done natively, which nobody does who codes."""
+        """The collective whose messages carry out reductions; None: they are done natively, without a codec."""
         if self.collective != AUTO and not (self.collective is None and compress is not None):
             return self.collective
         sizes = [bucket.num_bytes for bucket in buckets]
         return cheapest(prices_s(sizes, self.cluster.ground(self.num_workers))) if strategy.reduces else None
 
     def scheme_for(self, strategy: Strategy, buckets: Sequence[Bucket], compress: str) -> str | None:
-        """How what is coded is reduced."""
+        """The scheme by which coded tensors are reduced."""
         num_bytes, link = sum(bucket.num_bytes for bucket in buckets), self.cluster.ground(self.num_workers).slowest
         return cheapest_scheme(codec_of(compress), num_bytes, self.num_workers, link) if strategy.reduces else None
 
@@ -111,10 +111,10 @@ class Job:
         return explained(asked, self.name_of(by_script), place, NATIVE, sizes, ground, collective, coding)
 
     def name_of(self, by_script: Strategy | str | None) -> str:
-        """What the strategy is called."""
+        """The strategy's name."""
         chosen = self.strategy or by_script or DEFAULT_STRATEGY
         return chosen if isinstance(chosen, str) else spelled(chosen)
 
     def label(self, by_script: Strategy | str | None, compress: str | None = None) -> str:
-        """How tables call it."""
+        """The run's name in tables."""
         return with_share(with_codec(self.name_of(by_script), self.codec_for(compress)), self.sharing)

@@ -78,22 +78,22 @@ class Outcome:
 
 
 def histogram(ages: Mapping[int, int]) -> dict[str, int]:
-    """How many updates were how many steps old, from the newest to the oldest; JSON has no other names than text."""
+    """Number of updates by their age in steps, from the newest to the oldest; keys are text, for JSON."""
     return {str(age): ages[age] for age in sorted(ages)}
 
 
 def timeline_json(tracks: Tracks | None) -> list[list[list[Any]]] | None:
-    """For each worker, what it did in a stretch of the run; None if that was not kept."""
+    """For each worker, its spans in a part of the run; None if the run was not traced."""
     return None if tracks is None else [[list(span) for span in lane] for lane in timeline(tracks)]
 
 
 def coding_json(coding: CodingStatus | None) -> dict[str, Any] | None:
-    """What codecs have done, in plain data."""
+    """The figures of the codecs, as plain data."""
     return None if coding is None else asdict(coding)
 
 
 def finite(value: Any) -> Any:
-    """The same, with None for numbers that are not finite, which JSON cannot say."""
+    """`value` with None for numbers that are not finite, which JSON does not have."""
     if isinstance(value, dict):
         return {name: finite(inner) for name, inner in value.items()}
     if isinstance(value, list):

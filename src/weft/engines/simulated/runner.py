@@ -51,7 +51,7 @@ from weft.store.store import Store
 
 @dataclass
 class SimulationObserver:
-    """Whoever looks on: lines that worker 0 prints, and every finished step."""
+    """Callbacks of one onlooker: lines that worker 0 prints, and every finished step."""
 
     show: Callable[[str], None] = print
     on_step: Callable[[Facts, float], None] | None = None
@@ -61,11 +61,11 @@ class SimulationObserver:
 
 
 class _Scripts:
-    """All workers' scripts up to their joining, on one stage."""
+    """The scripts of all workers, each in a greenlet, on one stage that swaps global state between them."""
 
     def __init__(self, job: Job, observer: SimulationObserver) -> None:
         self._job = job
-        # torch reads it when it is imported: compiling for each simulated worker would take minutes
+        # torch reads this when it is imported. Without it, compiling for each simulated worker would take minutes.
         os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")
         argv = [str(job.script), *job.arguments]
         self.stage = Stage([PlainSwapper(argv, script_path(job.script)), TorchSwapper()], job.seed, observer.show)
@@ -95,8 +95,8 @@ class _Scripts:
             raise lost from lost.__cause__
 
     def begin(self, rank: int) -> bool:
-        """Run one worker's script on, until it joins with another model (then True) or has said all that its world
-        depends on: what it tunes."""
+        """Resume one worker's script until it joins with a further model (returns True), or has declared the
+        hyper-parameters that it tunes, on which the world depends."""
         return bool(self._told("at step 0", rank, self.programs[rank].begin))
 
     def join(self, rank: int) -> Joined:
@@ -114,7 +114,7 @@ class _Scripts:
         return request
 
     def close(self) -> None:
-        """End what has not ended and leave the process as it was."""
+        """End the scripts that still run, and restore the process's global state."""
         for program in self.programs:
             program.abandon()
         self.stage.leave()
@@ -178,7 +178,7 @@ def simulate(job: Job, observer: SimulationObserver | None = None, recorder: Tra
 
 
 def _digests(stores: Sequence[NumpyStore]) -> Callable[[int], Mapping[str, int]]:
-    """Those of a worker's replica now."""
+    """A function from rank to the current digests of that worker's replica."""
     return lambda worker: stores[worker].digests()
 
 
@@ -209,7 +209,7 @@ def simulate_dry(job: Job, observer: SimulationObserver | None = None, recorder:
         )
     observer.on_explain(job.explained(joined.strategy, joined.replica.buckets, joined.compress))
     strategy = job.resolved(joined.strategy, joined.replica.buckets, joined.compress)
-    ready_codecs(strategy, [joined.replica])  # which refuses what a run with tensors would
+    ready_codecs(strategy, [joined.replica])  # refuses what a run with tensors would refuse
     shares = VirtualShares(job.num_workers, job.sharing)
     programs = ghosts(job, strategy, plan, request.samples, shares)
     total = num_steps(job, strategy, plan)
@@ -230,7 +230,7 @@ def simulate_dry(job: Job, observer: SimulationObserver | None = None, recorder:
 def _with_total(
     job: Job, strategy: Strategy, seat: ScriptSeat, observer: SimulationObserver, short_run: ShortRun
 ) -> SimulationObserver:
-    """Let whoever looks on know the number of steps as soon as worker 0 has said how long it trains."""
+    """The observer, told the number of steps as soon as worker 0 has said how long it trains."""
 
     def first_step(facts: Facts, now_s: float) -> None:
         if facts.num_steps == 1 and seat.planned is not None and (seat.planned.num_epochs or job.steps_max):
@@ -246,7 +246,7 @@ def _with_total(
 
 
 def _join_all(job: Job, scripts: _Scripts) -> list[Joined]:
-    """Run all scripts to their joining; all begin with worker 0's parameters."""
+    """Run all scripts until they join; all begin with worker 0's parameters."""
     joined: list[Joined] = []
     before = resident_bytes()
     for rank in range(job.num_workers):
@@ -275,7 +275,7 @@ def _begin_all(job: Job, scripts: _Scripts, joined: list[Joined]) -> None:
 
 
 def _settle(job: Job, rank: int, joined: list[Joined]) -> None:
-    """Let a worker's models begin with worker 0's values, in buckets."""
+    """Lay a worker's models out in buckets, with worker 0's values."""
     first, mine = joined[0].replica, joined[rank].replica
     if rank:
         _check_layout(rank, joined)
@@ -288,7 +288,7 @@ def _settle(job: Job, rank: int, joined: list[Joined]) -> None:
 
 
 def _beside(first: Replica, buckets: Sequence[Bucket]) -> Places:
-    """The memory of a replica that is worker 0's, but for gradients and what is not trained."""
+    """The places of a replica that shares worker 0's trained parameters; gradients and buffers are its own."""
     own = [np.zeros(kind.num_elements, f"f{kind.itemsize}") for kind in buckets]
     params = [first.array(PARAMS, b) if kind.trainable else own[b] for b, kind in enumerate(buckets)]
     gradient = [np.zeros_like(params[b]) for b, kind in enumerate(buckets) if kind.trainable]
@@ -296,7 +296,8 @@ def _beside(first: Replica, buckets: Sequence[Bucket]) -> Places:
 
 
 def _check_memory(job: Job, joined: Joined, grown_bytes: int) -> None:
-    """Refuse a run that will not fit: parameters, gradients, slots and two copies for the optimizer, at every node."""
+    """Raise ConfigError for a run that will not fit: parameters, gradients, slots and two copies for the optimizer, at
+    every node."""
     strategy = job.resolved(joined.strategy, joined.replica.buckets, joined.compress)
     world, _ = _world(job, strategy, joined.replica.buckets)
     copies = len(strategy.slots(Role.WORKER, world)) + 4
@@ -319,7 +320,7 @@ def _check_layout(rank: int, joined: list[Joined]) -> None:
 
 
 def _world(job: Job, strategy: Strategy, buckets: Sequence[Bucket]) -> tuple[World, Placement]:
-    """Servers sit on the hosts of the first workers."""
+    """The world of a run; servers are on the hosts of the first workers."""
     strategy.check(job.num_workers, job.cluster.num_hosts(job.num_workers))
     placement = job.cluster.place(job.num_workers)
     roles: Roles = strategy.roles(job.num_workers)

@@ -1,4 +1,4 @@
-"""What a worker's script does, and since when: how its time divides into activities."""
+"""The activity clock: what a worker's script does, since when, and how its time divides into activities."""
 
 import threading
 import time
@@ -12,25 +12,25 @@ from weft.runtime.measure.pauses import PAUSE_S_MIN, Pauses
 Span = tuple[str, float, float]
 
 STARVING_S_MIN = 0.001
-"""Whether a thread had a core is not looked up for what is shorter: that takes some microseconds."""
+"""For shorter activities, schedstat is not read: that takes some microseconds."""
 
 
 class ActivityClock:
-    """Kept by the script's thread; others may read how the time divides.
+    """Written by the script's thread only; other threads may call `seconds` and `current`, and take `spans`.
 
     At any time the script does one thing. Times are those of `time.perf_counter`, which all processes of a host share.
-    What stood still with the whole process is taken out of what the script did then.
+    While the whole process was stopped, the time counts as PAUSED, not as the script's activity.
     """
 
     def __init__(self, *, keeps_spans: bool = False, pauses: Pauses | None = None) -> None:
         self._keeps_spans = keeps_spans
         self._pauses = pauses
         self.spans: list[Span] = []
-        """What was done from when to when, if that is kept; whoever takes some removes them."""
+        """(activity, since, until), if spans are kept; the thread that sends them removes them."""
         self.begin()
 
     def begin(self) -> None:
-        """The run begins now."""
+        """Start all counts from 0: the run begins now, in the calling thread."""
         self._activity = COMPUTES
         self._since = time.perf_counter()
         self._seconds = dict.fromkeys(ACTIVITIES, 0.0)
@@ -41,11 +41,11 @@ class ActivityClock:
 
     @property
     def current(self) -> tuple[str, float]:
-        """What the script does, and since when."""
+        """The script's activity, and since when."""
         return self._activity, self._since
 
     def turn_to(self, activity: str) -> str:
-        """The script does something else from now on; what it did until now."""
+        """The script does `activity` from now on; returns what it did until now."""
         before, now = self._activity, time.perf_counter()
         self._close(now)
         self._activity, self._since = activity, now
@@ -57,14 +57,14 @@ class ActivityClock:
         self._note(self._activity, self._since, now)
 
     def _set_starving_apart(self, seconds: float) -> None:
-        """Of so many seconds of what the script did, some may have been without a core."""
+        """Note how much of the last `seconds` of the current activity the thread was ready but had no core."""
         if seconds >= STARVING_S_MIN:
             so_far_s = self._starving.seconds()
             self._starved[self._activity] += min(seconds, so_far_s - self._starved_s)
             self._starved_s = so_far_s
 
     def _set_pauses_apart(self, now: float) -> None:
-        """What the script did since the last turn began later, by as long as the process stood still."""
+        """Book pauses of the process since the last turn as PAUSED, and let the activity begin after them."""
         if self._pauses is None or now - self._since < PAUSE_S_MIN:
             return
         resumed = min(now, self._since + self._pauses.take())
@@ -78,7 +78,7 @@ class ActivityClock:
 
     @contextmanager
     def during(self, activity: str) -> Iterator[None]:
-        """The script does this meanwhile, and goes on with what it did before."""
+        """A context in which the script does `activity`; afterwards it does what it did before."""
         before = self.turn_to(activity)
         try:
             yield
@@ -86,7 +86,7 @@ class ActivityClock:
             self.turn_to(before)
 
     def turn_back_to(self, activity: str, seconds: float) -> None:
-        """Of the time since the last turn, so much at its end was spent otherwise: that is known only now."""
+        """Book the last `seconds` as `activity` instead of the current one, after the fact."""
         since, now = self._since, time.perf_counter()
         self._set_pauses_apart(now)
         middle = max(self._since, now - max(0.0, seconds - (self._since - since)))
@@ -96,7 +96,7 @@ class ActivityClock:
         self._since = now
 
     def seconds(self) -> dict[str, float]:
-        """How long the script has done what, until now."""
+        """Seconds of each activity until now."""
         seconds, activity, since = dict(self._seconds), self._activity, self._since
         so_far_s = max(0.0, time.perf_counter() - since)
         paused_s = 0.0 if self._pauses is None else min(so_far_s, self._pauses.found_s())
@@ -105,9 +105,9 @@ class ActivityClock:
         return seconds
 
     def own_seconds(self) -> dict[str, float]:
-        """The same without the time in which the script was ready to go on and had no core; for its own thread.
+        """`seconds` without the time in which the script's thread was ready to run but had no core (schedstat).
 
-        Those who share a machine share its cores: that one of them has to wait for one is not its own fault.
+        Workers of a machine share its cores: waiting for one does not make a worker slow. For the script's thread only.
         """
         seconds = self.seconds()
         open_s = time.perf_counter() - self._since

@@ -1,4 +1,4 @@
-"""The TCP connections to other workers that a library in this process has made: what they have carried."""
+"""Traffic of TCP connections to other workers that a library in this process (Gloo) has made, by TCP_INFO."""
 
 import os
 import socket
@@ -13,10 +13,10 @@ DESCRIPTORS = Path("/proc/self/fd")
 
 
 def foreign_links(addresses: Sequence[str]) -> list[LinkStatus]:
-    """Those to each of the others, together; `addresses` are those of all workers, by which they are told apart."""
+    """The traffic to each other worker, summed over its connections; `addresses` of all workers tell them apart."""
     links: dict[int, LinkStatus] = {}
     for name in os.listdir(DESCRIPTORS):
-        with suppress(OSError):  # it is closed meanwhile, or is no connection
+        with suppress(OSError):  # the descriptor was closed meanwhile, or the socket is not connected
             if not os.readlink(DESCRIPTORS / name).startswith("socket:"):
                 continue
             with socket.socket(fileno=os.dup(int(name))) as sock:
@@ -35,7 +35,7 @@ def foreign_links(addresses: Sequence[str]) -> list[LinkStatus]:
 
 
 def _peer(sock: socket.socket, addresses: Sequence[str]) -> int | None:
-    """Which worker is at the other end of a TCP connection, if one is."""
+    """The rank of the worker at the other end of a TCP connection; None if it is no worker's."""
     if sock.family not in (socket.AF_INET, socket.AF_INET6) or sock.type != socket.SOCK_STREAM:
         return None
     address = sock.getpeername()[0].removeprefix("::ffff:")

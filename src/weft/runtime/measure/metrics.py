@@ -1,4 +1,8 @@
-"""What a worker counts of itself, and when it tells."""
+"""A worker's counters, and the statuses made of them.
+
+The script's thread counts; the heartbeat thread calls `status`, too. A status may therefore mix counters of two
+moments, which is harmless: the next one is due in a fraction of a second.
+"""
 
 import threading
 import time
@@ -17,13 +21,13 @@ if TYPE_CHECKING:
 
 TELL_EVERY_S = 0.1
 LOSSES_MAX = 20
-"""The loss that is told is the mean over so many steps: that of one small batch says little."""
+"""The loss in a status is the mean over the last LOSSES_MAX steps, since that of one small batch says little."""
 MARKS_MAX = 32
-"""Of the steps between two statuses, the last ones are told one by one."""
+"""A status has marks of the last MARKS_MAX steps since the status before."""
 
 
 class Metrics:
-    """Counts from the beginning of the run."""
+    """Counters since the beginning of the run."""
 
     def __init__(self, rank: int, activity_clock: ActivityClock) -> None:
         self._rank = rank
@@ -31,9 +35,9 @@ class Metrics:
         self._cpu_clock = time.pthread_getcpuclockid(threading.get_ident())
         self._cpu_began = 0.0
         self._served_s = 0.0
-        """What the driver took in which a server sits with this worker."""
+        """Seconds of the script's thread that went into driving, in a process that hosts a server."""
         self._reporting_since: float | None = None
-        """The thread's time when it began to evaluate or save, if it does."""
+        """The thread's CPU time when it began to evaluate or save; None while it does neither."""
         self._began = time.perf_counter()
         self._told = self._began
         self._step = 0
@@ -50,7 +54,7 @@ class Metrics:
         self.left_out: LeftOut | None = None
         """The last gradient that was left out because it was not finite."""
         self.notices: list[str] = []
-        """What the user has to know."""
+        """Messages for the user."""
         self.first_gradient: str | None = None
         self.first_item: str | None = None
 
@@ -67,12 +71,12 @@ class Metrics:
         return Mark(self._step, so_far_s, self._samples, computed, own[READS], own[PAUSED])
 
     def own_seconds(self) -> dict[str, float]:
-        """How long the script has computed and read, without serving others and without waiting for a core."""
+        """Seconds of computing and reading, without serving other workers and without waiting for a core."""
         mark = self._mark()
         return {COMPUTES: mark.compute_s, READS: mark.input_s}
 
     def is_due(self) -> bool:
-        """True some times a second."""
+        """True at most once in TELL_EVERY_S."""
         now = time.perf_counter()
         if now - self._told < TELL_EVERY_S:
             return False
@@ -80,7 +84,7 @@ class Metrics:
         return True
 
     def observe(self, runtime: "WorkerRuntime") -> None:
-        """Read the counters of the driver and its transports."""
+        """Read the counters of driver and transport."""
         count, total, most = runtime.driver.notes.get("staleness", (0.0, 0.0, 0.0))
         self._staleness = (total / count if count else 0.0, most)
         self._bytes_sent, self._num_copies, self._refused = runtime.counters()
@@ -89,18 +93,18 @@ class Metrics:
         self._device = runtime.device()
 
     def observe_links(self, links: list[LinkStatus]) -> None:
-        """What connections to other workers have carried, where no transport of Weft's knows."""
+        """Set the traffic of connections that a library, rather than Weft's transport, has made."""
         self._links = links
 
     def begin(self) -> None:
-        """The run begins now: all have joined."""
+        """Start counting: all workers have joined."""
         self._began = time.perf_counter()
         self._activity_clock.begin()
         self._cpu_began = time.clock_gettime(self._cpu_clock)
 
     @contextmanager
     def driving(self, *, serves: bool) -> Iterator[None]:
-        """The driver has its say: where it serves others, the script is not slow for it."""
+        """A context in which the script's thread drives; if its process `serves` others, that is not its own time."""
         if not serves:
             yield
             return
@@ -110,7 +114,7 @@ class Metrics:
 
     @contextmanager
     def reporting(self) -> Iterator[None]:
-        """The script evaluates or saves meanwhile, which is no part of its training."""
+        """A context in which the script evaluates or saves: this CPU time is not counted as training."""
         self._reporting_since = time.clock_gettime(self._cpu_clock)
         with self._activity_clock.during(REPORTS):
             yield

@@ -1,4 +1,4 @@
-"""How long a thread neither ran nor was ready to run: the time that a plain loop spends waiting inside a library."""
+"""How long a thread was off a core, by /proc/.../schedstat: ready but without a core (starving), or waiting."""
 
 import os
 import time
@@ -6,29 +6,29 @@ import weakref
 from pathlib import Path
 
 SCHEDSTAT = Path("/proc/thread-self/schedstat")
-"""Linux's account of a thread: nanoseconds on a core, and ready but without one, and how many times it ran."""
+"""Per thread: nanoseconds on a core, nanoseconds ready but without a core, number of times it was scheduled."""
 THREADS = Path("/proc/self/task")
-"""Where the accounts of all threads of this process are."""
+"""The directory with a schedstat of each thread of this process."""
 
 
 class Starving:
-    """How long a thread of this process was ready to run and had no core; keeps its account open: it is read often."""
+    """How long a thread was ready to run but had no core. Keeps its schedstat open, because it is read often."""
 
     def __init__(self, thread: int) -> None:
         try:
             self._account = os.open(THREADS / str(thread) / "schedstat", os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:  # the system keeps none
+        except OSError:  # the kernel has no schedstat
             self._account = -1
             return
         closing = weakref.finalize(self, os.close, self._account)
-        closing.atexit = False  # other threads read it to the very end of the process, which closes it
+        closing.atexit = False  # daemon threads may still read it at exit; the end of the process closes it
 
     def seconds(self) -> float:
-        """So far; 0 where the system does not tell."""
+        """Seconds ready without a core so far; 0 without schedstat."""
         return self._told(1) / 1e9
 
     def num_runs(self) -> int:
-        """How many times it was given a core so far; 0 where the system does not tell."""
+        """How many times the thread was scheduled so far; 0 without schedstat."""
         return self._told(2)
 
     def _told(self, place: int) -> int:
@@ -36,7 +36,7 @@ class Starving:
 
 
 class OffCore:
-    """Measures one thread, the one that calls."""
+    """How long the calling thread neither ran nor was ready to run: the time it waited inside a library."""
 
     def __init__(self) -> None:
         self.restart()
@@ -46,12 +46,12 @@ class OffCore:
         self._since, self._busy_s = time.perf_counter(), self._busy()
 
     def seconds(self) -> float:
-        """Since the last restart."""
+        """Seconds of waiting since the last `restart`."""
         return max(0.0, time.perf_counter() - self._since - (self._busy() - self._busy_s))
 
     @staticmethod
     def _busy() -> float:
-        """Seconds on a core and ready for one, so far; where the system does not tell the latter, the former."""
+        """Seconds on a core or ready for one, so far; without schedstat, CPU time only."""
         try:
             ran_ns, ready_ns, _ = SCHEDSTAT.read_bytes().split()
         except OSError:

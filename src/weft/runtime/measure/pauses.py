@@ -1,9 +1,11 @@
-"""Notices that the whole process stood still: it was stopped and let go on, or its machine was.
+"""Finds pauses of the whole process: it was stopped (SIGSTOP) and continued, or its machine was suspended.
 
-A thread ticks. When a tick comes much too late although the process had nothing to do meanwhile, nobody in it ran:
-slow computing uses a core, starving is on the system's account of waiting for one, and a script that sleeps or blocks
-does not keep the ticking thread from running. One that blocks and does not let go of the interpreter does; but then the
-ticking thread wakes again and again to ask for it, and the system counts how often.
+The heartbeat thread ticks. A tick that comes much too late means that no thread of the process ran, unless one of these
+explains it, and is subtracted: the process used CPU time; its threads were ready but had no core (schedstat); or native
+code held the GIL. While it waits for the GIL, the ticking thread wakes once per sys.getswitchinterval(), so the number
+of times it was scheduled says for how long.
+
+`_lock` guards all fields: `check` is called by the ticking thread, and by the script's thread (in `take`).
 """
 
 import sys
@@ -14,26 +16,26 @@ from weft.runtime.measure.off_core import Starving
 
 TICK_S = 0.05
 PAUSE_S_MIN = 0.1
-"""What is shorter is not told apart from the system's moods."""
+"""Shorter pauses cannot be told from scheduling noise."""
 
 
 class Pauses:
-    """Found by whoever comes first: the thread that ticks, or the script's when it ends something that took long."""
+    """Pauses, found by the ticking thread, or by the script's thread when it ends an activity that took long."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._starving = [Starving(threading.get_native_id())]
-        """Of the script's thread, and of the one that ticks once it does."""
+        """Of the script's thread and, once `begin` was called, of the ticking thread."""
         self._found_s = 0.0
 
     def begin(self) -> None:
-        """The calling thread will tick from now on."""
+        """The calling thread calls `check` about every TICK_S from now on."""
         with self._lock:
             self._starving.append(Starving(threading.get_native_id()))
             self._mark()
 
     def check(self) -> None:
-        """One tick: the time since the last one is looked at. Nothing is found before somebody has begun to tick."""
+        """One tick: look for a pause since the last one. Does nothing before `begin`."""
         with self._lock:
             if len(self._starving) == 1:
                 return
@@ -52,11 +54,11 @@ class Pauses:
         self._num_runs = self._starving[-1].num_runs()
 
     def found_s(self) -> float:
-        """What was found and not taken yet."""
+        """Seconds of pauses that were found and not taken yet."""
         return self._found_s
 
     def take(self) -> float:
-        """What was found since the last call: it fell into what the script does, or has just done."""
+        """Seconds of pauses since the last call; they fell into the script's current activity."""
         self.check()
         with self._lock:
             found_s, self._found_s = self._found_s, 0.0

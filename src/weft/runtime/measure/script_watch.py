@@ -1,7 +1,8 @@
-"""Notices that a worker's script stays in one place, and tells the engine where: the engine knows whether others wait.
+"""The script watch: notices that a worker's script stays in one place, and tells the engine its stack.
 
-A thread looks at the activity clock of the script's thread. That works while the script sleeps or waits for a device or
-a file; not while native code keeps the interpreter, when this thread cannot run either.
+The engine knows whether other workers wait for it. A daemon thread reads the activity clock of the script's thread.
+That works while the script sleeps or waits for a device or a file; not while native code holds the GIL, when this
+thread cannot run either.
 """
 
 import sys
@@ -21,18 +22,18 @@ from weft.runtime.seats.failure import PACKAGE
 
 LOOK_S = 1.0
 STAYS_S = 8.0
-"""A script that has done nothing else for so long, and does not wait for other workers, is told of."""
+"""A script that has been in one activity for longer, other than waiting for other workers, is told of."""
 TELL_EVERY_S = 4.0
-"""How often that is said while it lasts."""
+"""How often the stack is sent while the script stays there."""
 FRAMES_MAX = 12
 CHARACTERS_MAX = 4000
 
 Tell = Callable[[float, str], object]
-"""For how many seconds the script has been there, and its stack."""
+"""Takes the seconds for which the script has been there, and its stack."""
 
 
 class ScriptWatch:
-    """Watches the script of the thread that makes this."""
+    """Watches the script that runs in the thread that makes this object."""
 
     def __init__(self, activity_clock: ActivityClock, tell: Tell, is_over: Callable[[], bool]) -> None:
         self._activity_clock = activity_clock
@@ -42,7 +43,7 @@ class ScriptWatch:
         self._told_s = -inf
 
     def start(self) -> None:
-        """Look now and then, until it is over or nobody is there to tell."""
+        """Start the thread, which looks every LOOK_S until `is_over` is true or the engine is gone."""
         threading.Thread(target=self._run, name="weft watch over the script", daemon=True).start()
 
     def _run(self) -> None:
@@ -54,7 +55,7 @@ class ScriptWatch:
             time.sleep(LOOK_S)
 
     def look(self, now_s: float) -> None:
-        """Tell, if it is time to."""
+        """Tell the stack, if the script has been in one activity for STAYS_S, at most every TELL_EVERY_S."""
         activity, since_s = self._activity_clock.current
         if activity == WAITS or now_s - since_s < STAYS_S:
             self._told_s = -inf
@@ -73,7 +74,7 @@ def watch_script(seat: EngineSeat, channel: Channel) -> None:
 
 
 def stack_of(thread: int) -> str:
-    """Where a thread is, as tracebacks say it, the innermost place last; without Weft's frames if there are others."""
+    """The stack of a thread in the form of tracebacks, innermost frame last; without Weft's frames if it has others."""
     frame = sys._current_frames().get(thread)
     if frame is None:
         return ""

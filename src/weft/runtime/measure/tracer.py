@@ -1,4 +1,13 @@
-"""What one process keeps for a trace of its run, until its engine has taken it."""
+"""The tracer: keeps the records of one process for a trace of its run until the engine has taken them.
+
+| list                          | the driving thread | the heartbeat thread, holding `_telling`         |
+|-------------------------------|--------------------|--------------------------------------------------|
+| steps, passages, reductions   | appends            | copies a batch from the front, sends, deletes it |
+| `spans` of the activity clock | appends            | as above                                         |
+
+`append` and `del` of a slice are atomic under the GIL, so records need no lock. `_telling` keeps two threads from
+sending the same batch: at the end of a run, the driving thread sends what is left.
+"""
 
 import time
 from collections.abc import Callable
@@ -11,18 +20,13 @@ from weft.observe.records.tracks import Numbering, Passage, Reduction, Traced
 from weft.runtime.measure.activity_clock import ActivityClock
 
 WAITING_MAX = 50_000
-"""Records of one sort that wait to be told; more are dropped, and counted."""
+"""Records of one kind that are kept at most; more are dropped, and counted."""
 BATCH = 300
-"""Records of one sort in a message: a channel takes so many at once."""
+"""Records of one kind in a message at most: that fits into a channel's buffer."""
 
 
 class Tracer:
-    """Kept by whoever drives; told by another thread, which takes records from the front while they are added behind.
-
-    The end of a run is told by whoever drives, while the other thread may still tell: one waits for the other.
-
-    Times are those of `time.perf_counter`, as in the activity clock, whose spans are told along with the rest.
-    """
+    """The records of one process. Times are those of `time.perf_counter`, as in the activity clock."""
 
     def __init__(self, activity_clock: ActivityClock) -> None:
         self._activity_clock = activity_clock
@@ -34,15 +38,15 @@ class Tracer:
         self._telling = Lock()
 
     def step(self, num_steps: int) -> None:
-        """The script has made so many steps."""
+        """The script has made `num_steps` steps by now."""
         self._keep(self._steps, (num_steps, time.perf_counter()))
 
     def sent(self, source: NodeId, target: NodeId, kind: str, clock: int, num_bytes: int, since_s: float) -> None:
-        """A message was sent; that began at `since_s`."""
+        """A message was sent; sending began at `since_s`."""
         self._pass(True, source, target, kind, clock, num_bytes, since_s)
 
     def received(self, source: NodeId, target: NodeId, kind: str, clock: int, num_bytes: int, since_s: float) -> None:
-        """A message came at `since_s`, and has been answered."""
+        """A message was received at `since_s`, and has been answered by now."""
         self._pass(False, source, target, kind, clock, num_bytes, since_s)
 
     def _pass(
@@ -64,7 +68,7 @@ class Tracer:
             self._num_dropped += 1
 
     def tell(self, send: Callable[[Traced], bool]) -> None:
-        """Send what there is, until `send` says that the engine takes no more now."""
+        """Send all records in batches, until `send` returns False because the channel is full."""
         with self._telling:
             self._tell(send)
 

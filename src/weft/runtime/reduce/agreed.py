@@ -1,14 +1,18 @@
-"""Reduce by a library that wants the same sums in the same order from all processes, such as torch.distributed.
+"""Reduce by a library that needs the same sums in the same order from all processes, such as torch.distributed.
 
-Workers come to their reductions in orders of their own. So each tells worker 0 what it has to give, and how much that
-weighs; when all have given to a reduction, worker 0 tells all that it is the next one, with everybody's weight. A
-reduction has four states:
-    given       my contribution is in place, and worker 0 knows
-    agreed      all have given; the reduction has its place in the order of all
-    under way   the library sums what I brought, times my share of all weights
-    ended       the result is in place
-Nobody waits here, so the next buckets are computed while the last ones are summed. What is summed is a copy: the
-contribution itself stays whole, and the result has a place of its own.
+Workers reach their reductions in different orders. So each tells worker 0 what it contributes, and with which weight;
+when all have given to a reduction, worker 0 tells all that it is the next one, with all weights. A reduction's states:
+
+| state     | entered when                                   | then                                                 |
+|-----------|------------------------------------------------|------------------------------------------------------|
+| given     | the peer emits Reduce                          | worker 0 is sent `Given`                             |
+| agreed    | worker 0's `Agreed` comes, in the order of all | it waits until the library's processes have met      |
+| under way | the processes have met                         | the library sums the contribution, times its share   |
+| ended     | the library's sum is done                      | the result is in place, and the peer is told Reduced |
+
+Nothing blocks, so the next buckets are computed while earlier ones are summed. The library sums a copy: the
+contribution itself is not changed, and the result has memory of its own. The library's threads only call `wake`; all
+state here belongs to the thread that drives.
 """
 
 import time
@@ -35,15 +39,15 @@ from weft.transports.summing import Memory, Sum, Summing
 
 Array = NDArray[Any]
 Key = tuple[str, int]
-"""A slot and a bucket: they have one reduction at a time."""
+"""(slot, bucket): there is at most one reduction of it at a time."""
 
 HALF = 2
 SINGLE = 4
-"""Bytes of a number. Half precision is summed in single."""
+"""Bytes of a number. Half precision is summed in single precision."""
 
 
 class LibraryNote(Struct, frozen=True, tag=True):
-    """To all others: what the library needs to meet them."""
+    """To all others: a value that the library's processes need to connect to each other."""
 
     name: str
     value: bytes
@@ -69,7 +73,7 @@ class Agreed(Struct, frozen=True, tag=True):
 
 
 class ScriptEnded(Struct, frozen=True, tag=True):
-    """To worker 0: this worker gives to nothing more."""
+    """To worker 0: this worker's script has ended, and contributes to no further reduction."""
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -84,11 +88,11 @@ class Open:
     def __init__(self, action: Reduce, given: Memory, result: Memory, summed: Memory, *, is_given: bool) -> None:
         self.action = action
         self.given = given
-        """What this worker contributes."""
+        """This worker's contribution."""
         self.result = result
-        """Where the result shall be in the end."""
+        """Memory in which the result is wanted."""
         self.summed = summed
-        """What the library sums, in place."""
+        """Memory in which the library sums, in place."""
         self.is_given = is_given
         self.weights: Sequence[float] = ()
         self.sum: Sum | None = None
@@ -96,10 +100,10 @@ class Open:
 
 
 class AgreedReduce:
-    """This worker's part in all reductions; that of worker 0 is to find their order, too."""
+    """This worker's part in all reductions; worker 0 also decides their order."""
 
     needs_background = True
-    """Others wait for worker 0's word, and all for their turn, while scripts compute."""
+    """Agreeing on the order, and beginning the sums, must go on while scripts compute."""
 
     def __init__(
         self,
@@ -119,26 +123,26 @@ class AgreedReduce:
         self._summing = summing
         self._wake = wake
         self._gradients = given
-        """Where backward puts the gradients, if results go elsewhere; else gradients are staged like all else."""
+        """Memory to which backward writes the gradients, if results go elsewhere; empty: gradients are staged, too."""
         self._tracer = tracer
         self._staged: dict[Key, Array] = {}
-        """Values of now of what is no gradient."""
+        """Copies of contributions that are not `given` gradients."""
         self._widened: dict[Key, Memory] = {}
         self._open: dict[Key, Open] = {}
         self._agreed: deque[Open] = deque()
-        """Those that wait until the library's processes have met."""
+        """Reductions that are agreed on, and wait until the library's processes have met."""
         self._under_way: list[Open] = []
         self._gifts: dict[Key, dict[int, Given]] = {}
-        """Of worker 0: who has given what to reductions that lack somebody."""
+        """On worker 0: the workers' `Given`, for reductions to which not all have given."""
         self._ended: set[int] = set()
-        """Of worker 0: whose scripts have ended."""
+        """On worker 0: the workers whose scripts have ended."""
         self._has_met = False
         self.bytes_shared = 0
         self.num_copies = 0
         mailbox.on_note = self._hear
 
     def join(self, action: Reduce) -> None:
-        """Bring this worker's contribution."""
+        """Contribute to a reduction: capture the value of now, and tell worker 0."""
         if action.group != self._group or action.op not in OPS or not 0 <= action.weight < inf:
             raise IllegalAction(f"{action} must name all workers, an op of {OPS} and a weight of at least 0.")
         buffer = action.buffer
@@ -150,7 +154,7 @@ class AgreedReduce:
         self._give(self._rank, Given(*key, action.clock, action.kind, action.op, action.weight))
 
     def _place(self, action: Reduce) -> Open:
-        """Where a reduction takes place; the contribution is the value of now."""
+        """The memory of a reduction: given gradients are used in place, everything else is copied to staging."""
         buffer = action.buffer
         is_given = buffer.slot == GRADIENT and bool(self._gradients)
         if is_given:
@@ -169,14 +173,14 @@ class AgreedReduce:
         return Open(action, given, result, summed, is_given=is_given)
 
     def _wide(self, buffer: Buffer, result: Memory) -> Memory:
-        """Where what has half precision is summed."""
+        """Memory in single precision in which a bucket of half precision is summed."""
         key = buffer.slot, buffer.bucket
         if key not in self._widened:
             self._widened[key] = self._summing.beside(result, SINGLE)
         return self._widened[key]
 
     def _give(self, worker: int, given: Given) -> None:
-        """A worker has given: tell worker 0, who tells all when everybody has."""
+        """`worker` has given: tell worker 0. On worker 0, tell all when every worker has given."""
         if self._rank:
             self._mailbox.tell(self._rank, 0, _encode(given))
             return
@@ -209,7 +213,7 @@ class AgreedReduce:
                 self._mailbox.tell(self._rank, other, raw)
 
     def _hear(self, source: int, raw: bytes | memoryview) -> None:
-        """Take what another worker said, in order."""
+        """Take a note of another worker."""
         try:
             message = _decoder.decode(raw)
         except msgspec.MsgspecError as error:
@@ -223,7 +227,7 @@ class AgreedReduce:
         elif isinstance(message, Agreed) and not source:
             self._agree(message)
         else:
-            raise UnexpectedMessage(f"worker {source} sent {message}, which is not its to say.")
+            raise UnexpectedMessage(f"worker {source} sent {message}, which it may not send.")
 
     def _agree(self, agreed: Agreed) -> None:
         reduction = self._open.get((agreed.slot, agreed.bucket))
@@ -234,7 +238,7 @@ class AgreedReduce:
         self._agreed.append(reduction)
 
     def progress(self, deliver: Callable[[Reduced], None]) -> bool:
-        """Begin what is agreed on; hand over what has ended. True if anything was done."""
+        """Begin the sums that are agreed on; tell `deliver` of those that have ended. True if anything was done."""
         moved = False
         if not self._has_met:
             for name, value in self._summing.notes():
@@ -253,7 +257,7 @@ class AgreedReduce:
         return moved
 
     def _begin(self, reduction: Open) -> None:
-        """Let the library sum a copy of the contribution, times its share; one that weighs nothing is left out."""
+        """Let the library sum a copy of the contribution, times its share; one of weight 0 is left out."""
         op, total = reduction.action.op, sum(reduction.weights)
         mine, into = reduction.weights[self._rank], reduction.summed
         self._under_way.append(reduction)
@@ -277,18 +281,18 @@ class AgreedReduce:
         return Reduced(action.clock, action.buffer, weight)
 
     def may_rest(self) -> bool:
-        """Never: letters come at any time."""
+        """Never: notes of other workers may come at any time."""
         return False
 
     def say_ended(self) -> None:
-        """This worker's script has ended."""
+        """Tell worker 0 that this worker's script has ended."""
         if self._rank:
             self._mailbox.tell(self._rank, 0, _encode(ScriptEnded()))
         else:
             self._ended.add(0)
 
     def check_alive(self) -> None:
-        """Raise Deadlock when a reduction waits for a worker whose script has ended; worker 0 knows of all."""
+        """Raise Deadlock when a reduction waits for a worker whose script has ended; only worker 0 knows that."""
         for (slot, bucket), gifts in self._gifts.items():
             for worker in sorted(self._ended - set(gifts)):
                 clock = next(iter(gifts.values())).clock
@@ -306,12 +310,12 @@ class AgreedReduce:
         return []
 
     def close(self) -> None:
-        """Take leave of the other processes."""
+        """Close the library's connections."""
         self._summing.close()
 
 
 def apart_places(buckets: Sequence[Bucket], summing: Summing) -> Places:
-    """Where a replica lives whose gradients are reduced from one place into another; all of it is its own."""
+    """The places of a replica in its process's own memory, with separate memory for given and reduced gradients."""
     trained = [bucket for bucket in buckets if bucket.trainable]
     given, seen = ([summing.gradients(b.num_elements, b.itemsize) for b in trained] for _ in range(2))
     return Places([np.zeros(bucket.num_elements, f"f{bucket.itemsize}") for bucket in buckets], given, seen)

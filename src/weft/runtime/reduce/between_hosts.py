@@ -1,7 +1,7 @@
-"""Sums between hosts: the first worker of each, its leader, swaps them with the other leaders, hop by hop and in place.
+"""All-reduce between hosts: the first worker of each, its leader, exchanges sums with the others, hop by hop, in place.
 
-What a leader sends says which reduction it is of, and the weights of all hosts whose sums it has heard of by then. In
-the end everybody knows all of them, in the order of hosts: so all have the same total, bit for bit.
+Each part is sent with the number of its reduction and the weights of all hosts that its leader knows by then. In the
+end every leader knows all weights, and adds them in the order of hosts: so all have the same total, bit for bit.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,26 +17,26 @@ from weft.core.names import NodeId, Part
 
 Array = NDArray[Any]
 Key = tuple[int, int]
-"""A lane and a bucket: they have one reduction at a time."""
+"""(lane, bucket): there is at most one reduction of it at a time."""
 
 UNKNOWN = -1.0
-"""Stands for the weight of a host that has not been heard of."""
+"""Stands for the weight of a host that is not known yet."""
 
 _ABOUT = Struct("<qIq")
 
 
 class About(NamedTuple):
-    """What hosts that add up their sums must have in common."""
+    """What the reductions of all hosts must have in common."""
 
     clock: int
     name: int
-    """Stands for what is reduced and how."""
+    """Checksum of kind, op and slot."""
     version: int
-    """The reduction whose step was made last, where a host's workers share their parameters."""
+    """The leader's COMMITTED word: the reduction whose step was made last, where workers share their parameters."""
 
 
 class Hop(NamedTuple):
-    """Send a part of the own sum to another host, or take one from it: add it, or let it stand in for the own."""
+    """Send a part of its sum to host `other`, or take one from it: to add it, or to replace its own (`replaces`)."""
 
     other: int
     part: Part | None
@@ -45,14 +45,14 @@ class Hop(NamedTuple):
 
 
 Plan = Callable[[int, int, int], Sequence[Hop]]
-"""From a host's place among so many, and the bytes of a bucket, to what its leader does."""
+"""From a host's place, the number of hosts and the bytes of a bucket to the hops of the host's leader."""
 
 SendSum = Callable[[NodeId, Key, int, Part | None, bytes, Array], None]
-"""Send a part of a sum: to whom, of which lane and bucket, its reduction's number, which part, about it, values."""
+"""Sends a part of a sum: target, lane and bucket, number of the reduction, part, packed `About`, values."""
 
 
 class Came(NamedTuple):
-    """A part of another host's sum that came before its turn."""
+    """A part of another host's sum, as it was received."""
 
     source: NodeId
     number: int
@@ -62,7 +62,7 @@ class Came(NamedTuple):
 
 
 class Exchange:
-    """The sum of one bucket under way between the hosts."""
+    """The exchange of one bucket's sum between the hosts; `at` is the index of the next hop."""
 
     def __init__(self, number: int, about: About, op: str, total: Array, weights: list[float]) -> None:
         self.number = number
@@ -82,7 +82,7 @@ class Exchange:
         return self.total[start:stop]
 
     def take(self, hop: Hop, came: Came) -> None:
-        """Add what came, or take it over."""
+        """Add the received part to the own sum, or replace the own by it, as `hop` says."""
         self._check_alike(came.source, About(*_ABOUT.unpack_from(came.about)))
         heard = np.frombuffer(came.about, offset=_ABOUT.size)
         self.weights = [theirs if mine == UNKNOWN else mine for mine, theirs in zip(self.weights, heard, strict=True)]
@@ -111,32 +111,32 @@ class Exchange:
 
 
 class BetweenHosts:
-    """What the leader of this host says to the others, and hears of them. Nobody waits here."""
+    """The leader's side of all exchanges with the other leaders. Never blocks."""
 
     def __init__(
         self, leaders: Sequence[NodeId], me: int, bucket_bytes: Sequence[int], plan: Plan, send: SendSum
     ) -> None:
-        """`me` is the place of this host, and of its leader, among all."""
+        """`leaders` are the leaders' ranks in the order of hosts; `me` is this host's index in it."""
         self._leaders = leaders
         self._me = me
         self._send = send
         self._hops = [plan(me, len(leaders), num_bytes) for num_bytes in bucket_bytes]
-        """Of each bucket."""
+        """The hops of each bucket's exchange."""
         self._awaited = [{(leaders[hop.other], hop.part) for hop in hops if not hop.is_sent} for hops in self._hops]
         self._open: dict[Key, Exchange] = {}
         self._numbers: dict[Key, int] = {}
-        """Of each lane and bucket, the last reduction that was begun."""
+        """The number of the last reduction that was begun, by lane and bucket."""
         self._early: dict[Key, list[Came]] = {}
 
     def begin(self, key: Key, number: int, about: About, op: str, total: Array, weight: float) -> None:
-        """This host's sum is in `total`, where that of all will be."""
+        """Begin an exchange: `total` holds this host's sum, and will hold the sum of all hosts."""
         weights = [UNKNOWN] * len(self._leaders)
         weights[self._me] = weight
         self._open[key] = Exchange(number, about, op, total, weights)
         self._numbers[key] = number
 
     def advance(self, key: Key) -> float | None:
-        """Go on until something is missing; the weight of all hosts when it is done."""
+        """Do all hops up to one whose part has not come yet. When all are done, returns the total weight; else None."""
         exchange, hops, early = self._open[key], self._hops[key[1]], self._early.setdefault(key, [])
         while exchange.at < len(hops):
             hop = hops[exchange.at]
@@ -154,7 +154,7 @@ class BetweenHosts:
 
     @property
     def is_idle(self) -> bool:
-        """No sum is under way."""
+        """No exchange is under way."""
         return not self._open
 
     def _is_next(self, exchange: Exchange, hop: Hop, came: Came) -> bool:
@@ -162,7 +162,7 @@ class BetweenHosts:
         return (came.source, came.number, came.part) == awaited
 
     def hear(self, key: Key, came: Came) -> None:
-        """A part came; one that is awaited is used where it lies, another one is kept."""
+        """Take a received part: used in place if it is the next hop's, else copied and kept for later."""
         self._check(key, came)
         exchange = self._open.get(key)
         if exchange is not None and exchange.at < len(self._hops[key[1]]):
@@ -173,9 +173,9 @@ class BetweenHosts:
         self._early.setdefault(key, []).append(came._replace(values=came.values.copy()))
 
     def _check(self, key: Key, came: Came) -> None:
-        """Refuse what no leader of this run sends: so no more is ever kept than two reductions of a bucket need."""
+        """Refuse parts that no correct leader sends; so parts of at most two reductions of a bucket are ever kept."""
         ahead = came.number - self._numbers.get(key, 0)
-        is_due = ahead == 1 or (ahead == 0 and key in self._open)  # nobody ends a reduction without this host
+        is_due = ahead == 1 or (ahead == 0 and key in self._open)  # no host ends a reduction without this one's part
         is_known = (came.source, came.part) in self._awaited[key[1]]
         is_kept = any(one[:3] == came[:3] for one in self._early.get(key, ()))
         is_whole = len(came.about) == _ABOUT.size + 8 * len(self._leaders)
@@ -186,7 +186,7 @@ class BetweenHosts:
             )
 
     def waits_for(self) -> list[NodeId]:
-        """The leader whose part is missing in the oldest sum under way."""
+        """The leader whose part is missing in the oldest exchange under way."""
         for key, exchange in self._open.items():
             return [self._leaders[hop.other] for hop in self._hops[key[1]][exchange.at : exchange.at + 1]]
         return []

@@ -1,7 +1,8 @@
 """Reduce on one host where some workers are on devices: sums are made in host memory, or on the devices.
 
-Everything is as in shared_reduce.py but for where contributions lie when they are given, who sums which stretch, and
-from where the result is taken. Which way a bucket goes is the same on all workers, and the same for the whole run.
+States, words and fences are those of reduce/shared.py. Different are where contributions lie when they are given, which
+workers sum which stretch, and from where the result is taken. A bucket is summed in the same place by all workers, and
+for the whole run.
 """
 
 from collections.abc import Sequence
@@ -17,11 +18,11 @@ from weft.store.numpy import NumpyStore
 from weft.transports.bells import Bells, fence
 
 TOLD = 4
-"""The word of a worker's line of speeds that says that the others before it are there."""
+"""The word of a worker's line of speeds that is set when the four numbers before it are written."""
 
 
 class DeviceReduce(SharedReduce):
-    """This worker's part, whether it is on a device or on the host beside some that are."""
+    """This worker's part in reductions where some workers have devices; `device` is None if this one has none."""
 
     def __init__(
         self,
@@ -38,12 +39,12 @@ class DeviceReduce(SharedReduce):
         super().__init__(arena, bells, store, gradient_is_given=gradient_is_given, tracer=tracer)
         self.device = device
         self.places = places
-        """Of each bucket: where it is summed."""
+        """Where each bucket is summed: a word of cost/staging.py."""
         self._on_devices = on_devices
         self._held: dict[tuple[int, int, int], DeviceArray] = {}
 
     def _there(self, lane: Lane, bucket: int, worker: int) -> DeviceArray:
-        """A worker's contribution on the devices; that of one more than there are workers is the sum."""
+        """Device memory of a worker's contribution; index `num_workers` is that of the sum."""
         assert self.device is not None
         key = int(lane.is_staged), bucket, worker
         if key not in self._held:
@@ -66,7 +67,7 @@ class DeviceReduce(SharedReduce):
             self._add_up_there(reduction, self.device)
 
     def _add_up_there(self, reduction: Open, device: Device) -> None:
-        """Fetch this device's stretch of what is on the host, sum it, and bring the sum back for those on the host."""
+        """Copy this device's stretch of contributions on the host in, sum it, and copy the sum out for host workers."""
         lane, bucket, arena = reduction.lane, reduction.action.buffer.bucket, self._arena
         place = list(self._on_devices).index(arena.place)
         start, stop = stretch(arena.buckets[bucket].num_elements, place, len(self._on_devices))
@@ -101,20 +102,20 @@ class DeviceReduce(SharedReduce):
 
 
 def measured(device: Device | None) -> Speeds:
-    """What this worker's sums and copies cost, by a few of them."""
+    """Speeds of this worker's sums and copies, measured by a few of them."""
     if device is None:
         return Speeds(measured_sums(None))
     return Speeds(measured_sums(None), measured_copies(device), measured_sums(device))
 
 
 def tell_speeds(arena: Arena, speeds: Speeds) -> None:
-    """Let the other workers know what this one has measured."""
+    """Publish this worker's measured speeds in its line of the arena, then set TOLD."""
     latency_s, bandwidth = speeds.copies or (0.0, 0.0)
     values = (speeds.host_sums_bytes_per_s, latency_s, bandwidth, speeds.device_sums_bytes_per_s)
     line = arena.speed_line(arena.place)
     for word, value in enumerate(values):
         arena.doubles[line + word] = value
-    fence()  # all of it is there before the word that says so
+    fence()  # the numbers are visible before the word that announces them
     arena.words[line + TOLD] = 1
 
 
@@ -123,7 +124,7 @@ def have_all_told(arena: Arena) -> bool:
 
 
 def all_speeds(arena: Arena) -> list[Speeds]:
-    """What all workers have measured: everybody reads the same, and so chooses the same."""
+    """The speeds that all workers have published. All read the same numbers, and so make the same choice."""
     found = []
     for worker in range(arena.num_workers):
         line = arena.speed_line(worker)
@@ -133,7 +134,7 @@ def all_speeds(arena: Arena) -> list[Speeds]:
 
 
 def chosen_places(asked: str, bucket_bytes: Sequence[int], workers: Sequence[Speeds]) -> list[str]:
-    """Where each bucket is summed: as asked for, or wherever it is cheaper."""
+    """Where each bucket is summed: as `asked` for or, for AUTO, where it is cheaper."""
     if asked != AUTO:
         return [asked] * len(bucket_bytes)
     return [cheaper(num_bytes, workers) for num_bytes in bucket_bytes]

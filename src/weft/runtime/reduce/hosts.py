@@ -1,13 +1,18 @@
 """Reduce on several hosts: each host sums in its shared memory, leaders add the hosts' sums, and all take the result.
 
-Two states lie between those of shared_reduce.py:
-    given    my contribution is in place
-    added    my stretch of the host's sum is there           (the word `added`)
-    spread   the leader has the sum of all hosts in place    (its word `spread`, and the total weight)
-    summed   my stretch of the result is there: for a mean, the sum is divided by the total weight
-    ended    everybody's stretch is there
-So a bucket crosses between hosts once each way, however many workers a host has; and as on one host, a strategy that
-keeps replicas equal has one copy of the parameters there, of which each worker updates its stretch.
+Two states lie between those of reduce/shared.py; fences are as there:
+
+| state  | entered when                      | then is written, in this order                        |
+|--------|-----------------------------------|-------------------------------------------------------|
+| given  | the peer emits Reduce             | contribution, WEIGHT, CLOCK, KIND; fence; READY       |
+| added  | all READY >= number               | own stretch of the host's sum; fence; ADDED           |
+| spread | all ADDED >= number (leader only) | sum of all hosts, in place; TOTAL; fence; SPREAD      |
+| summed | the leader's SPREAD >= number     | own stretch, for a mean divided by TOTAL; fence; DONE |
+| ended  | all DONE >= number                | nothing                                               |
+
+While the leader exchanges sums, it writes the whole bucket of the result; the others do not touch it before SPREAD.
+So a bucket crosses between hosts once each way, however many workers a host has. As on one host, a strategy that keeps
+replicas equal has one copy of the parameters per host, of which each worker updates its stretch.
 """
 
 from collections.abc import Sequence
@@ -28,7 +33,7 @@ from weft.store.reduction import reduce_into
 from weft.transports.bells import Bells, fence
 
 ADDED, SPREAD, TOTAL = 5, 6, 7
-"""More words of a worker's line for a bucket."""
+"""Further words of a worker's line for a lane and bucket; only the leader writes SPREAD and TOTAL (a double)."""
 LEADER = 0
 """The place of a host's leader."""
 
@@ -48,23 +53,23 @@ class HostsReduce(SharedReduce):
         mailbox: Mailbox,
         plan: Plan,
     ) -> None:
-        """`hosts` has the number of each worker's host; `plan` says how sums go between them."""
+        """`hosts` has the number of each worker's host; `plan` gives the hops of a leader's exchange."""
         super().__init__(arena, bells, store, gradient_is_given=gradient_is_given, tracer=tracer)
         self._group = tuple(range(len(hosts)))
         self._leaders: list[NodeId] = [list(hosts).index(host) for host in dict.fromkeys(hosts)]
         self._spread: set[Open] = set()
-        """Those of which the sum of all hosts has been taken."""
+        """Reductions for which this worker has taken the sum of all hosts and written DONE."""
         self._between: BetweenHosts | None = None
         leader = arena.ranks[LEADER]
         if arena.place == LEADER:
             sizes = [bucket.num_bytes for bucket in arena.buckets]
             self._between = BetweenHosts(self._leaders, self._leaders.index(leader), sizes, plan, mailbox.send_sum)
             mailbox.on_sum = self._between.hear
-            self.needs_background = True  # what it sends last may have to wait, and its script does not
+            self.needs_background = True  # frames may still wait in the outbox when the leader's script goes on
         self._begun: set[Open] = set()
 
     def _add_up(self, reduction: Open) -> None:
-        """This worker's stretch of what the workers of this host bring, times their weights."""
+        """Sum this worker's stretch of the contributions of this host, times their weights."""
         lane, weights, op = reduction.lane, reduction.weights, reduction.action.op
         if any(weights):
             reduce_into(lane.total, lane.stretches, weights, MAX if op == MAX else SUM)
@@ -76,7 +81,7 @@ class HostsReduce(SharedReduce):
         self._say(reduction, ADDED)
 
     def _pass_on(self, reduction: Open) -> bool:
-        """Go on between the hosts, and divide what came of it; whether anything was done."""
+        """Advance the exchange between hosts (leader), and take its result if it is there; whether anything moved."""
         if reduction in self._spread:
             return False
         lane, moved = reduction.lane, False
@@ -94,7 +99,7 @@ class HostsReduce(SharedReduce):
         return True
 
     def _advance(self, between: BetweenHosts, reduction: Open) -> bool:
-        """What the leader does."""
+        """The leader's part: begin the exchange with the other leaders, or go on with it; whether it has ended now."""
         lane, action = reduction.lane, reduction.action
         key = int(lane.is_staged), action.buffer.bucket
         if reduction not in self._begun:
@@ -114,7 +119,7 @@ class HostsReduce(SharedReduce):
         return True
 
     def may_rest(self) -> bool:
-        """A leader's part of a sum may be awaited elsewhere."""
+        """Not while a leader's exchange is under way: the other leaders wait for its parts."""
         return self._between is None or self._between.is_idle
 
     def _forget(self, reduction: Open) -> None:

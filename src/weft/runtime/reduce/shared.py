@@ -1,13 +1,18 @@
-"""Reduce on one host: every worker sums its stretch of all contributions where they lie.
+"""Reduce on one host: every worker sums its stretch of all contributions, in place, in the shared arena.
 
-A reduction of a bucket has three states, told in words that only their worker writes:
-    given    my contribution is in place         (the word `ready` has the number of the reduction)
-    summed   my stretch of the result is there   (the word `done` has it)
-    ended    everybody's stretch is there
-Nobody waits here: `progress` does what can be done and is called again when something may have changed.
+A worker writes only its own line of words, its own contribution, and its own stretch of the result:
 
-A result stays whole until all have given to the bucket's next reduction, which nobody does before it has
-used this one; a contribution stays whole until everybody has summed it.
+| state  | entered when               | then this worker writes, in this order                              |
+|--------|----------------------------|---------------------------------------------------------------------|
+| given  | its peer emits Reduce      | contribution, WEIGHT, CLOCK, KIND; fence; READY = number; bells     |
+| summed | all READY >= number; fence | its stretch of the result; fence; DONE = number; bells              |
+| ended  | all DONE >= number; fence  | nothing: its script's view of the result is refreshed, Reduced told |
+
+The fences order data before the word that announces it, and the word before the data that is read because of it.
+Nothing blocks here: `progress` does what is possible, and is called again when something may have changed.
+
+A result is not overwritten before all have given to the bucket's next reduction, which a worker does only after it has
+used this one. A contribution is not overwritten before all have summed it.
 """
 
 import time
@@ -27,13 +32,13 @@ from weft.transports.bells import Bells, fence
 REGIONS = ("given", "staged")
 """Gradients are reduced from where backward put them; everything else is staged first."""
 READY, DONE, WEIGHT, CLOCK, KIND = range(5)
-"""Words of a worker's line for a bucket."""
+"""Words of a worker's line for a lane and bucket; WEIGHT is a double, the others are integers."""
 ENDED = 2
 """The word of a worker's own line that says that its script has ended."""
 
 
 class Lane:
-    """Where the reductions of one bucket happen: everybody's words and contributions, and this worker's stretch."""
+    """Where the reductions of one bucket happen: the words and contributions of all workers, and this one's stretch."""
 
     def __init__(self, arena: Arena, lane: int, bucket: int) -> None:
         workers = range(arena.num_workers)
@@ -45,7 +50,7 @@ class Lane:
         self.stretches = [arena.array(f"{REGIONS[lane]}.{worker}", bucket)[start:stop] for worker in workers]
         self.total = arena.array(f"reduced.{lane}", bucket)[start:stop]
         self.number = 0
-        """Of the last reduction that this worker gave to."""
+        """The number of the last reduction that this worker gave to."""
         self.is_open = False
 
 
@@ -59,9 +64,9 @@ class Open:
         self.lane = lane
         self.is_summed = False
         self.weights: list[float] = []
-        """Of the host's workers."""
+        """Weights of the host's workers."""
         self.weight = 0.0
-        """Of all."""
+        """Sum of the weights of all workers of the run."""
         self.since_s = time.perf_counter()
 
 
@@ -93,7 +98,7 @@ class SharedReduce:
         self.num_copies = 0
 
     def join(self, action: Reduce) -> None:
-        """Bring this worker's contribution."""
+        """Contribute to a reduction: write this worker's contribution, announce it by READY, and ring."""
         if action.group != self._group or action.op not in OPS or action.weight < 0:
             raise IllegalAction(f"{action} must name all workers, an op of {OPS} and a weight of at least 0.")
         lane, words = self._lane(action.buffer), self._words
@@ -108,13 +113,13 @@ class SharedReduce:
         self._arena.doubles[lane.mine + WEIGHT] = action.weight
         words[lane.mine + CLOCK] = action.clock
         words[lane.mine + KIND] = self._name(action)
-        fence()  # the contribution is there before the word that says so
+        fence()  # contribution, weight, clock and kind are visible before the word that announces them
         words[lane.mine + READY] = lane.number
         self._open.append(Open(action, lane))
         self._bells.ring_scripts()
 
     def _give(self, lane: Lane, bucket: int) -> None:
-        """Bring the contribution to where it is summed: it is there."""
+        """Copy the contribution to where it is summed; a hook for devices. In host memory it is there already."""
 
     def _lane(self, buffer: Buffer) -> Lane:
         key = 0 if buffer.slot == GRADIENT and self._gradient_is_given else 1, buffer.bucket
@@ -124,7 +129,7 @@ class SharedReduce:
         return lane
 
     def _name(self, action: Reduce) -> int:
-        """A number for what is reduced and how, the same on all workers."""
+        """A checksum of kind, op and slot, by which workers check that they reduce the same."""
         key = (action.kind, action.op, action.buffer.slot)
         number = self._names.get(key)
         if number is None:
@@ -132,11 +137,11 @@ class SharedReduce:
         return number
 
     def progress(self, deliver: Callable[[Reduced], None]) -> bool:
-        """Sum what all have given; hand over what all have summed. True if anything was done."""
+        """Sum what all have given; tell `deliver` of what all have summed. True if anything was done."""
         moved = False
         for reduction in tuple(self._open):
             if not reduction.is_summed and self._all_have(reduction, READY):
-                fence()  # what others wrote before their words is read after them
+                fence()  # the others' contributions are read after the words that announce them
                 self._sum(reduction)
                 moved = True
             if reduction.is_summed and self._pass_on(reduction):
@@ -153,7 +158,7 @@ class SharedReduce:
     def _all_have(self, reduction: Open, word: int) -> bool:
         words, number = self._words, reduction.lane.number
         for line in reduction.lane.lines:  # noqa: SIM110  a loop is twice as fast as all() here
-            if words[line + word] < number:
+            if words[line + word] < number:  # a fast worker's READY may be ahead: of the bucket's next reduction
                 return False
         return True
 
@@ -167,7 +172,7 @@ class SharedReduce:
         self._say_summed(reduction)
 
     def _say(self, reduction: Open, word: int) -> None:
-        """Let the others know that this worker has come so far, after all that it has written."""
+        """Set this worker's `word` to the reduction's number, after all that it has written before, and ring."""
         fence()
         self._words[reduction.lane.mine + word] = reduction.lane.number
         self._bells.ring_scripts()
@@ -176,14 +181,14 @@ class SharedReduce:
         self._say(reduction, DONE)
 
     def _pass_on(self, reduction: Open) -> bool:
-        """What is to be done between the host's sum and the result, and whether anything was: nothing."""
+        """A hook for several hosts, between the host's sum and the result; whether anything was done."""
         return False
 
     def _forget(self, reduction: Open) -> None:
-        """It has ended."""
+        """A hook for subclasses: the reduction has ended."""
 
     def _add_up(self, reduction: Open) -> None:
-        """This worker's part of the sum."""
+        """Sum this worker's stretch of all contributions into the result."""
         lane, weights = reduction.lane, reduction.weights
         if len(lane.total) and any(weights):
             reduce_into(lane.total, lane.stretches, weights, reduction.action.op)
@@ -207,7 +212,7 @@ class SharedReduce:
         return Reduced(action.clock, action.buffer, weight)
 
     def _take(self, reduction: Open, weight: float) -> None:
-        """Let the replica have the result; its own contribution if nobody's counted."""
+        """Write the result to the replica; its own contribution if the weights of all workers were 0."""
         action = reduction.action
         bucket = action.buffer.bucket
         if reduction.lane.is_staged:
@@ -221,11 +226,11 @@ class SharedReduce:
                 seen[:] = reduction.lane.contribution
 
     def may_rest(self) -> bool:
-        """Whoever waits looks into the memory itself."""
+        """Always: the others read this worker's words and contributions from shared memory, without its help."""
         return True
 
     def say_ended(self) -> None:
-        """Let the others know that this worker gives to nothing more."""
+        """Set ENDED: this worker contributes to no further reduction."""
         self._words[self._arena.worker_line(self._arena.place) + ENDED] = 1
         self._bells.ring_scripts()
 
@@ -250,4 +255,4 @@ class SharedReduce:
         return []
 
     def close(self) -> None:
-        """Nothing to say: the memory ends with the last worker."""
+        """Nothing to do: the memfd is freed when the last worker ends."""

@@ -1,4 +1,4 @@
-"""What every seat behind an engine does alike: listens to the engine, reports, saves, loads once, ends in order."""
+"""What all seats behind an engine have in common: they hear the engine, report, save, load once, and end in order."""
 
 import os
 import threading
@@ -49,16 +49,16 @@ from weft.runtime.seats.shares import EngineShares
 from weft.runtime.seats.slowdown import Stretching
 
 HEARTBEAT_TICKS = 10
-"""A sign of life comes with every so many looks for pauses."""
+"""The heartbeat sends a status once in this many checks for pauses."""
 HALT_EXIT_CODE = 3
-"""A worker that ended because another one failed."""
+"""Exit code of a worker that ended because another worker failed, or its engine was gone."""
 OTHERS_TO_JOIN = "the other workers to join"
-"""What a worker waits for that has not been welcomed."""
+"""What a worker waits for until it gets `Welcome`."""
 STDERR = 2
 
 
 class EngineSeat:
-    """One worker's seat behind an engine. Calls that need an answer wait for it in `_wait`, which may drive."""
+    """One worker's seat behind an engine. Calls that need an answer block in `_wait`, which subclasses let drive."""
 
     is_simulated = False
 
@@ -84,27 +84,27 @@ class EngineSeat:
         self._channel = channel
         self._once = Once(job.descriptors.once, sharing, channel.send, self._expect)
         self._inbox: list[Message] = []
-        """Answers of the engine that a call waits for."""
+        """Messages of the engine that `_expect` has not taken yet."""
         self._replica: Replica
         self._welcome: Welcome | None = None
         self._step = 0
         self._num_shares = 0
-        """Those whose portions were handed out: this worker may have had none."""
+        """Number of shares whose portions were handed out; this worker may have got none of them."""
         self._num_reports = 0
         self._num_saves = 0
         self._open_reports: dict[int, tuple[int, Reported]] = {}
         self._open_saves: dict[int, tuple[str, str, int | None, bool]] = {}
-        """By number: the path, the word for the model, and whether it may be not finite."""
+        """By number: the path, the model's name, `of`, and whether numbers that are not finite are allowed."""
         self._score = Score("loss")
         self._best = 0
-        """The worker with the best score, as far as the engine has told."""
+        """The rank with the best score, as the engine told it last."""
         self._pauses_at_step = False
         self.has_ended = False
-        """What comes after does not concern the engine any more."""
+        """The worker has told the engine that it has ended: a closed channel is no failure any more."""
         self.await_engine: Callable[[], None] | None = None
-        """Waits until the engine has said its last words, where it would not outlive its workers."""
+        """Blocks until the host agent has ended, where a launcher (Slurm) would kill it when its workers have ended."""
         self._waits_for: str | None = None
-        """What it has waited for so long that the engine was told."""
+        """What the script waits for, if it has waited long enough for the engine to be told."""
         chance = Random(f"hiccups/{job.seed}/{job.rank}")
         self._stretching = Stretching(job.slow, job.hiccups, chance, self.activity_clock, self.metrics)
 
@@ -113,7 +113,7 @@ class EngineSeat:
             raise ConfigError(TWICE)
 
     def _wait(self, done: Callable[[], bool]) -> None:
-        """Return when something holds; here, by listening to the engine."""
+        """Block until `done()` is true; here, by hearing the engine."""
         if done():
             return
         with self.activity_clock.during(WAITS):
@@ -123,7 +123,7 @@ class EngineSeat:
                 self._check_open()
 
     def _listen(self) -> None:
-        """Take what the engine has said."""
+        """Take the engine's messages that have arrived, without blocking."""
         for message in self._channel.receive(wait=False):
             self._hear(message)
         self._check_open()
@@ -133,8 +133,8 @@ class EngineSeat:
             self.lose_engine()
 
     def lose_engine(self) -> None:
-        """Nobody is left to tell, and nobody else may be left who says why this process ends."""
-        with suppress(OSError):  # nor who reads it
+        """The engine is gone: print that, since no other process may be left to say it, and exit."""
+        with suppress(OSError):  # standard error may be a pipe without a reader
             line = f"weft: worker {self.rank} ends: its engine (pid {self._channel.maker}) is gone or has hung up.\n"
             os.write(STDERR, line.encode())
         os._exit(HALT_EXIT_CODE)
@@ -155,7 +155,7 @@ class EngineSeat:
             self._inbox.append(message)
 
     def _expect(self, kind: type[Any]) -> Any:
-        """Wait for the engine's answer of this kind."""
+        """Block until the engine has sent a message of type `kind`, and take it out of the inbox."""
         self._wait(lambda: any(isinstance(message, kind) for message in self._inbox))
         found = next(message for message in self._inbox if isinstance(message, kind))
         self._inbox.remove(found)
@@ -166,12 +166,12 @@ class EngineSeat:
 
     @property
     def _keeps_step(self) -> bool:
-        """This worker may only end after the same step as the others."""
+        """Whether all workers have to end after the same step."""
         return True
 
     @property
     def _last_step(self) -> int:
-        """How many steps this worker will have made when the one under way has ended."""
+        """Number of steps that this worker will have made when the current one has ended."""
         return self._step + 1
 
     @property
@@ -180,15 +180,15 @@ class EngineSeat:
 
     @property
     def has_joined(self) -> bool:
-        """Its script has called weft.join, and all others' have."""
+        """The scripts of all workers have called weft.join."""
         return self._welcome is not None
 
     def waiting_for(self) -> str:
-        """One sentence: what this worker needs to go on."""
+        """A phrase for messages: what this worker waits for."""
         return OTHERS_TO_JOIN if self._welcome is None else "the engine"
 
     def _check_over(self) -> None:
-        """End a loop of the script's own, which no share has ended."""
+        """Leave the script by SystemExit if the run is over, but the script's own loop is not."""
         if self._is_over:
             raise SystemExit(0)
 
@@ -212,7 +212,7 @@ class EngineSeat:
         self.activity_clock.turn_to(activity)
 
     def _leave_out(self, left_out: LeftOut) -> None:
-        """Let the engine know at once of a gradient that is not finite."""
+        """Tell the engine at once of a gradient that is not finite."""
         self.metrics.left_out = left_out
         self._send_status()
 
@@ -220,7 +220,7 @@ class EngineSeat:
         """Read counters into the metrics before they are told."""
 
     def _tell(self, waiting_for: str | None = None) -> None:
-        """Let the engine know how this worker does, and hear what it has to say, some times a second."""
+        """Send a status and hear the engine, at most once in TELL_EVERY_S."""
         if self._welcome is not None and self.metrics.is_due():
             self._listen()
             self._observe()
@@ -228,14 +228,14 @@ class EngineSeat:
             self._send_status()
 
     def _send_status(self) -> None:
-        waits_for = self._waits_for  # the script's thread may change it
+        waits_for = self._waits_for  # read once: the script's thread may change it meanwhile
         doing = ENDED if self.script.at is ENDED else RUNNING
         if waits_for is not None:
             doing = f"waits for {waits_for}"
         self._channel.send(self.metrics.status(doing, is_waiting=waits_for is not None), droppable=True)
 
     def _begin(self) -> None:
-        """All have joined: show signs of life from now on, however long an iteration takes."""
+        """All workers have joined: start the thread that finds pauses and sends statuses, however long a step takes."""
         self.metrics.begin()
         self._stretching.begin()
         threading.Thread(target=self._beat, name="weft heartbeat", daemon=True).start()
@@ -257,7 +257,7 @@ class EngineSeat:
             self.tracer.tell(lambda told: self._channel.send(told, droppable=droppable))
 
     def _report(self, epoch: int, own: dict[str, float], numbers: Reported) -> None:
-        """Tell the engine of a report; the last worker to do so runs its callables."""
+        """Tell the engine of a report; the worker that the engine chooses runs its callables."""
         number, self._num_reports = self._num_reports, self._num_reports + 1
         callables = [name for name, value in numbers.items() if callable(value)]
         plain = {name: value for name, value in own.items() if name not in callables}
@@ -270,7 +270,7 @@ class EngineSeat:
             del self._open_reports[number]
 
     def _tell_replica(self, number: int) -> None:
-        """Let the engine compare the replicas, before a reported callable may change this one for a while."""
+        """Send digests of the replica to the engine, before a reported callable may change the model for a while."""
         digests = self._digests()
         if digests and len(set(self.job.hosts)) > 1:
             self._channel.send(ReplicaTold(number, self._step, digests, self._sketches(), processor_kind()))
@@ -278,32 +278,32 @@ class EngineSeat:
             self._channel.send(ReplicaTold(number, self._step, digests))
 
     def _digests(self) -> dict[str, int]:
-        """Of this worker's tensors, where all workers' are to be equal."""
+        """Digests of this worker's tensors by name, where all workers' are to be equal; else empty."""
         return {}
 
     def _sketches(self) -> dict[str, list[float]]:
-        """Of the same tensors."""
+        """Sketches of the same tensors."""
         return {}
 
     @property
     def _distance(self) -> float | None:
-        """How far the replicas are apart, where that needs no looking."""
+        """The consensus distance, where it is known without a measurement."""
         return 0.0 if self.num_workers == 1 else None
 
     def _evaluate(self, number: int) -> None:
-        """Run a report's callables on the result model."""
+        """Run the callables of report `number` on the result model, and tell the engine their values."""
         epoch, numbers = self._open_reports.pop(number)
         with self.metrics.reporting():
             told, consensus = self._on_result({name: value for name, value in numbers.items() if callable(value)})
         self._channel.send(Evaluated(number, epoch, told, consensus))
 
     def _on_result(self, functions: Mapping[str, Callable[[], float]]) -> tuple[dict[str, float], float | None]:
-        """What functions of the script give while its model is the result, and how far the replicas are apart: None
-        if the engine is to find out."""
+        """The values of the script's `functions` while its model is the result model, and the consensus distance: None
+        if the engine is to find it."""
         return {name: float(function()) for name, function in functions.items()}, self._distance
 
     def _is_mine_to_do(self) -> bool:
-        """Wait for the engine's decision on a report or a save."""
+        """Whether the engine chooses this worker to do a report or a save; blocks until it has decided."""
         decided = self._expect(Decided)
         self._best = decided.best
         return bool(decided.is_yours)
@@ -321,17 +321,17 @@ class EngineSeat:
     def _bring(
         self, number: int | None, path: str, models: Mapping[str, Sequence[Any]], of: int | None, *, allow_nan: bool
     ) -> None:
-        """Write models to a file, and give it to the engine if the user is elsewhere; `number` is None for its own."""
+        """Write models to `path`, and send the file to the engine if asked to; `number` is None for its own model."""
         try:
             self._write(path, models, of, allow_nan=allow_nan)
-        except OSError as error:  # no training ends because a disk is full
+        except OSError as error:  # a full disk must not end the training
             self._channel.send(Unsaved(not_saved(path, error), number))
             return
         if self.job.gives_back:
             give_back(path, self._channel.send, self._expect)
 
     def _models(self, model: str) -> Mapping[str, Sequence[Any]]:
-        """What a word for a model stands for; here, all models are equal."""
+        """The replicas that the name `model` stands for; here, all are equal."""
         return saved_alone(self._replica, model, self.num_workers)
 
     def _write(self, path: str, models: Mapping[str, Sequence[Any]], of: int | None, *, allow_nan: bool) -> None:
@@ -346,7 +346,7 @@ class EngineSeat:
             self._channel.send(Planned(num_epochs, num_samples, batch_size, drop_last))
 
     def end(self) -> None:
-        """The script has ended: answer the others until all have, then conclude."""
+        """The script has ended: answer the other workers until all have ended, then conclude."""
         if self._welcome is None:
             raise ConfigError(
                 f"script '{self.job.script}' ended without calling weft.join.\n"
@@ -376,14 +376,14 @@ class EngineSeat:
         self.has_ended = True
 
     def _say_ended(self) -> None:
-        """Let the other workers know."""
+        """Note that the script has ended, and tell the other workers."""
         self.script.call(EXIT)
 
     def _conclude(self) -> Concluded:
         return Concluded(self._distance, None)
 
     def _say_goodbye(self) -> None:
-        """Let the others know that this process is about to end, and that nothing is wrong."""
+        """Say goodbye to the other processes, so that they do not take this one's end for a failure."""
 
     def fail(self, error: BaseException) -> None:
         """Tell the engine why this worker cannot go on."""
@@ -391,9 +391,9 @@ class EngineSeat:
         self._channel.send(failure(error, self._step, self.waiting_for()))
 
     def leave(self) -> None:
-        """This process is about to end: let an engine that ends with its workers say its last words before."""
+        """Before this process ends: wait for its host agent to print its last message, if `await_engine` is set."""
         if self.await_engine is not None:
             self.has_ended = True
-            with suppress(TransportError):  # it is gone already
+            with suppress(TransportError):  # the host agent is gone already
                 self._channel.send(Leaving())
             self.await_engine()

@@ -1,4 +1,4 @@
-"""How a worker's end is told: its error, its own traceback without Weft's frames, what it was doing."""
+"""Makes the `Failed` message of an exception: its text, its traceback without Weft's frames, what the worker did."""
 
 import os
 from pathlib import Path
@@ -13,13 +13,13 @@ PACKAGE = str(Path(__file__).resolve().parents[2]) + os.sep
 
 
 def failure(error: BaseException, step: int, doing: str) -> Failed:
-    """What to tell the engine. Errors of Weft's own and leaving explain themselves; a script's need their traceback."""
+    """The message for the engine. Weft's own errors and sys.exit need no traceback; a script's errors do."""
     told = TracebackException.from_exception(error)
     _leave_out_our_frames(told)
     lines = "" if isinstance(error, WeftError | ScriptLeft) else "".join(told.format()).rstrip()
     try:
         text = str(error)
-    except Exception:  # a script's own error may not even be able to say what it is
+    except Exception:  # __str__ of a script's own exception may raise
         text = "(it cannot say what)"
     is_said = isinstance(error, ScriptLeft) and error.is_said
     texts = type(error).__name__, _sayable(shortened(text)), _sayable(shortened(lines))
@@ -27,7 +27,7 @@ def failure(error: BaseException, step: int, doing: str) -> Failed:
 
 
 def _leave_out_our_frames(told: TracebackException) -> None:
-    """Show the script's frames only, of this error and of those behind it; all of them if none is the script's."""
+    """Keep the script's frames only, of the error, its causes and contexts; all frames if none is the script's."""
     chain: list[TracebackException | None] = [told]
     while chain:
         each = chain.pop()
@@ -39,5 +39,5 @@ def _leave_out_our_frames(told: TracebackException) -> None:
 
 
 def _sayable(text: str) -> str:
-    """File names may hold bytes that are no text."""
+    """Escape lone surrogates, which file names that are not UTF-8 contain, and msgpack cannot encode."""
     return text.encode("utf-8", "backslashreplace").decode()

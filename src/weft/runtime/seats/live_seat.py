@@ -1,4 +1,4 @@
-"""The seat of a real worker: its script's calls go to the driver of its process, and return when it lets them."""
+"""The seat of a real worker among others: calls of its script block until the driver's peer lets the script go on."""
 
 import os
 import threading
@@ -28,11 +28,11 @@ from weft.runtime.worker_runtime import WorkerRuntime, build
 from weft.store.gate import Gate
 
 Resolve = Callable[[Welcome | None, Strategy | str | None], tuple[Strategy, str]]
-"""The strategy that the engine names, or the script's own, and how it is called."""
+"""From `Welcome` and what the script asked for to the strategy and its name."""
 
 
 class LiveSeat(EngineSeat):
-    """One worker's script among real others."""
+    """The seat of one of several workers. The thread that drives, the script's or the background's, holds `_lock`."""
 
     is_plain = False
 
@@ -44,12 +44,12 @@ class LiveSeat(EngineSeat):
         self._lock = threading.RLock()
         self._asked: Strategy | str | None = None
         self._num_values, self._values_end = 0, 0
-        """How many of the replica's values are worker 0's, and where they end in the memory by which they came."""
+        """How many of the replica's values have been set to worker 0's, and where these end in the memfd."""
         self._runtime: WorkerRuntime | None = None
         self._waiting = Waiting([channel.fileno()], self.activity_clock)
         self._gate: Gate
         self._given: set[int] = set()
-        """Buckets of this backward that the peer knows of."""
+        """Buckets of the current backward for which the peer has been told GradientReady."""
         self._epoch = 0
         self._background: BackgroundDriver | None = None
 
@@ -72,7 +72,7 @@ class LiveSeat(EngineSeat):
         self._begin_alike(None, None)
 
     def _begin_alike(self, strategy: str | None, compress: str | None) -> None:
-        """Let the models that have not done so yet begin with worker 0's values, when all workers have joined."""
+        """Join with the models that are new, and give them worker 0's initial values when all workers have joined."""
         values, memory = self._replica.values(), self.job.descriptors.initial
         size, new = sum(value.nbytes for value in values), values[self._num_values :]
         self._num_values, start = len(values), self._values_end
@@ -90,7 +90,7 @@ class LiveSeat(EngineSeat):
 
     @property
     def _keeps_step(self) -> bool:
-        """Workers that are handed their portions make as many steps as they can."""
+        """Whether all end after the same step: not where portions are dealt, and fast workers make more steps."""
         return not self._num_shares and (self._runtime is None or self._runtime.strategy.keeps_step)
 
     @property
@@ -113,7 +113,7 @@ class LiveSeat(EngineSeat):
 
     def _portions(self, num_portions: int, draw: Callable[[int, int], int | None]) -> Iterator[int]:
         share, self._num_shares = self._num_shares, self._num_shares + 1
-        self.settle()  # a worker that is handed nothing takes part, too
+        self.settle()  # a worker that gets no portion must take part in the strategy, too
         while not self._is_over:
             portion = draw(share, num_portions)
             if portion is None:
@@ -133,7 +133,7 @@ class LiveSeat(EngineSeat):
             return
         with self._standing(BEGIN):
             runtime = self._begin_training()
-        if runtime.needs_background:  # it drives at once: by now the script must be known to run
+        if runtime.needs_background:  # its thread drives at once, so the script's state must be set before
             self._background = BackgroundDriver(
                 runtime.bells,
                 [self._channel.fileno(), *runtime.descriptors],
@@ -144,7 +144,7 @@ class LiveSeat(EngineSeat):
             )
 
     def _begin_training(self) -> WorkerRuntime:
-        """Lay the replica out as worker 0 says; returns when the strategy lets the script make its first step."""
+        """Lay the replica out in worker 0's order; blocks until the strategy lets the script make its first step."""
         assert self._welcome is not None
         if self.rank == 0:
             self._channel.send(Order(list(self._replica.order()), list(self._replica.tuned())))
@@ -182,7 +182,7 @@ class LiveSeat(EngineSeat):
         return self._runtime
 
     def gradient_filled(self, bucket: int, samples: float) -> None:
-        if self._stretching.is_on:  # a slower machine would not have filled it yet
+        if self._stretching.is_on:  # a slower machine would not have filled the bucket yet
             return
         with self._lock:
             self._give(bucket, samples)
@@ -214,7 +214,7 @@ class LiveSeat(EngineSeat):
                 self._give(bucket, samples)
         self._given.clear()
         self._wait(lambda: not runtime.worker.peer.holds_user)
-        if runtime.strategy.keeps_replicas_equal:  # what was reduced besides (buffers, a loss) is the script's now
+        if runtime.strategy.keeps_replicas_equal:  # the script may see what else was reduced: buffers, a loss
             runtime.worker.store.settle_shadows()
         self._gate.reduced()
 
@@ -241,7 +241,7 @@ class LiveSeat(EngineSeat):
             self.metrics.observe(self._runtime)
 
     def _wait(self, done: Callable[[], bool]) -> None:
-        """Drive until something holds."""
+        """Drive until `done()` is true, holding the lock even in sleep: the background driver must not drive then."""
         with self._lock:
             driver = None if self._runtime is None else self._runtime.driver
             while not done():
@@ -252,7 +252,7 @@ class LiveSeat(EngineSeat):
             self._go_on()
 
     def _wait_words(self, done: Callable[[], bool]) -> None:
-        """Wait for words of others without driving: in the midst of an answer nothing else may happen."""
+        """Block until `done()`, which reads words, is true. Does not drive: an answer is still being performed."""
         while not done():
             self._pause(done, None)
         self._go_on()
@@ -270,7 +270,7 @@ class LiveSeat(EngineSeat):
             self._tell(self.waiting_for())
 
     def _drive_for_script(self) -> float | None:
-        """What the background driver does: how long until a timer is due."""
+        """One turn of the background driver: hear the engine and drive; the seconds until a timer is due."""
         self._listen()
         self._built.driver.progress()
         return self._built.driver.next_due_s
@@ -282,9 +282,9 @@ class LiveSeat(EngineSeat):
 
     @contextmanager
     def _standing(self, call: str) -> Iterator[None]:
-        """The script stands where a call leads meanwhile, and then where it stood.
+        """A context in which the script is in the state to which `call` leads; afterwards in the state it had before.
 
-        For what makes no difference to whether it reads its parameters, or comes before others can write to them.
+        For calls that do not change whether the script reads its parameters, or that come before others write to them.
         """
         before = self.script.at
         self.script.call(call)
@@ -295,7 +295,7 @@ class LiveSeat(EngineSeat):
 
     @contextmanager
     def _driving(self) -> Iterator[WorkerRuntime]:
-        """The script's thread drives; when it goes back to its script, the background driver takes over."""
+        """A context in which the script's thread drives; at its end, the background driver takes over."""
         with self._lock:
             if self._background is not None:
                 self._background.step_back()
@@ -307,7 +307,7 @@ class LiveSeat(EngineSeat):
                     self._background.look_after()
 
     def waiting_for(self) -> str:
-        """One sentence: what this worker needs to go on."""
+        """A phrase for messages: what this worker waits for."""
         return OTHERS_TO_JOIN if self._runtime is None else self._runtime.waiting_for()
 
     def report(self, epoch: int, numbers: Reported) -> None:
@@ -353,7 +353,7 @@ class LiveSeat(EngineSeat):
 
     @contextmanager
     def _evaluating(self, *, lends_model: bool = False) -> Iterator[None]:
-        """A function that the script reported runs: what others write goes elsewhere meanwhile, also after its end."""
+        """A context for reported functions: writes to `params` go to shadows meanwhile, even after the script's end."""
         store, before = self._built.worker.store, self.script.at
         with self._lock:
             self.script.call(EVALUATE)
@@ -396,5 +396,5 @@ class LiveSeat(EngineSeat):
         return self._built.conclude(self._wait, self._distance, with_consensus=self.rank == 0)
 
     def _say_goodbye(self) -> None:
-        self._lock.acquire()  # for good: the background driver must not drive what is closed
+        self._lock.acquire()  # never released: the background driver must not use closed connections
         self._built.close()

@@ -1,4 +1,4 @@
-"""`weft.once` on a real worker: asks the engine who loads, and finds in shared memory what another has loaded."""
+"""`weft.once` on a real worker: asks the engine whether to load a value, or maps what another worker has loaded."""
 
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -7,7 +7,7 @@ from weft.runtime.channel import Message, OnceAnswer, OnceAsked, OnceLoaded
 
 
 class Sharing(Protocol):
-    """How values of `weft.once` get into memory that processes share, and out of it."""
+    """Stores values of `weft.once` in a memfd and maps them from there (adapters/sharing.py)."""
 
     def store(self, fd: int, start: int, value: Any) -> tuple[bytes | None, int]: ...
 
@@ -15,7 +15,7 @@ class Sharing(Protocol):
 
 
 class Once:
-    """One worker's calls of `weft.once`. `expect` waits for the engine's answer of a kind."""
+    """One worker's calls of `weft.once`. `expect` blocks until the engine sends a message of the given type."""
 
     def __init__(
         self, fd: int, sharing: Sharing, send: Callable[[Message], Any], expect: Callable[[type[Any]], Any]
@@ -36,7 +36,7 @@ class Once:
             return self._sharing.load(self._fd, answer.form) if answer.form else load()
         try:
             value = load()
-        except BaseException:  # the others shall see for themselves, rather than wait
+        except BaseException:  # the others shall load it themselves, rather than wait for ever
             self._send(OnceLoaded(name, b"", answer.start))
             raise
         form, stop = self._sharing.store(self._fd, answer.start, value)

@@ -1,4 +1,4 @@
-"""The seat of a script whose loop is left as it is: one worker alone, or one under a baseline of its own."""
+"""The seat of a script whose training loop is left as it is: a single worker, or one under a baseline (torch's DDP)."""
 
 from collections.abc import Iterator
 
@@ -26,7 +26,7 @@ class PlainSeat(EngineSeat):
 
     @property
     def wants_loss(self) -> bool:
-        """Losses shall be told that the script computes; baselines are left as they are without Weft."""
+        """Whether losses that the script computes are told; not under a baseline, which runs as without Weft."""
         return self.num_workers == 1
 
     def note(self, activity: str) -> None:
@@ -63,7 +63,7 @@ class PlainSeat(EngineSeat):
 
     def step_finished(self, samples: float, loss: float | None, *, is_repeat: bool = False) -> None:
         self._check_over()
-        if self.num_workers > 1:  # a baseline waits for the others inside of backward, at its end
+        if self.num_workers > 1:  # DDP waits for the others at the end of backward, which looks like computing
             self.activity_clock.turn_back_to(WAITS, self._off_core.seconds())
         if self._replica.buckets:
             trained = [bucket for bucket, kind in enumerate(self._replica.buckets) if kind.trainable]
@@ -79,11 +79,11 @@ class PlainSeat(EngineSeat):
         self._off_core.restart()
 
     def _digests(self) -> dict[str, int]:
-        """A baseline keeps parameters equal; buffers follow worker 0's only when its forward begins."""
+        """Digests of parameters only: DDP copies worker 0's buffers to the others not before the next forward."""
         return self._replica.parameter_digests() if self.num_workers > 1 else {}  # type: ignore[attr-defined]
 
     def leave_out(self, tensor: str) -> bool:
-        """A gradient is not finite; whether its step is left out: a baseline does as it does without Weft."""
+        """A gradient is not finite: whether its step is left out. Under a baseline it is not, as without Weft."""
         if self.num_workers > 1:
             return False
         before = self.metrics.left_out
@@ -92,7 +92,7 @@ class PlainSeat(EngineSeat):
         return True
 
     def _observe(self) -> None:
-        if self.num_workers > 1 and self.job.addresses:  # on loopback all have one address
+        if self.num_workers > 1 and self.job.addresses:  # on loopback, addresses do not tell workers apart
             self.metrics.observe_links(foreign_links(self.job.addresses))
 
     def report(self, epoch: int, numbers: Reported) -> None:

@@ -1,4 +1,4 @@
-"""Files that a worker saves on a machine that is not the user's: they are given to the engine, piece by piece."""
+"""Sends files that a worker has saved on another machine than the user's to the engine, piece by piece."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,11 +7,11 @@ from typing import Any
 from msgspec import Struct
 
 PIECE_BYTES = 2 << 20
-"""The next piece leaves when the engine has this one: whatever a file's size, one piece of it is under way."""
+"""Size of a piece. One piece is under way at a time: the next is sent when the engine has acknowledged it."""
 
 
 class FilePiece(Struct, frozen=True, tag=True):
-    """To the engine: a piece of a file that this worker saved, for the machine on which the user is."""
+    """To the engine: the bytes of the saved file `path` from `start` on, for the user's machine."""
 
     path: str
     start: int
@@ -20,21 +20,21 @@ class FilePiece(Struct, frozen=True, tag=True):
 
 
 class Unsaved(Struct, frozen=True, tag=True):
-    """To the engine: the disk could not take a model; in words."""
+    """To the engine: a model could not be written; `text` says why."""
 
     text: str
     number: int | None = None
-    """Which save of all workers it was, if it was one."""
+    """The number of the save; None for a worker's own model."""
 
 
 class PieceTaken(Struct, frozen=True, tag=True):
-    """To a worker: this piece is there; whether the rest is wanted."""
+    """To a worker: the piece has arrived; `goes_on` says whether the rest is wanted."""
 
     goes_on: bool
 
 
 def give_back(path: str, send: Callable[[FilePiece], Any], expect: Callable[[type[Any]], Any]) -> None:
-    """Let the engine have a file; it may not want it, and says so to the user itself."""
+    """Send the file `path` to the engine. If the engine refuses it, the engine tells the user."""
     size = Path(path).stat().st_size
     with open(path, "rb") as file:
         start = 0

@@ -1,4 +1,4 @@
-"""What a worker asks its engine about its shares of the data, and what it tells about itself for that."""
+"""A worker's requests to its engine for shares of the data, and the speeds that it tells for them."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from weft.runtime.channel import FractionsAsked, FractionsTold, Job, Measured, M
 from weft.runtime.measure.activity_clock import ActivityClock
 
 TOLD_PER_BLOCK = 4
-"""How often a worker says how fast it is: whoever asks first for the next block is to know it of all."""
+"""How often per block a worker tells its speed: the engine decides a block when the first worker asks for it."""
 
 
 class EngineShares:
@@ -30,7 +30,7 @@ class EngineShares:
         self._measured = Measured(0, 0.0, 0.0)
 
     def step(self, samples: float) -> None:
-        """A step on so many samples has been computed."""
+        """A step on `samples` samples has been computed."""
         if self.block_steps is None:
             return
         before, seconds = self._measured, self._activity_clock.seconds()
@@ -39,13 +39,13 @@ class EngineShares:
             self._send(self._measured)
 
     def fractions(self, share: int, num_samples: int, block: int) -> Sequence[float]:
-        """What part of its global batches each worker takes in a block of a share of so many samples."""
+        """Each worker's fraction of the global batches in block `block` of a share of `num_samples` samples."""
         self._send(FractionsAsked(share, num_samples, block, self._measured))
         fractions: list[float] = self._expect(FractionsTold).fractions
         return fractions
 
     def portion(self, num_samples: int, share: int, num_portions: int) -> int | None:
-        """The next portion of a share for this worker; None when all are taken."""
+        """Request the next of `num_portions` portions of a share; None when all are taken."""
         self._send(PortionWanted(share, num_samples, num_portions))
         portion: int | None = self._expect(PortionTold).portion
         return portion

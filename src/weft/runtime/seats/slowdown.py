@@ -28,12 +28,12 @@ class Stretching:
         self.begin()
 
     def begin(self) -> None:
-        """The run begins now, and with it the worker's own time."""
+        """Start counting the worker's own time: the run begins."""
         self._counted_s = {COMPUTES: 0.0, READS: 0.0}
         self._owed_s = {COMPUTES: 0.0, READS: 0.0}
 
     def stretch(self) -> None:
-        """The script has computed one more iteration: sleep for the rest of what it would have taken."""
+        """The script has computed an iteration: sleep for as long as it would have taken longer on a slower machine."""
         if not self.is_on:
             return
         times = self._slow * (self._factor if self._chance.random() < self._share else 1.0)

@@ -51,7 +51,7 @@ def test_worker_0_waits_for_all_and_tells_the_others_who_came() -> None:
 
 def test_without_worker_0_the_others_give_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LATER_S", 0.01)
-    with pytest.raises(TransportError, match="nobody had posted 'checkup/roster'"):
+    with pytest.raises(TransportError, match="no process had posted 'checkup/roster'"):
         gather(1, 2, MemoryBoard(), 0.01)
 
 

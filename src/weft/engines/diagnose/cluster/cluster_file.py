@@ -1,4 +1,4 @@
-"""A cluster file from what a check-up has measured."""
+"""Makes a cluster file from the measurements of a check-up."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -13,10 +13,10 @@ from weft.engines.diagnose.cluster.run import Checkup
 
 
 def measured_cluster(checkup: Checkup, workers_per_host: int | None = None) -> Cluster:
-    """The hosts and what is between them; how long samples take is left to `weft calibrate`.
+    """The hosts and the link between them; the time of a sample is left to `weft calibrate`.
 
-    The file has one kind of link: the usual one, or if a host's links are much slower, that host's, for which all would
-    wait. Its bandwidth is what it carries both ways at once, as in training; its latency the usual, not the shortest.
+    The file has one kind of link: the median or, if a host's links are much slower, that host's, for which all would
+    wait. Its bandwidth is that of both directions at once, as in training; its latency is half the median round trip.
     Hosts that are namespaces of one machine share its cores, and are slower for that.
     """
     bandwidths, delays = rates(checkup, both_ways=True), latencies_s(checkup, usual=True)
@@ -35,7 +35,7 @@ def measured_cluster(checkup: Checkup, workers_per_host: int | None = None) -> C
 
 
 def _of_hosts(figures: Mapping[tuple[int, int], float]) -> list[float]:
-    """The usual figure of each host's links: one that was disturbed while it was measured says nothing of its host."""
+    """The median figure of each host's links: a single disturbed measurement says nothing about its host."""
     hosts = {host for pair in figures for host in pair}
     return [median(figure for pair, figure in figures.items() if host in pair) for host in hosts]
 
@@ -53,5 +53,5 @@ def _hosts(checkup: Checkup, workers_per_host: int | None) -> tuple[Host, ...]:
 
 
 def _speed(cores: float, size: int, crowd: int) -> float:
-    """How fast workers are that share their machine's cores with those of other hosts on it; alone they are at 1."""
+    """Relative speed of `size` workers that share a machine's cores with all `crowd` workers on it; 1 if alone."""
     return min(size, cores * size / crowd) / min(size, cores)

@@ -1,6 +1,7 @@
-"""Connections between all hosts of a cluster, made as those of a training are: encrypted, and proved by the secret.
+"""Connects all hosts of a cluster as a training does: with TLS, and authenticated by the secret.
 
-Whoever cannot be reached is an entry with a cause, not an error.
+A host that cannot be reached is an entry with a cause, not an error. Outgoing connections are made by threads of a
+pool, which only call `dial`; incoming ones by the calling thread.
 """
 
 import selectors
@@ -31,7 +32,7 @@ CALLS_AT_ONCE_MAX = 64
 
 
 class Mesh:
-    """The connections of one host, by number; those that were not made, with cause and detail."""
+    """The connections of one host, by the number of the other; `failed` has (cause, detail) of those not made."""
 
     def __init__(self) -> None:
         self.links: dict[int, socket.socket] = {}
@@ -44,7 +45,7 @@ class Mesh:
 
 
 def connect(me: int, addresses: Sequence[Address], listener: socket.socket, secret: bytes, timeout_s: float) -> Mesh:
-    """Call all hosts before this one, and answer those after it, until all are there or the time is over."""
+    """Connect to all hosts of lower number, and accept those of higher number, for at most `timeout_s`."""
     from weft.transports.certificates import Authority, contexts
 
     mesh, tls = Mesh(), contexts(Authority.of(secret).issue(Rank(me)))
@@ -86,7 +87,7 @@ def _serve(
     deadline_s: float,
     have_called: Callable[[], bool],
 ) -> None:
-    """Let those in who are awaited, until all are there and all own calls have ended, or it is too late."""
+    """Accept the `awaited` hosts, until all are connected and all own calls have ended, or until `deadline_s`."""
     while monotonic() < deadline_s and not (awaited <= mesh.links.keys() and have_called()):
         for key, _ in selector.select(0.05):
             if isinstance(key.data, Door):
@@ -100,7 +101,7 @@ def _serve(
 
 
 def cause(error: Exception) -> str:
-    """Which of the causes an error of `dial` is."""
+    """The cause (SILENT, CLOSED, ...) of an error of `dial`."""
     if isinstance(error, NodeLost):
         return CLOSED
     reason = error.__cause__

@@ -1,4 +1,4 @@
-"""What a check-up amounts to: findings with a verdict and what to do, in the doctor's words."""
+"""Makes findings of a check-up's measurements, each with a verdict and what to do."""
 
 from collections.abc import Callable, Iterator
 from ipaddress import ip_address
@@ -13,9 +13,9 @@ from weft.observe.records.quantities import human_rate, human_seconds
 
 SKEW_GOOD_S = 0.1
 SKEW_MAX_S = 12 * 3600.0
-"""Certificates are good from a day before they are made."""
+"""Certificates are valid from a day before they are made: clocks that differ by more than half of that are bad."""
 ALIKE = 0.75
-"""A link is worth a look if it carries less than this share of the usual."""
+"""A link counts as slow if its rate is below this share of the median."""
 SHOWN_MAX = 6
 
 FIXES = {
@@ -28,7 +28,7 @@ OTHERWISE = "Look at what that host printed last, and run it again."
 
 
 def findings(checkup: Checkup) -> list[Finding]:
-    """All of them, in the order in which one would ask."""
+    """All findings, in the order in which they should be read."""
     between = (_reach, _clocks, _links) if len(checkup.hosts) > 1 else ()
     return [check(checkup) for check in (_worker_info, _code, _versions, *between)]
 
@@ -57,12 +57,12 @@ def _names(checkup: Checkup) -> str:
 
 
 def pairs(checkup: Checkup) -> list[tuple[int, int]]:
-    """All pairs of hosts: who calls, and who answers."""
+    """All pairs of hosts, as (caller, answerer)."""
     return [(caller, answerer) for caller in range(len(checkup.hosts)) for answerer in range(caller)]
 
 
 def trouble(checkup: Checkup, caller: int, answerer: int) -> tuple[str, str] | None:
-    """Why two hosts do not reach each other, by the word of the one who knows best; None if they do."""
+    """Why two hosts do not reach each other, from the report that knows the cause; None if they do."""
     called, answered = checkup.seen(caller, answerer), checkup.seen(answerer, caller)
     for seen in (called, answered):
         if seen is not None and seen.trouble and seen.trouble != NOT_CALLED:
@@ -101,7 +101,7 @@ def _versions(checkup: Checkup) -> Finding:
 
 
 def _alike(checkup: Checkup, name: str, of: Callable[[Card], dict[str, str]], otherwise: Verdict, fix: str) -> Finding:
-    """What all have in common, or who has something else."""
+    """A finding that all cards are equal in `of`, or the first host that differs from the first card."""
     cards = [card for host in checkup.hosts for card in host]
     first = of(cards[0])
     for card in cards:
@@ -114,7 +114,7 @@ def _alike(checkup: Checkup, name: str, of: Callable[[Card], dict[str, str]], ot
 
 
 def skews_s(checkup: Checkup) -> Iterator[tuple[int, int, float]]:
-    """By how much the clock of the second host is ahead of the first one's."""
+    """(caller, answerer, seconds): how far the answerer's clock is ahead of the caller's."""
     for caller, answerer in pairs(checkup):
         seen = checkup.seen(caller, answerer)
         if seen is not None and seen.skew_s is not None:
@@ -124,7 +124,7 @@ def skews_s(checkup: Checkup) -> Iterator[tuple[int, int, float]]:
 def _clocks(checkup: Checkup) -> Finding:
     worst = max(skews_s(checkup), key=lambda each: abs(each[2]), default=None)
     if worst is None:
-        return Finding("clocks", "warn", "not compared", "Mend what is bad above, and run it again.")
+        return Finding("clocks", "warn", "not compared", "Fix what is bad above, and run it again.")
     caller, answerer, skew_s = worst
     found = f"at most {human_seconds(abs(skew_s))} apart"
     if abs(skew_s) <= SKEW_GOOD_S:
@@ -137,7 +137,7 @@ def _clocks(checkup: Checkup) -> Finding:
 
 
 def rates(checkup: Checkup, *, both_ways: bool = False) -> dict[tuple[int, int], float]:
-    """Bytes per second from the first host to the second: alone, or while as much goes the other way."""
+    """Bytes per second by (source, target): one direction alone, or both at once (`both_ways`)."""
     found = {}
     for target in range(len(checkup.hosts)):
         for source in range(len(checkup.hosts)):
@@ -149,7 +149,7 @@ def rates(checkup: Checkup, *, both_ways: bool = False) -> dict[tuple[int, int],
 
 
 def latencies_s(checkup: Checkup, *, usual: bool = False) -> dict[tuple[int, int], float]:
-    """One way between two hosts, caller and answerer: half of the shortest round trip, or of the usual one."""
+    """One-way latency by (caller, answerer): half of the shortest round trip, or of the `usual` (median) one."""
     found = {}
     for caller, answerer in pairs(checkup):
         seen = checkup.seen(caller, answerer)
@@ -162,7 +162,7 @@ def latencies_s(checkup: Checkup, *, usual: bool = False) -> dict[tuple[int, int
 def _links(checkup: Checkup) -> Finding:
     measured, delays = rates(checkup), latencies_s(checkup)
     if not measured or not delays:
-        return Finding("links", "warn", "not measured", "Mend what is bad above, and run it again.")
+        return Finding("links", "warn", "not measured", "Fix what is bad above, and run it again.")
     usual, slowest = median(measured.values()), min(measured, key=lambda pair: measured[pair])
     found = (
         f"{human_rate(usual)} usually, {human_rate(measured[slowest])} at least; "

@@ -1,6 +1,7 @@
-"""What the processes of a check-up tell of themselves, and what each host found out about the others.
+"""Records of a check-up: each process's card, and each host's report on the others.
 
-All of it comes over a rendezvous, from whoever can write there: nothing is believed beyond what its type says.
+They are read from a rendezvous, where any process may have written them: nothing is trusted beyond what their types
+enforce.
 """
 
 import platform
@@ -27,25 +28,25 @@ PACKAGES = ("torch", "numpy", "msgspec")
 ROSTER = "checkup/roster"
 LOOK_S = 0.05
 LATER_S = 10.0
-"""How much later than others a process may be."""
+"""How much later than rank 0 a process may come."""
 
 
 class Card(Struct, frozen=True):
-    """One process. Those whose `home` is the same are on one host."""
+    """One process. Processes with equal `home` are on one host."""
 
     rank: Number
     home: Words
     machine: Words
-    """Hosts that are namespaces of one machine have this in common: they share its cores."""
+    """The machine's boot id: hosts that are namespaces of one machine share it, and its cores."""
     host: Words
-    """The name of its host."""
+    """The host's name."""
     address: Words
     port: Port
     interface: Words
     cores: Annotated[float, Meta(gt=0)]
     versions: dict[Words, Words]
     same: dict[Words, Words]
-    """What must be the same for all: digests of code."""
+    """What must be equal on all hosts: digests of the code."""
 
     @property
     def words(self) -> str:
@@ -53,32 +54,32 @@ class Card(Struct, frozen=True):
 
 
 class Seen(Struct, frozen=True):
-    """What a host found out about another one."""
+    """What a host found out about host `other`."""
 
     other: Number
     trouble: Words = ""
-    """How it failed: a name of a cause, as `mesh.py` has them; empty if it did not."""
+    """The cause of a failure, one of those in `connections.py`; empty if there was none."""
     detail: Words = ""
     round_trip_s: Positive | None = None
-    """The shortest. Only who has called measures it; so with the next two."""
+    """The shortest round trip. This and the next two fields are measured by the caller only."""
     usual_trip_s: Positive | None = None
     skew_s: float | None = None
-    """By how much the other's clock is ahead."""
+    """How far the other's clock is ahead."""
     incoming_bytes_per_s: Positive | None = None
     meanwhile_bytes_per_s: Positive | None = None
-    """What came in while as much went out."""
+    """Incoming rate while this host sent, too."""
 
 
 class Report(Struct, frozen=True):
-    """All that a host found out."""
+    """All that a host found out about the others."""
 
     seen: list[Seen]
     refused: dict[Words, Number]
-    """Connections that were not let in, by reason."""
+    """Number of refused connections, by reason."""
 
 
 def own_card(rank: int, listener: socket.socket, script: Path | None) -> Card:
-    """That of this process, which listens there."""
+    """The card of this process, which listens on `listener`."""
     address, port = listener.getsockname()[:2]
     return Card(
         rank,
@@ -95,7 +96,7 @@ def own_card(rank: int, listener: socket.socket, script: Path | None) -> Card:
 
 
 def versions() -> dict[str, str]:
-    """Of Python, and of packages whose versions should not differ between hosts."""
+    """Versions of Python and of packages that should be the same on all hosts."""
     return {"python": platform.python_version(), **{package: _version(package) for package in PACKAGES}}
 
 
@@ -115,7 +116,7 @@ def report_key(number: int) -> str:
 
 
 def gather(rank: int, num_processes: int, rendezvous: Rendezvous, timeout_s: float) -> dict[int, Card]:
-    """The cards of all who came in time, by rank. Worker 0 says who they are: all shall see the same ones."""
+    """The cards of all processes that came in time, by rank. Rank 0 posts the list, so that all use the same."""
     if rank:
         wait_s = timeout_s + LOOK_S * num_processes + LATER_S
         (ranks,) = read_notes(rendezvous, [ROSTER], list[Number], wait_s)
@@ -138,7 +139,7 @@ def _card(rendezvous: Rendezvous, rank: int, timeout_s: float) -> Card | None:
 
 
 def hosts_of(cards: Mapping[int, Card]) -> list[list[Card]]:
-    """The processes of each host, in order of rank; hosts in order of their first."""
+    """The cards of each host in order of rank; hosts in order of their lowest ranks."""
     found: dict[str, list[Card]] = {}
     for rank in sorted(cards):
         found.setdefault(cards[rank].home, []).append(cards[rank])
@@ -146,7 +147,7 @@ def hosts_of(cards: Mapping[int, Card]) -> list[list[Card]]:
 
 
 def rounds_of(num_hosts: int) -> list[list[tuple[int, int]]]:
-    """Every pair of hosts once, in as few rounds as there can be, nobody twice in a round (the circle method)."""
+    """Every pair of hosts once, in the fewest rounds in which no host occurs twice (the circle method)."""
     players: Sequence[int | None] = [*range(num_hosts), *([None] if num_hosts % 2 else [])]
     rounds = []
     for _ in range(len(players) - 1 if num_hosts > 1 else 0):

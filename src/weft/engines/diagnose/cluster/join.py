@@ -1,4 +1,4 @@
-"""The part in a check-up of a process that torchrun or srun has started."""
+"""`weft doctor --cluster` in a process that torchrun or srun has started."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +14,7 @@ HOW = "torchrun --nnodes 4 --nproc-per-node 1 --rdzv-backend c10d --rdzv-endpoin
 
 
 def take_part(environ: Mapping[str, str], script: Path | None) -> Checkup | None:
-    """What the environment says is done; worker 0 gets the result, the others None."""
+    """Take part in a check-up, in the place that `environ` says; rank 0 gets the result, the others None."""
     where = placement(environ)
     if where is None:
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""What one connection between two hosts is worth: round trips, the difference of their clocks, and bytes per second.
+"""Measures one connection between two hosts: round trips, the difference of their clocks, and bytes per second.
 
     caller                              answerer
     a ping                         ->
@@ -12,10 +12,9 @@
                                    <-   its figures
     ... perhaps once more, then an end
 
-Rates are those of what arrives; the beginning is left out, in which TCP finds out how fast it may send. One way alone,
-it is the usual rate: what the link can carry. Trainings send and receive at the same time, and wait for whatever holds
-that up: there it is the mean. If the figures of the two ways differ much, they are taken once more, and the better ones
-count: TCP may have begun badly.
+Rates are those of bytes that arrive; the first `warm_s` seconds, TCP's slow start, are left out. For one direction the
+median rate counts: what the link can carry. For both at once, as in training, the mean counts, since training waits for
+interruptions, too. If the two directions differ much, they are measured once more, and the better figures count.
 """
 
 import select
@@ -36,25 +35,25 @@ WINDOW_S, WINDOW_ROUND_TRIPS = 0.5, 15
 PHASE_S_MAX = 3.0
 TRIES, ALIKE = 2, 0.75
 TIMEOUT_S = 15.0
-"""How long the other may be silent: it may still be busy with somebody else."""
+"""How long the other end may be silent: it may still be measuring another link."""
 TCP_NOTSENT_LOWAT = 25
 UNSENT_BYTES_MAX = 256 << 10
-"""Of what is sent, no more than this waits in memory, so that the end comes soon after the last byte was sent."""
+"""TCP_NOTSENT_LOWAT: unsent bytes in the socket's buffer at most, so that the mark arrives soon after it was sent."""
 RECORD_BYTES = 16 << 10
 BIN_S = 0.05
 BIN_RECORDS_MIN = 4
-"""Rates are medians of what came in so short times, so that a host that had no core for a moment counts for little;
-but only where that is many records."""
+"""The usual rate is the median over bins of BIN_S, so that a host that had no core for a moment counts for little; but
+only if bins have at least BIN_RECORDS_MIN records on average."""
 ROOM_BYTES = 1 << 20
 MORE, LAST = 0, 1
-"""A stream of the first ends with one of the second."""
+"""Byte values: a stream of MORE ends with one LAST, the mark."""
 
 
 _NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class Trips(NamedTuple):
-    """What pings tell: the shortest round trip, the usual one, and by how much the other's clock is ahead."""
+    """Results of the pings: the shortest and the median round trip, and how far the other's clock is ahead."""
 
     shortest_s: float
     usual_s: float
@@ -62,15 +61,15 @@ class Trips(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What one end found out; only the caller times round trips."""
+    """What one end measured; only the caller measures round trips."""
 
     incoming_bytes_per_s: float
     meanwhile_bytes_per_s: float
-    """What comes in while as much goes out."""
+    """Incoming rate while this end sends, too."""
     trips: Trips | None = None
 
     def or_better(self, incoming: float, meanwhile: float) -> "Measured":
-        """The better of both figures. What a link carries both ways it carries one way, too."""
+        """The better of both measurements. The rate of one direction is at least that of both directions at once."""
         together = max(self.meanwhile_bytes_per_s, meanwhile)
         return Measured(max(self.incoming_bytes_per_s, incoming, together), together)
 
@@ -79,7 +78,7 @@ NOTHING = Measured(0.0, 0.0)
 
 
 def measure(link: socket.socket, *, is_caller: bool) -> Measured:
-    """One end's part of the measurement; raises TransportError if the connection breaks, or the other falls silent."""
+    """One end's part of the measurement; raises TransportError if the connection breaks or times out."""
     link.settimeout(TIMEOUT_S)
     link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     link.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT_BYTES_MAX)
@@ -129,7 +128,7 @@ def _answer(link: socket.socket) -> Measured:
 
 
 def _ping(link: socket.socket) -> Trips:
-    """How long round trips take; of the clock, what the shortest one tells."""
+    """Measure round trips; the difference of clocks is taken from the shortest one."""
     trips: list[tuple[float, float]] = []
     began_s = time.perf_counter()
     while len(trips) < PINGS_MIN or (len(trips) < PINGS_MAX and time.perf_counter() - began_s < PINGS_S):
@@ -145,7 +144,7 @@ def _ping(link: socket.socket) -> Trips:
 
 
 def _exactly(link: socket.socket, num_bytes: int, heard: bytes = b"") -> bytes:
-    """So many bytes, some of which may have been heard already."""
+    """Receive exactly `num_bytes` bytes, of which `heard` has arrived already."""
     while len(heard) < num_bytes:
         piece = link.recv(num_bytes - len(heard))
         if not piece:
@@ -162,7 +161,7 @@ def _send_for(link: socket.socket, duration_s: float) -> None:
 
 
 def _receive(link: socket.socket, warm_s: float) -> float:
-    """Bytes per second of what comes until the mark."""
+    """Receive until the mark; the usual rate in bytes per second."""
     room, tally = memoryview(bytearray(ROOM_BYTES)), Tally(warm_s)
     while not tally.is_over:
         tally.take(room[: link.recv_into(room)])
@@ -170,7 +169,7 @@ def _receive(link: socket.socket, warm_s: float) -> float:
 
 
 def _both_ways(link: socket.socket, warm_s: float, window_s: float) -> tuple[float, bytes]:
-    """Send and receive at the same time; bytes per second of what comes, and what came after the mark."""
+    """Send and receive at the same time; the incoming rate, and the bytes that came after the mark."""
     room, tally = memoryview(bytearray(ROOM_BYTES)), Tally(warm_s)
     until_s = time.perf_counter() + warm_s + window_s
     record, last = bytes([MORE]) * RECORD_BYTES, bytes([LAST])
@@ -178,7 +177,7 @@ def _both_ways(link: socket.socket, warm_s: float, window_s: float) -> tuple[flo
     link.setblocking(False)
     while not (tally.is_over and to_send is None):
         is_stuck = True
-        if to_send is not None and _sent(link, to_send):  # TLS wants a record again that it could not take at once
+        if to_send is not None and _sent(link, to_send):  # OpenSSL wants the same record again that it could not take
             to_send = None if to_send is last else record if time.perf_counter() < until_s else last
             is_stuck = False
         if not tally.is_over:
@@ -193,7 +192,7 @@ def _both_ways(link: socket.socket, warm_s: float, window_s: float) -> tuple[flo
 
 
 def _sent(link: socket.socket, record: bytes) -> bool:
-    """Whether the system has taken some of it; the rest is like the next."""
+    """Whether the kernel took some bytes of `record`. The rest is not sent: all bytes of a stream are equal."""
     try:
         return link.send(record) > 0
     except _NOT_NOW:
@@ -208,12 +207,12 @@ def _received(link: socket.socket, room: memoryview) -> int | None:
 
 
 class Tally:
-    """Counts what arrives until the mark. Rates are those after warming up, or of everything if little came then."""
+    """Counts bytes until the mark. Rates are those after `warm_s`, or of everything if nothing arrived later."""
 
     def __init__(self, warm_s: float) -> None:
         self.is_over = False
         self.rest = b""
-        """What came after the mark."""
+        """Bytes that came after the mark."""
         self._warm_s = warm_s
         self._num_bytes = 0
         self._first: tuple[float, int] | None = None
@@ -239,7 +238,7 @@ class Tally:
 
     @property
     def rate(self) -> float:
-        """Bytes per second, on the whole."""
+        """Mean bytes per second."""
         for begun in (self._warm, self._first):
             if begun is not None and self._now_s > begun[0]:
                 return (self._num_bytes - begun[1]) / (self._now_s - begun[0])
@@ -247,7 +246,7 @@ class Tally:
 
     @property
     def usual_rate(self) -> float:
-        """Bytes per second at most times."""
+        """Median bytes per second over bins of BIN_S; the mean if bins are too small."""
         whole = self._bins[:-1]
         if not whole or sum(whole) < BIN_RECORDS_MIN * RECORD_BYTES * len(whole):
             return self.rate

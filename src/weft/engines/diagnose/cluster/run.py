@@ -1,7 +1,7 @@
-"""One process's part in a check-up of the cluster: it tells of itself, meets the others and measures what is between.
+"""One process's part in a check-up of the cluster: it posts its card, connects to the others and measures the links.
 
-Of each host the first process measures; the others only tell that they are there. All pairs of hosts are measured, and
-at the same time those that have nobody in common.
+The first process of each host measures; the others only post their cards. All pairs of hosts are measured, in rounds:
+pairs without a common host at the same time.
 """
 
 import time
@@ -27,29 +27,29 @@ from weft.engines.hosts.rendezvous import Rendezvous, post_note, read_notes
 from weft.transports.tcp import listen
 
 COME_S = 20.0
-"""How long processes wait for each other to come."""
+"""How long processes wait for each other's cards."""
 CONNECT_S = 5.0
 
 
 @dataclass(frozen=True)
 class Checkup:
-    """What all hosts found out together."""
+    """The result of a check-up: cards of all processes, and the reports of all hosts."""
 
     num_processes: int
     hosts: list[list[Card]]
-    """The processes of each host; those who did not come are missing."""
+    """The cards of each host's processes; those that did not come in time are missing."""
     reports: Mapping[int, Report]
-    """By host; of one that ended before it could tell, there is none."""
+    """Reports by host number; a host that ended too early has none."""
     seconds: float
 
     @property
     def missing(self) -> list[int]:
-        """The ranks of those who did not come."""
+        """The ranks of processes that did not come."""
         came = {card.rank for host in self.hosts for card in host}
         return [rank for rank in range(self.num_processes) if rank not in came]
 
     def seen(self, host: int, other: int) -> Seen | None:
-        """What a host found out about another one."""
+        """What `host` found out about `other`; None without a report."""
         report = self.reports.get(host)
         return None if report is None else next((seen for seen in report.seen if seen.other == other), None)
 
@@ -65,7 +65,7 @@ def probe(
     come_s: float = COME_S,
     connect_s: float = CONNECT_S,
 ) -> Checkup | None:
-    """Take part as one of so many processes, reachable at this address; worker 0 gets the result."""
+    """Take part as process `rank` of `num_processes`, reachable at `address`; rank 0 gets the result, others None."""
     began_s = time.monotonic()
     with listen(address) as listener:
         post_note(rendezvous, card_key(rank), own_card(rank, listener, script))
@@ -89,7 +89,7 @@ def probe(
 
 
 def _measure_all(me: int, num_hosts: int, mesh: Mesh) -> list[Seen]:
-    """Measure this host's connections, each in its round."""
+    """Measure the links of this host, each in its round."""
     seen = []
     for pairs in rounds_of(num_hosts):
         for answerer, caller in pairs:
