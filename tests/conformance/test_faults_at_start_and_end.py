@@ -45,7 +45,7 @@ HEAD, JOIN = TRAIN.split("w = np", 1)
 
 def error_of(folder: Path, script: str, fork: Callable[..., list[Process]] = fork_from_here) -> str:
     with pytest.raises(NodeLost) as raised:
-        run_local(RealJob(write(folder, script), num_workers=2), fork=fork)
+        run_local(RealJob(script=write(folder, script), num_workers=2), fork=fork)
     return str(raised.value)
 
 

@@ -4,6 +4,7 @@ import socket
 from collections.abc import Iterator
 
 import pytest
+from support.processes.records import status_with
 
 from weft.core.errors import TransportError
 from weft.observe.records.status import Status
@@ -23,7 +24,7 @@ Ends = tuple[socket.socket, socket.socket]
 
 
 def status(rank: int = 0) -> Status:
-    return Status(rank, 1.0, 2, 3.0, None, 0.0, 0.0, 0.0, 0, 0, 0, None, "computes")
+    return status_with(rank=rank, time_s=1.0, step=2, samples=3.0)
 
 
 def test_messages_come_whole_and_in_order(ends: Ends) -> None:

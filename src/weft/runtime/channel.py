@@ -25,7 +25,7 @@ CREDENTIALS = struct.Struct("3i")
 MESSAGE_BYTES_MAX = 64 << 20
 
 
-class Job(Struct, frozen=True, tag=True):
+class Job(Struct, frozen=True, tag=True, kw_only=True):
     """To a worker, first of all: what it is part of."""
 
     rank: int

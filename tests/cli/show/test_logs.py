@@ -11,6 +11,7 @@ from support.oracles.event_files import read_events
 from support.oracles.traces import Trace
 from support.processes.commands import assert_refused, weft_command
 from support.processes.launches import TRAIN
+from support.processes.records import status_with
 
 from weft.cli.show.logs import EVERY_S, Logs, numbered
 from weft.core.errors import ConfigError, NodeLost
@@ -27,7 +28,9 @@ for epoch in worker.epochs(2):
     worker.report(total=lambda: w.sum())
 """
 )
-STATUS = Status(0, 0.5, 4, 8.0, 0.5, 0.25, 1.0, 3.0, 100, 0, 0, None, "computes")
+STATUS = status_with(
+    time_s=0.5, step=4, samples=8.0, loss=0.5, waiting_s=0.25, staleness_mean=1.0, staleness_max=3.0, bytes_sent=100
+)
 BLAME = Blame(0, "compute", 20, 0.04, 0.01, 0.05)
 ROW: dict[str, Any] = {
     "strategy": "ssp", "workers": 2, "seed": 3, "virtual_s": None, "wall_s": 9.0, "steps": 4, "samples": 8.0,

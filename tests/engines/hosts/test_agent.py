@@ -17,7 +17,7 @@ from support.processes.agents import PATIENCE_S, SECRET, sleeper, token
 
 from weft.core.errors import TransportError
 from weft.engines.hosts import agent as agents
-from weft.engines.hosts.agent import HostAgent, Orders
+from weft.engines.hosts.agent import AgentOrders, HostAgent
 from weft.engines.hosts.agent_link import (
     CONTROLLER,
     AgentHeartbeat,
@@ -43,7 +43,7 @@ from weft.transports.handshake import NONCE_BYTES, answer
 from weft.transports.tcp import listen
 
 
-def _serve(orders: Orders) -> None:
+def _serve(orders: AgentOrders) -> None:
     with closing(HostAgent(orders)) as agent:
         agent.run()
 
@@ -57,7 +57,15 @@ class Played:
         self.token = token()
         self.selector = selectors.DefaultSelector()
         listener = listen("127.0.0.1")
-        orders = Orders(0, pids, self.token, listener.getsockname(), SECRET, False, placed)
+        orders = AgentOrders(
+            host=0,
+            pids=pids,
+            token=self.token,
+            controller=listener.getsockname(),
+            secret=SECRET,
+            is_encrypted=False,
+            placed=placed,
+        )
         self.door = Door(
             listener,
             lambda certified: answer(CONTROLLER, lambda rank: None, SECRET, token_bytes(NONCE_BYTES)),

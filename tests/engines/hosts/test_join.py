@@ -20,7 +20,7 @@ from support.scripts.training_scripts import write
 from weft.config.settings import Settings
 from weft.core.errors import ConfigError, TransportError, WeftError
 from weft.engines.hosts import join
-from weft.engines.hosts.agent import Orders
+from weft.engines.hosts.agent import AgentOrders
 from weft.engines.hosts.join import ControllerOrders, join_run, part, pass_signals_on, wait_for_reader
 from weft.engines.hosts.launch_env import Placement
 from weft.engines.hosts.rendezvous import post_note
@@ -208,7 +208,7 @@ def test_head_and_steward_of_a_run_have_a_secret_that_no_other_run_has(
     for _ in range(2):
         controller, agent = join_alone(monkeypatch, write(tmp_path, TRAIN))
         mine = msgspec.json.decode(controller, type=ControllerOrders).secret
-        assert msgspec.json.decode(agent, type=Orders).secret == mine
+        assert msgspec.json.decode(agent, type=AgentOrders).secret == mine
         secrets.add(mine)
     assert len(secrets | {bytes.fromhex(SECRET["WEFT_SECRET"])}) == 3
 

@@ -331,7 +331,7 @@ def test_jobs_that_cannot_run_are_refused_before_anything_starts(tmp_path: Path)
         ({"strategy": "gosip"}, "strategy 'gosip' is not known."),
     ):
         with pytest.raises(ConfigError) as raised:
-            RealJob(path, **options)
+            RealJob(script=path, **options)
         assert str(raised.value).startswith(because)
 
 

@@ -5,12 +5,13 @@ from pathlib import Path
 import pytest
 from support.processes.launches import FOREVER, TRAIN
 from support.processes.real import Heard, real
+from support.processes.records import status_with
 from support.scripts.training_scripts import write
 
 from weft.engines.real import stalls
 from weft.engines.real.stalls import FRESH_S, WAITED_S, Delays
 from weft.engines.real.worker_record import Worker
-from weft.observe.records.status import StackTold, Status
+from weft.observe.records.status import StackTold
 from weft.runtime.measure import script_watch
 
 STACK = (
@@ -24,8 +25,8 @@ def worker(
     made = Worker(rank, "mill", 100 + rank)
     made.has_joined, made.has_ended = has_joined, has_ended
     doing = "waits for worker 1" if waits else "computes"
-    counted = 0.0, None, 0.0, 0.0, 0.0, 0, 0, 0, None
-    made.status = Status(rank, 0.0, step, *counted, doing, waits) if has_joined else None
+    status = status_with(rank=rank, step=step, doing=doing, is_waiting=waits)
+    made.status = status if has_joined else None
     return made
 
 

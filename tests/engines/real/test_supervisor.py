@@ -28,7 +28,7 @@ class Stage(Supervisor):
         observer: Observer | None = None,
         brings_back_to: Path | None = None,
     ) -> None:
-        super().__init__(RealJob(script, num_workers=2, brings_back_to=brings_back_to), observer or Observer())
+        super().__init__(RealJob(script=script, num_workers=2, brings_back_to=brings_back_to), observer or Observer())
         self.acts = acts
         """Who says what; None: it dies."""
         self.told: list[tuple[int, Message]] = []

@@ -1,6 +1,7 @@
 """The vigil over a run: silence, stopped processes, and runs in which nothing can happen any more."""
 
 import pytest
+from support.processes.records import status_with
 
 from weft.core.errors import Deadlock, NodeLost
 from weft.engines.real.stopped_processes import STOPPED_S
@@ -11,8 +12,7 @@ from weft.observe.records.status import LinkStatus, Status
 def status(rank: int, step: int, *, is_waiting: bool = False, bytes_sent: int = 0, bytes_received: int = 0) -> Status:
     doing = "waits for the parameters of step 3 from worker 1" if is_waiting else "computes"
     links = [LinkStatus(1 - rank, 0.0, 0, 0.0, bytes_received)]
-    counted = 0.0, None, 0.0, 0.0, 0.0, bytes_sent, 0, 0, None
-    return Status(rank, 0.0, step, *counted, doing, is_waiting, links=links)
+    return status_with(rank=rank, step=step, bytes_sent=bytes_sent, doing=doing, is_waiting=is_waiting, links=links)
 
 
 @pytest.mark.parametrize(

@@ -87,5 +87,7 @@ def real(
     **options: Any,
 ) -> RealOutcome:
     """Run a script on real workers."""
-    job = RealJob(script, tuple(map(str, arguments)), num_workers, strategy, **options)
+    job = RealJob(
+        script=script, arguments=tuple(map(str, arguments)), num_workers=num_workers, strategy=strategy, **options
+    )
     return run_local(job, (heard or Heard()).observer(), fork_from_here)

@@ -93,9 +93,9 @@ def run(
     settings = settings_of(said)
     options, parameters = set_options(settings.set or ())
     job = RealJob(
-        script,
-        tuple(arguments or ()),
-        settings.num_workers,
+        script=script,
+        arguments=tuple(arguments or ()),
+        num_workers=settings.num_workers,
         collective=settings.collective,
         compress=settings.compress,
         share=settings.share or STATIC,

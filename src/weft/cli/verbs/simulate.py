@@ -38,7 +38,7 @@ from weft.data.shares import objection as objection_to_share
 from weft.engines.job_checks import check_job
 from weft.engines.real.kernels import compile_kernels
 from weft.engines.settings_sources import settings_of
-from weft.engines.simulated.job import Job
+from weft.engines.simulated.job import SimulatedJob
 from weft.engines.simulated.outcome import Outcome
 
 
@@ -79,18 +79,18 @@ def simulate(
     objected = both(objection(settings.compress), objection_to_share(sharing))
     about = settings.strategy, num_workers, place.num_hosts(num_workers), objected
     jobs = [
-        Job(
-            script,
-            tuple(arguments or ()),
-            place,
-            num_workers,
-            text,
-            settings.collective,
-            settings.seed or 0,
-            settings.steps,
-            settings.compress,
-            settings.share or STATIC,
-            trace is not None,
+        SimulatedJob(
+            script=script,
+            arguments=tuple(arguments or ()),
+            cluster=place,
+            num_workers=num_workers,
+            strategy=text,
+            collective=settings.collective,
+            seed=settings.seed or 0,
+            steps_max=settings.steps,
+            compress=settings.compress,
+            share=settings.share or STATIC,
+            traces=trace is not None,
         )
         for text in expanded(*about)
     ]
@@ -121,7 +121,12 @@ def _show(outcomes: list[Outcome], json_file: Path | None, plot: Path | None) ->
 
 
 def _run_all(
-    jobs: list[Job], strategies: tuple[str, ...] | None, dry: bool, explain: bool, logs: Logs, outcomes: list[Outcome]
+    jobs: list[SimulatedJob],
+    strategies: tuple[str, ...] | None,
+    dry: bool,
+    explain: bool,
+    logs: Logs,
+    outcomes: list[Outcome],
 ) -> None:
     """Run one job after another into `outcomes`; one that only 'all' asked for may turn out not to fit the script."""
     for number, job in enumerate(jobs, 1):

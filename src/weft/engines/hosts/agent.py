@@ -63,7 +63,7 @@ BACKLOG_BYTES_MAX = 4 << 20
 """While more than this waits for the controller, statuses are left out: newer ones will come."""
 
 
-class Orders(Struct, frozen=True):
+class AgentOrders(Struct, frozen=True, kw_only=True):
     """What a host agent is told. The secret never stands on a command line."""
 
     host: int
@@ -83,7 +83,7 @@ class Orders(Struct, frozen=True):
 class HostAgent:
     """Everything that one host's workers need of their engine."""
 
-    def __init__(self, orders: Orders) -> None:
+    def __init__(self, orders: AgentOrders) -> None:
         self._orders = orders
         self._because = self._last_words = ""
         self._concluded: set[int] = set()
@@ -365,7 +365,7 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):  # it ends with its workers, who are told to
         signal.signal(number, signal.SIG_IGN)
     try:
-        orders = msgspec.json.decode(sys.stdin.buffer.read(), type=Orders)
+        orders = msgspec.json.decode(sys.stdin.buffer.read(), type=AgentOrders)
         with closing(HostAgent(orders)) as agent:
             agent.run()
     except (WeftError, OSError, msgspec.DecodeError) as error:

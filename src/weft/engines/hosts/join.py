@@ -29,7 +29,7 @@ from weft.config.settings import Settings
 from weft.core.errors import ConfigError, TransportError, WeftError
 from weft.core.leaving import ScriptLeft, code_of, exit_code
 from weft.core.seat import Seat, sit
-from weft.engines.hosts.agent import Orders
+from weft.engines.hosts.agent import AgentOrders
 from weft.engines.hosts.agent_socket import meet
 from weft.engines.hosts.interfaces import VARIABLE, own_address
 from weft.engines.hosts.launch_env import Placement
@@ -82,7 +82,7 @@ class Lead(Struct, frozen=True):
     token: Annotated[str, Meta(pattern=r"^[0-9a-f]{32}\Z")]
 
 
-class ControllerOrders(Struct, frozen=True):
+class ControllerOrders(Struct, frozen=True, kw_only=True):
     """What the controller of a run is told, on its standard input."""
 
     script: str
@@ -123,7 +123,15 @@ def join_run(placed: Placement, rendezvous: Rendezvous, environ: MutableMapping[
     if mine[0].rank == placed.rank:
         pids = {each.rank: each.pid for each in mine}
         controller, is_encrypted = (lead.host, lead.port), len(set(hosts)) > 1
-        orders = Orders(hosts[placed.rank], pids, lead.token, controller, secret, is_encrypted, placed)
+        orders = AgentOrders(
+            host=hosts[placed.rank],
+            pids=pids,
+            token=lead.token,
+            controller=controller,
+            secret=secret,
+            is_encrypted=is_encrypted,
+            placed=placed,
+        )
         agent = start_apart("the host agent", ["weft.engines.hosts.agent"], msgspec.json.encode(orders))
     seat = take_seat(lead.token, hosts[placed.rank], placed.rank, started=agent, is_last=True)
     Ending(seat)
@@ -191,7 +199,9 @@ def _start_controller(script: Path, settings: Settings, infos: list[WorkerInfo],
     with listen(infos[0].address) as listener:
         host, port = listener.getsockname()[:2]
         said = {name: value for name, value in asdict(settings).items() if value is not None}
-        orders = ControllerOrders(str(script), said, infos, secret, listener.fileno())
+        orders = ControllerOrders(
+            script=str(script), settings=said, infos=infos, secret=secret, listener=listener.fileno()
+        )
         start_apart("the run's controller", ["weft.controller_main"], msgspec.json.encode(orders), [listener.fileno()])
     return host, port
 

@@ -35,7 +35,7 @@ Process = Annotated[int, Meta(ge=1, le=1 << 22)]
 """The system's number of one."""
 
 
-class WorkerInfo(Struct, frozen=True):
+class WorkerInfo(Struct, frozen=True, kw_only=True):
     """One worker process. Processes whose `home` is the same share their memory and see each other's ids.
 
     It comes over a rendezvous, from whoever can write there: no more is believed than its type and `check_places` hold.
@@ -59,15 +59,15 @@ class WorkerInfo(Struct, frozen=True):
 def worker_info(rank: int, address: str, script: Path | None, settings: Settings) -> WorkerInfo:
     """That of this process."""
     return WorkerInfo(
-        rank,
-        os.getpid(),
-        home(),
-        socket.gethostname(),
-        address,
-        len(os.sched_getaffinity(0)),
-        {**code_digests(script), **{name: _words(value) for name, value in asdict(settings).items()}},
-        platform.python_version(),
-        available_bytes(),
+        rank=rank,
+        pid=os.getpid(),
+        home=home(),
+        host=socket.gethostname(),
+        address=address,
+        cores=len(os.sched_getaffinity(0)),
+        same={**code_digests(script), **{name: _words(value) for name, value in asdict(settings).items()}},
+        python=platform.python_version(),
+        available_bytes=available_bytes(),
     )
 
 

@@ -18,7 +18,7 @@ NOT_REPORTED = ("epoch", "wall_s", "consensus")
 """What stands with reported numbers."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class RealOutcome:
     """One run. `workers` are their last words, `curve` and `reports` what they told on the way."""
 

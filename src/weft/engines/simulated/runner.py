@@ -25,7 +25,7 @@ from weft.engines.real.layout_check import check_layouts
 from weft.engines.real.memory_check import available_bytes, check_fits, resident_bytes
 from weft.engines.real.short_runs import ShortRun
 from weft.engines.simulated.dry_programs import ghosts, num_samples, num_steps
-from weft.engines.simulated.job import Job
+from weft.engines.simulated.job import SimulatedJob
 from weft.engines.simulated.outcome import Outcome
 from weft.interpreter import script_path
 from weft.observe.records.left_out import Lines
@@ -63,7 +63,7 @@ class SimulationObserver:
 class _Scripts:
     """All workers' scripts up to their joining, on one stage."""
 
-    def __init__(self, job: Job, observer: SimulationObserver) -> None:
+    def __init__(self, job: SimulatedJob, observer: SimulationObserver) -> None:
         self._job = job
         # torch reads it when it is imported: compiling for each simulated worker would take minutes
         os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")
@@ -120,7 +120,9 @@ class _Scripts:
         self.stage.leave()
 
 
-def simulate(job: Job, observer: SimulationObserver | None = None, recorder: TraceHash | None = None) -> Outcome:
+def simulate(
+    job: SimulatedJob, observer: SimulationObserver | None = None, recorder: TraceHash | None = None
+) -> Outcome:
     """Run the script once for each worker, gradients real and time virtual."""
     observer = observer or SimulationObserver()
     recorder = TraceHash() if recorder is None else recorder
@@ -187,7 +189,9 @@ def _coding(strategy: Strategy, stores: Sequence[NumpyStore]) -> CodingStatus | 
     return in_all(told_by(store.meter, store.residual_norm()) for store in stores if strategy.codecs())
 
 
-def simulate_dry(job: Job, observer: SimulationObserver | None = None, recorder: TraceHash | None = None) -> Outcome:
+def simulate_dry(
+    job: SimulatedJob, observer: SimulationObserver | None = None, recorder: TraceHash | None = None
+) -> Outcome:
     """Run the script once for its layout and number of steps, then peers without tensors."""
     observer = observer or SimulationObserver()
     recorder = TraceHash() if recorder is None else recorder
@@ -228,7 +232,7 @@ def simulate_dry(job: Job, observer: SimulationObserver | None = None, recorder:
 
 
 def _with_total(
-    job: Job, strategy: Strategy, seat: ScriptSeat, observer: SimulationObserver, short_run: ShortRun
+    job: SimulatedJob, strategy: Strategy, seat: ScriptSeat, observer: SimulationObserver, short_run: ShortRun
 ) -> SimulationObserver:
     """Let whoever looks on know the number of steps as soon as worker 0 has said how long it trains."""
 
@@ -245,7 +249,7 @@ def _with_total(
     return replace(observer, on_step=first_step)
 
 
-def _join_all(job: Job, scripts: _Scripts) -> list[Joined]:
+def _join_all(job: SimulatedJob, scripts: _Scripts) -> list[Joined]:
     """Run all scripts to their joining; all begin with worker 0's parameters."""
     joined: list[Joined] = []
     before = resident_bytes()
@@ -259,7 +263,7 @@ def _join_all(job: Job, scripts: _Scripts) -> list[Joined]:
     return joined
 
 
-def _begin_all(job: Job, scripts: _Scripts, joined: list[Joined]) -> None:
+def _begin_all(job: SimulatedJob, scripts: _Scripts, joined: list[Joined]) -> None:
     """Run all scripts on to their first iteration; those with several models join with one after another."""
     while True:
         more = [scripts.begin(rank) for rank in range(job.num_workers)]
@@ -274,7 +278,7 @@ def _begin_all(job: Job, scripts: _Scripts, joined: list[Joined]) -> None:
             _settle(job, rank, joined)
 
 
-def _settle(job: Job, rank: int, joined: list[Joined]) -> None:
+def _settle(job: SimulatedJob, rank: int, joined: list[Joined]) -> None:
     """Let a worker's models begin with worker 0's values, in buckets."""
     first, mine = joined[0].replica, joined[rank].replica
     if rank:
@@ -295,7 +299,7 @@ def _beside(first: Replica, buckets: Sequence[Bucket]) -> Places:
     return Places(params, gradient, gradient)
 
 
-def _check_memory(job: Job, joined: Joined, grown_bytes: int) -> None:
+def _check_memory(job: SimulatedJob, joined: Joined, grown_bytes: int) -> None:
     """Refuse a run that will not fit: parameters, gradients, slots and two copies for the optimizer, at every node."""
     strategy = job.resolved(joined.strategy, joined.replica.buckets, joined.compress)
     world, _ = _world(job, strategy, joined.replica.buckets)
@@ -318,7 +322,7 @@ def _check_layout(rank: int, joined: list[Joined]) -> None:
     check_layouts(rank, list(first.layout()), list(mine.layout()))
 
 
-def _world(job: Job, strategy: Strategy, buckets: Sequence[Bucket]) -> tuple[World, Placement]:
+def _world(job: SimulatedJob, strategy: Strategy, buckets: Sequence[Bucket]) -> tuple[World, Placement]:
     """Servers sit on the hosts of the first workers."""
     strategy.check(job.num_workers, job.cluster.num_hosts(job.num_workers))
     placement = job.cluster.place(job.num_workers)
@@ -328,7 +332,7 @@ def _world(job: Job, strategy: Strategy, buckets: Sequence[Bucket]) -> tuple[Wor
 
 
 def _run(
-    job: Job,
+    job: SimulatedJob,
     strategy: Strategy,
     world: World,
     placement: Placement,
