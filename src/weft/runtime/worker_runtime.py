@@ -268,12 +268,19 @@ def _reduce_here(
 
     With devices: measure, tell, wait until all have, and choose what all others choose.
     """
-    about = arena, runtime.bells, store
     if job.hosts:
-        hosts, mailbox = job.hosts, runtime._mailbox
-        return HostsReduce(*about, gradient_is_given=is_given, tracer=tracer, hosts=hosts, mailbox=mailbox, plan=plan)
+        return HostsReduce(
+            arena,
+            runtime.bells,
+            store,
+            gradient_is_given=is_given,
+            tracer=tracer,
+            hosts=job.hosts,
+            mailbox=runtime._mailbox,
+            plan=plan,
+        )
     if not job.on_devices:
-        return SharedReduce(*about, gradient_is_given=is_given, tracer=tracer)
+        return SharedReduce(arena, runtime.bells, store, gradient_is_given=is_given, tracer=tracer)
     device = None if job.device is None else FakeDevice(Link(*job.device))
     tell_speeds(arena, measured(device))
     runtime.bells.ring_scripts()

@@ -100,8 +100,10 @@ def test_an_end_just_after_a_status_has_none_of_its_own_because_rates_would_mean
 
 
 def test_of_a_baseline_messages_are_not_known() -> None:
-    about = ("ddp", 1, 1, 1)
-    with Logs(log=Path("log.jsonl")) as logs, logs.run(*about, is_real=True, counts_messages=False) as run:
+    with (
+        Logs(log=Path("log.jsonl")) as logs,
+        logs.run("ddp", 1, 1, 1, is_real=True, counts_messages=False) as run,
+    ):
         run.watching(Observer()).on_status(msgspec.structs.replace(STATUS, time_s=2.0))
     _, status = lines()
     assert (status["bytes_sent"], status["staleness_mean"], status["workers"][0]["bytes_sent"]) == (None, None, None)

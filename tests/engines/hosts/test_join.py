@@ -193,7 +193,7 @@ def join_alone(monkeypatch: pytest.MonkeyPatch, script: Path) -> list[bytes]:
     given: list[bytes] = []
     monkeypatch.setattr(sys, "argv", [str(script)])
     monkeypatch.setattr(join, "start_apart", lambda name, module, orders, descriptors=(): given.append(orders))
-    monkeypatch.setattr(join, "take_seat", lambda *about, **more: (_ for _ in ()).throw(Enough))
+    monkeypatch.setattr(join, "take_seat", lambda *args, **more: (_ for _ in ()).throw(Enough))
     rendezvous = MemoryBoard()
     post_note(rendezvous, "present/1", worker_info(1, "127.0.0.1", script, Settings()))
     with pytest.raises(Enough):

@@ -77,7 +77,7 @@ def simulate(
     check_job(script, num_workers, settings.seed or 0, settings.steps)
     sharing = STATIC if num_workers == 1 else settings.share or STATIC
     objected = both(objection(settings.compress), objection_to_share(sharing))
-    about = settings.strategy, num_workers, place.num_hosts(num_workers), objected
+    num_hosts = place.num_hosts(num_workers)
     jobs = [
         SimulatedJob(
             script=script,
@@ -92,9 +92,9 @@ def simulate(
             share=settings.share or STATIC,
             traces=trace is not None,
         )
-        for text in expanded(*about)
+        for text in expanded(settings.strategy, num_workers, num_hosts, objection=objected)
     ]
-    show_left_out(left_out(*about))
+    show_left_out(left_out(settings.strategy, num_workers, num_hosts, objection=objected))
     compile_kernels(settings.compress, lambda text: errors.print(text, markup=False))
     with _shown(json_file, plot) as outcomes, Logs(trace, log, tensorboard) as logs:
         _run_all(jobs, settings.strategy, dry, explain, logs, outcomes)

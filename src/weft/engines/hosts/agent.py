@@ -113,8 +113,15 @@ class HostAgent:
             from weft.transports.certificates import Authority, contexts
 
             tls = contexts(Authority.of(orders.secret).issue(orders.host)).call
-        about = orders.controller, orders.host, CONTROLLER, orders.secret, tls, CONNECT_S_MAX
-        sock = dial(*about, who="the run's controller")
+        sock = dial(
+            orders.controller,
+            me=orders.host,
+            other=CONTROLLER,
+            secret=orders.secret,
+            tls=tls,
+            timeout_s=CONNECT_S_MAX,
+            who="the run's controller",
+        )
         self._link = AgentLink(sock, self._selector, self._hear_controller, self._lose_controller)
 
     def _take_in(self, rank: int, pid: int) -> None:

@@ -37,8 +37,9 @@ def rank_in(run: Placement, pid: int) -> int | None:
 def watched_siblings(placed: Placement) -> Iterator[None]:
     """Meanwhile, a thread ends workers beside this one that are stopped: their engine would wait for them for ever."""
     is_over = threading.Event()
-    about = placed, os.getppid(), is_over
-    threading.Thread(target=_watch, args=about, name="weft watch over other workers", daemon=True).start()
+    threading.Thread(
+        target=_watch, args=(placed, os.getppid(), is_over), name="weft watch over other workers", daemon=True
+    ).start()
     try:
         yield
     finally:

@@ -29,9 +29,11 @@ def start(name: str, command: Sequence[str], **options: Any) -> "subprocess.Pope
     One that is stopped before it does is named and killed, or this would wait for ever.
     """
     is_over = threading.Event()
-    about = name, set(children_of(os.getpid())), is_over
+    before = set(children_of(os.getpid()))
     with suppress(RuntimeError):  # a system that gives no thread gives no process either, and says so
-        threading.Thread(target=_end_stopped_children, args=about, name=f"weft start of {name}", daemon=True).start()
+        threading.Thread(
+            target=_end_stopped_children, args=(name, before, is_over), name=f"weft start of {name}", daemon=True
+        ).start()
     try:
         return subprocess.Popen(command, **options)
     finally:
@@ -70,8 +72,7 @@ def start_apart(
     assert process.stdin is not None
     with suppress(BrokenPipeError), process.stdin:  # one that was killed meanwhile is missed by those who need it
         process.stdin.write(orders)
-    about = name, process
-    threading.Thread(target=_end_if_stopped, args=about, name=f"weft watch over {name}", daemon=True).start()
+    threading.Thread(target=_end_if_stopped, args=(name, process), name=f"weft watch over {name}", daemon=True).start()
     return process
 
 

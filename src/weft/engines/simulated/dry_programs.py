@@ -54,10 +54,9 @@ def ghosts(
 
 def _spans(job: SimulatedJob, strategy: Strategy, plan: Plan) -> tuple[list[Span], bool]:
     """Those of one share, and whether each is for one worker rather than a part of it for every worker."""
-    about = plan.num_samples, job.num_workers, plan.batch_size, plan.drop_last
-    if strategy.deals_portions or job.steals:
-        return portions(*about), True
-    return global_batches(*about), False
+    is_for_one = strategy.deals_portions or job.steals
+    cut = portions if is_for_one else global_batches
+    return cut(plan.num_samples, job.num_workers, plan.batch_size, plan.drop_last), is_for_one
 
 
 def _sizes(

@@ -71,8 +71,18 @@ class _Scripts:
         self.stage = Stage([PlainSwapper(argv, script_path(job.script)), TorchSwapper()], job.seed, observer.show)
         shared: dict[object, Any] = {}
         self.shares = VirtualShares(job.num_workers, job.sharing)
-        about = job.num_workers, job.seed, job.steps_max, shared, self.shares, job.pace
-        self.seats = [ScriptSeat(rank, *about) for rank in range(job.num_workers)]
+        self.seats = [
+            ScriptSeat(
+                rank,
+                job.num_workers,
+                job.seed,
+                steps_max=job.steps_max,
+                shared=shared,
+                shares=self.shares,
+                pace=job.pace,
+            )
+            for rank in range(job.num_workers)
+        ]
         same_samples, same_stream = SameSamples(job.num_workers), SameStream()
         for seat in self.seats:
             seat.saves, seat.is_probe = job.saves, job.is_probe
@@ -357,12 +367,12 @@ def _run(
         network,
         compute,
         reports,
-        job.seed,
-        recorder,
-        observer.on_step,
-        CodingSpeed(dict(job.cluster.codecs)) if job.cluster.codecs else None,
-        job.cluster.cores,
-        placement.factors,
+        seed=job.seed,
+        recorder=recorder,
+        on_step=observer.on_step,
+        coding=CodingSpeed(dict(job.cluster.codecs)) if job.cluster.codecs else None,
+        num_cores=job.cluster.cores,
+        stretch=placement.factors,
     )
     for program, node in zip(programs, simulation.nodes, strict=False):  # servers have none
         if isinstance(program, ScriptProgram):
