@@ -8,8 +8,9 @@ from support.processes.records import status_with
 
 from weft.core.errors import TransportError
 from weft.observe.records.status import Status
-from weft.runtime.channel import LENGTH, MESSAGE_BYTES_MAX, Channel, Decided, Halt, Order
+from weft.runtime.channel import MESSAGE_BYTES_MAX, Channel, Decided, Halt, Order
 from weft.runtime.descriptors import Descriptors
+from weft.transports.framed_socket import LENGTH
 
 
 @pytest.fixture(name="ends")
@@ -77,3 +78,15 @@ def test_what_is_droppable_is_left_out_when_the_other_side_is_slow(ends: Ends) -
 def test_descriptors_come_from_a_plain_list() -> None:
     assert Descriptors.of([3, 4, 5, 6, 7, 8, 9, 10]) == Descriptors(3, 4, 5, 6, [[7, 8], [9, 10]])
     assert Descriptors.of([3, 4, 5, 6, 7, 8, 9], 1) == Descriptors(3, 4, 5, 6, [[7, 8]], [9])
+
+
+def test_what_is_posted_waits_for_room_and_leaves_by_and_by(ends: Ends) -> None:
+    one, other = map(Channel, ends)
+    said = [Order(list(range(number, number + 1000))) for number in range(200)]
+    for message in said:
+        one.post(message)
+    heard: list[object] = []
+    while len(heard) < len(said):
+        one.flush()
+        heard += other.receive(wait=False)
+    assert heard == said

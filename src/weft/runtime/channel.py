@@ -3,7 +3,6 @@
 import socket
 import struct
 from collections.abc import Iterator
-from threading import Lock
 from typing import Any
 
 import msgspec
@@ -19,8 +18,8 @@ from weft.observe.records.status import Status, Told
 from weft.observe.records.tracks import Traced
 from weft.runtime.descriptors import Descriptors
 from weft.runtime.seats.returned_files import FilePiece, PieceTaken, Unsaved
+from weft.transports.framed_socket import FramedSocket, framed
 
-LENGTH = struct.Struct("<I")
 CREDENTIALS = struct.Struct("3i")
 MESSAGE_BYTES_MAX = 64 << 20
 
@@ -322,17 +321,15 @@ def peer_of(end: socket.socket) -> tuple[int, int]:
 
 def packed(message: Struct) -> bytes:
     """A message as it travels, here and between hosts."""
-    raw = msgspec.msgpack.encode(message)
-    return LENGTH.pack(len(raw)) + raw
+    return framed(msgspec.msgpack.encode(message))
 
 
 class Channel:
     """One end of a pair of sockets. Several threads may send; one at a time receives."""
 
     def __init__(self, end: socket.socket) -> None:
-        self._lock = Lock()
         self._end = end
-        self._came = bytearray()
+        self._framed = FramedSocket(end, MESSAGE_BYTES_MAX)
         self.is_closed = False
 
     def fileno(self) -> int:
@@ -345,51 +342,42 @@ class Channel:
 
     def send(self, message: Message, *, droppable: bool = False) -> bool:
         """Say something; what is droppable is left out when the other end is slow, which gives False."""
-        rest = packed(message)
+        packet = packed(message)
         try:
-            with self._lock:
-                if droppable:
-                    sent = self._end.send(rest, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
-                    rest = rest[sent:]
-                self._end.sendall(rest)
-        except BlockingIOError:
-            return False
+            if droppable:
+                return self._framed.try_send(packet)
+            self._framed.send(packet)
         except OSError as error:
             raise TransportError(f"the other end of a channel is gone: {error}.") from error
         return True
+
+    def post(self, message: Message) -> None:
+        """Say something without waiting: what the other end does not take at once leaves with a later `flush`."""
+        self._framed.queue(packed(message))
+
+    def flush(self) -> None:
+        """Send of what was posted as much as the other end takes at once."""
+        self._framed.flush()
 
     def receive(self, *, wait: bool) -> Iterator[Message]:
         """What has come; with `wait`, at least one message unless the other end is gone."""
         while True:
             yielded = False
-            while (message := self._next()) is not None:
+            while (raw := self._framed.take()) is not None:
                 yielded = True
-                yield message
+                yield _decoder.decode(raw)
             if yielded and wait:
                 return
             try:
-                raw = self._end.recv(1 << 16, 0 if wait else socket.MSG_DONTWAIT)
-            except BlockingIOError:
-                return
+                num_bytes = self._framed.read(wait=wait)
             except OSError:
-                raw = b""
-            if not raw:
+                num_bytes = 0
+            if num_bytes is None:
+                return
+            if not num_bytes:
                 self.is_closed = True
                 return
-            self._came += raw
-
-    def _next(self) -> Message | None:
-        if len(self._came) < LENGTH.size:
-            return None
-        (length,) = LENGTH.unpack_from(self._came)
-        if length > MESSAGE_BYTES_MAX:
-            raise TransportError(f"a message of {length} bytes was announced; {MESSAGE_BYTES_MAX} are the most.")
-        if len(self._came) < LENGTH.size + length:
-            return None
-        message: Message = _decoder.decode(self._came[LENGTH.size : LENGTH.size + length])
-        del self._came[: LENGTH.size + length]
-        return message
 
     def close(self) -> None:
         self.is_closed = True
-        self._end.close()
+        self._framed.close()

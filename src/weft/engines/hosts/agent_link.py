@@ -5,9 +5,8 @@ Nobody waits here: what cannot leave at once waits in an outbox, and what has co
 
 import selectors
 import socket
-import ssl
-from collections import deque
 from collections.abc import Callable
+from functools import partial
 from select import select
 from time import monotonic
 from typing import Any
@@ -16,7 +15,8 @@ import msgspec
 from msgspec import Struct
 
 from weft.core.errors import TransportError
-from weft.runtime.channel import LENGTH, MESSAGE_BYTES_MAX, Message, packed
+from weft.runtime.channel import MESSAGE_BYTES_MAX, Message, packed
+from weft.transports.framed_socket import FramedSocket
 from weft.transports.transport import Rank
 
 CONTROLLER: Rank = 2**32 - 1
@@ -24,10 +24,9 @@ CONTROLLER: Rank = 2**32 - 1
 PACKET_BYTES_MAX = MESSAGE_BYTES_MAX + (1 << 16)
 RECEIVED_PER_TURN_MAX = 4 << 20
 """After so much from one link it is the others' turn."""
-RECORD_BYTES = 16 << 10
+READ_BYTES = 1 << 18
 STALLED_S = 0.5
 """Turns of one end that are further apart say that it was this end that was held up, not the other that is silent."""
-_NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class Came(Struct, frozen=True, tag=True):
@@ -119,17 +118,20 @@ class AgentLink:
         """`on_end` is told, once, why nothing will come any more."""
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._sock = sock
+        self._framed = FramedSocket(sock, PACKET_BYTES_MAX)
         self._selector = selector
         self._hear = hear
         self._on_end = on_end
-        self._came = bytearray()
-        self._outbox: deque[memoryview] = deque()
-        self.waiting_bytes = 0
-        """What has not left yet."""
         self.heard_s = monotonic()
         """When anything came last."""
         self.is_closed = False
-        selector.register(sock, selectors.EVENT_READ, self.attend)
+        self._events = selectors.EVENT_READ
+        selector.register(sock, self._events, self.attend)
+
+    @property
+    def waiting_bytes(self) -> int:
+        """What has not left yet."""
+        return self._framed.waiting_bytes
 
     def send(self, message: Relayed) -> None:
         """Say something; to an end that is gone nothing is said."""
@@ -138,74 +140,52 @@ class AgentLink:
     def pass_on(self, packet: bytes) -> None:
         """The same with what is encoded already."""
         if not self.is_closed:
-            self._outbox.append(memoryview(packet))
-            self.waiting_bytes += len(packet)
-            self._flush()
+            self._leave(partial(self._framed.queue, packet))
 
     def linger(self, timeout_s: float) -> None:
         """Wait until all that was said has left, for so long at most."""
         deadline_s = monotonic() + timeout_s
         while self.waiting_bytes and not self.is_closed and (left_s := deadline_s - monotonic()) > 0:
             select([], [self._sock], [], left_s)
-            self._flush()
+            self._leave(self._framed.flush)
 
     def attend(self) -> None:
         """Do what can be done without waiting."""
-        self._flush()
+        self._leave(self._framed.flush)
         num_bytes = 0
         while not self.is_closed and num_bytes < RECEIVED_PER_TURN_MAX:
             try:
-                raw = self._sock.recv(1 << 18)
-            except _NOT_NOW:
-                return
+                came = self._framed.read(bytes_max=READ_BYTES)
             except OSError as error:
-                raw = b""
                 self._close(f"its connection broke ({error.strerror or error})")
-            if not raw:
+                return
+            if came is None:
+                return
+            if not came:
                 self._close("its connection ended")
                 return
-            num_bytes += len(raw)
+            num_bytes += came
             self.heard_s = monotonic()
-            self._came += raw
-            self._take_packets()
+            self._take_messages()
 
-    def _take_packets(self) -> None:
-        """Hand over what is whole; it is taken out first, so whoever hears it may attend to this link again."""
-        packets, start = [], 0
+    def _take_messages(self) -> None:
+        """Hand over what is whole; each is taken out first, so whoever hears it may attend to this link again."""
         try:
-            while len(self._came) - start >= LENGTH.size:
-                (length,) = LENGTH.unpack_from(self._came, start)
-                if length > PACKET_BYTES_MAX:
-                    raise TransportError(f"it announced {length} bytes, but {PACKET_BYTES_MAX} are the most")
-                end = start + LENGTH.size + length
-                if len(self._came) < end:
-                    break
-                packets.append(bytes(self._came[start + LENGTH.size : end]))
-                start = end
-            del self._came[:start]
-            for packet in packets:
-                if not self.is_closed:
-                    self._hear(_decoder.decode(packet))
+            while not self.is_closed and (raw := self._framed.take()) is not None:
+                self._hear(_decoder.decode(raw))
         except (msgspec.DecodeError, UnicodeDecodeError, TransportError) as error:
             self._close(f"it sent what is no message: {error}")
 
-    def _flush(self) -> None:
-        had_something = bool(self._outbox)
+    def _leave(self, send: Callable[[], None]) -> None:
+        """Let something leave; while more waits, the selector says when there is room."""
         try:
-            while self._outbox and not self.is_closed:
-                piece = self._outbox[0]
-                gone = self._sock.send(piece[:RECORD_BYTES])
-                self.waiting_bytes -= gone
-                if gone == len(piece):
-                    self._outbox.popleft()
-                else:
-                    self._outbox[0] = piece[gone:]
-        except _NOT_NOW:
-            pass
+            if not self.is_closed:
+                send()
         except OSError as error:
             self._close(f"its connection broke ({error.strerror or error})")
-        if had_something and not self.is_closed:
-            events = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._outbox else 0)
+        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if self.waiting_bytes else 0)
+        if not self.is_closed and events != self._events:
+            self._events = events
             self._selector.modify(self._sock, events, self.attend)
 
     def _close(self, why: str) -> None:
@@ -217,7 +197,5 @@ class AgentLink:
         """Hang up."""
         if not self.is_closed:
             self.is_closed = True
-            self._outbox.clear()
-            self.waiting_bytes = 0
             self._selector.unregister(self._sock)
-            self._sock.close()
+            self._framed.close()
