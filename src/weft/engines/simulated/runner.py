@@ -42,8 +42,8 @@ from weft.sim.shares import VirtualShares
 from weft.sim.simulation import Simulation
 from weft.sim.stage import PlainSwapper, Stage
 from weft.sim.tracing import TracedSimulation
+from weft.store.building import build_store, ghost_stores
 from weft.store.coded import told_by
-from weft.store.ghost import GhostStore
 from weft.store.numpy import NumpyStore
 from weft.store.preparing import ready_codecs
 from weft.store.store import Store
@@ -158,15 +158,7 @@ def simulate(
         codecs = ready_codecs(strategy, replicas)
         replicas += [replicas[0].twin() for _ in world.servers]
         stores = [
-            NumpyStore(
-                replica,
-                [slot.name for slot in strategy.slots(world.role(node), world)],
-                strategy.rules(world),
-                is_server=world.role(node) is Role.SERVER,
-                codecs=codecs,
-                seed=(job.seed, node),
-                overwritten_by=None if strategy.keeps_writes or world.role(node) is Role.SERVER else label,
-            )
+            build_store(NumpyStore, strategy, world, node, replica, codecs=codecs, seed=job.seed, name=label)
             for node, replica in enumerate(replicas)
         ]
         reports = ModelReports(scripts.programs, replicas, strategy, world, stores[0].lend, _digests(stores))
@@ -233,10 +225,7 @@ def simulate_dry(
     if strategy.tunes:
         joined.replica.share_tuned()
     world, placement = _world(job, strategy, joined.replica.buckets)
-    stores: list[Store] = [
-        GhostStore(world.buckets, [slot.name for slot in strategy.slots(world.role(node), world)], strategy.codecs())
-        for node in range(world.num_nodes)
-    ]
+    stores = ghost_stores(strategy, world)
     facts = _run(job, strategy, world, placement, stores, programs, NoReports(), shares, recorder, observer)
     return Outcome(job.label(joined.strategy, joined.compress), job.num_workers, job.seed, recorder.hexdigest(), facts)
 
