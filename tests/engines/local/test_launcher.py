@@ -11,7 +11,7 @@ from support.processes.launches import FOREVER, MORTAL_FOREVER, TRAIN, launched
 from support.processes.real import Heard, real
 
 from weft.core.errors import ConfigError, Deadlock, NodeLost
-from weft.engines.real import watchdog
+from weft.engines.real import timeouts
 from weft.engines.real.job import RealJob
 from weft.engines.real.observer import Observer
 from weft.runtime.measure import metrics
@@ -237,7 +237,7 @@ def test_a_script_that_ends_early_on_one_worker_is_a_deadlock_that_names_it(tmp_
 def test_a_script_that_ends_early_is_noticed_where_workers_wait_for_messages_too(
     options: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watchdog, "STUCK_S", 0.3)
+    monkeypatch.setattr(timeouts, "ALL_WAIT_S", 0.3)
     with pytest.raises(Deadlock) as raised:
         real(at_step_20(tmp_path, "sys.exit()"), NUM_WORKERS, **options)
     told = str(raised.value)
@@ -259,7 +259,7 @@ worker.report(score=lambda: time.sleep(0.8) or 1.0)
 def test_a_long_iteration_or_evaluation_after_a_wait_is_no_deadlock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watchdog, "STUCK_S", 0.3)
+    monkeypatch.setattr(timeouts, "ALL_WAIT_S", 0.3)
     monkeypatch.setattr(engine_seat, "HEARTBEAT_TICKS", 1)
     outcome = real(script(tmp_path, TRAIN, LONG), NUM_WORKERS)
     assert [status.step for status in outcome.workers] == [2, 2, 2]

@@ -19,9 +19,9 @@ import msgspec
 from msgspec import Struct
 
 from weft.core.errors import TransportError, WeftError
+from weft.engines.hosts import timeouts
 from weft.engines.hosts.agent_link import (
     CONTROLLER,
-    STALLED_S,
     AgentHeartbeat,
     AgentLink,
     Asked,
@@ -41,24 +41,16 @@ from weft.engines.hosts.agent_worker import AgentWorker
 from weft.engines.hosts.launch_env import Placement
 from weft.engines.hosts.siblings import rank_in
 from weft.engines.local.fork_server import ForkOrder, send_fds
+from weft.engines.real import timeouts as real_timeouts
 from weft.engines.real.child_processes import say
 from weft.engines.real.host_memory import make_memories
-from weft.engines.real.stopped_processes import STOPPED_S, Stops, process_state
+from weft.engines.real.stopped_processes import Stops, process_state
 from weft.engines.real.worker_output import Output
 from weft.observe.records.status import Status
 from weft.runtime.channel import Concluded, Failed, Joined, Leaving, peer_of
 from weft.runtime.initial_values import add_piece, pieces
 from weft.transports.dialing import dial
 
-CONNECT_S_MAX = 30.0
-HEARTBEAT_S = 0.2
-HELLO_S_MAX = 0.5
-CONTROLLER_S_MAX = 5.0
-"""How long nothing may be heard of the controller before it has said how long."""
-LAST_WORDS_S_MAX = 5.0
-"""How long what was said last may take to leave."""
-ORPHANS_S = 1.0
-"""How long workers may take to end once the controller is gone."""
 BACKLOG_BYTES_MAX = 4 << 20
 """While more than this waits for the controller, statuses are left out: newer ones will come."""
 
@@ -98,7 +90,7 @@ class HostAgent:
         """What is left of worker 0's first values to send, and its word that it has joined, which comes after."""
         self._values_start = 0
         self._joined: Said | None = None
-        self._patience_s = CONTROLLER_S_MAX
+        self._patience_s = timeouts.FIRST_HEARTBEAT_S_MAX
         self._orphaned_s = inf
         """When workers that have not ended without a controller are killed."""
         self._turned_s = time.monotonic()
@@ -119,7 +111,7 @@ class HostAgent:
             other=CONTROLLER,
             secret=orders.secret,
             tls=tls,
-            timeout_s=CONNECT_S_MAX,
+            timeout_s=timeouts.AGENT_CONNECTED_S_MAX,
             who="the run's controller",
         )
         self._link = AgentLink(sock, self._selector, self._hear_controller, self._lose_controller)
@@ -139,13 +131,13 @@ class HostAgent:
         while self._workers:
             self._turn()
             if time.monotonic() >= heartbeat_s:
-                heartbeat_s = time.monotonic() + HEARTBEAT_S
+                heartbeat_s = time.monotonic() + timeouts.HEARTBEAT_S
                 self._link.send(
                     AgentHeartbeat({rank: process_state(worker.pid) for rank, worker in self._workers.items()})
                 )
             if time.monotonic() >= self._orphaned_s:
                 self._kill()
-        deadline_s = time.monotonic() + LAST_WORDS_S_MAX
+        deadline_s = time.monotonic() + timeouts.LAST_WORDS_S_MAX
         while (
             not self._link.is_closed and time.monotonic() < deadline_s
         ):  # the controller hangs up when it has heard all
@@ -162,18 +154,20 @@ class HostAgent:
         while stopped := stops.see(
             {worker.rank: process_state(worker.pid) for worker in self._leaving}, time.monotonic()
         ):
-            for worker in (worker for worker in self._leaving if stopped.get(worker.rank, 0.0) > STOPPED_S):
+            for worker in (
+                worker for worker in self._leaving if stopped.get(worker.rank, 0.0) > real_timeouts.PROCESS_STOPPED_S
+            ):
                 say(
                     f"weft: worker {worker.rank} (pid {worker.pid}) is stopped after its script had ended: "
                     "it is ended.\n  Find out who stopped it."
                 )
                 worker.kill()
-            time.sleep(HEARTBEAT_S / 2)
+            time.sleep(timeouts.HEARTBEAT_S / 2)
 
     def _turn(self) -> None:
         """Serve what is ready, and notice a silent controller: unless it was this process that was held up."""
-        was_held_up = time.monotonic() - self._turned_s > STALLED_S
-        for key, _ in self._selector.select(HEARTBEAT_S / 2):
+        was_held_up = time.monotonic() - self._turned_s > timeouts.OWN_STALL_S
+        for key, _ in self._selector.select(timeouts.HEARTBEAT_S / 2):
             key.data()
         self._turned_s = time.monotonic()
         for worker in self._workers.values():
@@ -216,7 +210,7 @@ class HostAgent:
         )
         if uid != os.geteuid() or worker is None:
             raise TransportError(f"process {pid} of user {uid} is no worker that is awaited here")
-        end.settimeout(HELLO_S_MAX)
+        end.settimeout(timeouts.HELLO_S_MAX)
         raw, fds, _, _ = socket.recv_fds(end, 1 << 10, 3)
         if not fds or msgspec.json.decode(raw, type=Hello).rank != worker.rank:
             return fds
@@ -354,7 +348,7 @@ class HostAgent:
         if not self._workers:
             return
         self._because = self._because or f"weft: the run's controller is gone: {why}. All workers of this host end."
-        self._orphaned_s = time.monotonic() + ORPHANS_S
+        self._orphaned_s = time.monotonic() + timeouts.ORPHANS_END_S
         for worker in self._workers.values():
             if worker.channel is not None and not worker.channel.is_closed:
                 self._selector.unregister(worker.channel.fileno())

@@ -25,8 +25,6 @@ PACKET_BYTES_MAX = MESSAGE_BYTES_MAX + (1 << 16)
 RECEIVED_PER_TURN_MAX = 4 << 20
 """After so much from one link it is the others' turn."""
 READ_BYTES = 1 << 18
-STALLED_S = 0.5
-"""Turns of one end that are further apart say that it was this end that was held up, not the other that is silent."""
 
 
 class Came(Struct, frozen=True, tag=True):

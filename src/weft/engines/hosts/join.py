@@ -29,6 +29,7 @@ from weft.config.settings import Settings
 from weft.core.errors import ConfigError, TransportError, WeftError
 from weft.core.leaving import ScriptLeft, code_of, exit_code
 from weft.core.seat import Seat, sit
+from weft.engines.hosts import timeouts
 from weft.engines.hosts.agent import AgentOrders
 from weft.engines.hosts.agent_socket import meet
 from weft.engines.hosts.interfaces import VARIABLE, own_address
@@ -57,21 +58,7 @@ from weft.runtime.measure.script_watch import watch_script
 from weft.runtime.seats.engine_seat import EngineSeat
 from weft.transports.tcp import listen
 
-PRESENT_S_MAX = 300.0
-"""Scripts may load their data before they join, some longer than others."""
-TELL_S = 15.0
-"""How often worker 0 says that it waits for others."""
 TORCHRUN = "TORCHELASTIC_RUN_ID"
-CONTROLLER_S_MAX = 60.0
-AGENT_S_MAX = 90.0
-PART_S_MAX = 60.0
-"""How long it may take until a worker that was let in is told its part."""
-NOTICE_S = 1.0
-"""How long the script has to notice by itself that its engine is gone."""
-FAREWELL_S_MAX = 10.0
-"""How long the host agent and the controller may take for their last words."""
-ONE_SIGNAL_S = 1.0
-"""Signals that come closer together are one: a terminal and an engine both pass Ctrl-C on."""
 
 
 class Lead(Struct, frozen=True):
@@ -116,7 +103,7 @@ def join_run(placed: Placement, rendezvous: Rendezvous, environ: MutableMapping[
         token = token_hex(16)
         controller = _start_controller(script, settings, infos, secret_of_run(job_secret, placed.run, token))
         post_note(rendezvous, "lead", Lead(*controller, token))
-    (lead,) = read_notes(rendezvous, ["lead"], Lead, CONTROLLER_S_MAX)
+    (lead,) = read_notes(rendezvous, ["lead"], Lead, timeouts.NOTE_S_MAX)
     secret = secret_of_run(job_secret, placed.run, lead.token)
     mine = [each for each in infos if hosts[each.rank] == hosts[placed.rank]]
     agent = None
@@ -144,7 +131,7 @@ def _gather(
     """Everybody who is there, when everybody is; refused if anybody does not fit."""
     me = worker_info(placed.rank, own_address(environ.get(VARIABLE), placed.host, placed.port), script, settings)
     if rendezvous.claim(f"rank {placed.rank}") > 1:
-        (first,) = read_notes(rendezvous, [f"present/{placed.rank}"], WorkerInfo, CONTROLLER_S_MAX)
+        (first,) = read_notes(rendezvous, [f"present/{placed.rank}"], WorkerInfo, timeouts.NOTE_S_MAX)
         raise ConfigError(
             f"rank {placed.rank} is there twice: process {first.pid} on host {first.host} came first, this is process "
             f"{me.pid} on host {me.host}.\n  Give every process a rank of its own. {_attempt(placed)}"
@@ -152,7 +139,7 @@ def _gather(
     post_note(rendezvous, f"present/{placed.rank}", me)
     names = [f"present/{rank}" for rank in range(placed.num_workers)]
     _wait_for(placed, rendezvous, names)
-    infos = read_notes(rendezvous, names, WorkerInfo, CONTROLLER_S_MAX)
+    infos = read_notes(rendezvous, names, WorkerInfo, timeouts.NOTE_S_MAX)
     check_places(infos)
     check_alike(infos)
     check_addresses(infos)
@@ -161,7 +148,7 @@ def _gather(
 
 def _wait_for(placed: Placement, rendezvous: Rendezvous, names: Sequence[str]) -> None:
     """Return when all notes are there; worker 0 says which are not, if it waits for long."""
-    deadline_s = time.monotonic() + PRESENT_S_MAX
+    deadline_s = time.monotonic() + timeouts.ALL_JOINED_S_MAX
     while (lack := _lack(rendezvous, names)) is not None:
         if time.monotonic() >= deadline_s:
             raise TransportError(f"{lack}\n  {_attempt(placed)}")
@@ -172,7 +159,7 @@ def _wait_for(placed: Placement, rendezvous: Rendezvous, names: Sequence[str]) -
 def _lack(rendezvous: Rendezvous, names: Sequence[str]) -> TransportError | None:
     """What is said of notes that do not come for a while; None when all are there."""
     try:
-        rendezvous.read(names, min(TELL_S, PRESENT_S_MAX))
+        rendezvous.read(names, min(timeouts.ALL_JOINED_TOLD_S, timeouts.ALL_JOINED_S_MAX))
     except TransportError as error:
         return error
     return None
@@ -219,10 +206,10 @@ def take_seat(
 
     `is_last` lets it end after its host agent: Slurm kills what tasks have started as soon as the last task has ended.
     """
-    channel_fd, memories, signals = meet(token, host, rank, list(written), AGENT_S_MAX, started)
+    channel_fd, memories, signals = meet(token, host, rank, list(written), timeouts.AGENT_MEETS_S_MAX, started)
     end = socket.socket(fileno=channel_fd)
     channel = Channel(end)
-    job = msgspec.structs.replace(part(channel, end, PART_S_MAX), descriptors=Descriptors.of(memories))
+    job = msgspec.structs.replace(part(channel, end, timeouts.PART_TOLD_S_MAX), descriptors=Descriptors.of(memories))
     seat = seat_of(job, channel)
     sit(seat)  # type: ignore[arg-type]
     watch_script(seat, channel)
@@ -255,12 +242,12 @@ def end_with_engine(seat: EngineSeat, channel: Channel) -> None:
     poller = select.poll()
     poller.register(channel.fileno(), select.POLLRDHUP)
     poller.poll()
-    time.sleep(NOTICE_S)
+    time.sleep(timeouts.LOST_ENGINE_NOTICED_S)
     if not seat.has_ended:
         seat.lose_engine()
 
 
-def wait_for_reader(pipe: int, timeout_s: float = FAREWELL_S_MAX) -> None:
+def wait_for_reader(pipe: int, timeout_s: float = timeouts.AGENT_ENDED_S_MAX) -> None:
     """Wait until nobody reads from a pipe any more: the host agent, which does, has ended."""
     poller = select.poll()
     poller.register(pipe, 0)  # that its other end is gone is always told
@@ -269,11 +256,11 @@ def wait_for_reader(pipe: int, timeout_s: float = FAREWELL_S_MAX) -> None:
 
 def pass_signals_on(pipe: int, clock: Callable[[], float] = time.monotonic) -> None:
     """From now on, SIGINT and SIGTERM ask the run to end in order, rather than end this process."""
-    last_s = -ONE_SIGNAL_S
+    last_s = -timeouts.ONE_SIGNAL_S
 
     def tell(number: int, frame: Any) -> None:
         nonlocal last_s
-        if clock() - last_s >= ONE_SIGNAL_S:
+        if clock() - last_s >= timeouts.ONE_SIGNAL_S:
             last_s = clock()
             try:
                 os.write(pipe, b"!")

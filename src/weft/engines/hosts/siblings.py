@@ -12,12 +12,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from weft.core.errors import ConfigError
+from weft.engines.hosts import timeouts
 from weft.engines.hosts.launch_env import Placement, placement
+from weft.engines.real import timeouts as real_timeouts
 from weft.engines.real.child_processes import say
-from weft.engines.real.stopped_processes import STOPPED_S, Stops, children_of, process_state
-
-LOOK_S = 0.5
-"""How often the system is asked for their states."""
+from weft.engines.real.stopped_processes import Stops, children_of, process_state
 
 
 def rank_in(run: Placement, pid: int) -> int | None:
@@ -48,10 +47,10 @@ def watched_siblings(placed: Placement) -> Iterator[None]:
 
 def _watch(placed: Placement, parent: int, is_over: threading.Event) -> None:
     stops = Stops[int]()
-    while not is_over.wait(LOOK_S):
+    while not is_over.wait(timeouts.SIBLINGS_LOOK_S):
         states = {pid: process_state(pid) for pid in children_of(parent) if pid != os.getpid()}
         for pid, stopped_s in stops.see(states, time.monotonic()).items():
-            rank = rank_in(placed, pid) if stopped_s > STOPPED_S else None
+            rank = rank_in(placed, pid) if stopped_s > real_timeouts.PROCESS_STOPPED_S else None
             if rank is not None:
                 say(
                     f"weft: worker {rank} (pid {pid}) is stopped before it has joined: it is ended, and the run with "

@@ -9,14 +9,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+from weft.engines.real import timeouts
 from weft.engines.real.secret import VARIABLE
 from weft.engines.real.stopped_processes import Stops, children_of, process_state
 from weft.interpreter import python_module
 
-STOPPED_S = 1.0
-"""One that is stopped for longer is ended: before others take its silence for its host's, and end who watches it."""
-LOOK_S = 0.2
-"""How often the system is asked whether they are stopped."""
 STDERR = 2
 
 _started: list["subprocess.Popen[bytes]"] = []
@@ -42,10 +39,10 @@ def start(name: str, command: Sequence[str], **options: Any) -> "subprocess.Pope
 
 def _end_stopped_children(name: str, before: set[int], is_over: threading.Event) -> None:
     stops = Stops[int]()
-    while not is_over.wait(LOOK_S):
+    while not is_over.wait(timeouts.HELPER_LOOK_S):
         states = {pid: process_state(pid) for pid in children_of(os.getpid()) if pid not in before}
         for pid, stopped_s in stops.see(states, time.monotonic()).items():
-            if stopped_s > STOPPED_S:
+            if stopped_s > timeouts.HELPER_STOPPED_S:
                 say(
                     f"weft: {name} (pid {pid}) is stopped before it has begun: it is ended.\n  Find out who stopped it."
                 )
@@ -81,13 +78,13 @@ def _end_if_stopped(name: str, process: "subprocess.Popen[bytes]") -> None:
     stops = Stops[int]()
     while process.poll() is None:
         stopped = stops.see({process.pid: process_state(process.pid)}, time.monotonic())
-        if stopped.get(process.pid, 0.0) > STOPPED_S:
+        if stopped.get(process.pid, 0.0) > timeouts.HELPER_STOPPED_S:
             say(
                 f"weft: {name} (pid {process.pid}) is stopped: it is ended, and the run with it.\n"
                 "  Find out who stopped it."
             )
             process.kill()
-        time.sleep(LOOK_S)
+        time.sleep(timeouts.HELPER_LOOK_S)
 
 
 def say(text: str) -> None:

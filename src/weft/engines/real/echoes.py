@@ -5,8 +5,8 @@ Where all scripts print their usage and leave, one of them is enough.
 
 from collections.abc import Callable, Sequence
 
-HOLD_S = 2.0
-"""Lines of a worker that has not joined are held for so long at most."""
+from weft.engines.real import timeouts
+
 LINES_MAX = 1000
 """A worker that prints more is no echo."""
 
@@ -45,7 +45,7 @@ class Echoes:
 
     def check(self, now_s: float) -> None:
         """Show what has been held for long enough."""
-        for rank in [rank for rank in self._held if now_s - self._since_s.get(rank, now_s) >= HOLD_S]:
+        for rank in [rank for rank in self._held if now_s - self._since_s.get(rank, now_s) >= timeouts.ECHO_HELD_S]:
             self.release(rank)
 
     def end(self, *, have_left: bool) -> None:

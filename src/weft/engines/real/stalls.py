@@ -7,13 +7,10 @@ or is stopped while that lasts, that is said, too.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from weft.engines.real import timeouts
 from weft.engines.real.worker_record import Worker
 from weft.observe.records.status import StackTold
 
-WAITED_S = 8.0
-"""Others must have waited so long before anything is said."""
-FRESH_S = 8.0
-"""What was said of a stack longer ago does not count any more: its worker has gone on."""
 AGAIN = 2.0
 """The same worker is named again when it stays in one place for so many times as long as when it was named last."""
 TO_JOIN = "waits for the others to join"
@@ -64,9 +61,11 @@ class Delays:
 
     def _late(self, now_s: float, workers: Sequence[Worker]) -> list[tuple[Worker, StackTold]]:
         """Those that stay in one place, if others have waited for long."""
-        if not any(now_s - waiting.since_s >= WAITED_S for waiting in self._waiting.values()):
+        if not any(now_s - waiting.since_s >= timeouts.STALL_S for waiting in self._waiting.values()):
             return []
-        fresh = {rank: told for rank, (told, heard_s) in self._stacks.items() if now_s - heard_s <= FRESH_S}
+        fresh = {
+            rank: told for rank, (told, heard_s) in self._stacks.items() if now_s - heard_s <= timeouts.STACK_FRESH_S
+        }
         return [(w, fresh[w.rank]) for w in workers if w.rank in fresh and w.rank not in self._waiting]
 
     def _text(self, worker: Worker, told: StackTold, workers: Sequence[Worker]) -> str:

@@ -12,6 +12,7 @@ import msgspec
 from weft.core.errors import WeftError
 from weft.engines.advice import advise, setting_of
 from weft.engines.netem.network import patience_s
+from weft.engines.real import timeouts
 from weft.engines.real.failure import also, blame, describe, is_silent_death, name
 from weft.engines.real.job import RealJob
 from weft.engines.real.observer import Observer
@@ -42,10 +43,6 @@ from weft.runtime.channel import (
 )
 from weft.runtime.seats.returned_files import FilePiece, PieceTaken, Unsaved
 
-HALT_GRACE_S = 1.0
-"""How long workers may take to say what they waited for, once a run has failed."""
-BLAME_GRACE_S = 0.1
-"""How long to look for a cause behind an error that may be another worker's fault."""
 CURVE_POINTS_MAX = 4096
 """A long run keeps every other point, again and again."""
 
@@ -273,7 +270,7 @@ class Supervisor:
         """The worker because of which the run has failed, if it has."""
         if not any(worker.failed or is_silent_death(worker) for worker in self._workers):
             return None
-        deadline = time.perf_counter() + BLAME_GRACE_S  # others may have noticed a death before its system told
+        deadline = time.perf_counter() + timeouts.CAUSE_S  # others may have noticed a death before its system told
         while time.perf_counter() < deadline and self._anybody_lives():
             self._turn(0.02)
         return blame(self._workers)
@@ -283,7 +280,7 @@ class Supervisor:
         for worker in self._workers:
             if worker.is_alive:
                 self._send(worker.rank, Halt())
-        deadline = time.perf_counter() + HALT_GRACE_S
+        deadline = time.perf_counter() + timeouts.HALT_S
         while self._anybody_lives() and time.perf_counter() < deadline:
             self._turn(0.02)
         self._kill()
