@@ -36,13 +36,13 @@ from weft.engines.hosts.agent_link import (
     Values,
     Wrote,
 )
-from weft.engines.hosts.agent_socket import Hello, address_of
+from weft.engines.hosts.agent_socket import LET_IN, Hello, address_of
 from weft.engines.hosts.agent_worker import AgentWorker
 from weft.engines.hosts.launch_env import Placement
 from weft.engines.hosts.siblings import rank_in
-from weft.engines.local.fork_server import ForkOrder, send_fds
 from weft.engines.real import timeouts as real_timeouts
 from weft.engines.real.child_processes import say
+from weft.engines.real.fd_passing import send_fds
 from weft.engines.real.host_memory import make_memories
 from weft.engines.real.stopped_processes import Stops, process_state
 from weft.engines.real.worker_output import Output
@@ -216,9 +216,8 @@ class HostAgent:
             return fds
         mine, theirs = socket.socketpair()
         with theirs:
-            handed = [theirs.fileno(), *self._memories]
             try:
-                send_fds(end, msgspec.json.encode(ForkOrder(num_workers=1, num_fds=len(handed))), handed)
+                send_fds(end, LET_IN, [theirs.fileno(), *self._memories])
             except OSError:  # it died meanwhile, which its system will tell
                 mine.close()
                 return fds

@@ -10,8 +10,11 @@ from msgspec import Struct
 
 from weft.core.errors import TransportError
 from weft.engines.hosts import timeouts
-from weft.engines.local.fork_server import receive_fds
+from weft.engines.real.fd_passing import receive_fds
 from weft.runtime.channel import peer_of
+
+LET_IN = b"let in"
+"""A host agent to a worker, with descriptors: its end of a channel, and the memory of the host."""
 
 
 class Hello(Struct, frozen=True):

@@ -21,6 +21,7 @@ from pathlib import Path
 import msgspec
 
 from weft.engines.real.exit_status import how_it_ended
+from weft.engines.real.fd_passing import receive_fds
 from weft.lifeline import die_with_parent
 
 HEAVY = frozenset({"numpy", "torch", "scipy", "sklearn", "pandas", "matplotlib", "torchvision", "transformers"})
@@ -29,8 +30,6 @@ HEAVY = frozenset({"numpy", "torch", "scipy", "sklearn", "pandas", "matplotlib",
 FOLLOW_UPS = {"torch": ("torch._dynamo", "weft.adapters.torch.join"), "numpy": ("weft.adapters.arrays",)}
 """What a script that imports a library will need besides: torch imports its compiler with the first optimizer."""
 
-FDS_PER_MESSAGE = 200
-"""The system takes 253 at most."""
 ADOPTED_MS = 1
 """How often a worker looks whether its launcher is its parent yet, or gone."""
 FORKED = struct.Struct("<ii")
@@ -40,12 +39,11 @@ OWN_FDS = 3
 
 
 class ForkOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """How many workers to fork, and how many descriptors come with the order: shared ones, then each worker's own."""
+    """How many workers to fork; descriptors come with the order: shared ones, then each worker's own."""
 
     number: int = 0
     """Of the order: births of one that was given up are told apart from those of the next."""
     num_workers: int
-    num_fds: int
 
 
 class Forked(msgspec.Struct, frozen=True):
@@ -85,9 +83,10 @@ def main() -> None:
             importlib.import_module(name)
     gc.freeze()  # what is there stays shared between the workers
     lifeline = os.pidfd_open(launcher)
-    while fds := receive_fds(end):
-        order = msgspec.json.decode(fds[0], type=ForkOrder)
-        shared, own = fds[1][: order.num_fds - OWN_FDS * order.num_workers], fds[1][-OWN_FDS * order.num_workers :]
+    while (received := receive_fds(end)) is not None:
+        order, fds = msgspec.json.decode(received[0], type=ForkOrder), received[1]
+        num_own = OWN_FDS * order.num_workers
+        shared, own = fds[:-num_own], fds[-num_own:]
         for rank in range(order.num_workers):
             mine = own[OWN_FDS * rank : OWN_FDS * (rank + 1)]
             forked = fork_worker(order.number, rank)
@@ -99,26 +98,8 @@ def main() -> None:
             end.send(msgspec.json.encode(forked))
             if forked.problem:
                 break
-        for fd in fds[1]:
+        for fd in fds:
             os.close(fd)
-
-
-def send_fds(end: socket.socket, order: bytes, fds: list[int]) -> None:
-    """Hand descriptors over, as many at a time as the system takes."""
-    for start in range(0, len(fds), FDS_PER_MESSAGE):
-        socket.send_fds(end, [order], fds[start : start + FDS_PER_MESSAGE])
-
-
-def receive_fds(end: socket.socket) -> tuple[bytes, list[int]] | None:
-    """An order with all its descriptors; None at the end."""
-    fds: list[int] = []
-    while True:
-        raw, some, _, _ = socket.recv_fds(end, 1 << 12, FDS_PER_MESSAGE)
-        if not raw:
-            return None
-        fds += some
-        if len(fds) == msgspec.json.decode(raw, type=ForkOrder).num_fds:
-            return raw, fds
 
 
 def fork_worker(order: int, rank: int) -> Forked | None:

@@ -13,10 +13,11 @@ from pathlib import Path
 import msgspec
 
 from weft.core.errors import NodeLost
-from weft.engines.local.fork_server import OWN_FDS, Forked, ForkOrder, heavy_imports, send_fds
+from weft.engines.local.fork_server import OWN_FDS, Forked, ForkOrder, heavy_imports
 from weft.engines.real import timeouts
 from weft.engines.real.child_processes import start
 from weft.engines.real.exit_status import how_it_ended
+from weft.engines.real.fd_passing import send_fds
 from weft.engines.real.stopped_processes import Stops, children_of, process_state
 from weft.interpreter import python_module
 
@@ -117,7 +118,7 @@ class ForkServer:
         pids: dict[int, int] = {}
         self._order += 1
         try:
-            order = ForkOrder(number=self._order, num_workers=num_workers, num_fds=len(shared) + len(own))
+            order = ForkOrder(number=self._order, num_workers=num_workers)
             with suppress(OSError):  # a fork server that is gone says so below
                 send_fds(self._end, msgspec.json.encode(order), [*shared, *own])
             self._await(pids, num_workers, check)
