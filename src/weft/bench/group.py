@@ -16,9 +16,9 @@ from typing import IO
 
 from weft.bench.contender import Contender, process
 from weft.bench.serving import Task
-from weft.bench.tether import tethered
 from weft.core.errors import NodeLost
 from weft.engines.real.worker_env import worker_env
+from weft.parent_death import bound_to_this_process
 
 START_S_MAX = 120.0
 BLOCK_S_MAX = 120.0
@@ -119,7 +119,7 @@ class Group:
         # a session of its own: Ctrl-C reaches the benchmark alone, which then ends its processes in order
         self._started.append(
             subprocess.Popen(
-                tethered(command),
+                bound_to_this_process(command),
                 stdin=subprocess.DEVNULL,
                 stdout=self._output,
                 stderr=subprocess.STDOUT,

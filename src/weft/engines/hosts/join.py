@@ -51,7 +51,7 @@ from weft.engines.real.seat_factory import seat_of
 from weft.engines.real.secret import VARIABLE as SECRET_VARIABLE
 from weft.engines.real.secret import WRITE_ONE, new_secret, read_secret, secret_of_run
 from weft.engines.settings_sources import settings_of
-from weft.lifeline import die_with_parent
+from weft.parent_death import die_with_parent
 from weft.runtime.channel import Channel, Job
 from weft.runtime.descriptors import Descriptors
 from weft.runtime.measure.script_watch import watch_script

@@ -22,7 +22,7 @@ import msgspec
 
 from weft.engines.real.exit_status import how_it_ended
 from weft.engines.real.fd_passing import receive_fds
-from weft.lifeline import die_with_parent
+from weft.parent_death import die_with_parent
 
 HEAVY = frozenset({"numpy", "torch", "scipy", "sklearn", "pandas", "matplotlib", "torchvision", "transformers"})
 """Libraries that are worth importing once: they are slow to import, and start no threads when they are."""
