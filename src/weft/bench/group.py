@@ -4,7 +4,6 @@ import os
 import select
 import signal
 import socket
-import struct
 import subprocess
 import tempfile
 import time
@@ -19,6 +18,7 @@ from weft.bench.serving import Task
 from weft.core.errors import NodeLost
 from weft.engines.real.worker_env import worker_env
 from weft.parent_death import bound_to_this_process
+from weft.runtime.channel import peer_of
 
 START_S_MAX = 120.0
 BLOCK_S_MAX = 120.0
@@ -130,7 +130,7 @@ class Group:
         )
 
     def _welcome(self, stream: socket.socket) -> None:
-        pid, uid, _ = struct.unpack("3i", stream.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        pid, uid = peer_of(stream)
         if uid == os.getuid():
             self._members.append(Member(stream, stream.makefile("r"), os.pidfd_open(pid)))
         else:

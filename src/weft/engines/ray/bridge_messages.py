@@ -1,4 +1,4 @@
-"""Messages between a launcher and its Ray bridge: through a pair of sockets that nobody else has."""
+"""Messages between a launcher and its Ray bridge, through a pair of sockets that nobody else has."""
 
 import socket
 from collections.abc import Iterator
