@@ -109,7 +109,15 @@ def job_of(trial: Trial, rng: Random) -> RealJob:
         network = read_network(USUAL_LINK)
         trial.how = f"--net {USUAL_LINK}"
     transport = "shm" if network is None else "tcp"
-    return RealJob(SCRIPT, arguments, NUM_WORKERS, transport=transport, seed=trial.seed, slow=slow, network=network)
+    return RealJob(
+        script=SCRIPT,
+        arguments=arguments,
+        num_workers=NUM_WORKERS,
+        transport=transport,
+        seed=trial.seed,
+        slow=slow,
+        network=network,
+    )
 
 
 def run(cause: str, seed: int, fork_server: ForkServer) -> Trial:
@@ -141,7 +149,7 @@ def main() -> int:
     parser.add_argument("--cause", choices=CAUSES, action="append", help="only this one; nothing is written then")
     options = parser.parse_args()
     trials: list[Trial] = []
-    with fork_server_of(RealJob(SCRIPT)) as fork_server:
+    with fork_server_of(RealJob(script=SCRIPT)) as fork_server:
         for seed in range(options.runs):
             for cause in options.cause or CAUSES:
                 trials.append(run(cause, seed, fork_server))

@@ -43,12 +43,20 @@ def main() -> int:
     report = {"benchmark": "codecs_accuracy", "command": " ".join((SCRIPT, *ARGUMENTS)), "workers": NUM_WORKERS}
     rows = [] if again or not RESULTS.is_file() else json.loads(RESULTS.read_text())["rows"]
     jobs = [
-        RealJob(ROOT / SCRIPT, arguments, NUM_WORKERS, "allreduce", transport="tcp", seed=seed, compress=codec)
+        RealJob(
+            script=ROOT / SCRIPT,
+            arguments=arguments,
+            num_workers=NUM_WORKERS,
+            strategy="allreduce",
+            transport="tcp",
+            seed=seed,
+            compress=codec,
+        )
         for seed in SEEDS
         for codec in CODECS
         if not any((row["codec"], row["seed"]) == (codec, seed) for row in rows)
     ]
-    with fork_server_of(RealJob(ROOT / SCRIPT, arguments, NUM_WORKERS)) as fork_server:
+    with fork_server_of(RealJob(script=ROOT / SCRIPT, arguments=arguments, num_workers=NUM_WORKERS)) as fork_server:
         for job in jobs:
             rows.append(measured(job, fork_server))
             print("{codec!s:50} seed {seed}: {accuracy:.4f}, {bytes_sent:,} bytes".format(**rows[-1]), flush=True)

@@ -32,7 +32,14 @@ def main() -> int:
     if not data.is_dir():
         parser.error(f"there is no MNIST in '{data}'; name the folder of its four files with --data")
     jobs = [
-        RealJob(ROOT / SCRIPT, (*ARGUMENTS, "--data", str(data)), NUM_WORKERS, strategy, transport="tcp", seed=seed)
+        RealJob(
+            script=ROOT / SCRIPT,
+            arguments=(*ARGUMENTS, "--data", str(data)),
+            num_workers=NUM_WORKERS,
+            strategy=strategy,
+            transport="tcp",
+            seed=seed,
+        )
         for seed in SEEDS
         for strategy in STRATEGIES
     ]

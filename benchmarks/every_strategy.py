@@ -30,7 +30,7 @@ def main() -> int:
     """A line for each run; 1 when one of them missed the bar."""
     began, missed = time.perf_counter(), 0
     jobs = [
-        RealJob(SCRIPT, ARGUMENTS.get(name, ()), 4, text, transport=transport)
+        RealJob(script=SCRIPT, arguments=ARGUMENTS.get(name, ()), num_workers=4, strategy=text, transport=transport)
         for transport in TRANSPORTS
         for name, text in NAMES.items()
         if transport == SHM or name != "hogwild"  # which needs memory that is shared

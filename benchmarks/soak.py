@@ -67,10 +67,10 @@ def launch(wanted: Fault) -> int:
     if wanted.ground == TORCHRUN:
         return _launch_torchrun(wanted, arguments)
     job = RealJob(
-        SCRIPT,
-        tuple(arguments),
-        wanted.num_workers,
-        wanted.strategy,
+        script=SCRIPT,
+        arguments=tuple(arguments),
+        num_workers=wanted.num_workers,
+        strategy=wanted.strategy,
         transport=TCP if wanted.ground == TCP else SHM,
         hosts=spread(wanted.num_workers, 2 if wanted.ground == HOSTS else 1),
     )

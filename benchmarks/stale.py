@@ -25,7 +25,12 @@ def main() -> int:
     parser.add_argument("--data", type=Path, default=ROOT / "data/mnist", help="the folder of MNIST")
     data = parser.parse_args().data
     jobs = [
-        (name, RealJob(ROOT / SCRIPT, ("--data", str(data)), 4, strategy, hiccups=hiccups))
+        (
+            name,
+            RealJob(
+                script=ROOT / SCRIPT, arguments=("--data", str(data)), num_workers=4, strategy=strategy, hiccups=hiccups
+            ),
+        )
         for name, hiccups in HICCUPS.items()
         for strategy in STRATEGIES
     ]

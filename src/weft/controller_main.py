@@ -36,11 +36,11 @@ def main() -> int:
     options, parameters = set_options(settings.set or ())
     hosts = host_numbers(orders.infos)
     job = RealJob(
-        Path(orders.script),
-        (),
-        len(orders.infos),
-        _strategy(settings, parameters),
-        settings.collective,
+        script=Path(orders.script),
+        arguments=(),
+        num_workers=len(orders.infos),
+        strategy=_strategy(settings, parameters),
+        collective=settings.collective,
         compress=settings.compress,
         transport=settings.transport or SHM,
         options=options,

@@ -26,7 +26,7 @@ class Forks:
 
 
 def test_a_run_is_ended_at_its_goal_and_its_time_begins_when_all_have_joined(tmp_path: Path) -> None:
-    job = RealJob(write(tmp_path, TRAIN, SCORED), (), 2)
+    job = RealJob(script=write(tmp_path, TRAIN, SCORED), arguments=(), num_workers=2)
     finish = race(Goal(0.05), job, Forks())  # type: ignore[arg-type]
     assert (finish.accuracy, finish.is_reached) == (0.05, True)
     assert finish.scores >= 5, "a worker that is ahead may be heard for itself"
@@ -34,13 +34,17 @@ def test_a_run_is_ended_at_its_goal_and_its_time_begins_when_all_have_joined(tmp
 
 
 def test_who_takes_too_long_is_given_up(tmp_path: Path) -> None:
-    job = RealJob(write(tmp_path, TRAIN, SCORED), (), 2)
+    job = RealJob(script=write(tmp_path, TRAIN, SCORED), arguments=(), num_workers=2)
     finish = race(Goal(2.0, cap_s=0.0), job, Forks())  # type: ignore[arg-type]
     assert (finish.scores, finish.is_reached) == (1, False)
 
 
 def test_who_is_never_scored_is_an_error(tmp_path: Path) -> None:
-    job = RealJob(write(tmp_path, TRAIN, SCORED.replace("worker.report", "if not worker.steps: worker.report")), (), 2)
+    job = RealJob(
+        script=write(tmp_path, TRAIN, SCORED.replace("worker.report", "if not worker.steps: worker.report")),
+        arguments=(),
+        num_workers=2,
+    )
     with pytest.raises(ConfigError, match="a contender was never scored"):
         race(Goal(), job, Forks())  # type: ignore[arg-type]
 

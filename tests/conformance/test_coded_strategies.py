@@ -19,7 +19,7 @@ from weft.core.names import Bucket, Part
 from weft.core.recorder import replay
 from weft.core.rules import SGD
 from weft.core.strategy import Strategy
-from weft.engines.simulated.job import Job
+from weft.engines.simulated.job import SimulatedJob
 from weft.engines.simulated.runner import simulate_dry
 from weft.runtime.connections import SHM, TCP
 from weft.store.coded import shape_of
@@ -171,7 +171,11 @@ DRY = [pair for pair in LEGAL if pair[0] in ("allreduce", "ssp", "neighbours", "
 @pytest.mark.parametrize(("strategy", "coding"), [pair for pair in DRY if not CODECS[pair[1]].varies])
 def test_without_tensors_the_same_bytes_are_counted(script: Path, strategy: str, coding: str) -> None:
     text, options = RECIPES[strategy], {"compress": CODINGS[coding]}
-    dry = simulate_dry(Job(script, (), load_cluster("rack"), NUM_WORKERS, text, **options))  # type: ignore[arg-type]
+    dry = simulate_dry(
+        SimulatedJob(
+            script=script, arguments=(), cluster=load_cluster("rack"), num_workers=NUM_WORKERS, strategy=text, **options
+        )
+    )  # type: ignore[arg-type]
     wet = simulated(script, NUM_WORKERS, text, **options)
     assert dry.facts.bytes_sent == wet.facts.bytes_sent > 0
     if not recipe(strategy).scored:  # without numbers nobody knows who is best

@@ -13,7 +13,7 @@ from support.scripts.training_scripts import write
 from weft.core.errors import NodeLost
 from weft.engines.local.forked_workers import Process
 from weft.engines.local.launcher import run_local
-from weft.engines.real import watchdog
+from weft.engines.real import timeouts
 from weft.engines.real.job import RealJob
 
 KILLED = "killed by signal 9 (SIGKILL)"
@@ -45,7 +45,7 @@ HEAD, JOIN = TRAIN.split("w = np", 1)
 
 def error_of(folder: Path, script: str, fork: Callable[..., list[Process]] = fork_from_here) -> str:
     with pytest.raises(NodeLost) as raised:
-        run_local(RealJob(write(folder, script), num_workers=2), fork=fork)
+        run_local(RealJob(script=write(folder, script), num_workers=2), fork=fork)
     return str(raised.value)
 
 
@@ -64,7 +64,7 @@ def error_of(folder: Path, script: str, fork: Callable[..., list[Process]] = for
 def test_a_worker_that_is_killed_or_stopped_is_named_with_its_moment(
     script: str, number: signal.Signals, moment: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watchdog, "STOPPED_S", 0.2)
+    monkeypatch.setattr(timeouts, "PROCESS_STOPPED_S", 0.2)
     told = error_of(tmp_path, script.replace("NUMBER", str(int(number))))
     assert told.startswith("worker 1 (host ")
     assert f") stopped {moment}: {said}." in told

@@ -15,7 +15,7 @@ from weft.config.cluster import load_cluster
 from weft.config.registry import strategy
 from weft.core.errors import ConfigError
 from weft.data.static import global_batches
-from weft.engines.simulated.job import Job
+from weft.engines.simulated.job import SimulatedJob
 from weft.engines.simulated.runner import simulate_dry
 
 NUM_WORKERS, NUM_SAMPLES, BATCH_SIZE, NUM_EPOCHS = 4, 331, 8, 2
@@ -120,7 +120,14 @@ def test_the_same_seed_repeats_the_trace_with_and_without_tensors(tmp_path: Path
     cluster = load_cluster(str(tmp_path / "cluster.toml"))
     script = write(tmp_path, SCRIPT)
     text = "asgd" if share == "stealing" else "allreduce"
-    job = Job(script, (str(tmp_path), "0"), cluster, NUM_WORKERS, text, share=share)
+    job = SimulatedJob(
+        script=script,
+        arguments=(str(tmp_path), "0"),
+        cluster=cluster,
+        num_workers=NUM_WORKERS,
+        strategy=text,
+        share=share,
+    )
     traces = {
         simulated(
             script, NUM_WORKERS, text, str(tmp_path), "0", cluster=str(tmp_path / "cluster.toml"), share=share
@@ -195,5 +202,12 @@ def test_simulated_workers_with_proportional_parts_hardly_wait_for_each_other(
     (tmp_path / "cluster.toml").write_text(CLUSTER)
     script = write(tmp_path, SCRIPT.replace(f"worker.epochs({NUM_EPOCHS})", "worker.epochs(20)"))
     cluster = load_cluster(str(tmp_path / "cluster.toml"))
-    job = Job(script, (str(tmp_path), "0"), cluster, NUM_WORKERS, "allreduce", share=share)
+    job = SimulatedJob(
+        script=script,
+        arguments=(str(tmp_path), "0"),
+        cluster=cluster,
+        num_workers=NUM_WORKERS,
+        strategy="allreduce",
+        share=share,
+    )
     assert least <= simulate_dry(job).facts.waiting_fraction < most

@@ -118,12 +118,12 @@ def test_a_trial_that_is_not_over_in_time_is_given_up_and_says_nothing(monkeypat
 def test_a_setting_is_what_the_workers_were_welcomed_with(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("")
-    job = RealJob(script, num_workers=3, share="proportional")
+    job = RealJob(script=script, num_workers=3, share="proportional")
     told = setting_of(job, Welcome("ssp", [], compress="onebit"), 800)
     assert told is not None
     assert (told.way, told.num_bytes, told.is_baseline) == (Way("ssp", "onebit", "proportional"), 800, False)
     assert setting_of(job, Welcome("", []), 800) is None, "a strategy of the script's own"
-    baseline = setting_of(RealJob(script, baseline="ddp"), Welcome("allreduce", []), 0)
+    baseline = setting_of(RealJob(script=script, baseline="ddp"), Welcome("allreduce", []), 0)
     assert baseline is not None
     assert baseline.is_baseline
 

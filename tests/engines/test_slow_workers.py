@@ -95,7 +95,9 @@ def run(
 ) -> RealOutcome:
     """A run in which one worker may take so long for an iteration, or for reading a batch."""
     arguments = tuple(map(str, (SLEEPS_S, slow, seconds)))
-    return run_local(RealJob(write(folder, text), arguments, NUM_WORKERS, **options), observer, fork)
+    return run_local(
+        RealJob(script=write(folder, text), arguments=arguments, num_workers=NUM_WORKERS, **options), observer, fork
+    )
 
 
 def is_found(found: Found, outcome: RealOutcome, worker: int, cause: str, since_step: int = 0) -> bool:

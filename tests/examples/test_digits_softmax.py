@@ -11,7 +11,7 @@ from support.scripts.training_scripts import simulated
 
 from weft.config.cluster import load_cluster
 from weft.config.registry import COLLECTIVES, STRATEGIES
-from weft.engines.simulated.job import Job
+from weft.engines.simulated.job import SimulatedJob
 from weft.engines.simulated.runner import simulate_dry
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "digits_softmax.py"
@@ -66,7 +66,15 @@ def test_any_collective_gives_what_the_native_reduction_gives(collective: str, n
     [("allreduce", None), ("gossip", None), ("allreduce", 5), ("gossip", 5), ("ssp", 5), ("local_sgd(period=2)", 5)],
 )
 def test_a_dry_run_takes_the_same_steps_bytes_and_virtual_time(strategy: str, steps_max: int | None) -> None:
-    job = Job(EXAMPLE, (), load_cluster("edge"), 7, strategy, seed=3, steps_max=steps_max)
+    job = SimulatedJob(
+        script=EXAMPLE,
+        arguments=(),
+        cluster=load_cluster("edge"),
+        num_workers=7,
+        strategy=strategy,
+        seed=3,
+        steps_max=steps_max,
+    )
     dry = simulate_dry(job)
     real = simulated(EXAMPLE, 7, strategy, cluster="edge", seed=3, steps_max=steps_max)
     for name in ("steps", "samples", "virtual_s", "bytes_sent", "compute_s", "finished_s", "staleness_mean"):

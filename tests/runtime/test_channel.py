@@ -4,11 +4,13 @@ import socket
 from collections.abc import Iterator
 
 import pytest
+from support.processes.records import status_with
 
 from weft.core.errors import TransportError
 from weft.observe.records.status import Status
-from weft.runtime.channel import LENGTH, MESSAGE_BYTES_MAX, Channel, Decided, Halt, Order
+from weft.runtime.channel import MESSAGE_BYTES_MAX, Channel, Decided, Halt, Order
 from weft.runtime.descriptors import Descriptors
+from weft.transports.framed_socket import LENGTH
 
 
 @pytest.fixture(name="ends")
@@ -23,7 +25,7 @@ Ends = tuple[socket.socket, socket.socket]
 
 
 def status(rank: int = 0) -> Status:
-    return Status(rank, 1.0, 2, 3.0, None, 0.0, 0.0, 0.0, 0, 0, 0, None, "computes")
+    return status_with(rank=rank, time_s=1.0, step=2, samples=3.0)
 
 
 def test_messages_come_whole_and_in_order(ends: Ends) -> None:
@@ -76,3 +78,15 @@ def test_what_is_droppable_is_left_out_when_the_other_side_is_slow(ends: Ends) -
 def test_descriptors_come_from_a_plain_list() -> None:
     assert Descriptors.of([3, 4, 5, 6, 7, 8, 9, 10]) == Descriptors(3, 4, 5, 6, [[7, 8], [9, 10]])
     assert Descriptors.of([3, 4, 5, 6, 7, 8, 9], 1) == Descriptors(3, 4, 5, 6, [[7, 8]], [9])
+
+
+def test_what_is_posted_waits_for_room_and_leaves_by_and_by(ends: Ends) -> None:
+    one, other = map(Channel, ends)
+    said = [Order(list(range(number, number + 1000))) for number in range(200)]
+    for message in said:
+        one.post(message)
+    heard: list[object] = []
+    while len(heard) < len(said):
+        one.flush()
+        heard += other.receive(wait=False)
+    assert heard == said

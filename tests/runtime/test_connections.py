@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from support.processes.one_host import Host
+from support.processes.records import job_with
 
 from weft.core.names import Bucket, Roles
 from weft.core.world import World
@@ -26,10 +27,14 @@ LAYOUT = Layout(1, 2, BUCKETS)
 
 
 def job(rank: int, transport: str, rings: int = -1, **options: Any) -> Job:
-    return Job(
-        rank, options.pop("num_workers", 2), 0, "train.py", [], None, None, 1.0, transport, b"s" * 32, True, 0.0, 1, 1,
-        False, None, Descriptors(-1, rings, -1, -1, []), **options,
-    )  # fmt: skip
+    return job_with(
+        rank=rank,
+        num_workers=options.pop("num_workers", 2),
+        transport=transport,
+        secret=b"s" * 32,
+        descriptors=Descriptors(-1, rings, -1, -1, []),
+        **options,
+    )
 
 
 def test_all_transports_are_known() -> None:

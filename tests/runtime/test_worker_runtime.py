@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from support.processes.records import job_with
 
 from weft.adapters.arrays import ArrayReplica
 from weft.config.registry import strategy as strategy_of
@@ -13,7 +14,6 @@ from weft.core.events import GradientReady, StepFinished
 from weft.core.rules import SGD
 from weft.core.script_state import IN_STEP
 from weft.engines.real.hops import hops_between
-from weft.runtime.channel import Job
 from weft.runtime.connections import SHM, TORCH, Connections
 from weft.runtime.descriptors import Descriptors
 from weft.runtime.mailbox import VALUES
@@ -32,10 +32,15 @@ class Pair:
         files = [os.memfd_create(name) for name in ("arena", "rings", "initial", "once")]
         self.plants: list[WorkerRuntime] = []
         for rank in range(NUM_WORKERS):
-            job = Job(
-                rank, NUM_WORKERS, 0, "train.py", [], None, None, 1.0, SHM, b"", True, 0.0, 1 << 20, 100, True, None,
-                Descriptors(*files, bells),
-            )  # fmt: skip
+            job = job_with(
+                rank=rank,
+                num_workers=NUM_WORKERS,
+                transport=SHM,
+                bucket_bytes_max=1 << 20,
+                outbox_bytes_max=100,
+                checks_replay=True,
+                descriptors=Descriptors(*files, bells),
+            )
             replica = ArrayReplica({"w": np.zeros(3)}, SGD(lr=1.0), None)
             recipe = strategy_of(strategy, collective)
             self.plants.append(build(job, recipe, replica, [0], Connections(job), [0, 0], self.until, hops_between))
@@ -159,11 +164,16 @@ def test_a_script_waits_while_too_much_has_not_left() -> None:
 def test_torch_sums_between_hosts_only_where_everybody_is_trusted(
     addresses: list[str], is_trusted: bool, is_private: bool
 ) -> None:
-    job = Job(
-        0, 2, 0, "train.py", [], None, None, 1.0, TORCH, b"", True, 0.0, 1 << 20, 100, True, None,
-        Descriptors(-1, -1, -1, -1, []), addresses=addresses, hosts=[0, 1], is_private=is_private,
+    job = job_with(
+        transport=TORCH,
+        bucket_bytes_max=1 << 20,
+        outbox_bytes_max=100,
+        checks_replay=True,
+        addresses=addresses,
+        hosts=[0, 1],
+        is_private=is_private,
         trusts_network=is_trusted,
-    )  # fmt: skip
+    )
     replica = ArrayReplica({"w": np.zeros(3)}, SGD(lr=1.0), None)
     if is_trusted or is_private or not addresses:
         assert _torch(job, strategy_of("allreduce"), replica) is not None
@@ -178,10 +188,7 @@ def test_torch_sums_between_hosts_only_where_everybody_is_trusted(
 
 
 def test_torch_has_nothing_to_do_where_reductions_are_spoken_in_messages() -> None:
-    job = Job(
-        0, 2, 0, "train.py", [], None, None, 1.0, TORCH, b"", True, 0.0, 1 << 20, 100, True, None,
-        Descriptors(-1, -1, -1, -1, []),
-    )  # fmt: skip
+    job = job_with(transport=TORCH, bucket_bytes_max=1 << 20, outbox_bytes_max=100, checks_replay=True)
     replica = ArrayReplica({"w": np.zeros(3)}, SGD(lr=1.0), None)
     assert _torch(job, strategy_of("allreduce", "ring"), replica) is None
 

@@ -9,7 +9,7 @@ from support.scripts.training_scripts import ARRAYS, ARRAYS_TRAIN, write
 
 from weft.config.cluster import load_cluster
 from weft.config.registry import STRATEGIES
-from weft.engines.simulated.job import Job
+from weft.engines.simulated.job import SimulatedJob
 from weft.engines.simulated.outcome import Outcome
 from weft.engines.simulated.runner import SimulationObserver, simulate, simulate_dry
 from weft.observe.logs.trace import write_trace
@@ -22,7 +22,9 @@ FITTING = [name for name in STRATEGIES if name not in ("hogwild", "population")]
 
 def ran(folder: Path, strategy: str, way: str = "wet", **options: Any) -> Outcome:
     script = write(folder, ARRAYS, ARRAYS_TRAIN)
-    job = Job(script, (), load_cluster("edge"), NUM_WORKERS, strategy, **options)
+    job = SimulatedJob(
+        script=script, arguments=(), cluster=load_cluster("edge"), num_workers=NUM_WORKERS, strategy=strategy, **options
+    )
     return RUNS[way](job, SimulationObserver(lambda line: None))
 
 

@@ -224,14 +224,15 @@ class Worker:
             yield item
 
     def _spans(self, num_samples: int, batch_size: int, drop_last: bool = False) -> Iterator[Span]:
-        """The spans of this worker's batches in the order of a share; each is decided when it is drawn."""
-        about = (num_samples, self.num_workers, batch_size, drop_last, self._seat.global_batch)
-        dealt = self._dealt(portions(*about), num_samples)
-        return self._parts(self._num_shares - 1, *about) if dealt is None else dealt
+        """Where this worker's batches of a share begin and end in its order; each is decided when it is drawn."""
+        spans = portions(num_samples, self.num_workers, batch_size, drop_last, self._seat.global_batch)
+        dealt = self._dealt(spans, num_samples)
+        return self._parts(self._num_shares - 1, num_samples, batch_size, drop_last) if dealt is None else dealt
 
-    def _parts(self, share: int, num_samples: int, *about: Any) -> Iterator[Span]:
+    def _parts(self, share: int, num_samples: int, batch_size: int, drop_last: bool) -> Iterator[Span]:
         """This worker's parts of a share's global batches."""
-        spans, every = global_batches(num_samples, *about), self._seat.block_steps
+        spans = global_batches(num_samples, self.num_workers, batch_size, drop_last, self._seat.global_batch)
+        every = self._seat.block_steps
         if every is None:
             yield from (share_of(span, self.rank, self.num_workers) for span in spans)
         else:

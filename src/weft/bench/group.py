@@ -4,7 +4,6 @@ import os
 import select
 import signal
 import socket
-import struct
 import subprocess
 import tempfile
 import time
@@ -16,9 +15,10 @@ from typing import IO
 
 from weft.bench.contender import Contender, process
 from weft.bench.serving import Task
-from weft.bench.tether import tethered
 from weft.core.errors import NodeLost
 from weft.engines.real.worker_env import worker_env
+from weft.parent_death import bound_to_this_process
+from weft.runtime.channel import peer_of
 
 START_S_MAX = 120.0
 BLOCK_S_MAX = 120.0
@@ -119,7 +119,7 @@ class Group:
         # a session of its own: Ctrl-C reaches the benchmark alone, which then ends its processes in order
         self._started.append(
             subprocess.Popen(
-                tethered(command),
+                bound_to_this_process(command),
                 stdin=subprocess.DEVNULL,
                 stdout=self._output,
                 stderr=subprocess.STDOUT,
@@ -130,7 +130,7 @@ class Group:
         )
 
     def _welcome(self, stream: socket.socket) -> None:
-        pid, uid, _ = struct.unpack("3i", stream.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        pid, uid = peer_of(stream)
         if uid == os.getuid():
             self._members.append(Member(stream, stream.makefile("r"), os.pidfd_open(pid)))
         else:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from time import perf_counter
 
-from weft.lifeline import die_with_parent
+from weft.parent_death import die_with_parent
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from weft.sim.network import HostLinks
 from weft.sim.program import GhostProgram
 from weft.sim.reports import NoReports
 from weft.sim.simulation import Simulation
-from weft.store.ghost import GhostStore
+from weft.store.building import ghost_stores
 
 BARS = {"off": 200_000, "on": 100_000}
 WORLDS = {"gossip(topology=torus), 64": ("gossip(topology=torus)", 64, 40), "ssp, 64": ("ssp", 64, 120)}
@@ -58,10 +58,7 @@ def ghost_simulation(text: str, num_workers: int, num_steps: int, recorder: Trac
     roles = strategy.roles(num_workers)
     hosts = tuple(i % num_workers for i in range(sum(roles)))
     world = World(roles, (Bucket(10_000),), strategy.graph(num_workers), hosts)
-    stores = [
-        GhostStore(world.buckets, [slot.name for slot in strategy.slots(world.role(node), world)])
-        for node in range(world.num_nodes)
-    ]
+    stores = ghost_stores(strategy, world)
     programs = [GhostProgram([8] * 10, num_steps) for _ in range(num_workers)]
     network = HostLinks(hosts, [Link(5e-4, 125e6)] * num_workers, Link(5e-6, 5e9))
     compute = PerSample([1e-3] * num_workers)

@@ -55,7 +55,15 @@ class Course:
             "hidden": self.hidden,
         }
         arguments = tuple(text for name, value in said.items() for text in (f"--{name}", str(value)))
-        return RealJob(SCRIPT, arguments, self.num_workers, transport="tcp", seed=seed, network=self.network, **how)
+        return RealJob(
+            script=SCRIPT,
+            arguments=arguments,
+            num_workers=self.num_workers,
+            transport="tcp",
+            seed=seed,
+            network=self.network,
+            **how,
+        )
 
     @property
     def words(self) -> str:

@@ -62,7 +62,7 @@ class Course:
             "epochs": self.epochs,
         }
         arguments = tuple(text for name, value in said.items() for text in (f"--{name}", str(value)))
-        return RealTrials(RealJob(SCRIPT, arguments, self.num_workers, slow=self.slow))
+        return RealTrials(RealJob(script=SCRIPT, arguments=arguments, num_workers=self.num_workers, slow=self.slow))
 
     @property
     def words(self) -> str:

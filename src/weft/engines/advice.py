@@ -36,7 +36,7 @@ from weft.sim.network import HostLinks
 from weft.sim.program import GhostProgram
 from weft.sim.reports import NoReports
 from weft.sim.simulation import Simulation
-from weft.store.ghost import GhostStore
+from weft.store.building import ghost_stores
 
 HELPS = 1.1
 """Alternatives that gain less than this factor are not mentioned."""
@@ -190,10 +190,6 @@ def _simulation(way: Way, costs: Mapping[int, Cost], setting: Setting, until_s: 
     hosts = tuple(ends[node % num_workers] for node in range(sum(roles)))
     buckets = tuple(Bucket(max(1, size // 4)) for size in setting.buckets)
     world = World(roles, buckets, strategy.graph(num_workers), hosts)
-    stores = [
-        GhostStore(world.buckets, [slot.name for slot in strategy.slots(world.role(node), world)], strategy.codecs())
-        for node in range(world.num_nodes)
-    ]
     samples = _samples(way, each)
     steps_max = min(STEPS * num_workers, STEPS_MAX)
 
@@ -208,7 +204,7 @@ def _simulation(way: Way, costs: Mapping[int, Cost], setting: Setting, until_s: 
     return Simulation(
         strategy,
         world,
-        stores,
+        ghost_stores(strategy, world),
         [GhostProgram([size] * steps_max, steps_max + 1) for size in samples],
         HostLinks(hosts, lines, LINKS[setting.transport] if setting.hosts else lines[0]),
         PerSample([min(usual, pace) for pace in paces] if is_one_host else paces),

@@ -15,7 +15,7 @@ from weft.cost.staging import AUTO, DEVICE, HOST
 from weft.runtime.connections import SHM, TORCH
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Explanation:
     """The facts of a run before its first step; they do not influence it."""
 
@@ -84,23 +84,23 @@ def explained(
     graph = strategy.graph(num_workers)
     partners = None if graph is None else [len(graph.everyone(worker)) for worker in range(num_workers)]
     return Explanation(
-        name,
-        (inspect.getdoc(type(strategy)) or name).splitlines()[0],
-        place,
-        num_workers,
-        tuple(server % num_workers for server in range(strategy.roles(num_workers).num_servers)),
-        None if partners is None else (min(partners), max(partners)),
-        strategy.shares_replica,
-        strategy.keeps_step,
-        strategy.result,
-        tuple(bucket_bytes),
-        strategy.reduces,
-        collective,
-        native,
-        ground.slowest,
-        prices_s(bucket_bytes, ground),
-        coding,
-        why,
+        strategy=name,
+        method=(inspect.getdoc(type(strategy)) or name).splitlines()[0],
+        place=place,
+        num_workers=num_workers,
+        servers=tuple(server % num_workers for server in range(strategy.roles(num_workers).num_servers)),
+        num_partners=None if partners is None else (min(partners), max(partners)),
+        shares_replica=strategy.shares_replica,
+        keeps_step=strategy.keeps_step,
+        result=strategy.result,
+        bucket_bytes=tuple(bucket_bytes),
+        reduces=strategy.reduces,
+        collective=collective,
+        native=native,
+        link=ground.slowest,
+        prices_s=prices_s(bucket_bytes, ground),
+        coding=coding,
+        why=why,
     )
 
 

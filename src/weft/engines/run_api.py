@@ -22,7 +22,7 @@ from weft.engines.real.observer import Observer
 from weft.engines.run_outcome import RunOutcome
 from weft.engines.settings_sources import settings_of
 from weft.engines.simulated import runner
-from weft.engines.simulated.job import Job
+from weft.engines.simulated.job import SimulatedJob
 from weft.runtime.connections import SHM
 
 Target = str | PathLike[str] | Callable[..., Any]
@@ -65,10 +65,10 @@ def run(
         raise ConfigError("set={'strategy...': ...} is for the command line.\n  Write strategy='ssp(staleness=3)'.")
     with _script(target, arguments) as (script, words):
         job = RealJob(
-            script,
-            words,
-            settings.num_workers,
-            _one(settings),
+            script=script,
+            arguments=words,
+            num_workers=settings.num_workers,
+            strategy=_one(settings),
             collective=settings.collective,
             compress=settings.compress,
             share=settings.share or STATIC,
@@ -113,17 +113,17 @@ def simulate(
     num_workers = place.num_workers if settings.workers is None else settings.workers
     say = show or (lambda text: None)
     with _script(target, arguments) as (script, words):
-        job = Job(
-            script,
-            words,
-            place,
-            num_workers,
-            _one(settings),
-            settings.collective,
-            settings.seed or 0,
-            settings.steps,
-            settings.compress,
-            settings.share or STATIC,
+        job = SimulatedJob(
+            script=script,
+            arguments=words,
+            cluster=place,
+            num_workers=num_workers,
+            strategy=_one(settings),
+            collective=settings.collective,
+            seed=settings.seed or 0,
+            steps_max=settings.steps,
+            compress=settings.compress,
+            share=settings.share or STATIC,
         )
         compile_kernels(settings.compress, say)
         with _told_whole():

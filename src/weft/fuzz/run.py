@@ -6,7 +6,7 @@ from random import Random
 import numpy as np
 
 from weft.core.errors import Deadlock
-from weft.core.names import NodeId, Role
+from weft.core.names import NodeId
 from weft.core.rules import LBFGS, SGD, Rule
 from weft.core.strategy import Strategy
 from weft.core.world import World
@@ -21,6 +21,7 @@ from weft.sim.kernel import to_ns
 from weft.sim.network import RandomDelays
 from weft.sim.program import ReportDone
 from weft.sim.reports import NoReports
+from weft.store.building import build_store
 from weft.store.numpy import NumpyStore
 from weft.store.preparing import ready_codecs
 from weft.store.store import Store
@@ -49,15 +50,15 @@ def run(scenario: Scenario, recipe: Strategy | None = None) -> Evidence:
     codecs = ready_codecs(recipe, replicas[:num_workers])  # type: ignore[arg-type]
 
     def store(node: NodeId, replica: LedgerReplica) -> Store:
-        role = world.role(node)
-        slots = [slot.name for slot in recipe.slots(role, world)]
-        return (AccountingStore if codecs else NumpyStore)(
+        return build_store(
+            AccountingStore if codecs else NumpyStore,
+            recipe,
+            world,
+            node,
             replica,  # type: ignore[arg-type]
-            slots,
-            _linear(recipe.rules(world)),
-            is_server=role is Role.SERVER,
             codecs=codecs,
-            seed=(scenario.seed, node),
+            seed=scenario.seed,
+            rules=_linear(recipe.rules(world)),
         )
 
     recording = BoundedRecording()

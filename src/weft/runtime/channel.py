@@ -6,7 +6,6 @@ All threads of a worker (script, background driver, heartbeat, script watch) may
 import socket
 import struct
 from collections.abc import Iterator
-from threading import Lock
 from typing import Any
 
 import msgspec
@@ -22,14 +21,14 @@ from weft.observe.records.status import Status, Told
 from weft.observe.records.tracks import Traced
 from weft.runtime.descriptors import Descriptors
 from weft.runtime.seats.returned_files import FilePiece, PieceTaken, Unsaved
+from weft.transports.framed_socket import FramedSocket, framed
 
-LENGTH = struct.Struct("<I")
 CREDENTIALS = struct.Struct("3i")
 MESSAGE_BYTES_MAX = 64 << 20
 
 
-class Job(Struct, frozen=True, tag=True):
-    """To a worker, as the first message: the run, and this worker's part in it."""
+class Job(Struct, frozen=True, tag=True, kw_only=True):
+    """To a worker, first of all: what it is part of."""
 
     rank: int
     num_workers: int
@@ -326,18 +325,16 @@ def peer_of(end: socket.socket) -> tuple[int, int]:
 
 
 def packed(message: Struct) -> bytes:
-    """A message as it is sent on channels and agent links: 4 bytes of length, then msgpack."""
-    raw = msgspec.msgpack.encode(message)
-    return LENGTH.pack(len(raw)) + raw
+    """A message as it travels, here and between hosts."""
+    return framed(msgspec.msgpack.encode(message))
 
 
 class Channel:
     """One end of a socket pair. Several threads may send, serialised by a lock; one at a time receives."""
 
     def __init__(self, end: socket.socket) -> None:
-        self._lock = Lock()
         self._end = end
-        self._came = bytearray()
+        self._framed = FramedSocket(end, MESSAGE_BYTES_MAX)
         self.is_closed = False
 
     def fileno(self) -> int:
@@ -349,52 +346,43 @@ class Channel:
         return peer_of(self._end)[0]
 
     def send(self, message: Message, *, droppable: bool = False) -> bool:
-        """Send a message; if `droppable`, returns False instead of blocking when the socket's buffer is full."""
-        rest = packed(message)
+        """Say something; what is droppable is left out when the other end is slow, which gives False."""
+        packet = packed(message)
         try:
-            with self._lock:
-                if droppable:
-                    sent = self._end.send(rest, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
-                    rest = rest[sent:]
-                self._end.sendall(rest)
-        except BlockingIOError:
-            return False
+            if droppable:
+                return self._framed.try_send(packet)
+            self._framed.send(packet)
         except OSError as error:
             raise TransportError(f"the other end of a channel is gone: {error}.") from error
         return True
+
+    def post(self, message: Message) -> None:
+        """Say something without waiting: what the other end does not take at once leaves with a later `flush`."""
+        self._framed.queue(packed(message))
+
+    def flush(self) -> None:
+        """Send of what was posted as much as the other end takes at once."""
+        self._framed.flush()
 
     def receive(self, *, wait: bool) -> Iterator[Message]:
         """Messages that have arrived. With `wait`, blocks until there is one, or the other end has closed."""
         while True:
             yielded = False
-            while (message := self._next()) is not None:
+            while (raw := self._framed.take()) is not None:
                 yielded = True
-                yield message
+                yield _decoder.decode(raw)
             if yielded and wait:
                 return
             try:
-                raw = self._end.recv(1 << 16, 0 if wait else socket.MSG_DONTWAIT)
-            except BlockingIOError:
-                return
+                num_bytes = self._framed.read(wait=wait)
             except OSError:
-                raw = b""
-            if not raw:
+                num_bytes = 0
+            if num_bytes is None:
+                return
+            if not num_bytes:
                 self.is_closed = True
                 return
-            self._came += raw
-
-    def _next(self) -> Message | None:
-        if len(self._came) < LENGTH.size:
-            return None
-        (length,) = LENGTH.unpack_from(self._came)
-        if length > MESSAGE_BYTES_MAX:
-            raise TransportError(f"a message of {length} bytes was announced; {MESSAGE_BYTES_MAX} are the most.")
-        if len(self._came) < LENGTH.size + length:
-            return None
-        message: Message = _decoder.decode(self._came[LENGTH.size : LENGTH.size + length])
-        del self._came[: LENGTH.size + length]
-        return message
 
     def close(self) -> None:
         self.is_closed = True
-        self._end.close()
+        self._framed.close()

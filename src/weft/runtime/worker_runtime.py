@@ -34,6 +34,7 @@ from weft.runtime.reduce.hosts import HostsReduce
 from weft.runtime.reduce.shared import SharedReduce
 from weft.runtime.shared_params import STEPPING, SharedParams
 from weft.store.arena import Arena
+from weft.store.building import build_store
 from weft.store.coded import coded_bytes_max, told_by
 from weft.store.devices import FakeDevice
 from weft.store.live import LiveStore
@@ -268,12 +269,19 @@ def _reduce_here(
 
     With devices: measures copies and sums, publishes the speeds, waits for the others' and chooses as they do.
     """
-    about = arena, runtime.bells, store
     if job.hosts:
-        hosts, mailbox = job.hosts, runtime._mailbox
-        return HostsReduce(*about, gradient_is_given=is_given, tracer=tracer, hosts=hosts, mailbox=mailbox, plan=plan)
+        return HostsReduce(
+            arena,
+            runtime.bells,
+            store,
+            gradient_is_given=is_given,
+            tracer=tracer,
+            hosts=job.hosts,
+            mailbox=runtime._mailbox,
+            plan=plan,
+        )
     if not job.on_devices:
-        return SharedReduce(*about, gradient_is_given=is_given, tracer=tracer)
+        return SharedReduce(arena, runtime.bells, store, gradient_is_given=is_given, tracer=tracer)
     device = None if job.device is None else FakeDevice(Link(*job.device))
     tell_speeds(arena, measured(device))
     runtime.bells.ring_scripts()
@@ -316,14 +324,15 @@ def _stores(
         if rank_of(world, node) != job.rank:
             continue
         is_server = world.role(node) is Role.SERVER
-        stores[node] = LiveStore(
+        stores[node] = build_store(
+            LiveStore,
+            strategy,
+            world,
+            node,
             replica.twin() if is_server else replica,
-            [slot.name for slot in strategy.slots(world.role(node), world)],
-            strategy.rules(world),
-            is_server=is_server,
             codecs=codecs,
-            seed=(job.seed, node),
-            overwritten_by=None if strategy.keeps_writes or is_server else name,
+            seed=job.seed,
+            name=name,
             script=None if is_server else script,
         )
         if strategy.averages_steps:

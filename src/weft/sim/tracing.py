@@ -17,8 +17,8 @@ from weft.sim.simulation import Simulation
 class TracedSimulation(Simulation):
     """Looks on where facts are told and actions performed, and changes neither: the trace hash stays as it is."""
 
-    def __init__(self, *about: Any) -> None:
-        super().__init__(*about)
+    def __init__(self, *parts: Any, **options: Any) -> None:
+        super().__init__(*parts, **options)
         self._tracks = self.facts.tracks = Tracks(self.world.num_workers)
         self._numbering = Numbering()
         self._sizes: dict[tuple[NodeId, NodeId, int], int] = {}
@@ -48,8 +48,15 @@ class TracedSimulation(Simulation):
             self._pass(False, event, node.id, number, size, self.kernel.now_s)
         elif isinstance(event, Reduced):
             kind, since_s = self._given.pop((node.id, event.clock, event.buffer))
-            size, about = node.store.num_bytes(event.buffer), (kind, event.clock, event.buffer.bucket)
-            ended = Reduction(node.id, *about, size, since_s, self.kernel.now_s)
+            ended = Reduction(
+                node=node.id,
+                kind=kind,
+                clock=event.clock,
+                bucket=event.buffer.bucket,
+                num_bytes=node.store.num_bytes(event.buffer),
+                start_s=since_s,
+                stop_s=self.kernel.now_s,
+            )
             self._tracks.keep(self._tracks.reductions, ended)
         super()._deliver(node, event)
 

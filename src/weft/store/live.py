@@ -35,8 +35,9 @@ class LiveStore(NumpyStore):
         overwritten_by: str | None = None,
         script: ScriptState | None = None,
     ) -> None:
-        about = {"is_server": is_server, "codecs": codecs, "seed": seed, "overwritten_by": overwritten_by}
-        super().__init__(replica, slots, rules, **about)  # type: ignore[arg-type]
+        super().__init__(
+            replica, slots, rules, is_server=is_server, codecs=codecs, seed=seed, overwritten_by=overwritten_by
+        )
         self.script = ScriptState(NO_USER if is_server else JOINED) if script is None else script
         self._body: Buffer | None = None
         self._shadows: dict[int, Array] = {}

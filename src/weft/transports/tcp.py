@@ -131,9 +131,16 @@ class TcpTransport:
             self._selector.register(link.sock, selectors.EVENT_READ, link)
 
     def _call(self, rank: Rank, began_s: float) -> socket.socket:
-        tls, timeout_s = self._tls and self._tls.call, self._connect_timeout_s
-        address, about = self._addresses[rank], (self._rank, rank, self._secret)
-        return dial(address, *about, tls, timeout_s, began_s=began_s, clock=self._clock)
+        return dial(
+            self._addresses[rank],
+            me=self._rank,
+            other=rank,
+            secret=self._secret,
+            tls=self._tls and self._tls.call,
+            timeout_s=self._connect_timeout_s,
+            began_s=began_s,
+            clock=self._clock,
+        )
 
     def _still_awaited(self, missing: Sequence[Rank]) -> str:
         refused = ", ".join(f"{reason} ({count})" for reason, count in self.refused.items()) or "none"

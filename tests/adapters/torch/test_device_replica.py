@@ -123,7 +123,7 @@ def test_a_model_elsewhere_learns_what_one_on_the_host_learns(tmp_path: Path, mo
     on_host = torch.load(tmp_path / "0.pt", weights_only=True)
     monkeypatch.setattr(join, "is_elsewhere", lambda model: True)
     monkeypatch.setattr(torch_distributed, "CudaStream", PromptStream)
-    monkeypatch.setattr(torch_distributed, "nccl_group", lambda device, *about: torch_distributed.gloo_group(*about))
+    monkeypatch.setattr(torch_distributed, "nccl_group", lambda device, *args: torch_distributed.gloo_group(*args))
     real(tmp_path / "train.py", 3, None, tmp_path, transport="torch")
     for rank in range(3):
         ended = torch.load(tmp_path / f"{rank}.pt", weights_only=True)

@@ -27,7 +27,7 @@ def script(tmp_path: Path) -> Path:
 
 
 def test_this_machine_is_where_runs_are_unless_told_otherwise(script: Path) -> None:
-    jobs = [RealJob(script, num_workers=1)]
+    jobs = [RealJob(script=script, num_workers=1)]
     assert read_ground(None, None, None, jobs) is None
     assert read_ground("here", None, None, jobs) is None
     with ground(None, jobs, lambda text: None) as perform:
@@ -36,7 +36,7 @@ def test_this_machine_is_where_runs_are_unless_told_otherwise(script: Path) -> N
 
 def test_a_ray_cluster_is_asked_for_what_each_worker_needs(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    plan = read_ground("ray", None, "cpu=2,gpu=1", [RealJob(script)])
+    plan = read_ground("ray", None, "cpu=2,gpu=1", [RealJob(script=script)])
     assert plan == RayPlan(None, {"CPU": 2.0, "GPU": 1.0})
 
 

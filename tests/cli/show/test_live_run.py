@@ -8,7 +8,7 @@ from support.scripts.training_scripts import ARRAYS, ARRAYS_TRAIN, TORCH, TORCH_
 from weft.cli.show import streams
 from weft.cli.show.live_run import SimulatedProgress, simulate_shown, watched
 from weft.config.cluster import load_cluster
-from weft.engines.simulated.job import Job
+from weft.engines.simulated.job import SimulatedJob
 from weft.engines.simulated.runner import SimulationObserver, simulate
 from weft.sim.facts import Facts
 
@@ -17,7 +17,13 @@ from weft.sim.facts import Facts
 def test_a_simulated_run_explains_itself_when_asked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], dry: bool
 ) -> None:
-    job = Job(write(tmp_path, ARRAYS, ARRAYS_TRAIN), (), load_cluster("edge"), 2, "allreduce")
+    job = SimulatedJob(
+        script=write(tmp_path, ARRAYS, ARRAYS_TRAIN),
+        arguments=(),
+        cluster=load_cluster("edge"),
+        num_workers=2,
+        strategy="allreduce",
+    )
     quiet = simulate_shown(job, "allreduce", dry)
     assert "cluster 'edge'" not in capsys.readouterr().out
     told = simulate_shown(job, "allreduce", dry, explain=True)
@@ -65,7 +71,7 @@ def last_said(script: Path) -> tuple[str, float, float | None]:
     def on_step(facts: Facts, now_s: float) -> None:
         shown.step(facts, now_s)
 
-    job = Job(script, (), load_cluster("rack"), 2, "allreduce")
+    job = SimulatedJob(script=script, arguments=(), cluster=load_cluster("rack"), num_workers=2, strategy="allreduce")
     simulate(job, SimulationObserver(on_step=on_step, on_plan=shown.plan))
     return said[-1]
 

@@ -11,6 +11,7 @@ from support.oracles.event_files import read_events
 from support.oracles.traces import Trace
 from support.processes.commands import assert_refused, weft_command
 from support.processes.launches import TRAIN
+from support.processes.records import status_with
 
 from weft.cli.show.logs import EVERY_S, Logs, numbered
 from weft.core.errors import ConfigError, NodeLost
@@ -27,7 +28,9 @@ for epoch in worker.epochs(2):
     worker.report(total=lambda: w.sum())
 """
 )
-STATUS = Status(0, 0.5, 4, 8.0, 0.5, 0.25, 1.0, 3.0, 100, 0, 0, None, "computes")
+STATUS = status_with(
+    time_s=0.5, step=4, samples=8.0, loss=0.5, waiting_s=0.25, staleness_mean=1.0, staleness_max=3.0, bytes_sent=100
+)
 BLAME = Blame(0, "compute", 20, 0.04, 0.01, 0.05)
 ROW: dict[str, Any] = {
     "strategy": "ssp", "workers": 2, "seed": 3, "virtual_s": None, "wall_s": 9.0, "steps": 4, "samples": 8.0,
@@ -97,8 +100,10 @@ def test_an_end_just_after_a_status_has_none_of_its_own_because_rates_would_mean
 
 
 def test_of_a_baseline_messages_are_not_known() -> None:
-    about = ("ddp", 1, 1, 1)
-    with Logs(log=Path("log.jsonl")) as logs, logs.run(*about, is_real=True, counts_messages=False) as run:
+    with (
+        Logs(log=Path("log.jsonl")) as logs,
+        logs.run("ddp", 1, 1, 1, is_real=True, counts_messages=False) as run,
+    ):
         run.watching(Observer()).on_status(msgspec.structs.replace(STATUS, time_s=2.0))
     _, status = lines()
     assert (status["bytes_sent"], status["staleness_mean"], status["workers"][0]["bytes_sent"]) == (None, None, None)

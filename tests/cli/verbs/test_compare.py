@@ -124,7 +124,7 @@ def test_without_matplotlib_there_is_all_but_the_picture(script: Path, monkeypat
 
 
 def test_a_disk_that_is_full_leaves_the_comparison_on_the_screen(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*about: object, **options: object) -> None:
+    def full(*args: object, **options: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     for name in ("write_bytes", "write_text"):

@@ -35,7 +35,9 @@ def test_samples_and_steps_cost_what_they_take_of_a_core_however_many_workers_sh
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    cluster = this_machine(RealJob(write(tmp_path, TRAIN, EVALUATE, BUSY), (), 3, transport=TCP), 12)
+    cluster = this_machine(
+        RealJob(script=write(tmp_path, TRAIN, EVALUATE, BUSY), arguments=(), num_workers=3, transport=TCP), 12
+    )
     assert 0.0006 < cluster.seconds_per_sample < 0.002
     assert 0.002 < cluster.seconds_per_step < 0.012
     assert (cluster.num_workers, cluster.num_hosts(3), cluster.within) == (3, 1, LINKS[TCP])
@@ -53,4 +55,4 @@ def test_two_batches_tell_what_a_step_costs_besides_its_samples() -> None:
 def test_steps_without_samples_are_refused(tmp_path: Path) -> None:
     script = write(tmp_path, TRAIN, EVALUATE, BUSY.replace("samples=len(rows)", "samples=0"))
     with pytest.raises(ConfigError, match="have no samples to count"):
-        this_machine(replace(RealJob(script, (), 2), seed=1), 2)
+        this_machine(replace(RealJob(script=script, arguments=(), num_workers=2), seed=1), 2)

@@ -11,7 +11,7 @@ from weft.config.cluster import load_cluster
 from weft.core.errors import ConfigError, NodeLost
 from weft.engines.compare.first_look import check_target, read_target, reported_names, simulated_names
 from weft.engines.real.job import RealJob
-from weft.engines.simulated.job import Job
+from weft.engines.simulated.job import SimulatedJob
 from weft.observe.records.comparison import Target
 
 REPORTS = """
@@ -31,16 +31,18 @@ def test_all_names_are_found_by_a_step_of_each_share_and_nothing_is_worked_out_o
 ) -> None:
     model = tmp_path / "model.safetensors"
     script = write(tmp_path, TRAIN, REPORTS)
-    job = RealJob(script, (str(model),), 4, "ssp", slow={1: 4.0}, transport="tcp")
+    job = RealJob(script=script, arguments=(str(model),), num_workers=4, strategy="ssp", slow={1: 4.0}, transport="tcp")
     assert set(reported_names(job, fork_from_here, print)) == {"accuracy", "mean"}
-    simulated = Job(script, (str(model),), load_cluster("edge"), 4, "gossip")
+    simulated = SimulatedJob(
+        script=script, arguments=(str(model),), cluster=load_cluster("edge"), num_workers=4, strategy="gossip"
+    )
     assert set(simulated_names(simulated, print)) == {"accuracy", "mean"}
     assert not model.exists()
 
 
 def test_a_script_that_reports_nothing_has_no_names(tmp_path: Path) -> None:
     script = write(tmp_path, TRAIN, "worker.step({'w': w}, samples=1)\n")
-    assert reported_names(RealJob(script, (), 2), fork_from_here, print) == []
+    assert reported_names(RealJob(script=script, arguments=(), num_workers=2), fork_from_here, print) == []
 
 
 HELPS = "import argparse\nargparse.ArgumentParser(prog='train').parse_args()\n"
@@ -49,9 +51,12 @@ HELPS = "import argparse\nargparse.ArgumentParser(prog='train').parse_args()\n"
 def test_a_script_that_leaves_with_its_help_shows_it_though_else_nothing_is_shown(tmp_path: Path) -> None:
     script, shown = write(tmp_path, "print('hello')\n" + HELPS, TRAIN, REPORTS), list[str]()
     with pytest.raises(NodeLost):
-        reported_names(RealJob(script, ("--help",), 2), fork_from_here, shown.append)
+        reported_names(RealJob(script=script, arguments=("--help",), num_workers=2), fork_from_here, shown.append)
     with pytest.raises(NodeLost):
-        simulated_names(Job(script, ("--help",), load_cluster("edge"), 4), shown.append)
+        simulated_names(
+            SimulatedJob(script=script, arguments=("--help",), cluster=load_cluster("edge"), num_workers=4),
+            shown.append,
+        )
     assert [text.split("\n")[:2] for text in shown] == 2 * [["hello", "usage: train [-h]"]]
 
 

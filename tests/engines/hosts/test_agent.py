@@ -16,8 +16,8 @@ import pytest
 from support.processes.agents import PATIENCE_S, SECRET, sleeper, token
 
 from weft.core.errors import TransportError
-from weft.engines.hosts import agent as agents
-from weft.engines.hosts.agent import HostAgent, Orders
+from weft.engines.hosts import timeouts
+from weft.engines.hosts.agent import AgentOrders, HostAgent
 from weft.engines.hosts.agent_link import (
     CONTROLLER,
     AgentHeartbeat,
@@ -37,13 +37,14 @@ from weft.engines.hosts.agent_link import (
 from weft.engines.hosts.agent_socket import meet
 from weft.engines.hosts.join import wait_for_reader
 from weft.engines.hosts.launch_env import Placement
+from weft.engines.real import timeouts as real_timeouts
 from weft.runtime.channel import Channel, Halt, Leaving, StepTold
 from weft.transports.door import Door
 from weft.transports.handshake import NONCE_BYTES, answer
 from weft.transports.tcp import listen
 
 
-def _serve(orders: Orders) -> None:
+def _serve(orders: AgentOrders) -> None:
     with closing(HostAgent(orders)) as agent:
         agent.run()
 
@@ -57,7 +58,15 @@ class Played:
         self.token = token()
         self.selector = selectors.DefaultSelector()
         listener = listen("127.0.0.1")
-        orders = Orders(0, pids, self.token, listener.getsockname(), SECRET, False, placed)
+        orders = AgentOrders(
+            host=0,
+            pids=pids,
+            token=self.token,
+            controller=listener.getsockname(),
+            secret=SECRET,
+            is_encrypted=False,
+            placed=placed,
+        )
         self.door = Door(
             listener,
             lambda certified: answer(CONTROLLER, lambda rank: None, SECRET, token_bytes(NONCE_BYTES)),
@@ -238,7 +247,7 @@ def test_a_worker_that_leaves_is_let_go_and_sees_the_end_of_its_steward() -> Non
 def test_a_worker_that_is_stopped_while_it_waits_for_the_end_of_its_steward_is_ended(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(agents, "STOPPED_S", 0.1)
+    monkeypatch.setattr(real_timeouts, "PROCESS_STOPPED_S", 0.1)
     told, tell = os.pipe()
     pid = os.fork()
     if not pid:
@@ -280,7 +289,7 @@ def test_first_values_of_another_host_are_written_and_failures_are_printed_last(
 
 
 def test_workers_end_when_the_head_is_gone(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agents, "ORPHANS_S", 0.05)
+    monkeypatch.setattr(timeouts, "ORPHANS_END_S", 0.05)
     with played_with_mortal() as (controller, pid):
         assert controller.link is not None
         controller.link.close()

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from weft.engines.hosts.agent_link import PACKET_BYTES_MAX, AgentLink, Kill, Relayed, Said, Tell, Values
-from weft.runtime.channel import LENGTH, Halt, StepTold, packed
+from weft.runtime.channel import Halt, StepTold, packed
+from weft.transports.framed_socket import LENGTH
 
 
 @dataclass
@@ -76,9 +77,9 @@ def test_an_end_is_told_once_and_nothing_is_said_to_it(ends: Ends) -> None:
 @pytest.mark.parametrize(
     ("raw", "why"),
     [
-        (LENGTH.pack(PACKET_BYTES_MAX + 1), f"it announced {PACKET_BYTES_MAX + 1} bytes"),
-        (LENGTH.pack(3) + b"abc", "it sent an invalid message"),
-        (packed(Kill())[:-1] + b"\xff", "it sent an invalid message"),
+        (LENGTH.pack(PACKET_BYTES_MAX + 1), f"a message of {PACKET_BYTES_MAX + 1} bytes was announced"),
+        (LENGTH.pack(3) + b"abc", "it sent what is no message"),
+        (packed(Kill())[:-1] + b"\xff", "it sent what is no message"),
     ],
     ids=["too long", "no message", "a message with a flaw"],
 )

@@ -30,6 +30,22 @@ def test_one_that_does_not_listen_holds_up_nobody_and_hears_all_when_it_does() -
         os.close(writable)
 
 
+def test_what_is_said_before_it_has_come_it_hears_when_it_does() -> None:
+    mine, theirs = socket.socketpair()
+    readable, writable = os.pipe()
+    with sleeper() as pid:
+        worker = AgentWorker(3, pid)
+        worker.say(StepAsked())
+        worker.flush()
+        worker.let_in(mine, [readable])
+        worker.say(LeaveAt(5))
+        channel = Channel(theirs)
+        assert list(channel.receive(wait=True)) == [StepAsked(), LeaveAt(5)]
+        worker.close()
+        channel.close()
+        os.close(writable)
+
+
 def test_one_that_is_gone_is_not_told_and_does_not_hurt() -> None:
     mine, theirs = socket.socketpair()
     readable, writable = os.pipe()

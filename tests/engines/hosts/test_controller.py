@@ -9,7 +9,7 @@ import pytest
 from support.processes.agents import HostAgent, new_head
 
 from weft.core.errors import ConfigError, NodeLost, TransportError, WeftError
-from weft.engines.hosts import controller as heads
+from weft.engines.hosts import timeouts
 from weft.engines.hosts.agent_link import Asked, Came, Gone, Kill, RunFailed, Said, Tell, Values, Wrote
 from weft.engines.hosts.controller import Controller
 from weft.engines.real import session
@@ -63,7 +63,7 @@ def test_workers_are_told_their_part_and_all_hosts_have_the_first_values(
 
 
 def test_a_host_that_falls_silent_is_given_up_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heads, "SILENT_S", 0.3)
+    monkeypatch.setattr(timeouts, "AGENT_SILENT_S", 0.3)
     controller, address = new_head(tmp_path, ["mill", "barn"])
     with running(controller, monkeypatch) as run:
         mill, barn = HostAgent(address, 0), HostAgent(address, 1)
@@ -125,7 +125,7 @@ def test_a_host_speaks_for_its_own_workers_only(tmp_path: Path, monkeypatch: pyt
 
 
 def test_hosts_that_never_call_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heads, "AGENTS_S_MAX", 0.2)
+    monkeypatch.setattr(timeouts, "AGENTS_CALL_S_MAX", 0.2)
     controller, address = new_head(tmp_path, ["mill", "barn", "loft"])
     with running(controller, monkeypatch) as run:
         mill = HostAgent(address, 0)

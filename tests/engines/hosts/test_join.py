@@ -19,8 +19,8 @@ from support.scripts.training_scripts import write
 
 from weft.config.settings import Settings
 from weft.core.errors import ConfigError, TransportError, WeftError
-from weft.engines.hosts import join
-from weft.engines.hosts.agent import Orders
+from weft.engines.hosts import join, timeouts
+from weft.engines.hosts.agent import AgentOrders
 from weft.engines.hosts.join import ControllerOrders, join_run, part, pass_signals_on, wait_for_reader
 from weft.engines.hosts.launch_env import Placement
 from weft.engines.hosts.rendezvous import post_note
@@ -176,7 +176,7 @@ def test_several_hosts_need_a_secret(tmp_path: Path) -> None:
 
 def test_who_waits_for_others_in_vain_says_which_attempt_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sys, "argv", [str(write(tmp_path, TRAIN))])
-    monkeypatch.setattr(join, "PRESENT_S_MAX", 0.05)
+    monkeypatch.setattr(timeouts, "ALL_JOINED_S_MAX", 0.05)
     rendezvous, placed = MemoryBoard(), Placement(0, 2, "127.0.0.1", 29500, "mill/1", False)
     with pytest.raises(TransportError, match=r"no process had posted 'present/1'\.\n  This is attempt 'mill/1'"):
         join_run(placed, rendezvous, {})
@@ -193,7 +193,7 @@ def join_alone(monkeypatch: pytest.MonkeyPatch, script: Path) -> list[bytes]:
     given: list[bytes] = []
     monkeypatch.setattr(sys, "argv", [str(script)])
     monkeypatch.setattr(join, "start_apart", lambda name, module, orders, descriptors=(): given.append(orders))
-    monkeypatch.setattr(join, "take_seat", lambda *about, **more: (_ for _ in ()).throw(Enough))
+    monkeypatch.setattr(join, "take_seat", lambda *args, **more: (_ for _ in ()).throw(Enough))
     rendezvous = MemoryBoard()
     post_note(rendezvous, "present/1", worker_info(1, "127.0.0.1", script, Settings()))
     with pytest.raises(Enough):
@@ -208,7 +208,7 @@ def test_head_and_steward_of_a_run_have_a_secret_that_no_other_run_has(
     for _ in range(2):
         controller, agent = join_alone(monkeypatch, write(tmp_path, TRAIN))
         mine = msgspec.json.decode(controller, type=ControllerOrders).secret
-        assert msgspec.json.decode(agent, type=Orders).secret == mine
+        assert msgspec.json.decode(agent, type=AgentOrders).secret == mine
         secrets.add(mine)
     assert len(secrets | {bytes.fromhex(SECRET["WEFT_SECRET"])}) == 3
 
@@ -288,7 +288,7 @@ def test_signals_that_come_together_are_one() -> None:
 
 
 def test_worker_0_says_whom_it_waits_for(tmp_path: Path) -> None:
-    script = "import os, select\nfrom weft.engines.hosts import join\njoin.TELL_S = 0.2\n"
+    script = "import os, select\nfrom weft.engines.hosts import timeouts\ntimeouts.ALL_JOINED_TOLD_S = 0.2\n"
     script += "if os.environ['LATE'] == '1': select.select([], [], [], 2.0)\n" + TRAINING
     with launched(write(tmp_path, script), ONE, environ={"LATE": "0", "1:LATE": "1"}) as run:
         assert run.end() == [0, 0], run.text

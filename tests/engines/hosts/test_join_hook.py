@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from weft.core.errors import ConfigError, TransportError
-from weft.engines.hosts import join_hook
+from weft.engines.hosts import join_hook, timeouts
 from weft.engines.hosts.join_hook import find_seat
 
 
@@ -28,7 +28,7 @@ def test_a_script_under_mpiexec_is_not_alone(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_store_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.environ", {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"})
-    monkeypatch.setattr(join_hook, "STORE_S_MAX", 0.2)
+    monkeypatch.setattr(timeouts, "STORE_S_MAX", 0.2)
     monkeypatch.setattr("sys.excepthook", sys.excepthook)  # put back when this is over
     with pytest.raises(TransportError, match=r"the store at 127.0.0.1:1"):
         find_seat()

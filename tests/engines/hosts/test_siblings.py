@@ -9,9 +9,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from weft.engines.hosts import siblings
+from weft.engines.hosts import timeouts
 from weft.engines.hosts.launch_env import Placement
 from weft.engines.hosts.siblings import rank_in, watched_siblings
+from weft.engines.real import timeouts as real_timeouts
 
 ENVIRON = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "mill", "MASTER_PORT": "4711"}
 PLACED = Placement(0, 2, "mill", 4711, "run/0", True)
@@ -40,8 +41,8 @@ def test_a_process_has_a_rank_if_the_engine_put_it_into_the_same_run() -> None:
 def test_a_worker_that_is_stopped_before_it_joins_is_named_and_ended_and_others_are_left_alone(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(siblings, "STOPPED_S", 0.1)
-    monkeypatch.setattr(siblings, "LOOK_S", 0.02)
+    monkeypatch.setattr(real_timeouts, "PROCESS_STOPPED_S", 0.1)
+    monkeypatch.setattr(timeouts, "SIBLINGS_LOOK_S", 0.02)
     with stopped() as one, stopped(MASTER_PORT="4712") as other:
         monkeypatch.setattr(os, "getppid", os.getpid)  # they are this process's own children here
         with watched_siblings(PLACED):

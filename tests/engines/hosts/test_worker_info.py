@@ -30,7 +30,20 @@ def script(tmp_path: Path) -> Path:
 
 
 def infos(*homes: str, address: str = "10.0.0.1") -> list[WorkerInfo]:
-    return [WorkerInfo(rank, 100 + rank, name, name, address, 2, {}, "3.11.2", 9) for rank, name in enumerate(homes)]
+    return [
+        WorkerInfo(
+            rank=rank,
+            pid=100 + rank,
+            home=name,
+            host=name,
+            address=address,
+            cores=2,
+            same={},
+            python="3.11.2",
+            available_bytes=9,
+        )
+        for rank, name in enumerate(homes)
+    ]
 
 
 def test_a_process_tells_where_it_is_and_what_it_runs(script: Path) -> None:

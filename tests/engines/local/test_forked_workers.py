@@ -13,6 +13,7 @@ from support.processes.launches import wait_until
 from weft.core.errors import NodeLost
 from weft.engines.local import forked_workers
 from weft.engines.local.forked_workers import ForkServer
+from weft.engines.real import timeouts
 from weft.engines.real.stopped_processes import children_of, process_state
 
 
@@ -137,7 +138,7 @@ def test_a_worker_that_is_killed_before_it_can_say_anything_is_known_by_its_proc
 def test_whoever_is_stopped_while_workers_are_born_is_named_and_nothing_is_left(
     what: str, who: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(forked_workers, "STOPPED_S", 0.2)
+    monkeypatch.setattr(timeouts, "PROCESS_STOPPED_S", 0.2)
     monkeypatch.setattr(forked_workers, "LOOK_S", 0.1)
     with fork_server_that(tmp_path, what) as fork_server, pytest.raises(NodeLost) as raised:
         fork_server.fork(1, [], lambda: None)
@@ -210,7 +211,7 @@ def test_workers_of_an_order_that_was_given_up_are_not_taken_for_those_of_the_ne
 
 
 def test_a_system_that_starts_no_process_at_all_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*about: object, **more: object) -> None:
+    def refuse(*args: object, **more: object) -> None:
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
     (tmp_path / "train.py").touch()

@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import socket
 from pathlib import Path
 from random import Random
 
@@ -11,7 +12,9 @@ from support.processes.launches import FOREVER, MORTAL_FOREVER, TRAIN, launched
 from support.processes.real import Heard, real
 
 from weft.core.errors import ConfigError, Deadlock, NodeLost
-from weft.engines.real import watchdog
+from weft.engines.local.forked_workers import Process
+from weft.engines.local.launcher import LocalWorker
+from weft.engines.real import timeouts
 from weft.engines.real.job import RealJob
 from weft.engines.real.observer import Observer
 from weft.runtime.measure import metrics
@@ -237,7 +240,7 @@ def test_a_script_that_ends_early_on_one_worker_is_a_deadlock_that_names_it(tmp_
 def test_a_script_that_ends_early_is_noticed_where_workers_wait_for_messages_too(
     options: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watchdog, "STUCK_S", 0.3)
+    monkeypatch.setattr(timeouts, "ALL_WAIT_S", 0.3)
     with pytest.raises(Deadlock) as raised:
         real(at_step_20(tmp_path, "sys.exit()"), NUM_WORKERS, **options)
     told = str(raised.value)
@@ -259,7 +262,7 @@ worker.report(score=lambda: time.sleep(0.8) or 1.0)
 def test_a_long_iteration_or_evaluation_after_a_wait_is_no_deadlock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watchdog, "STUCK_S", 0.3)
+    monkeypatch.setattr(timeouts, "ALL_WAIT_S", 0.3)
     monkeypatch.setattr(engine_seat, "HEARTBEAT_TICKS", 1)
     outcome = real(script(tmp_path, TRAIN, LONG), NUM_WORKERS)
     assert [status.step for status in outcome.workers] == [2, 2, 2]
@@ -331,7 +334,7 @@ def test_jobs_that_cannot_run_are_refused_before_anything_starts(tmp_path: Path)
         ({"strategy": "gosip"}, "strategy 'gosip' is not known."),
     ):
         with pytest.raises(ConfigError) as raised:
-            RealJob(path, **options)
+            RealJob(script=path, **options)
         assert str(raised.value).startswith(because)
 
 
@@ -370,3 +373,17 @@ def test_a_baseline_whose_forward_the_script_goes_around_is_refused(tmp_path: Pa
     text = UNDER_DDP.replace("model(torch.ones(1, 1))", around)
     with pytest.raises(ConfigError, match=r"--baseline ddp: step 1 of worker \d was made on gradients that"):
         real(script(tmp_path, text), 2, baseline="ddp")
+
+
+def test_a_worker_has_the_id_of_its_process_and_nothing_is_known_of_its_end() -> None:
+    mine, theirs = socket.socketpair()
+    pid = os.fork()
+    if not pid:
+        os._exit(3)
+    process = Process(pid, mine, -1, -1)
+    worker = LocalWorker(2, process)
+    assert (worker.rank, worker.pid, worker.host, worker.exit_code) == (2, pid, socket.gethostname(), None)
+    assert (worker.is_alive, worker.has_finished, worker.status) == (True, False, None)
+    process.wait()
+    worker.channel.close()
+    theirs.close()

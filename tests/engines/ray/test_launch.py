@@ -114,7 +114,7 @@ def test_workers_that_find_no_place_are_told_of_what_is_lacking(nodes: Nodes, tm
 )
 def test_what_only_this_machine_can_do_is_refused(options: dict[str, object], name: str) -> None:
     with pytest.raises(ConfigError, match=f"{name} is for workers of this machine, not for --on ray"):
-        check_for_ray(RealJob(EXAMPLE, **options))  # type: ignore[arg-type]
+        check_for_ray(RealJob(script=EXAMPLE, **options))  # type: ignore[arg-type]
 
 
 def test_a_plan_asks_for_as_much_as_all_workers_need() -> None:

@@ -21,11 +21,11 @@ DESCRIPTORS = Descriptors(3, 4, 5, 6, [[7, 8], [9, 10]])
 
 
 def told(folder: Path, rank: int = 0, **options: Any) -> Job:
-    return assigned(RealJob(write(folder, ""), **options), DESCRIPTORS, ["a", "b"], SECRET)(rank)
+    return assigned(RealJob(script=write(folder, ""), **options), DESCRIPTORS, ["a", "b"], SECRET)(rank)
 
 
 def test_workers_are_told_the_same_but_for_their_rank_and_how_slow_they_are(tmp_path: Path) -> None:
-    assign = assigned(RealJob(write(tmp_path, ""), slow={1: 4.0}, seed=9), DESCRIPTORS, [], SECRET)
+    assign = assigned(RealJob(script=write(tmp_path, ""), slow={1: 4.0}, seed=9), DESCRIPTORS, [], SECRET)
     first, second = assign(0), assign(1)
     assert (second.rank, second.slow, second.seed) == (1, 4.0, 9)
     assert msgspec.structs.replace(second, rank=0, slow=1.0) == first

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from weft.engines.real import child_processes
+from weft.engines.real import timeouts
 from weft.engines.real.child_processes import start, start_apart
 
 
@@ -37,8 +37,8 @@ def test_the_secret_is_not_in_the_environment_of_what_is_started(monkeypatch: py
 
 
 def test_what_is_stopped_is_named_and_ended(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(child_processes, "STOPPED_S", 0.1)
-    monkeypatch.setattr(child_processes, "LOOK_S", 0.02)
+    monkeypatch.setattr(timeouts, "HELPER_STOPPED_S", 0.1)
+    monkeypatch.setattr(timeouts, "HELPER_LOOK_S", 0.02)
     started = start_apart("the run's controller", ["code", "-q"], b"import os\nos.kill(os.getpid(), 19)\n")
     assert started.wait(20) == -9
     told = f"weft: the run's controller (pid {started.pid}) is stopped: it is ended, and the run with it.\n"
@@ -53,8 +53,8 @@ def test_one_that_is_killed_before_it_has_its_orders_is_no_error_of_who_starts_i
 def test_one_that_is_stopped_before_it_runs_its_program_is_named_and_ended(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(child_processes, "STOPPED_S", 0.1)
-    monkeypatch.setattr(child_processes, "LOOK_S", 0.02)
+    monkeypatch.setattr(timeouts, "HELPER_STOPPED_S", 0.1)
+    monkeypatch.setattr(timeouts, "HELPER_LOOK_S", 0.02)
     started = start(
         "the fork server", [sys.executable, "-c", ""], preexec_fn=lambda: os.kill(os.getpid(), signal.SIGSTOP)
     )

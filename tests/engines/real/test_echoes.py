@@ -1,6 +1,7 @@
 """What workers print before they join is shown once if their scripts leave alike, and else all of it."""
 
-from weft.engines.real.echoes import HOLD_S, LINES_MAX, Echoes
+from weft.engines.real.echoes import LINES_MAX, Echoes
+from weft.engines.real.timeouts import ECHO_HELD_S
 
 Shown = list[tuple[int, str, bool]]
 
@@ -48,9 +49,9 @@ def test_a_worker_that_has_joined_is_shown_at_once() -> None:
 def test_lines_are_not_held_for_long() -> None:
     made, shown = echoes()
     made.take(1, "loading", False, 1.0)
-    made.check(1.0 + HOLD_S - 0.1)
+    made.check(1.0 + ECHO_HELD_S - 0.1)
     assert shown == []
-    made.check(1.0 + HOLD_S)
+    made.check(1.0 + ECHO_HELD_S)
     assert shown == [(1, "loading", False)]
 
 

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+from support.processes.records import job_with
 
 from weft.engines.real.host_memory import keep_own, make_memories, share_out, spread_values
 from weft.runtime.channel import Job
@@ -13,10 +14,9 @@ HOSTS = [0, 0, 1]
 
 
 def job(rank: int, hosts: list[int], namespaces: list[int]) -> Job:
-    return Job(
-        rank, 3, 0, "train.py", [], None, None, 1.0, "shm", b"s" * 32, True, 0.0, 1, 1, False, None,
-        Descriptors(-1, -1, -1, -1, [], namespaces), hosts=hosts,
-    )  # fmt: skip
+    return job_with(
+        rank=rank, num_workers=3, secret=b"s" * 32, descriptors=Descriptors(-1, -1, -1, -1, [], namespaces), hosts=hosts
+    )
 
 
 def test_each_host_has_files_of_its_own_and_bells_for_its_workers() -> None:

@@ -116,34 +116,36 @@ def test_what_cannot_run_is_refused_with_what_to_write_instead(
     script = tmp_path / "train.py"
     script.write_text("")
     with pytest.raises(ConfigError) as refused:
-        RealJob(script, **{"num_workers": 2, **options})
+        RealJob(script=script, **{"num_workers": 2, **options})
     assert str(refused.value) == message
 
 
 def test_a_job_under_a_baseline_or_another_strategy_is_otherwise_the_same(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("")
-    job = RealJob(script, ("--epochs", "3"), 2, seed=5)
+    job = RealJob(script=script, arguments=("--epochs", "3"), num_workers=2, seed=5)
     assert job.label == "allreduce"
-    assert job.with_strategy("ssp") == RealJob(script, ("--epochs", "3"), 2, "ssp", seed=5)
+    assert job.with_strategy("ssp") == RealJob(
+        script=script, arguments=("--epochs", "3"), num_workers=2, strategy="ssp", seed=5
+    )
     assert (job.with_strategy("ssp").under("ddp").label, job.under("ddp").strategy) == ("ddp", None)
 
 
 def test_labels_say_how_data_is_shared_and_a_baseline_or_a_lone_worker_shares_it_evenly(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("")
-    job = RealJob(script, share="proportional", compress="fp16")
+    job = RealJob(script=script, share="proportional", compress="fp16")
     assert (job.sharing, job.label) == ("proportional", "allreduce + fp16 share=proportional")
     assert job.with_strategy("ssp").label == "ssp + fp16 share=proportional"
     assert (job.under("ddp").share, job.under("ddp").label) == ("static", "ddp")
-    alone = RealJob(script, num_workers=1, share="stealing", strategy="allreduce")
+    alone = RealJob(script=script, num_workers=1, share="stealing", strategy="allreduce")
     assert (alone.sharing, alone.label) == ("static", "allreduce")
 
 
 def test_a_baseline_knows_no_fake_devices(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("")
-    assert RealJob(script, devices={0: FakeKind()}).under("ddp").devices == {}
+    assert RealJob(script=script, devices={0: FakeKind()}).under("ddp").devices == {}
 
 
 def test_workers_are_spread_evenly_over_hosts_and_only_those_of_one_share_memory(tmp_path: Path) -> None:
@@ -151,7 +153,10 @@ def test_workers_are_spread_evenly_over_hosts_and_only_those_of_one_share_memory
     assert spread(4, 1) == ()
     script = tmp_path / "train.py"
     script.write_text("")
-    apart, together = RealJob(script, (), 7, hosts=spread(7, 3)), RealJob(script, (), 7)
+    apart, together = (
+        RealJob(script=script, arguments=(), num_workers=7, hosts=spread(7, 3)),
+        RealJob(script=script, arguments=(), num_workers=7),
+    )
     assert (apart.num_hosts, apart.num_memories, apart.num_addresses) == (3, 3, 3)
     assert (together.num_hosts, together.num_memories, together.num_addresses) == (1, 1, 7)
 
@@ -170,11 +175,11 @@ def test_torch_must_be_there_to_sum(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     script.write_text("")
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(ConfigError) as refused:
-        RealJob(script, transport="torch")
+        RealJob(script=script, transport="torch")
     expected = "--transport torch needs torch, which is not installed.\n  Install it: pip install 'weft[torch]'"
     assert str(refused.value) == expected
     with pytest.raises(ConfigError) as refused:
-        RealJob(script, baseline="ddp")
+        RealJob(script=script, baseline="ddp")
     assert str(refused.value) == expected.replace("--transport torch", "--baseline ddp")
 
 
@@ -183,7 +188,7 @@ def test_several_hosts_need_what_certificates_are_made_with(tmp_path: Path, monk
     script.write_text("")
     monkeypatch.setitem(sys.modules, "cryptography", None)
     with pytest.raises(ConfigError) as refused:
-        RealJob(script, hosts=(0, 1))
+        RealJob(script=script, hosts=(0, 1))
     assert str(refused.value) == (
         "--hosts needs cryptography, which is not installed.\n  Install it: pip install 'weft[tls]'"
     )
@@ -192,5 +197,5 @@ def test_several_hosts_need_what_certificates_are_made_with(tmp_path: Path, monk
 def test_workers_share_a_memory_unless_they_talk_by_sockets(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("")
-    memories = {t: RealJob(script, num_workers=3, transport=t).num_memories for t in ("shm", "tcp", "torch")}
+    memories = {t: RealJob(script=script, num_workers=3, transport=t).num_memories for t in ("shm", "tcp", "torch")}
     assert memories == {"shm": 1, "tcp": 3, "torch": 1}

@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-import weft.engines.real.kernels as kernels
 from weft.codecs import TopK
+from weft.engines.real import timeouts
 from weft.engines.real.kernels import compile_kernels
 
 
@@ -20,7 +20,7 @@ def test_the_modules_of_a_codec_are_loaded_and_named() -> None:
 
 
 def test_somebody_who_waits_is_told_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(timeouts, "COMPILING_TOLD_S", 0.0)
     told: list[str] = []
 
     def slow(codec: TopK, itemsize: int) -> None:

@@ -13,7 +13,21 @@ from weft.observe.records.status import DeviceStatus, LinkStatus, Status
 from weft.observe.records.stragglers import Blame
 from weft.sim.facts import Facts
 
-FIRST = Status(0, 10.0, 20, 100.0, 0.5, 2.0, 1.0, 3.0, 1000, 5, 1, 20, "ended")
+FIRST = Status(
+    rank=0,
+    time_s=10.0,
+    step=20,
+    samples=100.0,
+    loss=0.5,
+    waiting_s=2.0,
+    staleness_mean=1.0,
+    staleness_max=3.0,
+    bytes_sent=1000,
+    num_copies=5,
+    refused=1,
+    steps_total=20,
+    doing="ended",
+)
 SECOND = msgspec.structs.replace(
     FIRST,
     rank=1,

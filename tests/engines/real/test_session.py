@@ -3,13 +3,13 @@
 from typing import Any
 
 import pytest
+from support.processes.records import status_with
 
 from weft.config.network import Network
 from weft.core.errors import ConfigError
 from weft.engines.explanation import Explanation
 from weft.engines.real import session as module
 from weft.engines.real.session import RunSession
-from weft.observe.records.status import Status
 from weft.runtime.channel import (
     Concluded,
     Decided,
@@ -34,7 +34,7 @@ from weft.runtime.channel import (
 )
 from weft.runtime.connections import LINKS
 
-STATUS = Status(0, 1.0, 5, 10.0, None, 0.0, 0.0, 0.0, 0, 0, 0, None, "ended")
+STATUS = status_with(time_s=1.0, step=5, samples=10.0, doing="ended")
 LAYOUT = ["w (3,) float64"]
 
 

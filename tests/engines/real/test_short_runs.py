@@ -10,7 +10,7 @@ from weft.config.cluster import load_cluster
 from weft.config.registry import lowered
 from weft.config.registry import strategy as strategy_of
 from weft.engines.real.short_runs import ShortRun
-from weft.engines.simulated.job import Job
+from weft.engines.simulated.job import SimulatedJob
 from weft.engines.simulated.runner import SimulationObserver, simulate, simulate_dry
 
 BEGIN = """
@@ -54,7 +54,9 @@ PERIODIC = (
 
 def run_simulated(script: Path, strategy: str, num_workers: int = 2) -> tuple[list[str], float]:
     told: list[str] = []
-    job = Job(script, (), load_cluster("rack"), num_workers, strategy)
+    job = SimulatedJob(
+        script=script, arguments=(), cluster=load_cluster("rack"), num_workers=num_workers, strategy=strategy
+    )
     outcome = simulate(job, SimulationObserver(on_tell=told.append))
     return told, float(outcome.arrays[0][0])
 
@@ -97,7 +99,13 @@ def test_steps_after_the_last_exchange_count_by_their_mean(strategy: str, result
 
 def test_a_run_without_tensors_says_so_too(tmp_path: Path) -> None:
     told: list[str] = []
-    job = Job(write(tmp_path, BEGIN, PLANNED), (), load_cluster("rack"), 2, "diloco")
+    job = SimulatedJob(
+        script=write(tmp_path, BEGIN, PLANNED),
+        arguments=(),
+        cluster=load_cluster("rack"),
+        num_workers=2,
+        strategy="diloco",
+    )
     simulate_dry(job, SimulationObserver(on_tell=told.append))
     assert told == [WILL]
 

@@ -5,12 +5,14 @@ from pathlib import Path
 import pytest
 from support.processes.launches import FOREVER, TRAIN
 from support.processes.real import Heard, real
+from support.processes.records import status_with
 from support.scripts.training_scripts import write
 
-from weft.engines.real import stalls
-from weft.engines.real.stalls import FRESH_S, WAITED_S, Delays
+from weft.engines.real import timeouts
+from weft.engines.real.stalls import Delays
+from weft.engines.real.timeouts import STACK_FRESH_S, STALL_S
 from weft.engines.real.worker_record import Worker
-from weft.observe.records.status import StackTold, Status
+from weft.observe.records.status import StackTold
 from weft.runtime.measure import script_watch
 
 STACK = (
@@ -24,8 +26,8 @@ def worker(
     made = Worker(rank, "mill", 100 + rank)
     made.has_joined, made.has_ended = has_joined, has_ended
     doing = "waits for worker 1" if waits else "computes"
-    counted = 0.0, None, 0.0, 0.0, 0.0, 0, 0, 0, None
-    made.status = Status(rank, 0.0, step, *counted, doing, waits) if has_joined else None
+    status = status_with(rank=rank, step=step, doing=doing, is_waiting=waits)
+    made.status = status if has_joined else None
     return made
 
 
@@ -33,9 +35,9 @@ def said(workers: list[Worker], *, has_begun: bool = True) -> list[str]:
     """What is said when worker 1 has been in one place for long, and the others have been what they are."""
     found = Delays()
     assert found.check(0.0, workers, has_begun=has_begun) == []
-    found.hear(1, StackTold(WAITED_S, STACK), WAITED_S - 1)
-    assert found.check(WAITED_S - 0.1, workers, has_begun=has_begun) == []
-    return found.check(WAITED_S + 0.1, workers, has_begun=has_begun)
+    found.hear(1, StackTold(STALL_S, STACK), STALL_S - 1)
+    assert found.check(STALL_S - 0.1, workers, has_begun=has_begun) == []
+    return found.check(STALL_S + 0.1, workers, has_begun=has_begun)
 
 
 def test_a_worker_for_which_another_waits_is_named_with_its_stack_and_what_the_other_waits_for() -> None:
@@ -65,8 +67,8 @@ def test_nobody_is_named_if_nobody_waits_or_the_waiting_go_on() -> None:
     assert said([worker(0), worker(1)]) == []
     assert said([worker(0, waits=True), worker(1, waits=True)]) == []
     found = Delays()
-    for second in range(int(4 * WAITED_S)):
-        found.hear(1, StackTold(WAITED_S, STACK), float(second))
+    for second in range(int(4 * STALL_S)):
+        found.hear(1, StackTold(STALL_S, STACK), float(second))
         assert found.check(float(second), [worker(0, step=second, waits=True), worker(1)], has_begun=True) == []
 
 
@@ -80,15 +82,15 @@ def test_a_worker_is_named_again_only_when_it_stays_twice_as_long_and_not_when_i
     assert named == [8, 16, 32]
     place = 'File "train.py", line 9, in evaluate: time.sleep(9)'
     assert found.lines(37.0, workers) == [f"  Worker 1 was in one place of its script for 36 s: {place}."]
-    assert found.lines(37.0 + FRESH_S, workers) == []
-    assert found.check(37.0 + FRESH_S, workers, has_begun=True) == []
+    assert found.lines(37.0 + STACK_FRESH_S, workers) == []
+    assert found.check(37.0 + STACK_FRESH_S, workers, has_begun=True) == []
 
 
 @pytest.mark.parametrize("where", ["before it joins", "in its loop"])
 def test_a_script_that_sleeps_while_others_wait_is_named_while_the_run_goes_on(
     where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module, name in ((script_watch, "STAYS_S"), (script_watch, "LOOK_S"), (stalls, "WAITED_S")):
+    for module, name in ((script_watch, "STAYS_S"), (script_watch, "LOOK_S"), (timeouts, "STALL_S")):
         monkeypatch.setattr(module, name, 0.2)
     sleep = "from weft.core.seat import current\nif current().rank == 1: time.sleep(1.0)\n"
     controller, join = TRAIN.split("w = np", 1)

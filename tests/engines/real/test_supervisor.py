@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from weft.core.errors import ConfigError, NodeLost
-from weft.engines.real import stalls
+from weft.engines.real import timeouts
 from weft.engines.real.job import RealJob
 from weft.engines.real.observer import Observer
 from weft.engines.real.supervisor import Supervisor
@@ -28,7 +28,7 @@ class Stage(Supervisor):
         observer: Observer | None = None,
         brings_back_to: Path | None = None,
     ) -> None:
-        super().__init__(RealJob(script, num_workers=2, brings_back_to=brings_back_to), observer or Observer())
+        super().__init__(RealJob(script=script, num_workers=2, brings_back_to=brings_back_to), observer or Observer())
         self.acts = acts
         """Who says what; None: it dies."""
         self.told: list[tuple[int, Message]] = []
@@ -137,7 +137,7 @@ def test_a_file_that_nobody_asked_for_is_not_taken(script: Path, tmp_path: Path)
 def test_who_keeps_others_waiting_is_said_and_said_again_when_the_run_fails(
     script: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stalls, "WAITED_S", 0.0)
+    monkeypatch.setattr(timeouts, "STALL_S", 0.0)
     words: list[str] = []
     asleep = StackTold(12.0, '  File "train.py", line 9, in <module>\n    time.sleep(1000)')
     acts: list[tuple[int, Message | None]] = [(0, Joined(LAYOUT, 16, None, 0)), (1, asleep), (1, asleep), (1, None)]

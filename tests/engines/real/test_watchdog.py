@@ -1,18 +1,18 @@
 """The vigil over a run: silence, stopped processes, and runs in which nothing can happen any more."""
 
 import pytest
+from support.processes.records import status_with
 
 from weft.core.errors import Deadlock, NodeLost
-from weft.engines.real.stopped_processes import STOPPED_S
-from weft.engines.real.watchdog import SILENT_S, STUCK_S, Watchdog
+from weft.engines.real.timeouts import ALL_WAIT_S, PROCESS_STOPPED_S, WORKER_SILENT_S
+from weft.engines.real.watchdog import Watchdog
 from weft.observe.records.status import LinkStatus, Status
 
 
 def status(rank: int, step: int, *, is_waiting: bool = False, bytes_sent: int = 0, bytes_received: int = 0) -> Status:
     doing = "waits for the parameters of step 3 from worker 1" if is_waiting else "computes"
     links = [LinkStatus(1 - rank, 0.0, 0, 0.0, bytes_received)]
-    counted = 0.0, None, 0.0, 0.0, 0.0, bytes_sent, 0, 0, None
-    return Status(rank, 0.0, step, *counted, doing, is_waiting, links=links)
+    return status_with(rank=rank, step=step, bytes_sent=bytes_sent, doing=doing, is_waiting=is_waiting, links=links)
 
 
 @pytest.mark.parametrize(
@@ -28,8 +28,8 @@ def test_a_process_that_the_system_has_stopped_is_given_up_soon_wherever_its_scr
         watchdog.hear(status(rank, 3), 0.0)
     assert watchdog.check(0.0, ended, {0: "S", 1: "S"}) is None
     assert watchdog.check(1.0, ended, {0: "T", 1: "S"}) is None
-    assert watchdog.check(1.0 + STOPPED_S, ended, {0: "T", 1: "S"}) is None
-    error = watchdog.check(1.1 + STOPPED_S, ended, {0: "T", 1: "S"})
+    assert watchdog.check(1.0 + PROCESS_STOPPED_S, ended, {0: "T", 1: "S"}) is None
+    error = watchdog.check(1.1 + PROCESS_STOPPED_S, ended, {0: "T", 1: "S"})
     assert isinstance(error, NodeLost)
     assert str(error) == (
         "worker 0 stopped answering after it had joined: its process is stopped.\n"
@@ -47,10 +47,10 @@ def test_a_network_that_carries_something_is_not_stuck_and_one_that_is_slow_has_
     watchdog = Watchdog(1, patience_s=2.0)
     for tick in range(100):
         watchdog.hear(status(0, 4, is_waiting=tick > 0), tick / 10)
-    assert watchdog.check(STUCK_S + 1.9, {}, {}) is None
+    assert watchdog.check(ALL_WAIT_S + 1.9, {}, {}) is None
     watchdog.hear_network(4.0)
-    assert watchdog.check(4.0 + STUCK_S + 1.9, {}, {}) is None
-    assert isinstance(watchdog.check(4.0 + STUCK_S + 2.1, {}, {}), Deadlock)
+    assert watchdog.check(4.0 + ALL_WAIT_S + 1.9, {}, {}) is None
+    assert isinstance(watchdog.check(4.0 + ALL_WAIT_S + 2.1, {}, {}), Deadlock)
 
 
 def test_slow_steps_give_a_stopped_process_more_time() -> None:
@@ -65,8 +65,8 @@ def test_slow_steps_give_a_stopped_process_more_time() -> None:
 def test_a_process_that_runs_but_says_nothing_is_given_up_after_long() -> None:
     watchdog = Watchdog(1)
     watchdog.hear(status(0, 8), 0.0)
-    assert watchdog.check(SILENT_S - 1, {}, {0: "R"}) is None
-    error = watchdog.check(SILENT_S + 1, {}, {0: "R"})
+    assert watchdog.check(WORKER_SILENT_S - 1, {}, {0: "R"}) is None
+    error = watchdog.check(WORKER_SILENT_S + 1, {}, {0: "R"})
     assert str(error).startswith("worker 0 has said nothing for 31 s at step 8: it hangs.")
 
 
@@ -78,7 +78,7 @@ def test_a_run_in_which_everybody_waits_and_nothing_moves_is_a_deadlock() -> Non
         for rank in (0, 2):
             watchdog.hear(status(rank, 4, is_waiting=True), tick / 10)
         error = watchdog.check(tick / 10, ended, {})
-        assert (error is not None) == (tick / 10 > STUCK_S)
+        assert (error is not None) == (tick / 10 > ALL_WAIT_S)
     assert isinstance(error, Deadlock)
     assert "worker 0, at step 4, waits for the parameters of step 3 from worker 1" in str(error)
     assert "ended: worker 1" in str(error)
@@ -101,16 +101,16 @@ def test_a_run_with_traffic_or_with_somebody_who_computes_is_no_deadlock() -> No
 def test_workers_that_have_not_all_been_heard_of_are_not_judged() -> None:
     watchdog = Watchdog(2)
     watchdog.hear(status(0, 0, is_waiting=True), 0.0)
-    assert watchdog.check(STUCK_S + 1, {}, {}) is None
+    assert watchdog.check(ALL_WAIT_S + 1, {}, {}) is None
 
 
 def test_a_worker_that_is_silent_is_not_known_to_wait() -> None:
     watchdog = Watchdog(1)
     watchdog.hear(status(0, 4), 0.0)
     watchdog.hear(status(0, 4, is_waiting=True), 0.5)
-    assert watchdog.check(STUCK_S + 1.0, {}, {}) is None
-    watchdog.hear(status(0, 4, is_waiting=True), STUCK_S + 1.0)
-    assert isinstance(watchdog.check(STUCK_S + 1.0, {}, {}), Deadlock)
+    assert watchdog.check(ALL_WAIT_S + 1.0, {}, {}) is None
+    watchdog.hear(status(0, 4, is_waiting=True), ALL_WAIT_S + 1.0)
+    assert isinstance(watchdog.check(ALL_WAIT_S + 1.0, {}, {}), Deadlock)
 
 
 def test_who_waits_is_given_time_from_when_the_last_of_the_others_ended() -> None:
@@ -122,7 +122,7 @@ def test_who_waits_is_given_time_from_when_the_last_of_the_others_ended() -> Non
         if tick <= 100:
             watchdog.hear(status(1, 4), tick / 10)  # it evaluates for long, and then ends
         error = watchdog.check(tick / 10, {1: object()} if tick > 100 else {}, {})
-        assert (error is not None) == (tick / 10 > 10.1 + STUCK_S)
+        assert (error is not None) == (tick / 10 > 10.1 + ALL_WAIT_S)
 
 
 def test_processes_are_named_so_that_people_find_them() -> None:
@@ -132,9 +132,9 @@ def test_processes_are_named_so_that_people_find_them() -> None:
     for rank in range(2):
         watchdog.hear(status(rank, 4), 0.0)
     assert watchdog.check(0.0, {}, {1: "T"}) is None
-    stopped = watchdog.check(STOPPED_S + 0.1, {}, {1: "T"})
+    stopped = watchdog.check(PROCESS_STOPPED_S + 0.1, {}, {1: "T"})
     assert str(stopped).startswith("worker 1 (host b, pid 4712) stopped answering at step 4: its process is stopped.")
-    silent = watchdog.check(SILENT_S + 1, {1: object()}, {})
+    silent = watchdog.check(WORKER_SILENT_S + 1, {1: object()}, {})
     assert str(silent).startswith("worker 0 (host a, pid 4711) has said nothing for 31 s at step 4: it hangs.")
     watchdog.hear(status(0, 4, is_waiting=True), 40.0)
     watchdog.hear(status(0, 4, is_waiting=True), 50.0)

@@ -10,7 +10,7 @@ from weft.config.cluster import load_cluster
 from weft.config.registry import strategy
 from weft.core.errors import ConfigError
 from weft.engines.simulated.dry_programs import ghosts, num_samples, num_steps
-from weft.engines.simulated.job import Job
+from weft.engines.simulated.job import SimulatedJob
 from weft.sim.program import PortionWanted, StepDone
 from weft.sim.script import Plan
 from weft.sim.shares import VirtualShares
@@ -19,11 +19,13 @@ PLAN = Plan(num_epochs=2, num_samples=26, batch_size=4, drop_last=False)
 ENDLESS = Plan(num_epochs=None, num_samples=26, batch_size=4, drop_last=False)
 
 
-def job(folder: Path, **options: Any) -> Job:
-    return Job(write(folder, "1 / 0\n"), (), load_cluster("rack"), 3, **options)
+def job(folder: Path, **options: Any) -> SimulatedJob:
+    return SimulatedJob(
+        script=write(folder, "1 / 0\n"), arguments=(), cluster=load_cluster("rack"), num_workers=3, **options
+    )
 
 
-def steps(asked: Job, plan: Plan | None, text: str = "allreduce") -> list[list[float]]:
+def steps(asked: SimulatedJob, plan: Plan | None, text: str = "allreduce") -> list[list[float]]:
     """The samples of each worker's steps, when all take turns."""
     shares = VirtualShares(3, asked.sharing)
     programs = ghosts(asked, strategy(text), plan, 7.0, shares)

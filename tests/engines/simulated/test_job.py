@@ -15,13 +15,13 @@ from weft.collectives.phased import Phased
 from weft.config.cluster import load_cluster
 from weft.core.errors import ConfigError
 from weft.core.names import Bucket
-from weft.engines.simulated.job import Job
+from weft.engines.simulated.job import SimulatedJob
 
 BUCKETS = (Bucket(1 << 20),)
 
 
-def job(script: Path, num_workers: int, **options: Any) -> Job:
-    return Job(script, (), load_cluster("rack"), num_workers, **options)
+def job(script: Path, num_workers: int, **options: Any) -> SimulatedJob:
+    return SimulatedJob(script=script, arguments=(), cluster=load_cluster("rack"), num_workers=num_workers, **options)
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from weft.core.errors import ConfigError, Deadlock, NodeLost
 from weft.core.world import World
 from weft.engines.explanation import Explanation
 from weft.engines.simulated import runner as engine
-from weft.engines.simulated.job import Job
+from weft.engines.simulated.job import SimulatedJob
 from weft.engines.simulated.runner import SimulationObserver, simulate, simulate_dry
 from weft.sim.facts import Facts
 
@@ -35,8 +35,8 @@ def script(tmp_path: Path) -> Path:
     return write(tmp_path, ARRAYS, ARRAYS_TRAIN)
 
 
-def job(script: Path, num_workers: int = 2, **options: Any) -> Job:
-    return Job(script, (), load_cluster("rack"), num_workers, **options)
+def job(script: Path, num_workers: int = 2, **options: Any) -> SimulatedJob:
+    return SimulatedJob(script=script, arguments=(), cluster=load_cluster("rack"), num_workers=num_workers, **options)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """How long bytes were under way between workers."""
 
 import pytest
+from support.processes.records import status_with
 
 from weft.observe.records.linkbook import LinkBook
 from weft.observe.records.status import LinkStatus, Status
@@ -12,9 +13,7 @@ def status(
     """After so many steps of a tenth of a second; `to1=(0.02, 1000)` is what each step sends to worker 1."""
     told = [LinkStatus(int(to[2:]), each_s * step, size * step, round_trip_s) for to, (each_s, size) in links.items()]
     time_s = 0.1 * step
-    return Status(
-        rank, time_s, step, 0.0, None, waiting * time_s, 0.0, 0.0, 0, 0, 0, None, "computes", links=told
-    )  # fmt: skip
+    return status_with(rank=rank, time_s=time_s, step=step, waiting_s=waiting * time_s, links=told)
 
 
 def book(*told: Status) -> LinkBook:

@@ -3,25 +3,14 @@
 from math import isnan
 
 import pytest
+from support.processes.records import status_with
 
 from weft.observe.records.progress import GRACE_S, WINDOW_S, Progress, WorkerProgress, steps_in_all
 from weft.observe.records.status import Status
 
 
 def status(rank: int = 0, time_s: float = 0.0, step: int = 0, **told: object) -> Status:
-    facts = {
-        "samples": 0.0,
-        "loss": None,
-        "waiting_s": 0.0,
-        "staleness_mean": 0.0,
-        "staleness_max": 0.0,
-        "bytes_sent": 0,
-        "num_copies": 0,
-        "refused": 0,
-        "steps_total": None,
-        "doing": "computes",
-    }
-    return Status(rank=rank, time_s=time_s, step=step, **{**facts, **told})
+    return status_with(rank=rank, time_s=time_s, step=step, **told)
 
 
 def told(num_workers: int, *statuses: Status) -> Progress:

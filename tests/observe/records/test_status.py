@@ -7,7 +7,22 @@ from weft.observe.records.status import CodingStatus, Status, in_all
 
 
 def test_a_status_is_the_same_after_its_journey() -> None:
-    status = Status(1, 2.0, 3, 4.0, None, 0.5, 0.0, 0.0, 10, 2, 1, 100, "waits for worker 0", True)
+    status = Status(
+        rank=1,
+        time_s=2.0,
+        step=3,
+        samples=4.0,
+        loss=None,
+        waiting_s=0.5,
+        staleness_mean=0.0,
+        staleness_max=0.0,
+        bytes_sent=10,
+        num_copies=2,
+        refused=1,
+        steps_total=100,
+        doing="waits for worker 0",
+        is_waiting=True,
+    )
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(status), type=Status) == status
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import pytest
+from support.processes.records import status_with
 
 from weft.core.activity import COMPUTES, PAUSED, READS
 from weft.observe.records.linkbook import NETWORK
@@ -72,11 +73,18 @@ class World:
 
     def _status(self, rank: int, mark: Mark) -> Status:
         marks, self._untold[rank] = self._untold[rank], []
-        return Status(
-            rank, mark.time_s, mark.step, mark.samples, None, self._waited_s[rank], 0.0, 0.0, 0, 0, 0, None, "computes",
-            compute_s=mark.compute_s, input_s=mark.input_s, paused_s=mark.paused_s, marks=marks,
+        return status_with(
+            rank=rank,
+            time_s=mark.time_s,
+            step=mark.step,
+            samples=mark.samples,
+            waiting_s=self._waited_s[rank],
+            compute_s=mark.compute_s,
+            input_s=mark.input_s,
+            paused_s=mark.paused_s,
+            marks=marks,
             links=list(self._links[rank].values()),
-        )  # fmt: skip
+        )
 
 
 def told(world: World) -> list[tuple[int | None, str]]:

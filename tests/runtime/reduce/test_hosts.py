@@ -167,9 +167,9 @@ def test_leaders_have_a_background_driver_that_rests_while_no_sum_is_under_way()
 def test_what_was_written_before_a_word_is_read_behind_a_fence(word: int, monkeypatch: pytest.MonkeyPatch) -> None:
     world, seen = Hosts(2, 1), []
     monkeypatch.setattr(hosts, "fence", lambda: seen.append("fence"))
-    monkeypatch.setattr(BetweenHosts, "begin", lambda *about: seen.append("begin"))
-    monkeypatch.setattr(BetweenHosts, "advance", lambda *about: 1.0 if word == SPREAD else None)
-    monkeypatch.setattr(hosts.np, "divide", lambda *about, out: seen.append("divide"))
+    monkeypatch.setattr(BetweenHosts, "begin", lambda *args: seen.append("begin"))
+    monkeypatch.setattr(BetweenHosts, "advance", lambda *args: 1.0 if word == SPREAD else None)
+    monkeypatch.setattr(hosts.np, "divide", lambda *args, out: seen.append("divide"))
     for rank in (0, 1):
         world.workers[rank].join(world.reduce(0, 0, 1.0))
         world.workers[rank].progress(lambda event: None)

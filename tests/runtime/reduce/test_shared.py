@@ -151,7 +151,7 @@ def test_what_was_written_before_a_word_is_read_behind_a_fence(monkeypatch: pyte
     second.join(reduce(0, 0, 1.0, 2))
     first.progress(lambda event: None)
     monkeypatch.setattr(module, "fence", lambda: seen.append("fence"))
-    monkeypatch.setattr(module, "reduce_into", lambda *about: seen.append("sum"))
-    monkeypatch.setattr(second, "_take", lambda *about: seen.append("take"))
+    monkeypatch.setattr(module, "reduce_into", lambda *args: seen.append("sum"))
+    monkeypatch.setattr(second, "_take", lambda *args: seen.append("take"))
     second.progress(lambda event: None)
     assert seen == ["fence", "sum", "fence", "fence", "take"], "seen ready; to be told; seen done"

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from support.processes.records import job_with
 
 from weft.core.consensus import END
 from weft.core.errors import ConfigError
@@ -23,7 +24,6 @@ from weft.runtime.channel import (
     FractionsTold,
     Halt,
     Halted,
-    Job,
     Joined,
     LeaveAt,
     Measured,
@@ -38,7 +38,6 @@ from weft.runtime.channel import (
     StepTold,
     Welcome,
 )
-from weft.runtime.descriptors import Descriptors
 from weft.runtime.seats.engine_seat import HALT_EXIT_CODE, EngineSeat
 from weft.runtime.seats.plain_seat import PlainSeat
 from weft.runtime.seats.returned_files import FilePiece, PieceTaken, Unsaved
@@ -85,10 +84,7 @@ class Engine:
         self.channel = Channel(theirs)
         self.codes: list[int] = []
         monkeypatch.setattr(os, "_exit", self._exit)
-        job = Job(
-            rank, 2, 0, "train.py", [], None, None, 1.0, "shm", b"", True, 0.0, 1, 1, False, None,
-            Descriptors(-1, -1, -1, -1, []),
-        )  # fmt: skip
+        job = job_with(rank=rank)
         self.seat = PlainSeat(job, Channel(mine), Shelf())
         self.model = Model()
 

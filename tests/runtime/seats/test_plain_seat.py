@@ -5,6 +5,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from support.processes.records import job_with
+
 from weft.runtime.channel import (
     Channel,
     Concluded,
@@ -21,7 +23,6 @@ from weft.runtime.channel import (
     StepTold,
     Welcome,
 )
-from weft.runtime.descriptors import Descriptors
 from weft.runtime.seats.plain_seat import PlainSeat
 
 
@@ -35,13 +36,7 @@ class Model:
 
 
 def job(**changes: Any) -> Job:
-    told = {
-        "rank": 0, "num_workers": 1, "seed": 0, "script": "train.py", "arguments": [], "steps_max": None,
-        "global_batch": None, "slow": 1.0, "transport": "shm", "secret": b"", "owns_core": True, "spin_s": 0.0,
-        "bucket_bytes_max": 1, "outbox_bytes_max": 1, "checks_replay": False, "baseline": None,
-        "descriptors": Descriptors(-1, -1, -1, -1, []),
-    }  # fmt: skip
-    return Job(**{**told, **changes})
+    return job_with(**{"num_workers": 1, **changes})
 
 
 def with_engine(run: Callable[[PlainSeat, Model], None], *answers: Message) -> tuple[list[Message], Model]:

@@ -3,15 +3,16 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
+from support.processes.records import job_with
 
 from weft.core.activity import READS, WAITS
-from weft.runtime.channel import FractionsAsked, FractionsTold, Job, Measured, PortionTold, PortionWanted
-from weft.runtime.descriptors import Descriptors
+from weft.runtime.channel import FractionsAsked, FractionsTold, Measured, PortionTold, PortionWanted
 from weft.runtime.measure import activity_clock as clock
 from weft.runtime.measure.activity_clock import ActivityClock
 from weft.runtime.seats.shares import EngineShares
 
-JOB = (0, 2, 0, "train.py", [], None, None, 1.0, "shm", b"", True, 0.0, 1, 1, False, None)
+JOB = job_with(block_steps=8)
 
 
 class Asked:
@@ -23,8 +24,7 @@ class Asked:
         self.said: list[Any] = []
         self.answers = list(answers)
         self.activity_clock = ActivityClock()
-        job = Job(*JOB, Descriptors(-1, -1, -1, -1, []), share=share, block_steps=8)
-        self.shares = EngineShares(job, self.said.append, self.expect, self.activity_clock)
+        self.shares = EngineShares(replace(JOB, share=share), self.said.append, self.expect, self.activity_clock)
 
     def expect(self, kind: type[Any]) -> Any:
         answer = self.answers.pop(0)

@@ -22,7 +22,7 @@ from support.network.namespaces import inside
 from weft.config.network import Network, read_network
 from weft.engines.netem.namespaces import CLONE_NEWNET, DEVICE, MTU_BYTES, address, enter, own_namespace
 from weft.engines.netem.network import SlowNetwork
-from weft.lifeline import die_with_parent
+from weft.parent_death import die_with_parent
 
 CLONE_NEWUTS = 0x04000000
 MEETING_PORT = 29400

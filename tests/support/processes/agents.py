@@ -25,8 +25,20 @@ PATIENCE_S = 20.0
 
 def presences(hosts: list[str], available_bytes: int) -> list[WorkerInfo]:
     """A worker on each of these hosts, in order of rank."""
-    about = "127.0.0.1", 2, {}, "3.11", available_bytes
-    return [WorkerInfo(rank, 100 + rank, host, host, *about) for rank, host in enumerate(hosts)]
+    return [
+        WorkerInfo(
+            rank=rank,
+            pid=100 + rank,
+            home=host,
+            host=host,
+            address="127.0.0.1",
+            cores=2,
+            same={},
+            python="3.11",
+            available_bytes=available_bytes,
+        )
+        for rank, host in enumerate(hosts)
+    ]
 
 
 class HostAgent:
@@ -69,7 +81,7 @@ def new_head(
     listener = listen("127.0.0.1")
     infos = presences(hosts, available_bytes)
     numbers = tuple(list(dict.fromkeys(hosts)).index(host) for host in hosts)
-    job = RealJob(script, num_workers=len(hosts), hosts=numbers)
+    job = RealJob(script=script, num_workers=len(hosts), hosts=numbers)
     return Controller(job, observer or Observer(), infos, listener, SECRET), listener.getsockname()
 
 

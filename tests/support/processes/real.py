@@ -14,8 +14,8 @@ from weft.engines.local.launcher import run_local
 from weft.engines.real.job import RealJob
 from weft.engines.real.observer import Observer
 from weft.engines.real.outcome import RealOutcome
-from weft.lifeline import die_with_parent
 from weft.observe.records.status import Status
+from weft.parent_death import die_with_parent
 
 
 def fork_from_here(num_workers: int, shared: Sequence[int], check: Callable[[], None]) -> list[Process]:
@@ -87,5 +87,7 @@ def real(
     **options: Any,
 ) -> RealOutcome:
     """Run a script on real workers."""
-    job = RealJob(script, tuple(map(str, arguments)), num_workers, strategy, **options)
+    job = RealJob(
+        script=script, arguments=tuple(map(str, arguments)), num_workers=num_workers, strategy=strategy, **options
+    )
     return run_local(job, (heard or Heard()).observer(), fork_from_here)

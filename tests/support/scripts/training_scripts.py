@@ -7,7 +7,7 @@ from typing import Any
 
 from weft.config.cluster import load_cluster
 from weft.core.strategy import Strategy
-from weft.engines.simulated.job import Job
+from weft.engines.simulated.job import SimulatedJob
 from weft.engines.simulated.outcome import Outcome
 from weft.engines.simulated.runner import SimulationObserver, simulate
 
@@ -75,5 +75,12 @@ def simulated(
 ) -> Outcome:
     """Simulate a script; SEEN then holds what its workers told."""
     SEEN.clear()
-    job = Job(script, arguments, load_cluster(cluster), num_workers, strategy, **options)
+    job = SimulatedJob(
+        script=script,
+        arguments=arguments,
+        cluster=load_cluster(cluster),
+        num_workers=num_workers,
+        strategy=strategy,
+        **options,
+    )
     return simulate(job, SimulationObserver(show, on_tell=tell))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import weft
 from weft.adapters.arrays import ArrayReplica
-from weft.core.names import PARAMS, Bucket, Role
+from weft.core.names import PARAMS, Bucket
 from weft.core.peer import Peer
 from weft.core.recorder import Recording
 from weft.core.rules import Rule
@@ -25,6 +25,7 @@ from weft.sim.network import HostLinks, Network
 from weft.sim.program import BackwardDone, PortionWanted, ReportDone, Request, StepDone
 from weft.sim.reports import ModelReports
 from weft.sim.simulation import Simulation
+from weft.store.building import build_store
 from weft.store.numpy import NumpyStore
 from weft.store.preparing import ready_codecs
 
@@ -187,12 +188,10 @@ def simulate_arrays(
     programs = [ArrayProgram(script(rank, replica)) for rank, replica in enumerate(replicas)]
     codecs = ready_codecs(strategy, replicas)
     replicas += [replicas[0].twin() for _ in world.servers]
-    stores = []
-    for node, replica in enumerate(replicas):
-        slots = [slot.name for slot in strategy.slots(world.role(node), world)]
-        is_server = world.role(node) is Role.SERVER
-        updates = strategy.rules(world)
-        stores.append(NumpyStore(replica, slots, updates, is_server=is_server, codecs=codecs, seed=(seed, node)))
+    stores = [
+        build_store(NumpyStore, strategy, world, node, replica, codecs=codecs, seed=seed)
+        for node, replica in enumerate(replicas)
+    ]
     network = network or HostLinks(hosts, [BETWEEN] * (max(hosts) + 1), WITHIN)
     compute = compute or PerSample([1e-2] * num_workers)
     reports = ModelReports(programs, replicas, strategy, world, stores[0].lend)

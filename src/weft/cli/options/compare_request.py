@@ -18,7 +18,7 @@ from weft.engines.calibrate.machine import machine
 from weft.engines.compare.trials import RealTrials, SimulatedTrials, Trials
 from weft.engines.job_checks import check_slow
 from weft.engines.real.job import RealJob
-from weft.engines.simulated.job import Job
+from weft.engines.simulated.job import SimulatedJob
 from weft.observe.records.comparison import Setup, Target
 from weft.runtime.connections import SHM, TCP
 
@@ -49,15 +49,24 @@ class Asked:
         if self.cluster is not None:
             self._check_simulated()
             place = load_cluster(self.cluster).with_stragglers(self.slow)
-            about = self.script, self.arguments, place, self.num_workers
             return SimulatedTrials(
-                Job(*about, collective=self.collective, steps_max=self.steps, pace=pace, traces=True, saves=False)
+                SimulatedJob(
+                    script=self.script,
+                    arguments=self.arguments,
+                    cluster=place,
+                    num_workers=self.num_workers,
+                    collective=self.collective,
+                    steps_max=self.steps,
+                    pace=pace,
+                    traces=True,
+                    saves=False,
+                )
             )
         return RealTrials(
             RealJob(
-                self.script,
-                self.arguments,
-                self.num_workers,
+                script=self.script,
+                arguments=self.arguments,
+                num_workers=self.num_workers,
                 collective=self.collective,
                 transport=self.transport or (TCP if self.net else SHM),
                 steps_max=self.steps,

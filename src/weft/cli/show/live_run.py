@@ -19,7 +19,7 @@ from weft.engines.real.job import RealJob
 from weft.engines.real.observer import Observer
 from weft.engines.real.outcome import RealOutcome
 from weft.engines.simulated import runner
-from weft.engines.simulated.job import Job
+from weft.engines.simulated.job import SimulatedJob
 from weft.engines.simulated.outcome import Outcome
 from weft.observe.records.quantities import human_seconds
 from weft.sim.facts import Facts
@@ -105,7 +105,7 @@ def simulated_progress(title: str) -> Iterator[SimulatedProgress]:
 
 
 def simulate_shown(
-    job: Job,
+    job: SimulatedJob,
     title: str,
     dry: bool = False,
     explain: bool = False,

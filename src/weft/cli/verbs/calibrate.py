@@ -52,7 +52,9 @@ def calibrate(
         if workers is None:
             place = base.with_seconds_per_sample(measure(script, tuple(arguments or ()), steps))
         else:
-            job = RealJob(script, tuple(arguments or ()), workers, transport=transport or SHM)
+            job = RealJob(
+                script=script, arguments=tuple(arguments or ()), num_workers=workers, transport=transport or SHM
+            )
             place = this_machine(job, steps, lambda text: errors.print(text, markup=False))
         tell("measuring codecs; the first time, they are compiled, which takes a minute or more")
         place = place.with_codecs(codec_speeds())

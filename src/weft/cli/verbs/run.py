@@ -93,9 +93,9 @@ def run(
     settings = settings_of(said)
     options, parameters = set_options(settings.set or ())
     job = RealJob(
-        script,
-        tuple(arguments or ()),
-        settings.num_workers,
+        script=script,
+        arguments=tuple(arguments or ()),
+        num_workers=settings.num_workers,
         collective=settings.collective,
         compress=settings.compress,
         share=settings.share or STATIC,
@@ -130,9 +130,8 @@ def _jobs(
     if parameters and not asked:
         asked = (DEFAULT_STRATEGY,)
     doubts = both(objection(job.compress), objection_to_share(job.sharing), objection_to_devices(job.devices))
-    about = asked, job.num_workers, job.num_memories, doubts
-    texts = expanded(*about)
-    show_left_out(left_out(*about))
+    texts = expanded(asked, job.num_workers, num_hosts=job.num_memories, objection=doubts)
+    show_left_out(left_out(asked, job.num_workers, num_hosts=job.num_memories, objection=doubts))
     jobs = [job.with_strategy(text and with_parameters(text, parameters)) for text in texts]
     jobs += [] if baseline is None else [job.under(baseline)]
     return jobs, [*(is_only_of_all(text, asked) for text in texts), False]
@@ -157,8 +156,14 @@ def _run_all(
     with ground(plan, jobs, lambda text: errors.print(text, markup=False)) as perform:
         for number, job in enumerate(jobs, 1):
             try:
-                about = job.label, job.num_workers, number, len(jobs)
-                with logs.run(*about, is_real=True, counts_messages=job.baseline is None) as log:
+                with logs.run(
+                    job.label,
+                    job.num_workers,
+                    number=number,
+                    of=len(jobs),
+                    is_real=True,
+                    counts_messages=job.baseline is None,
+                ) as log:
                     outcomes.append(_run(job, number, len(jobs), perform, explain, log))
                     log.end(outcomes[-1].to_json(), outcomes[-1].tracks)
             except WeftError as error:

@@ -38,7 +38,7 @@ from weft.data.shares import objection as objection_to_share
 from weft.engines.job_checks import check_job
 from weft.engines.real.kernels import compile_kernels
 from weft.engines.settings_sources import settings_of
-from weft.engines.simulated.job import Job
+from weft.engines.simulated.job import SimulatedJob
 from weft.engines.simulated.outcome import Outcome
 
 
@@ -77,24 +77,24 @@ def simulate(
     check_job(script, num_workers, settings.seed or 0, settings.steps)
     sharing = STATIC if num_workers == 1 else settings.share or STATIC
     objected = both(objection(settings.compress), objection_to_share(sharing))
-    about = settings.strategy, num_workers, place.num_hosts(num_workers), objected
+    num_hosts = place.num_hosts(num_workers)
     jobs = [
-        Job(
-            script,
-            tuple(arguments or ()),
-            place,
-            num_workers,
-            text,
-            settings.collective,
-            settings.seed or 0,
-            settings.steps,
-            settings.compress,
-            settings.share or STATIC,
-            trace is not None,
+        SimulatedJob(
+            script=script,
+            arguments=tuple(arguments or ()),
+            cluster=place,
+            num_workers=num_workers,
+            strategy=text,
+            collective=settings.collective,
+            seed=settings.seed or 0,
+            steps_max=settings.steps,
+            compress=settings.compress,
+            share=settings.share or STATIC,
+            traces=trace is not None,
         )
-        for text in expanded(*about)
+        for text in expanded(settings.strategy, num_workers, num_hosts, objection=objected)
     ]
-    show_left_out(left_out(*about))
+    show_left_out(left_out(settings.strategy, num_workers, num_hosts, objection=objected))
     compile_kernels(settings.compress, lambda text: errors.print(text, markup=False))
     with _shown(json_file, plot) as outcomes, Logs(trace, log, tensorboard) as logs:
         _run_all(jobs, settings.strategy, dry, explain, logs, outcomes)
@@ -121,7 +121,12 @@ def _show(outcomes: list[Outcome], json_file: Path | None, plot: Path | None) ->
 
 
 def _run_all(
-    jobs: list[Job], strategies: tuple[str, ...] | None, dry: bool, explain: bool, logs: Logs, outcomes: list[Outcome]
+    jobs: list[SimulatedJob],
+    strategies: tuple[str, ...] | None,
+    dry: bool,
+    explain: bool,
+    logs: Logs,
+    outcomes: list[Outcome],
 ) -> None:
     """Run one job after another into `outcomes`; one that only 'all' asked for may turn out not to fit the script."""
     for number, job in enumerate(jobs, 1):

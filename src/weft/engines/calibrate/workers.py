@@ -76,6 +76,20 @@ def _point(statuses: Sequence[Status], warmup: int) -> Point:
     """A worker's mean step after its warm-up, or over all its steps if it ended during the warm-up."""
     last = statuses[-1]
     first = next((status for status in statuses[:-1] if warmup <= status.step < last.step), None)
-    begin = Status(last.rank, 0.0, 0, 0.0, None, 0.0, 0.0, 0.0, 0, 0, 0, None, "") if first is None else first
+    begin = first or Status(
+        rank=last.rank,
+        time_s=0.0,
+        step=0,
+        samples=0.0,
+        loss=None,
+        waiting_s=0.0,
+        staleness_mean=0.0,
+        staleness_max=0.0,
+        bytes_sent=0,
+        num_copies=0,
+        refused=0,
+        steps_total=None,
+        doing="",
+    )
     steps = last.step - begin.step
     return Point((last.samples - begin.samples) / steps, (last.cpu_s - begin.cpu_s) / steps)

@@ -11,7 +11,7 @@ from weft.engines.local.launcher import Fork, run_local
 from weft.engines.real.job import RealJob
 from weft.engines.real.observer import Observer
 from weft.engines.real.outcome import NOT_REPORTED as BESIDE_REAL
-from weft.engines.simulated.job import Job
+from weft.engines.simulated.job import SimulatedJob
 from weft.engines.simulated.runner import SimulationObserver, simulate
 from weft.observe.records.comparison import Target
 from weft.sim.facts import NOT_REPORTED as BESIDE_SIMULATED
@@ -28,15 +28,31 @@ def reported_names(job: RealJob, fork: Fork, show: Callable[[str], None]) -> lis
 
     What it prints is dropped; if it leaves by sys.exit, `show` gets what it printed.
     """
-    probe = RealJob(job.script, job.arguments, 1, seed=job.seed, options=job.options, saves=False, is_probe=True)
+    probe = RealJob(
+        script=job.script,
+        arguments=job.arguments,
+        num_workers=1,
+        seed=job.seed,
+        options=job.options,
+        saves=False,
+        is_probe=True,
+    )
     with _shown_if_it_says_why(show) as lines:
         observer = Observer(on_line=lambda rank, text, is_error: lines.append(text))
         return _names(run_local(replace(probe, steps_max=STEPS_MAX), observer, fork).reports)
 
 
-def simulated_names(job: Job, show: Callable[[str], None]) -> list[str]:
-    """The names of all numbers that a script reports which is to be simulated."""
-    probe = Job(job.script, job.arguments, job.cluster, 1, seed=job.seed, saves=False, is_probe=True)
+def simulated_names(job: SimulatedJob, show: Callable[[str], None]) -> list[str]:
+    """The same of a script that is to be simulated."""
+    probe = SimulatedJob(
+        script=job.script,
+        arguments=job.arguments,
+        cluster=job.cluster,
+        num_workers=1,
+        seed=job.seed,
+        saves=False,
+        is_probe=True,
+    )
     with _shown_if_it_says_why(show) as lines:
         return _names(simulate(replace(probe, steps_max=STEPS_MAX), SimulationObserver(lines.append)).facts.reports)
 

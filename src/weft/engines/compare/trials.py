@@ -8,7 +8,7 @@ from weft.core.errors import ConfigError
 from weft.engines.local.forked_workers import ForkServer
 from weft.engines.local.launcher import fork_server_of
 from weft.engines.real.job import RealJob
-from weft.engines.simulated.job import Job
+from weft.engines.simulated.job import SimulatedJob
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,9 @@ class RealTrials:
 class SimulatedTrials:
     """Contenders in virtual time."""
 
-    common: Job
+    common: SimulatedJob
 
-    def job(self, way: Way, seed: int) -> Job:
+    def job(self, way: Way, seed: int) -> SimulatedJob:
         """One contender's run; raises ConfigError if it cannot be."""
         return replace(self.common, seed=seed, strategy=way.strategy, compress=way.compress, share=way.share)
 

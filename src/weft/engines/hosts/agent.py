@@ -27,9 +27,9 @@ import msgspec
 from msgspec import Struct
 
 from weft.core.errors import TransportError, WeftError
+from weft.engines.hosts import timeouts
 from weft.engines.hosts.agent_link import (
     CONTROLLER,
-    STALLED_S,
     AgentHeartbeat,
     AgentLink,
     Asked,
@@ -44,35 +44,27 @@ from weft.engines.hosts.agent_link import (
     Values,
     Wrote,
 )
-from weft.engines.hosts.agent_socket import Hello, address_of
+from weft.engines.hosts.agent_socket import LET_IN, Hello, address_of
 from weft.engines.hosts.agent_worker import AgentWorker
 from weft.engines.hosts.launch_env import Placement
 from weft.engines.hosts.siblings import rank_in
-from weft.engines.local.fork_server import ForkOrder, send_fds
+from weft.engines.real import timeouts as real_timeouts
 from weft.engines.real.child_processes import say
+from weft.engines.real.fd_passing import send_fds
 from weft.engines.real.host_memory import make_memories
-from weft.engines.real.stopped_processes import STOPPED_S, Stops, process_state
+from weft.engines.real.stopped_processes import Stops, process_state
 from weft.engines.real.worker_output import Output
 from weft.observe.records.status import Status
 from weft.runtime.channel import Concluded, Failed, Joined, Leaving, peer_of
 from weft.runtime.initial_values import add_piece, pieces
 from weft.transports.dialing import dial
 
-CONNECT_S_MAX = 30.0
-HEARTBEAT_S = 0.2
-HELLO_S_MAX = 0.5
-CONTROLLER_S_MAX = 5.0
-"""How long the controller may be silent until its first heartbeat has said how long it may be."""
-LAST_WORDS_S_MAX = 5.0
-"""How long the agent waits, when its workers have ended, for the controller to close the link."""
-ORPHANS_S = 1.0
-"""How long workers may take to end once the controller is gone."""
 BACKLOG_BYTES_MAX = 4 << 20
 """While more than this waits for the controller, statuses are left out: newer ones will come."""
 
 
-class Orders(Struct, frozen=True):
-    """What a host agent reads from standard input: the secret must not appear on a command line."""
+class AgentOrders(Struct, frozen=True, kw_only=True):
+    """What a host agent is told. The secret never stands on a command line."""
 
     host: int
     """The number of this host."""
@@ -91,7 +83,7 @@ class Orders(Struct, frozen=True):
 class HostAgent:
     """The agent of one host: its shared memory, its workers, and the link to the controller."""
 
-    def __init__(self, orders: Orders) -> None:
+    def __init__(self, orders: AgentOrders) -> None:
         self._orders = orders
         self._because = self._last_words = ""
         self._concluded: set[int] = set()
@@ -106,7 +98,7 @@ class HostAgent:
         """Pieces of worker 0's initial values still to be sent; its `Joined` is held back in `_joined` until then."""
         self._values_start = 0
         self._joined: Said | None = None
-        self._patience_s = CONTROLLER_S_MAX
+        self._patience_s = timeouts.FIRST_HEARTBEAT_S_MAX
         self._orphaned_s = inf
         """When workers are killed that have not ended by themselves after the controller was lost."""
         self._turned_s = time.monotonic()
@@ -121,8 +113,15 @@ class HostAgent:
             from weft.transports.certificates import Authority, contexts
 
             tls = contexts(Authority.of(orders.secret).issue(orders.host)).call
-        about = orders.controller, orders.host, CONTROLLER, orders.secret, tls, CONNECT_S_MAX
-        sock = dial(*about, who="the run's controller")
+        sock = dial(
+            orders.controller,
+            me=orders.host,
+            other=CONTROLLER,
+            secret=orders.secret,
+            tls=tls,
+            timeout_s=timeouts.AGENT_CONNECTED_S_MAX,
+            who="the run's controller",
+        )
         self._link = AgentLink(sock, self._selector, self._hear_controller, self._lose_controller)
 
     def _take_in(self, rank: int, pid: int) -> None:
@@ -140,13 +139,13 @@ class HostAgent:
         while self._workers:
             self._turn()
             if time.monotonic() >= heartbeat_s:
-                heartbeat_s = time.monotonic() + HEARTBEAT_S
+                heartbeat_s = time.monotonic() + timeouts.HEARTBEAT_S
                 self._link.send(
                     AgentHeartbeat({rank: process_state(worker.pid) for rank, worker in self._workers.items()})
                 )
             if time.monotonic() >= self._orphaned_s:
                 self._kill()
-        deadline_s = time.monotonic() + LAST_WORDS_S_MAX
+        deadline_s = time.monotonic() + timeouts.LAST_WORDS_S_MAX
         while (
             not self._link.is_closed and time.monotonic() < deadline_s
         ):  # the controller hangs up when it has heard all
@@ -163,21 +162,20 @@ class HostAgent:
         while stopped := stops.see(
             {worker.rank: process_state(worker.pid) for worker in self._leaving}, time.monotonic()
         ):
-            for worker in (worker for worker in self._leaving if stopped.get(worker.rank, 0.0) > STOPPED_S):
+            for worker in (
+                worker for worker in self._leaving if stopped.get(worker.rank, 0.0) > real_timeouts.PROCESS_STOPPED_S
+            ):
                 say(
                     f"weft: worker {worker.rank} (pid {worker.pid}) is stopped after its script had ended: "
                     "it is ended.\n  Find out who stopped it."
                 )
                 worker.kill()
-            time.sleep(HEARTBEAT_S / 2)
+            time.sleep(timeouts.HEARTBEAT_S / 2)
 
     def _turn(self) -> None:
-        """Serve what is ready, and notice a silent controller.
-
-        If this process itself was held up (two turns more than STALLED_S apart), the silence does not count.
-        """
-        was_held_up = time.monotonic() - self._turned_s > STALLED_S
-        for key, _ in self._selector.select(HEARTBEAT_S / 2):
+        """Serve what is ready, and notice a silent controller: unless it was this process that was held up."""
+        was_held_up = time.monotonic() - self._turned_s > timeouts.OWN_STALL_S
+        for key, _ in self._selector.select(timeouts.HEARTBEAT_S / 2):
             key.data()
         self._turned_s = time.monotonic()
         for worker in self._workers.values():
@@ -219,17 +217,16 @@ class HostAgent:
             (worker for worker in self._workers.values() if worker.pid == pid and worker.channel is None), None
         )
         if uid != os.geteuid() or worker is None:
-            raise TransportError(f"process {pid} of user {uid} is not a worker that is expected here")
-        end.settimeout(HELLO_S_MAX)
+            raise TransportError(f"process {pid} of user {uid} is no worker that is awaited here")
+        end.settimeout(timeouts.HELLO_S_MAX)
         raw, fds, _, _ = socket.recv_fds(end, 1 << 10, 3)
         if not fds or msgspec.json.decode(raw, type=Hello).rank != worker.rank:
             return fds
         mine, theirs = socket.socketpair()
         with theirs:
-            handed = [theirs.fileno(), *self._memories]
             try:
-                send_fds(end, msgspec.json.encode(ForkOrder(num_workers=1, num_fds=len(handed))), handed)
-            except OSError:  # the worker died meanwhile, which its pidfd will tell
+                send_fds(end, LET_IN, [theirs.fileno(), *self._memories])
+            except OSError:  # it died meanwhile, which its system will tell
                 mine.close()
                 return fds
         self._attend(worker, mine, fds)
@@ -358,7 +355,7 @@ class HostAgent:
         if not self._workers:
             return
         self._because = self._because or f"weft: the run's controller is gone: {why}. All workers of this host end."
-        self._orphaned_s = time.monotonic() + ORPHANS_S
+        self._orphaned_s = time.monotonic() + timeouts.ORPHANS_END_S
         for worker in self._workers.values():
             if worker.channel is not None and not worker.channel.is_closed:
                 self._selector.unregister(worker.channel.fileno())
@@ -376,7 +373,7 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):  # workers get these, too; the agent ends after its workers
         signal.signal(number, signal.SIG_IGN)
     try:
-        orders = msgspec.json.decode(sys.stdin.buffer.read(), type=Orders)
+        orders = msgspec.json.decode(sys.stdin.buffer.read(), type=AgentOrders)
         with closing(HostAgent(orders)) as agent:
             agent.run()
     except (WeftError, OSError, msgspec.DecodeError) as error:

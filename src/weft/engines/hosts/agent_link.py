@@ -6,9 +6,8 @@ all of it has arrived.
 
 import selectors
 import socket
-import ssl
-from collections import deque
 from collections.abc import Callable
+from functools import partial
 from select import select
 from time import monotonic
 from typing import Any
@@ -17,18 +16,16 @@ import msgspec
 from msgspec import Struct
 
 from weft.core.errors import TransportError
-from weft.runtime.channel import LENGTH, MESSAGE_BYTES_MAX, Message, packed
+from weft.runtime.channel import MESSAGE_BYTES_MAX, Message, packed
+from weft.transports.framed_socket import FramedSocket
 from weft.transports.transport import Rank
 
 CONTROLLER: Rank = 2**32 - 1
 """The controller's rank in handshakes and certificates; a host agent's is the number of its host."""
 PACKET_BYTES_MAX = MESSAGE_BYTES_MAX + (1 << 16)
 RECEIVED_PER_TURN_MAX = 4 << 20
-"""Bytes that one turn reads from one link at most, so that the other links get theirs."""
-RECORD_BYTES = 16 << 10
-STALLED_S = 0.5
-"""If two turns of one end's loop are further apart, that end was held up itself: the other does not count as silent."""
-_NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+"""After so much from one link it is the others' turn."""
+READ_BYTES = 1 << 18
 
 
 class Came(Struct, frozen=True, tag=True):
@@ -120,17 +117,20 @@ class AgentLink:
         """`hear` is called with each message; `on_end` is called once, with the reason, if the connection ends."""
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._sock = sock
+        self._framed = FramedSocket(sock, PACKET_BYTES_MAX)
         self._selector = selector
         self._hear = hear
         self._on_end = on_end
-        self._came = bytearray()
-        self._outbox: deque[memoryview] = deque()
-        self.waiting_bytes = 0
-        """Bytes in the outbox."""
         self.heard_s = monotonic()
         """When bytes last arrived."""
         self.is_closed = False
-        selector.register(sock, selectors.EVENT_READ, self.attend)
+        self._events = selectors.EVENT_READ
+        selector.register(sock, self._events, self.attend)
+
+    @property
+    def waiting_bytes(self) -> int:
+        """What has not left yet."""
+        return self._framed.waiting_bytes
 
     def send(self, message: Relayed) -> None:
         """Send `message`; does nothing if the link is closed."""
@@ -139,74 +139,52 @@ class AgentLink:
     def pass_on(self, packet: bytes) -> None:
         """Send a `packet` that is encoded already; does nothing if the link is closed."""
         if not self.is_closed:
-            self._outbox.append(memoryview(packet))
-            self.waiting_bytes += len(packet)
-            self._flush()
+            self._leave(partial(self._framed.queue, packet))
 
     def linger(self, timeout_s: float) -> None:
         """Block until the outbox is empty, or for `timeout_s`."""
         deadline_s = monotonic() + timeout_s
         while self.waiting_bytes and not self.is_closed and (left_s := deadline_s - monotonic()) > 0:
             select([], [self._sock], [], left_s)
-            self._flush()
+            self._leave(self._framed.flush)
 
     def attend(self) -> None:
-        """Send and receive what is possible without blocking."""
-        self._flush()
+        """Do what can be done without waiting."""
+        self._leave(self._framed.flush)
         num_bytes = 0
         while not self.is_closed and num_bytes < RECEIVED_PER_TURN_MAX:
             try:
-                raw = self._sock.recv(1 << 18)
-            except _NOT_NOW:
-                return
+                came = self._framed.read(bytes_max=READ_BYTES)
             except OSError as error:
-                raw = b""
                 self._close(f"its connection broke ({error.strerror or error})")
-            if not raw:
+                return
+            if came is None:
+                return
+            if not came:
                 self._close("its connection ended")
                 return
-            num_bytes += len(raw)
+            num_bytes += came
             self.heard_s = monotonic()
-            self._came += raw
-            self._take_packets()
+            self._take_messages()
 
-    def _take_packets(self) -> None:
-        """Pass complete packets to `hear`. They are removed from the buffer first, because `hear` may call `attend`."""
-        packets, start = [], 0
+    def _take_messages(self) -> None:
+        """Hand over what is whole; each is taken out first, so whoever hears it may attend to this link again."""
         try:
-            while len(self._came) - start >= LENGTH.size:
-                (length,) = LENGTH.unpack_from(self._came, start)
-                if length > PACKET_BYTES_MAX:
-                    raise TransportError(f"it announced {length} bytes, but {PACKET_BYTES_MAX} are the most")
-                end = start + LENGTH.size + length
-                if len(self._came) < end:
-                    break
-                packets.append(bytes(self._came[start + LENGTH.size : end]))
-                start = end
-            del self._came[:start]
-            for packet in packets:
-                if not self.is_closed:
-                    self._hear(_decoder.decode(packet))
+            while not self.is_closed and (raw := self._framed.take()) is not None:
+                self._hear(_decoder.decode(raw))
         except (msgspec.DecodeError, UnicodeDecodeError, TransportError) as error:
             self._close(f"it sent an invalid message: {error}")
 
-    def _flush(self) -> None:
-        had_something = bool(self._outbox)
+    def _leave(self, send: Callable[[], None]) -> None:
+        """Let something leave; while more waits, the selector says when there is room."""
         try:
-            while self._outbox and not self.is_closed:
-                piece = self._outbox[0]
-                gone = self._sock.send(piece[:RECORD_BYTES])
-                self.waiting_bytes -= gone
-                if gone == len(piece):
-                    self._outbox.popleft()
-                else:
-                    self._outbox[0] = piece[gone:]
-        except _NOT_NOW:
-            pass
+            if not self.is_closed:
+                send()
         except OSError as error:
             self._close(f"its connection broke ({error.strerror or error})")
-        if had_something and not self.is_closed:
-            events = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._outbox else 0)
+        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if self.waiting_bytes else 0)
+        if not self.is_closed and events != self._events:
+            self._events = events
             self._selector.modify(self._sock, events, self.attend)
 
     def _close(self, why: str) -> None:
@@ -218,7 +196,5 @@ class AgentLink:
         """Hang up."""
         if not self.is_closed:
             self.is_closed = True
-            self._outbox.clear()
-            self.waiting_bytes = 0
             self._selector.unregister(self._sock)
-            self._sock.close()
+            self._framed.close()

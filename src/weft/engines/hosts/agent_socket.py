@@ -9,10 +9,12 @@ import msgspec
 from msgspec import Struct
 
 from weft.core.errors import TransportError
-from weft.engines.local.fork_server import receive_fds
+from weft.engines.hosts import timeouts
+from weft.engines.real.fd_passing import receive_fds
 from weft.runtime.channel import peer_of
 
-MOMENT_S = 0.01
+LET_IN = b"let in"
+"""A host agent to a worker, with descriptors: its end of a channel, and the memory of the host."""
 
 
 class Hello(Struct, frozen=True):
@@ -54,12 +56,12 @@ def meet(
                 f"worker {rank} waited {timeout_s:g} s for the host agent{who}.\n"
                 "  What it printed may say why; if it printed nothing, it may be stopped."
             )
-        time.sleep(0.01)
+        time.sleep(timeouts.AGENT_CALLED_S)
     with end:
         pid, uid = peer_of(end)
         if uid != os.geteuid():
-            raise TransportError(f"the host agent is a process of user {uid}, not of this one.\n  Is it yours?")
-        end.settimeout(max(deadline_s - time.monotonic(), MOMENT_S))
+            raise TransportError(f"the host agent is a process of user {uid}, a stranger.\n  Is it yours?")
+        end.settimeout(max(deadline_s - time.monotonic(), timeouts.AGENT_CALLED_S))
         readable, writable = os.pipe()
         try:
             socket.send_fds(end, [msgspec.json.encode(Hello(rank))], [readable, *written])

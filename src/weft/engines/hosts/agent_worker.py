@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from weft.engines.real.worker_output import Output
-from weft.runtime.channel import Channel, Message, packed
+from weft.runtime.channel import Channel, Message
 
 
 class AgentWorker:
@@ -22,27 +22,29 @@ class AgentWorker:
         self.outputs: list[Output] = []
         self.signals = -1
         self.times_asked = 0
-        self._end: socket.socket | None = None
-        self._outbox = bytearray()
+        self._said_before: list[Message] = []
+        """What it is told when it has come."""
 
     def let_in(self, end: socket.socket, fds: Sequence[int]) -> None:
-        """Take over a worker that has connected: `end` of its channel; `fds[0]`, the pipe with the signals it gets."""
-        self._end = end
+        """It has come: its end of the channel, where signals to it are read, and what it writes."""
         self.channel = Channel(end)
         self.signals = fds[0]
+        for message in self._said_before:
+            self.say(message)
 
     def say(self, message: Message) -> None:
-        """Send `message` without blocking: a worker that does not read must not hold up the others."""
-        self._outbox += packed(message)
-        self.flush()
+        """Tell it something, without waiting: one that does not listen must not hold up the others."""
+        if self.channel is None:
+            self._said_before.append(message)
+        elif not self.channel.is_closed:
+            with suppress(ConnectionError):  # one that is gone is buried by others
+                self.channel.post(message)
 
     def flush(self) -> None:
-        """Send what the socket's buffer takes (MSG_DONTWAIT). The pidfd, not this, tells that a worker is gone."""
-        if self._end is None or self.channel is None or self.channel.is_closed:
-            return
-        with suppress(BlockingIOError, ConnectionError):
-            while self._outbox:
-                del self._outbox[: self._end.send(self._outbox, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)]
+        """Send what its socket takes of what waits."""
+        if self.channel is not None and not self.channel.is_closed:
+            with suppress(ConnectionError):
+                self.channel.flush()
 
     def kill(self, *, is_known: bool = False) -> None:
         """Send SIGKILL by pidfd, if the worker has connected or the caller knows its process (`is_known`).

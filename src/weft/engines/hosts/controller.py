@@ -9,9 +9,9 @@ from statistics import median
 from typing import Any
 
 from weft.core.errors import NodeLost, TransportError, WeftError
+from weft.engines.hosts import timeouts
 from weft.engines.hosts.agent_link import (
     CONTROLLER,
-    STALLED_S,
     AgentHeartbeat,
     AgentLink,
     Asked,
@@ -38,16 +38,6 @@ from weft.runtime.descriptors import Descriptors
 from weft.transports.door import Door
 from weft.transports.handshake import NONCE_BYTES, Candidate, Steps, answer
 from weft.transports.transport import Rank
-
-AGENTS_S_MAX = 60.0
-"""How long host agents may take to connect."""
-SILENT_S = 2.0
-SILENT_STEPS = 5
-"""A host is lost when it has been silent for SILENT_S, and for SILENT_STEPS median steps."""
-HEARTBEAT_S = 0.2
-LET_GO_S = 0.8
-"""How long a worker that has failed may take to end before the others are killed."""
-FAREWELL_S_MAX = 1.0
 
 
 class Host:
@@ -136,11 +126,11 @@ class Controller(Supervisor):
         addresses = [each.address for each in self._infos] if len(self._hosts) > 1 else []
         cores = {number: each.cores for number, each in zip(self._host_of, self._infos, strict=True)}
         self._assignment = assigned(self._job, descriptors, addresses, self._secret, cores)
-        deadline_s = time.monotonic() + AGENTS_S_MAX
+        deadline_s = time.monotonic() + timeouts.AGENTS_CALL_S_MAX
         while missing := [host for host in self._hosts if host.link is None]:
             if time.monotonic() > deadline_s:
                 raise TransportError(
-                    f"the run's controller waited {AGENTS_S_MAX:g} s for "
+                    f"the run's controller waited {timeouts.AGENTS_CALL_S_MAX:g} s for "
                     f"{', '.join(f'host {host.name} ({host.address})' for host in missing)}.\n"
                     "  Can it reach this host? Look at what it printed, and at firewalls between them: "
                     "weft doctor --cluster says more."
@@ -154,7 +144,8 @@ class Controller(Supervisor):
         return self._assignment(rank)
 
     def _turn(self, timeout_s: float) -> None:
-        if time.monotonic() - self._turned_s > STALLED_S:  # the controller itself was held up: no host was silent
+        # if it was the controller that did nothing, nobody else is late
+        if time.monotonic() - self._turned_s > timeouts.OWN_STALL_S:
             for link in self._links():
                 link.heard_s = time.monotonic()
         for key, _ in self._selector.select(timeout_s):
@@ -219,7 +210,7 @@ class Controller(Supervisor):
         """
         guilty = super()._guilty()
         if guilty is not None and guilty.failed is not None:
-            deadline_s = time.monotonic() + LET_GO_S
+            deadline_s = time.monotonic() + timeouts.FAILED_ENDS_S
             while guilty.is_alive and time.monotonic() < deadline_s:
                 self._turn(0.02)
         return guilty
@@ -233,14 +224,14 @@ class Controller(Supervisor):
     def _check_hosts(self) -> None:
         """Give up hosts that are silent, and send the controller's heartbeat to all agents."""
         steps_s = [w.status.time_s / w.status.step for w in self._workers if w.status is not None and w.status.step]
-        patience_s = max(SILENT_S, SILENT_STEPS * median(steps_s or [0.0]))
+        patience_s = max(timeouts.AGENT_SILENT_S, timeouts.AGENT_SILENT_STEPS * median(steps_s or [0.0]))
         now_s = time.monotonic()
         for host in self._hosts:
             if host.link is not None and not host.link.is_closed and now_s - host.link.heard_s > patience_s:
                 host.link.close()
                 self._lose(host, f"nothing was heard of it for {now_s - host.link.heard_s:.1f} s")
         if now_s >= self._heartbeat_s:
-            self._heartbeat_s = now_s + HEARTBEAT_S
+            self._heartbeat_s = now_s + timeouts.HEARTBEAT_S
             for link in self._links():
                 link.send(ControllerHeartbeat(patience_s))
 
@@ -264,7 +255,7 @@ class Controller(Supervisor):
     def _kill(self) -> None:
         """Have all host agents kill their workers. An agent that is out of reach does so when it misses heartbeats."""
         self._end_all()
-        deadline_s = time.monotonic() + SILENT_S
+        deadline_s = time.monotonic() + timeouts.AGENT_SILENT_S
         while self._anybody_lives() and time.monotonic() < deadline_s:
             self._turn(0.05)
         for worker in self._workers:
@@ -276,7 +267,7 @@ class Controller(Supervisor):
     def close(self) -> None:
         """Close all links, after up to FAREWELL_S_MAX for what is still in their outboxes."""
         for link in self._links():
-            link.linger(FAREWELL_S_MAX)
+            link.linger(timeouts.FAREWELL_S_MAX)
             link.close()
         self._door.close()
         super().close()

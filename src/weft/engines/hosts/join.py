@@ -32,7 +32,8 @@ from weft.config.settings import Settings
 from weft.core.errors import ConfigError, TransportError, WeftError
 from weft.core.leaving import ScriptLeft, code_of, exit_code
 from weft.core.seat import Seat, sit
-from weft.engines.hosts.agent import Orders
+from weft.engines.hosts import timeouts
+from weft.engines.hosts.agent import AgentOrders
 from weft.engines.hosts.agent_socket import meet
 from weft.engines.hosts.interfaces import VARIABLE, own_address
 from weft.engines.hosts.launch_env import Placement
@@ -53,28 +54,14 @@ from weft.engines.real.seat_factory import seat_of
 from weft.engines.real.secret import VARIABLE as SECRET_VARIABLE
 from weft.engines.real.secret import WRITE_ONE, new_secret, read_secret, secret_of_run
 from weft.engines.settings_sources import settings_of
-from weft.lifeline import die_with_parent
+from weft.parent_death import die_with_parent
 from weft.runtime.channel import Channel, Job
 from weft.runtime.descriptors import Descriptors
 from weft.runtime.measure.script_watch import watch_script
 from weft.runtime.seats.engine_seat import EngineSeat
 from weft.transports.tcp import listen
 
-PRESENT_S_MAX = 300.0
-"""How long worker infos may take to arrive: scripts may load data before they call weft.join."""
-TELL_S = 15.0
-"""How often worker 0 prints which workers it waits for."""
 TORCHRUN = "TORCHELASTIC_RUN_ID"
-CONTROLLER_S_MAX = 60.0
-AGENT_S_MAX = 90.0
-PART_S_MAX = 60.0
-"""How long a worker that was let in waits for its Job."""
-NOTICE_S = 1.0
-"""How long the script's own thread has to notice that the engine is gone, before "weft lifeline" ends the process."""
-FAREWELL_S_MAX = 10.0
-"""How long a worker that has left waits for its host agent to end."""
-ONE_SIGNAL_S = 1.0
-"""Signals that are closer together count once: terminal and launcher both deliver one Ctrl-C."""
 
 
 class Lead(Struct, frozen=True):
@@ -85,8 +72,8 @@ class Lead(Struct, frozen=True):
     token: Annotated[str, Meta(pattern=r"^[0-9a-f]{32}\Z")]
 
 
-class ControllerOrders(Struct, frozen=True):
-    """What the controller of a run reads from its standard input, as JSON."""
+class ControllerOrders(Struct, frozen=True, kw_only=True):
+    """What the controller of a run is told, on its standard input."""
 
     script: str
     settings: dict[str, Any]
@@ -119,14 +106,22 @@ def join_run(placed: Placement, rendezvous: Rendezvous, environ: MutableMapping[
         token = token_hex(16)
         controller = _start_controller(script, settings, infos, secret_of_run(job_secret, placed.run, token))
         post_note(rendezvous, "lead", Lead(*controller, token))
-    (lead,) = read_notes(rendezvous, ["lead"], Lead, CONTROLLER_S_MAX)
+    (lead,) = read_notes(rendezvous, ["lead"], Lead, timeouts.NOTE_S_MAX)
     secret = secret_of_run(job_secret, placed.run, lead.token)
     mine = [each for each in infos if hosts[each.rank] == hosts[placed.rank]]
     agent = None
     if mine[0].rank == placed.rank:
         pids = {each.rank: each.pid for each in mine}
         controller, is_encrypted = (lead.host, lead.port), len(set(hosts)) > 1
-        orders = Orders(hosts[placed.rank], pids, lead.token, controller, secret, is_encrypted, placed)
+        orders = AgentOrders(
+            host=hosts[placed.rank],
+            pids=pids,
+            token=lead.token,
+            controller=controller,
+            secret=secret,
+            is_encrypted=is_encrypted,
+            placed=placed,
+        )
         agent = start_apart("the host agent", ["weft.engines.hosts.agent"], msgspec.json.encode(orders))
     seat = take_seat(lead.token, hosts[placed.rank], placed.rank, started=agent, is_last=True)
     Ending(seat)
@@ -139,7 +134,7 @@ def _gather(
     """Post this worker's info and read those of all `num_workers`; raises if a rank is taken or infos do not fit."""
     me = worker_info(placed.rank, own_address(environ.get(VARIABLE), placed.host, placed.port), script, settings)
     if rendezvous.claim(f"rank {placed.rank}") > 1:
-        (first,) = read_notes(rendezvous, [f"present/{placed.rank}"], WorkerInfo, CONTROLLER_S_MAX)
+        (first,) = read_notes(rendezvous, [f"present/{placed.rank}"], WorkerInfo, timeouts.NOTE_S_MAX)
         raise ConfigError(
             f"rank {placed.rank} is there twice: process {first.pid} on host {first.host} came first, this is process "
             f"{me.pid} on host {me.host}.\n  Give every process a rank of its own. {_attempt(placed)}"
@@ -147,7 +142,7 @@ def _gather(
     post_note(rendezvous, f"present/{placed.rank}", me)
     names = [f"present/{rank}" for rank in range(placed.num_workers)]
     _wait_for(placed, rendezvous, names)
-    infos = read_notes(rendezvous, names, WorkerInfo, CONTROLLER_S_MAX)
+    infos = read_notes(rendezvous, names, WorkerInfo, timeouts.NOTE_S_MAX)
     check_places(infos)
     check_alike(infos)
     check_addresses(infos)
@@ -155,8 +150,8 @@ def _gather(
 
 
 def _wait_for(placed: Placement, rendezvous: Rendezvous, names: Sequence[str]) -> None:
-    """Return when all notes are posted. Worker 0 prints every TELL_S seconds which are missing."""
-    deadline_s = time.monotonic() + PRESENT_S_MAX
+    """Return when all notes are there; worker 0 says which are not, if it waits for long."""
+    deadline_s = time.monotonic() + timeouts.ALL_JOINED_S_MAX
     while (lack := _lack(rendezvous, names)) is not None:
         if time.monotonic() >= deadline_s:
             raise TransportError(f"{lack}\n  {_attempt(placed)}")
@@ -167,7 +162,7 @@ def _wait_for(placed: Placement, rendezvous: Rendezvous, names: Sequence[str]) -
 def _lack(rendezvous: Rendezvous, names: Sequence[str]) -> TransportError | None:
     """The error that names the notes that are still missing after TELL_S; None when all are posted."""
     try:
-        rendezvous.read(names, min(TELL_S, PRESENT_S_MAX))
+        rendezvous.read(names, min(timeouts.ALL_JOINED_TOLD_S, timeouts.ALL_JOINED_S_MAX))
     except TransportError as error:
         return error
     return None
@@ -194,7 +189,9 @@ def _start_controller(script: Path, settings: Settings, infos: list[WorkerInfo],
     with listen(infos[0].address) as listener:
         host, port = listener.getsockname()[:2]
         said = {name: value for name, value in asdict(settings).items() if value is not None}
-        orders = ControllerOrders(str(script), said, infos, secret, listener.fileno())
+        orders = ControllerOrders(
+            script=str(script), settings=said, infos=infos, secret=secret, listener=listener.fileno()
+        )
         start_apart("the run's controller", ["weft.controller_main"], msgspec.json.encode(orders), [listener.fileno()])
     return host, port
 
@@ -214,10 +211,10 @@ def take_seat(
     `is_last` makes this process end after its host agent: Slurm kills what tasks have started as soon as the last task
     has ended.
     """
-    channel_fd, memories, signals = meet(token, host, rank, list(written), AGENT_S_MAX, started)
+    channel_fd, memories, signals = meet(token, host, rank, list(written), timeouts.AGENT_MEETS_S_MAX, started)
     end = socket.socket(fileno=channel_fd)
     channel = Channel(end)
-    job = msgspec.structs.replace(part(channel, end, PART_S_MAX), descriptors=Descriptors.of(memories))
+    job = msgspec.structs.replace(part(channel, end, timeouts.PART_TOLD_S_MAX), descriptors=Descriptors.of(memories))
     seat = seat_of(job, channel)
     sit(seat)  # type: ignore[arg-type]
     watch_script(seat, channel)
@@ -253,28 +250,25 @@ def end_with_engine(seat: EngineSeat, channel: Channel) -> None:
     poller = select.poll()
     poller.register(channel.fileno(), select.POLLRDHUP)
     poller.poll()
-    time.sleep(NOTICE_S)
+    time.sleep(timeouts.LOST_ENGINE_NOTICED_S)
     if not seat.has_ended:
         seat.lose_engine()
 
 
-def wait_for_reader(pipe: int, timeout_s: float = FAREWELL_S_MAX) -> None:
-    """Wait until `pipe`, whose only reader is the host agent, reports POLLERR: the agent has ended."""
+def wait_for_reader(pipe: int, timeout_s: float = timeouts.AGENT_ENDED_S_MAX) -> None:
+    """Wait until nobody reads from a pipe any more: the host agent, which does, has ended."""
     poller = select.poll()
     poller.register(pipe, 0)  # POLLERR (no reader is left) is reported even with an empty event mask
     poller.poll(timeout_s * 1000)
 
 
 def pass_signals_on(pipe: int, clock: Callable[[], float] = time.monotonic) -> None:
-    """Make SIGINT and SIGTERM write a byte to `pipe`, by which the host agent asks the run to end in order.
-
-    If the agent is gone, the signal takes its default action.
-    """
-    last_s = -ONE_SIGNAL_S
+    """From now on, SIGINT and SIGTERM ask the run to end in order, rather than end this process."""
+    last_s = -timeouts.ONE_SIGNAL_S
 
     def tell(number: int, frame: Any) -> None:
         nonlocal last_s
-        if clock() - last_s >= ONE_SIGNAL_S:
+        if clock() - last_s >= timeouts.ONE_SIGNAL_S:
             last_s = clock()
             try:
                 os.write(pipe, b"!")

@@ -10,11 +10,9 @@ from typing import Any
 from weft.config.extras import check_extra
 from weft.core.errors import WeftError
 from weft.core.seat import Seat
+from weft.engines.hosts import timeouts
 from weft.engines.hosts.launch_env import placement
 from weft.engines.hosts.siblings import watched_siblings
-
-STORE_S_MAX = 60.0
-"""How long the store of the rendezvous may take to accept connections."""
 
 
 def find_seat() -> Seat | None:
@@ -29,7 +27,7 @@ def find_seat() -> Seat | None:
 
         sys.excepthook = partial(_show_briefly, placed.rank, sys.excepthook)
         rendezvous = TorchRendezvous.at(
-            placed.host, placed.port, placed.run, is_host=placed.hosts_store, timeout_s=STORE_S_MAX
+            placed.host, placed.port, placed.run, is_host=placed.hosts_store, timeout_s=timeouts.STORE_S_MAX
         )
         return join_run(placed, rendezvous, os.environ)
 

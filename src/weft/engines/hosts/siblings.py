@@ -13,12 +13,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from weft.core.errors import ConfigError
+from weft.engines.hosts import timeouts
 from weft.engines.hosts.launch_env import Placement, placement
+from weft.engines.real import timeouts as real_timeouts
 from weft.engines.real.child_processes import say
-from weft.engines.real.stopped_processes import STOPPED_S, Stops, children_of, process_state
-
-LOOK_S = 0.5
-"""How often the states of siblings are read from /proc."""
+from weft.engines.real.stopped_processes import Stops, children_of, process_state
 
 
 def rank_in(run: Placement, pid: int) -> int | None:
@@ -38,8 +37,9 @@ def rank_in(run: Placement, pid: int) -> int | None:
 def watched_siblings(placed: Placement) -> Iterator[None]:
     """While the context is open, a thread kills siblings that are stopped (SIGSTOP): all others would wait for them."""
     is_over = threading.Event()
-    about = placed, os.getppid(), is_over
-    threading.Thread(target=_watch, args=about, name="weft watch over other workers", daemon=True).start()
+    threading.Thread(
+        target=_watch, args=(placed, os.getppid(), is_over), name="weft watch over other workers", daemon=True
+    ).start()
     try:
         yield
     finally:
@@ -48,10 +48,10 @@ def watched_siblings(placed: Placement) -> Iterator[None]:
 
 def _watch(placed: Placement, parent: int, is_over: threading.Event) -> None:
     stops = Stops[int]()
-    while not is_over.wait(LOOK_S):
+    while not is_over.wait(timeouts.SIBLINGS_LOOK_S):
         states = {pid: process_state(pid) for pid in children_of(parent) if pid != os.getpid()}
         for pid, stopped_s in stops.see(states, time.monotonic()).items():
-            rank = rank_in(placed, pid) if stopped_s > STOPPED_S else None
+            rank = rank_in(placed, pid) if stopped_s > real_timeouts.PROCESS_STOPPED_S else None
             if rank is not None:
                 say(
                     f"weft: worker {rank} (pid {pid}) is stopped before it has joined: it is ended, and the run with "

@@ -35,8 +35,8 @@ Process = Annotated[int, Meta(ge=1, le=1 << 22)]
 """A process id; Linux's PID_MAX_LIMIT is 2**22."""
 
 
-class WorkerInfo(Struct, frozen=True):
-    """One worker process. Processes with equal `home` can share memory and see each other's process ids.
+class WorkerInfo(Struct, frozen=True, kw_only=True):
+    """One worker process. Processes whose `home` is the same share their memory and see each other's ids.
 
     It is read from a rendezvous, where any process may have written it: nothing is trusted beyond what the field types
     and `check_places` enforce.
@@ -60,15 +60,15 @@ class WorkerInfo(Struct, frozen=True):
 def worker_info(rank: int, address: str, script: Path | None, settings: Settings) -> WorkerInfo:
     """The worker info of this process."""
     return WorkerInfo(
-        rank,
-        os.getpid(),
-        home(),
-        socket.gethostname(),
-        address,
-        len(os.sched_getaffinity(0)),
-        {**code_digests(script), **{name: _words(value) for name, value in asdict(settings).items()}},
-        platform.python_version(),
-        available_bytes(),
+        rank=rank,
+        pid=os.getpid(),
+        home=home(),
+        host=socket.gethostname(),
+        address=address,
+        cores=len(os.sched_getaffinity(0)),
+        same={**code_digests(script), **{name: _words(value) for name, value in asdict(settings).items()}},
+        python=platform.python_version(),
+        available_bytes=available_bytes(),
     )
 
 

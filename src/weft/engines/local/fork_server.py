@@ -27,7 +27,8 @@ from pathlib import Path
 import msgspec
 
 from weft.engines.real.exit_status import how_it_ended
-from weft.lifeline import die_with_parent
+from weft.engines.real.fd_passing import receive_fds
+from weft.parent_death import die_with_parent
 
 HEAVY = frozenset({"numpy", "torch", "scipy", "sklearn", "pandas", "matplotlib", "torchvision", "transformers"})
 """Libraries worth importing once: importing them is slow, and starts no threads, which would not survive a fork."""
@@ -35,8 +36,6 @@ HEAVY = frozenset({"numpy", "torch", "scipy", "sklearn", "pandas", "matplotlib",
 FOLLOW_UPS = {"torch": ("torch._dynamo", "weft.adapters.torch.join"), "numpy": ("weft.adapters.arrays",)}
 """Modules that a script which imports a library will import later: torch's first optimizer imports its compiler."""
 
-FDS_PER_MESSAGE = 200
-"""Descriptors per SCM_RIGHTS message; the kernel's limit is 253 (SCM_MAX_FD)."""
 ADOPTED_MS = 1
 """How often a worker checks whether the launcher has become its parent, or has ended."""
 FORKED = struct.Struct("<ii")
@@ -46,12 +45,11 @@ OWN_FDS = 3
 
 
 class ForkOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """How many workers to fork, and how many descriptors come with the order: shared ones, then each worker's own."""
+    """How many workers to fork; descriptors come with the order: shared ones, then each worker's own."""
 
     number: int = 0
     """Number of the order, by which reports of an order that was given up are told from those of the next."""
     num_workers: int
-    num_fds: int
 
 
 class Forked(msgspec.Struct, frozen=True):
@@ -91,9 +89,10 @@ def main() -> None:
             importlib.import_module(name)
     gc.freeze()  # the collector would write to objects' headers, and so unshare their copy-on-write pages
     lifeline = os.pidfd_open(launcher)
-    while fds := receive_fds(end):
-        order = msgspec.json.decode(fds[0], type=ForkOrder)
-        shared, own = fds[1][: order.num_fds - OWN_FDS * order.num_workers], fds[1][-OWN_FDS * order.num_workers :]
+    while (received := receive_fds(end)) is not None:
+        order, fds = msgspec.json.decode(received[0], type=ForkOrder), received[1]
+        num_own = OWN_FDS * order.num_workers
+        shared, own = fds[:-num_own], fds[-num_own:]
         for rank in range(order.num_workers):
             mine = own[OWN_FDS * rank : OWN_FDS * (rank + 1)]
             forked = fork_worker(order.number, rank)
@@ -105,26 +104,8 @@ def main() -> None:
             end.send(msgspec.json.encode(forked))
             if forked.problem:
                 break
-        for fd in fds[1]:
+        for fd in fds:
             os.close(fd)
-
-
-def send_fds(end: socket.socket, order: bytes, fds: list[int]) -> None:
-    """Pass `fds` over a Unix socket (SCM_RIGHTS), at most FDS_PER_MESSAGE per message; each carries `order`."""
-    for start in range(0, len(fds), FDS_PER_MESSAGE):
-        socket.send_fds(end, [order], fds[start : start + FDS_PER_MESSAGE])
-
-
-def receive_fds(end: socket.socket) -> tuple[bytes, list[int]] | None:
-    """The next order and all its descriptors; None when the other end has closed the socket."""
-    fds: list[int] = []
-    while True:
-        raw, some, _, _ = socket.recv_fds(end, 1 << 12, FDS_PER_MESSAGE)
-        if not raw:
-            return None
-        fds += some
-        if len(fds) == msgspec.json.decode(raw, type=ForkOrder).num_fds:
-            return raw, fds
 
 
 def fork_worker(order: int, rank: int) -> Forked | None:

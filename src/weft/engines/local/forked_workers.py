@@ -13,10 +13,12 @@ from pathlib import Path
 import msgspec
 
 from weft.core.errors import NodeLost
-from weft.engines.local.fork_server import OWN_FDS, Forked, ForkOrder, heavy_imports, send_fds
+from weft.engines.local.fork_server import OWN_FDS, Forked, ForkOrder, heavy_imports
+from weft.engines.real import timeouts
 from weft.engines.real.child_processes import start
 from weft.engines.real.exit_status import how_it_ended
-from weft.engines.real.stopped_processes import STOPPED_S, Stops, children_of, process_state
+from weft.engines.real.fd_passing import send_fds
+from weft.engines.real.stopped_processes import Stops, children_of, process_state
 from weft.interpreter import python_module
 
 PR_SET_CHILD_SUBREAPER = 36
@@ -116,7 +118,7 @@ class ForkServer:
         pids: dict[int, int] = {}
         self._order += 1
         try:
-            order = ForkOrder(number=self._order, num_workers=num_workers, num_fds=len(shared) + len(own))
+            order = ForkOrder(number=self._order, num_workers=num_workers)
             with suppress(OSError):  # a fork server that is gone says so below
                 send_fds(self._end, msgspec.json.encode(order), [*shared, *own])
             self._await(pids, num_workers, check)
@@ -182,7 +184,7 @@ class ForkServer:
         who |= {f"a process that the fork server has forked (pid {pid})": pid for pid in children_of(fork_server)}
         who |= {f"worker {rank} (pid {pid})": pid for rank, pid in pids.items()}
         seen = stops.see({name: process_state(pid) for name, pid in who.items()}, time.monotonic())
-        for name in (name for name, seconds in seen.items() if seconds > STOPPED_S):
+        for name in (name for name, seconds in seen.items() if seconds > timeouts.PROCESS_STOPPED_S):
             raise NodeLost(
                 f"{name} is stopped, and worker {len(pids)} is not forked yet.\n"
                 f"  Let it go on with kill -CONT {who[name]}, or find out who stopped it."

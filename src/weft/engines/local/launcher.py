@@ -2,6 +2,7 @@
 
 import os
 import selectors
+import socket
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -24,8 +25,8 @@ from weft.engines.real.stopped_processes import process_state
 from weft.engines.real.supervisor import Supervisor
 from weft.engines.real.worker_env import worker_env
 from weft.engines.real.worker_output import Output
-from weft.engines.real.worker_record import LocalWorker
-from weft.runtime.channel import Message
+from weft.engines.real.worker_record import Worker
+from weft.runtime.channel import Channel, Message
 
 Fork = Callable[[int, Sequence[int], Callable[[], None]], list[Process]]
 """Forks workers: takes their number, the descriptors they share, and a check that is called while they are awaited."""
@@ -54,6 +55,15 @@ def run_local(job: RealJob, observer: Observer | None = None, fork: Fork | None 
         return launch.run()
     finally:
         launch.close()
+
+
+class LocalWorker(Worker):
+    """One that the launcher has started itself."""
+
+    def __init__(self, rank: int, process: Process) -> None:
+        super().__init__(rank, socket.gethostname(), process.pid)
+        self.process = process
+        self.channel = Channel(process.channel)
 
 
 class Launch(Supervisor):

@@ -17,7 +17,7 @@ from weft.engines.netem.namespaces import move_in
 from weft.engines.real.host_memory import keep_own
 from weft.engines.real.seat_factory import seat_of
 from weft.interpreter import script_path
-from weft.lifeline import die_with_parent
+from weft.parent_death import die_with_parent
 from weft.runtime.channel import Channel, Job
 from weft.runtime.measure.script_watch import watch_script
 from weft.runtime.seats.engine_seat import EngineSeat

@@ -18,7 +18,7 @@ import msgspec
 
 from weft.engines.netem.links import Line, Links
 from weft.engines.netem.namespaces import MTU_BYTES, enter, make_namespace, own_namespace, rank_at
-from weft.lifeline import die_with_parent
+from weft.parent_death import die_with_parent
 
 FDS_PER_MESSAGE = 200
 BATCH = 64

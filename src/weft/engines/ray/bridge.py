@@ -87,8 +87,14 @@ class Bridge:
             if time.monotonic() > deadline_s or self._line.is_hung_up:
                 self.clear()
                 nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-                about = len(message.bundles), message.bundles[0], nodes, ray.available_resources(), message.patience_s
-                raise Unable(lacking(*about))
+                why = lacking(
+                    num_workers=len(message.bundles),
+                    bundle=message.bundles[0],
+                    nodes=nodes,
+                    free=ray.available_resources(),
+                    waited_s=message.patience_s,
+                )
+                raise Unable(why)
         for place, bundle in enumerate(message.bundles):
             actor = ray.remote(WorkerActor).options(
                 num_cpus=bundle.get(CPU, 0),

@@ -1,4 +1,4 @@
-"""Messages between a launcher and its Ray bridge: lines of JSON over a socket pair."""
+"""Messages between a launcher and its Ray bridge, through a pair of sockets that nobody else has."""
 
 import socket
 from collections.abc import Iterator
@@ -6,6 +6,10 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+
+from weft.transports.framed_socket import FramedSocket, framed
+
+MESSAGE_BYTES_MAX = 64 << 20
 
 
 class Settle(Struct, frozen=True, tag=True):
@@ -87,8 +91,8 @@ class Line:
 
     def __init__(self, end: socket.socket, kind: Any) -> None:
         self._end = end
-        self._decoder = msgspec.json.Decoder(kind)
-        self._rest = b""
+        self._framed = FramedSocket(end, MESSAGE_BYTES_MAX)
+        self._decoder = msgspec.msgpack.Decoder(kind)
         self.is_closed = False
 
     def fileno(self) -> int:
@@ -97,7 +101,7 @@ class Line:
     def send(self, message: ToBridge | ToLauncher) -> None:
         """Send a message; if the other end is gone, sets `is_closed`."""
         try:
-            self._end.sendall(msgspec.json.encode(message) + b"\n")
+            self._framed.send(framed(msgspec.msgpack.encode(message)))
         except OSError:
             self.is_closed = True
 
@@ -105,17 +109,15 @@ class Line:
         """Messages that arrive within `timeout_s`; None blocks until some do."""
         self._end.settimeout(timeout_s)
         try:
-            raw = self._end.recv(1 << 16)
-        except (BlockingIOError, TimeoutError):
+            self.is_closed = self._framed.read(wait=True) == 0 or self.is_closed
+        except TimeoutError:
             return
         except OSError:
-            raw = b""
+            self.is_closed = True
         finally:
             self._end.settimeout(None)
-        self.is_closed = self.is_closed or not raw
-        *lines, self._rest = (self._rest + raw).split(b"\n")
-        for line in lines:
-            yield self._decoder.decode(line)
+        while (raw := self._framed.take()) is not None:
+            yield self._decoder.decode(raw)
 
     @property
     def is_hung_up(self) -> bool:
@@ -129,4 +131,4 @@ class Line:
 
     def close(self) -> None:
         self.is_closed = True
-        self._end.close()
+        self._framed.close()

@@ -12,7 +12,7 @@ from socket import socket
 import msgspec
 
 from weft.core.errors import ConfigError
-from weft.engines.hosts.agent import Orders
+from weft.engines.hosts.agent import AgentOrders
 from weft.engines.hosts.controller import Controller
 from weft.engines.hosts.worker_info import WorkerInfo, check_addresses, check_alike, check_places, home, host_numbers
 from weft.engines.ray.actor import Begin, Ended, Roll
@@ -92,7 +92,14 @@ def _lead(job: RealJob, cluster: Cluster, observer: Observer) -> RealOutcome:
         try:
             for host in sorted(set(hosts)):
                 host_pids = {each.rank: each.pid for each in infos if hosts[each.rank] == host}
-                orders = Orders(host, host_pids, token, listener.getsockname()[:2], secret, is_elsewhere)
+                orders = AgentOrders(
+                    host=host,
+                    pids=host_pids,
+                    token=token,
+                    controller=listener.getsockname()[:2],
+                    secret=secret,
+                    is_encrypted=is_elsewhere,
+                )
                 cluster.ask(min(host_pids), "agent", msgspec.json.encode(orders))
             for rank in range(job.num_workers):
                 cluster.ask(rank, WAIT)

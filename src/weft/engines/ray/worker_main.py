@@ -13,7 +13,7 @@ from weft.core.errors import WeftError
 from weft.engines.hosts.join import take_seat
 from weft.engines.local.worker_main import perform
 from weft.engines.ray.actor import Orders
-from weft.lifeline import die_with_parent
+from weft.parent_death import die_with_parent
 
 
 def main() -> None:

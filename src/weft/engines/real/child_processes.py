@@ -13,14 +13,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+from weft.engines.real import timeouts
 from weft.engines.real.secret import VARIABLE
 from weft.engines.real.stopped_processes import Stops, children_of, process_state
 from weft.interpreter import python_module
 
-STOPPED_S = 1.0
-"""A process that is stopped for longer is killed: before the controller takes its silence for the loss of its host."""
-LOOK_S = 0.2
-"""How often process states are read from /proc."""
 STDERR = 2
 
 _started: list["subprocess.Popen[bytes]"] = []
@@ -33,9 +30,11 @@ def start(name: str, command: Sequence[str], **options: Any) -> "subprocess.Pope
     A child that is stopped before that is named and killed; otherwise Popen would block for ever.
     """
     is_over = threading.Event()
-    about = name, set(children_of(os.getpid())), is_over
-    with suppress(RuntimeError):  # "can't start new thread": Popen will fail for the same reason, and say so
-        threading.Thread(target=_end_stopped_children, args=about, name=f"weft start of {name}", daemon=True).start()
+    before = set(children_of(os.getpid()))
+    with suppress(RuntimeError):  # a system that gives no thread gives no process either, and says so
+        threading.Thread(
+            target=_end_stopped_children, args=(name, before, is_over), name=f"weft start of {name}", daemon=True
+        ).start()
     try:
         return subprocess.Popen(command, **options)
     finally:
@@ -44,10 +43,10 @@ def start(name: str, command: Sequence[str], **options: Any) -> "subprocess.Pope
 
 def _end_stopped_children(name: str, before: set[int], is_over: threading.Event) -> None:
     stops = Stops[int]()
-    while not is_over.wait(LOOK_S):
+    while not is_over.wait(timeouts.HELPER_LOOK_S):
         states = {pid: process_state(pid) for pid in children_of(os.getpid()) if pid not in before}
         for pid, stopped_s in stops.see(states, time.monotonic()).items():
-            if stopped_s > STOPPED_S:
+            if stopped_s > timeouts.HELPER_STOPPED_S:
                 say(
                     f"weft: {name} (pid {pid}) is stopped before it has begun: it is ended.\n  Find out who stopped it."
                 )
@@ -74,8 +73,7 @@ def start_apart(
     assert process.stdin is not None
     with suppress(BrokenPipeError), process.stdin:  # if it was killed meanwhile, processes that need it time out
         process.stdin.write(orders)
-    about = name, process
-    threading.Thread(target=_end_if_stopped, args=about, name=f"weft watch over {name}", daemon=True).start()
+    threading.Thread(target=_end_if_stopped, args=(name, process), name=f"weft watch over {name}", daemon=True).start()
     return process
 
 
@@ -84,13 +82,13 @@ def _end_if_stopped(name: str, process: "subprocess.Popen[bytes]") -> None:
     stops = Stops[int]()
     while process.poll() is None:
         stopped = stops.see({process.pid: process_state(process.pid)}, time.monotonic())
-        if stopped.get(process.pid, 0.0) > STOPPED_S:
+        if stopped.get(process.pid, 0.0) > timeouts.HELPER_STOPPED_S:
             say(
                 f"weft: {name} (pid {process.pid}) is stopped: it is ended, and the run with it.\n"
                 "  Find out who stopped it."
             )
             process.kill()
-        time.sleep(LOOK_S)
+        time.sleep(timeouts.HELPER_LOOK_S)
 
 
 def say(text: str) -> None:

@@ -5,8 +5,8 @@ Before a worker has joined, worker 0's lines are shown at once; the others' are 
 
 from collections.abc import Callable, Sequence
 
-HOLD_S = 2.0
-"""How long lines of a worker that has not joined are held back at most."""
+from weft.engines.real import timeouts
+
 LINES_MAX = 1000
 """A worker that prints more lines than this is shown at once: it does not just repeat a usage message."""
 
@@ -44,8 +44,8 @@ class Echoes:
             self._show(rank, text, is_error)
 
     def check(self, now_s: float) -> None:
-        """Show lines that have been held for HOLD_S."""
-        for rank in [rank for rank in self._held if now_s - self._since_s.get(rank, now_s) >= HOLD_S]:
+        """Show what has been held for long enough."""
+        for rank in [rank for rank in self._held if now_s - self._since_s.get(rank, now_s) >= timeouts.ECHO_HELD_S]:
             self.release(rank)
 
     def end(self, *, have_left: bool) -> None:

@@ -36,7 +36,7 @@ def spread(num_workers: int, num_hosts: int) -> tuple[int, ...]:
     return tuple(rank * num_hosts // num_workers for rank in range(num_workers))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RealJob:
     """One run of a script on real workers; invalid combinations raise ConfigError when it is made."""
 

@@ -8,9 +8,8 @@ from weft.codecs.codec import Codec
 from weft.codecs.nonzeros import Nonzeros
 from weft.config.compression import SPARSE, said, schemes
 from weft.config.compression import codec as codec_of
+from weft.engines.real import timeouts
 
-PATIENCE_S = 1.5
-"""If compiling takes longer, the user is told; kernels that come from the cache on disk are faster."""
 ROOM = "weft.codecs.kernels."
 FLOAT32 = 4
 
@@ -21,7 +20,7 @@ def compile_kernels(compress: str | None, tell: Callable[[str], None] = lambda t
         return []
     codec = codec_of(compress)
     words = f"compiling '{compress}' for this machine, once: that may take a minute"
-    timer = threading.Timer(PATIENCE_S, tell, (words,))
+    timer = threading.Timer(timeouts.COMPILING_TOLD_S, tell, (words,))
     timer.start()
     try:
         for stage in _stages(codec):

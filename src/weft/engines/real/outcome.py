@@ -18,7 +18,7 @@ NOT_REPORTED = ("epoch", "wall_s", "consensus")
 """Keys of a report that Weft adds to the numbers that the script reported."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class RealOutcome:
     """One run. `workers` are the workers' last statuses; `curve` and `reports` were told on the way."""
 

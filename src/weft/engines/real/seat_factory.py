@@ -65,8 +65,15 @@ class BaselineSeat(PlainSeat):
         from weft.adapters.torch import ddp
 
         model = self._replica.models[-1]  # type: ignore[attr-defined]
-        about = len(self._wrapped), self._store, self.rank, self.num_workers, hook_of(self.job.baseline)
-        self._wrapped.append(ddp.Synchronised(model, *about))
+        synchronised = ddp.Synchronised(
+            model,
+            number=len(self._wrapped),
+            store=self._store,
+            rank=self.rank,
+            num_workers=self.num_workers,
+            hook=hook_of(self.job.baseline),
+        )
+        self._wrapped.append(synchronised)
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:

@@ -308,11 +308,13 @@ class RunSession:
         if plan.num_epochs is None or self._steps_max is not None:
             return
         self.samples_planned = plan.num_epochs * plan.num_samples
-        about = (plan.num_samples, self._num_workers, plan.batch_size, plan.drop_last, self._global_batch)
-        if self._deals_portions:  # fast workers make more steps: this is the average
-            self.steps_total = plan.num_epochs * -(-len(portions(*about)) // self._num_workers)
-        else:
-            self.steps_total = plan.num_epochs * len(global_batches(*about))
+        cut = portions if self._deals_portions else global_batches
+        num_spans = len(
+            cut(plan.num_samples, self._num_workers, plan.batch_size, plan.drop_last, global_batch=self._global_batch)
+        )
+        if self._deals_portions:  # each worker makes as many steps as it can: on average, so many
+            num_spans = -(-num_spans // self._num_workers)
+        self.steps_total = plan.num_epochs * num_spans
         self._expect_steps()
 
     def _expect_steps(self) -> None:

@@ -7,13 +7,10 @@ stopped meanwhile, its last message mentions the stall.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from weft.engines.real import timeouts
 from weft.engines.real.worker_record import Worker
 from weft.observe.records.status import StackTold
 
-WAITED_S = 8.0
-"""How long another worker must have waited before a stall is told."""
-FRESH_S = 8.0
-"""A stack that was told longer ago is out of date: its worker has gone on."""
 AGAIN = 2.0
 """The same worker is named again when its stall is AGAIN times as long as when it was named last."""
 TO_JOIN = "waits for the others to join"
@@ -63,10 +60,12 @@ class Delays:
         return before if before is not None and before.step == step else Waiting(what, step, now_s)
 
     def _late(self, now_s: float, workers: Sequence[Worker]) -> list[tuple[Worker, StackTold]]:
-        """Workers with a fresh stack that do not wait themselves, if another worker has waited for WAITED_S."""
-        if not any(now_s - waiting.since_s >= WAITED_S for waiting in self._waiting.values()):
+        """Those that stay in one place, if others have waited for long."""
+        if not any(now_s - waiting.since_s >= timeouts.STALL_S for waiting in self._waiting.values()):
             return []
-        fresh = {rank: told for rank, (told, heard_s) in self._stacks.items() if now_s - heard_s <= FRESH_S}
+        fresh = {
+            rank: told for rank, (told, heard_s) in self._stacks.items() if now_s - heard_s <= timeouts.STACK_FRESH_S
+        }
         return [(w, fresh[w.rank]) for w in workers if w.rank in fresh and w.rank not in self._waiting]
 
     def _text(self, worker: Worker, told: StackTold, workers: Sequence[Worker]) -> str:

@@ -5,8 +5,6 @@ from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Generic, TypeVar
 
-STOPPED_S = 2.0
-"""A process that is stopped for longer is given up."""
 STOPPED_STATES = ("T", "t")
 """States in /proc/PID/stat: stopped by a signal, or by a debugger."""
 

@@ -15,6 +15,7 @@ import msgspec
 from weft.core.errors import WeftError
 from weft.engines.advice import advise, setting_of
 from weft.engines.netem.network import patience_s
+from weft.engines.real import timeouts
 from weft.engines.real.failure import also, blame, describe, is_silent_death, name
 from weft.engines.real.job import RealJob
 from weft.engines.real.observer import Observer
@@ -45,10 +46,6 @@ from weft.runtime.channel import (
 )
 from weft.runtime.seats.returned_files import FilePiece, PieceTaken, Unsaved
 
-HALT_GRACE_S = 1.0
-"""How long workers may take to answer `Halt` with what they waited for, once a run has failed."""
-BLAME_GRACE_S = 0.1
-"""How long to look for a cause behind an error that may be another worker's fault."""
 CURVE_POINTS_MAX = 4096
 """When the loss curve has this many points, every other one is dropped."""
 
@@ -276,7 +273,7 @@ class Supervisor:
         """The worker that made the run fail; None if it has not failed."""
         if not any(worker.failed or is_silent_death(worker) for worker in self._workers):
             return None
-        deadline = time.perf_counter() + BLAME_GRACE_S  # others may notice a death before its pidfd tells it here
+        deadline = time.perf_counter() + timeouts.CAUSE_S  # others may have noticed a death before its system told
         while time.perf_counter() < deadline and self._anybody_lives():
             self._turn(0.02)
         return blame(self._workers)
@@ -286,7 +283,7 @@ class Supervisor:
         for worker in self._workers:
             if worker.is_alive:
                 self._send(worker.rank, Halt())
-        deadline = time.perf_counter() + HALT_GRACE_S
+        deadline = time.perf_counter() + timeouts.HALT_S
         while self._anybody_lives() and time.perf_counter() < deadline:
             self._turn(0.02)
         self._kill()
@@ -333,25 +330,25 @@ class Supervisor:
         if self._tracks is not None:
             self._tracks.began_s = self._session.began_s
         return RealOutcome(
-            self._session.label,
-            self._job.transport,
-            self._job.seed,
-            self._session.run_s,
-            [ended.final for _, ended in sorted(self._session.ended.items())],
-            [worker.pid for worker in self._workers],
-            self._reports,
-            self._curve,
-            self._session.consensus,
-            [line for _, c in sorted(self._session.concluded.items()) for line in c.replay or ()],
-            self._job.baseline is None,
-            self._asked_to_leave,
-            self._network_figures(),
-            sum((Counter(told.ages) for told in self._session.concluded.values()), Counter()),
-            self._tracks,
-            self._stragglers.lasting(),
-            self._job.hosts,
-            self._session.saved,
-            self._not_saved,
+            strategy=self._session.label,
+            transport=self._job.transport,
+            seed=self._job.seed,
+            wall_s=self._session.run_s,
+            workers=[ended.final for _, ended in sorted(self._session.ended.items())],
+            pids=[worker.pid for worker in self._workers],
+            reports=self._reports,
+            curve=self._curve,
+            consensus=self._session.consensus,
+            replay=[line for _, c in sorted(self._session.concluded.items()) for line in c.replay or ()],
+            is_measured=self._job.baseline is None,
+            was_stopped=self._asked_to_leave,
+            network=self._network_figures(),
+            ages=sum((Counter(told.ages) for told in self._session.concluded.values()), Counter()),
+            tracks=self._tracks,
+            blamed=self._stragglers.lasting(),
+            hosts=self._job.hosts,
+            saved=self._session.saved,
+            not_saved=self._not_saved,
         )
 
     def close(self) -> None:

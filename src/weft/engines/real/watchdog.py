@@ -6,16 +6,9 @@ from math import inf
 from statistics import median
 
 from weft.core.errors import Deadlock, NodeLost, WeftError
-from weft.engines.real.stopped_processes import STOPPED_S, Stops
+from weft.engines.real import timeouts
+from weft.engines.real.stopped_processes import Stops
 from weft.observe.records.status import Status
-
-STOPPED_STEPS = 5
-"""A stopped process (state T) is given up after STOPPED_S, and after STOPPED_STEPS median steps."""
-SILENT_S = 30.0
-SILENT_STEPS = 20
-"""A process that runs but sends no status gets SILENT_S and SILENT_STEPS: a library may hold the GIL for long."""
-STUCK_S = 3.0
-"""How long all workers may wait, without progress anywhere, before the run counts as deadlocked."""
 
 
 @dataclass
@@ -79,21 +72,21 @@ class Watchdog:
         running = {rank: seen for rank, seen in self._seen.items() if rank not in ended}
         step_s = median([seen.step_s for seen in running.values()] or [0.0])
         for rank, stopped_s in self._stops.see(states, now_s).items():
-            if stopped_s > max(STOPPED_S, STOPPED_STEPS * step_s):
+            if stopped_s > max(timeouts.PROCESS_STOPPED_S, timeouts.PROCESS_STOPPED_STEPS * step_s):
                 return NodeLost(
                     f"{self._name(rank)} stopped answering {self._moment(rank)}: its process is stopped.\n"
                     "  Let it go on with kill -CONT, or find out who stopped it."
                 )
         for rank, seen in running.items():
             silence_s = now_s - seen.heard_s
-            if silence_s > max(SILENT_S, SILENT_STEPS * step_s):
+            if silence_s > max(timeouts.WORKER_SILENT_S, timeouts.WORKER_SILENT_STEPS * step_s):
                 return NodeLost(
                     f"{self._name(rank)} has said nothing for {silence_s:.0f} s at step {seen.status.step}: it hangs.\n"
                     "  Look at its stack with py-spy dump."
                 )
         if len(self._seen) < self._num_workers or not running:
             return None
-        moved_s = now_s - STUCK_S - self._patience_s
+        moved_s = now_s - timeouts.ALL_WAIT_S - self._patience_s
         if max(self._carried_s, self._ended_s) >= moved_s:
             return None
         # a worker that was silent meanwhile may be computing: importing a library may hold the GIL for long

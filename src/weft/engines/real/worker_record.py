@@ -1,10 +1,7 @@
 """A worker process as its supervisor sees it: what it has said, and whether it lives."""
 
-import socket
-
-from weft.engines.local.forked_workers import Process
 from weft.observe.records.status import Status
-from weft.runtime.channel import Channel, Failed, Halted
+from weft.runtime.channel import Failed, Halted
 
 
 class Worker:
@@ -40,12 +37,3 @@ class Worker:
         if not self.has_joined:
             return "before it had joined"
         return "after it had joined" if self.status is None else f"at step {self.status.step}"
-
-
-class LocalWorker(Worker):
-    """A worker that the launcher of this machine has started: a child process with a channel."""
-
-    def __init__(self, rank: int, process: Process) -> None:
-        super().__init__(rank, socket.gethostname(), process.pid)
-        self.process = process
-        self.channel = Channel(process.channel)

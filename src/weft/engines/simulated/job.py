@@ -22,8 +22,8 @@ from weft.engines.real.session import DEFAULT_STRATEGY
 NATIVE = "done natively, at the price of the cheapest formula on the slowest link"
 
 
-@dataclass(frozen=True)
-class Job:
+@dataclass(frozen=True, kw_only=True)
+class SimulatedJob:
     """One simulation: a script with its arguments on a cluster."""
 
     script: Path

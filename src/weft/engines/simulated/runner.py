@@ -25,7 +25,7 @@ from weft.engines.real.layout_check import check_layouts
 from weft.engines.real.memory_check import available_bytes, check_fits, resident_bytes
 from weft.engines.real.short_runs import ShortRun
 from weft.engines.simulated.dry_programs import ghosts, num_samples, num_steps
-from weft.engines.simulated.job import Job
+from weft.engines.simulated.job import SimulatedJob
 from weft.engines.simulated.outcome import Outcome
 from weft.interpreter import script_path
 from weft.observe.records.left_out import Lines
@@ -42,8 +42,8 @@ from weft.sim.shares import VirtualShares
 from weft.sim.simulation import Simulation
 from weft.sim.stage import PlainSwapper, Stage
 from weft.sim.tracing import TracedSimulation
+from weft.store.building import build_store, ghost_stores
 from weft.store.coded import told_by
-from weft.store.ghost import GhostStore
 from weft.store.numpy import NumpyStore
 from weft.store.preparing import ready_codecs
 from weft.store.store import Store
@@ -63,7 +63,7 @@ class SimulationObserver:
 class _Scripts:
     """The scripts of all workers, each in a greenlet, on one stage that swaps global state between them."""
 
-    def __init__(self, job: Job, observer: SimulationObserver) -> None:
+    def __init__(self, job: SimulatedJob, observer: SimulationObserver) -> None:
         self._job = job
         # torch reads this when it is imported. Without it, compiling for each simulated worker would take minutes.
         os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")
@@ -71,8 +71,18 @@ class _Scripts:
         self.stage = Stage([PlainSwapper(argv, script_path(job.script)), TorchSwapper()], job.seed, observer.show)
         shared: dict[object, Any] = {}
         self.shares = VirtualShares(job.num_workers, job.sharing)
-        about = job.num_workers, job.seed, job.steps_max, shared, self.shares, job.pace
-        self.seats = [ScriptSeat(rank, *about) for rank in range(job.num_workers)]
+        self.seats = [
+            ScriptSeat(
+                rank,
+                job.num_workers,
+                job.seed,
+                steps_max=job.steps_max,
+                shared=shared,
+                shares=self.shares,
+                pace=job.pace,
+            )
+            for rank in range(job.num_workers)
+        ]
         same_samples, same_stream = SameSamples(job.num_workers), SameStream()
         for seat in self.seats:
             seat.saves, seat.is_probe = job.saves, job.is_probe
@@ -120,7 +130,9 @@ class _Scripts:
         self.stage.leave()
 
 
-def simulate(job: Job, observer: SimulationObserver | None = None, recorder: TraceHash | None = None) -> Outcome:
+def simulate(
+    job: SimulatedJob, observer: SimulationObserver | None = None, recorder: TraceHash | None = None
+) -> Outcome:
     """Run the script once for each worker, gradients real and time virtual."""
     observer = observer or SimulationObserver()
     recorder = TraceHash() if recorder is None else recorder
@@ -146,15 +158,7 @@ def simulate(job: Job, observer: SimulationObserver | None = None, recorder: Tra
         codecs = ready_codecs(strategy, replicas)
         replicas += [replicas[0].twin() for _ in world.servers]
         stores = [
-            NumpyStore(
-                replica,
-                [slot.name for slot in strategy.slots(world.role(node), world)],
-                strategy.rules(world),
-                is_server=world.role(node) is Role.SERVER,
-                codecs=codecs,
-                seed=(job.seed, node),
-                overwritten_by=None if strategy.keeps_writes or world.role(node) is Role.SERVER else label,
-            )
+            build_store(NumpyStore, strategy, world, node, replica, codecs=codecs, seed=job.seed, name=label)
             for node, replica in enumerate(replicas)
         ]
         reports = ModelReports(scripts.programs, replicas, strategy, world, stores[0].lend, _digests(stores))
@@ -187,7 +191,9 @@ def _coding(strategy: Strategy, stores: Sequence[NumpyStore]) -> CodingStatus | 
     return in_all(told_by(store.meter, store.residual_norm()) for store in stores if strategy.codecs())
 
 
-def simulate_dry(job: Job, observer: SimulationObserver | None = None, recorder: TraceHash | None = None) -> Outcome:
+def simulate_dry(
+    job: SimulatedJob, observer: SimulationObserver | None = None, recorder: TraceHash | None = None
+) -> Outcome:
     """Run the script once for its layout and number of steps, then peers without tensors."""
     observer = observer or SimulationObserver()
     recorder = TraceHash() if recorder is None else recorder
@@ -219,16 +225,13 @@ def simulate_dry(job: Job, observer: SimulationObserver | None = None, recorder:
     if strategy.tunes:
         joined.replica.share_tuned()
     world, placement = _world(job, strategy, joined.replica.buckets)
-    stores: list[Store] = [
-        GhostStore(world.buckets, [slot.name for slot in strategy.slots(world.role(node), world)], strategy.codecs())
-        for node in range(world.num_nodes)
-    ]
+    stores = ghost_stores(strategy, world)
     facts = _run(job, strategy, world, placement, stores, programs, NoReports(), shares, recorder, observer)
     return Outcome(job.label(joined.strategy, joined.compress), job.num_workers, job.seed, recorder.hexdigest(), facts)
 
 
 def _with_total(
-    job: Job, strategy: Strategy, seat: ScriptSeat, observer: SimulationObserver, short_run: ShortRun
+    job: SimulatedJob, strategy: Strategy, seat: ScriptSeat, observer: SimulationObserver, short_run: ShortRun
 ) -> SimulationObserver:
     """The observer, told the number of steps as soon as worker 0 has said how long it trains."""
 
@@ -245,8 +248,8 @@ def _with_total(
     return replace(observer, on_step=first_step)
 
 
-def _join_all(job: Job, scripts: _Scripts) -> list[Joined]:
-    """Run all scripts until they join; all begin with worker 0's parameters."""
+def _join_all(job: SimulatedJob, scripts: _Scripts) -> list[Joined]:
+    """Run all scripts to their joining; all begin with worker 0's parameters."""
     joined: list[Joined] = []
     before = resident_bytes()
     for rank in range(job.num_workers):
@@ -259,7 +262,7 @@ def _join_all(job: Job, scripts: _Scripts) -> list[Joined]:
     return joined
 
 
-def _begin_all(job: Job, scripts: _Scripts, joined: list[Joined]) -> None:
+def _begin_all(job: SimulatedJob, scripts: _Scripts, joined: list[Joined]) -> None:
     """Run all scripts on to their first iteration; those with several models join with one after another."""
     while True:
         more = [scripts.begin(rank) for rank in range(job.num_workers)]
@@ -274,8 +277,8 @@ def _begin_all(job: Job, scripts: _Scripts, joined: list[Joined]) -> None:
             _settle(job, rank, joined)
 
 
-def _settle(job: Job, rank: int, joined: list[Joined]) -> None:
-    """Lay a worker's models out in buckets, with worker 0's values."""
+def _settle(job: SimulatedJob, rank: int, joined: list[Joined]) -> None:
+    """Let a worker's models begin with worker 0's values, in buckets."""
     first, mine = joined[0].replica, joined[rank].replica
     if rank:
         _check_layout(rank, joined)
@@ -295,9 +298,8 @@ def _beside(first: Replica, buckets: Sequence[Bucket]) -> Places:
     return Places(params, gradient, gradient)
 
 
-def _check_memory(job: Job, joined: Joined, grown_bytes: int) -> None:
-    """Raise ConfigError for a run that will not fit: parameters, gradients, slots and two copies for the optimizer, at
-    every node."""
+def _check_memory(job: SimulatedJob, joined: Joined, grown_bytes: int) -> None:
+    """Refuse a run that will not fit: parameters, gradients, slots and two copies for the optimizer, at every node."""
     strategy = job.resolved(joined.strategy, joined.replica.buckets, joined.compress)
     world, _ = _world(job, strategy, joined.replica.buckets)
     copies = len(strategy.slots(Role.WORKER, world)) + 4
@@ -319,8 +321,8 @@ def _check_layout(rank: int, joined: list[Joined]) -> None:
     check_layouts(rank, list(first.layout()), list(mine.layout()))
 
 
-def _world(job: Job, strategy: Strategy, buckets: Sequence[Bucket]) -> tuple[World, Placement]:
-    """The world of a run; servers are on the hosts of the first workers."""
+def _world(job: SimulatedJob, strategy: Strategy, buckets: Sequence[Bucket]) -> tuple[World, Placement]:
+    """Servers sit on the hosts of the first workers."""
     strategy.check(job.num_workers, job.cluster.num_hosts(job.num_workers))
     placement = job.cluster.place(job.num_workers)
     roles: Roles = strategy.roles(job.num_workers)
@@ -329,7 +331,7 @@ def _world(job: Job, strategy: Strategy, buckets: Sequence[Bucket]) -> tuple[Wor
 
 
 def _run(
-    job: Job,
+    job: SimulatedJob,
     strategy: Strategy,
     world: World,
     placement: Placement,
@@ -354,12 +356,12 @@ def _run(
         network,
         compute,
         reports,
-        job.seed,
-        recorder,
-        observer.on_step,
-        CodingSpeed(dict(job.cluster.codecs)) if job.cluster.codecs else None,
-        job.cluster.cores,
-        placement.factors,
+        seed=job.seed,
+        recorder=recorder,
+        on_step=observer.on_step,
+        coding=CodingSpeed(dict(job.cluster.codecs)) if job.cluster.codecs else None,
+        num_cores=job.cluster.cores,
+        stretch=placement.factors,
     )
     for program, node in zip(programs, simulation.nodes, strict=False):  # servers have none
         if isinstance(program, ScriptProgram):

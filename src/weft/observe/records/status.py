@@ -78,7 +78,7 @@ class DeviceStatus(Struct, frozen=True):
     """What a sum of the whole model costs in either place, by what was measured when the run began."""
 
 
-class Status(Struct, frozen=True, tag=True):
+class Status(Struct, frozen=True, tag=True, kw_only=True):
     """One worker at one moment; everything counts from the beginning of the run."""
 
     rank: int
