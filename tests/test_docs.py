@@ -1,5 +1,6 @@
 """What `make docs` writes is up to date, and the strategy of the documentation works as it stands."""
 
+import re
 import runpy
 from dataclasses import replace
 from importlib.util import module_from_spec, spec_from_file_location
@@ -8,11 +9,16 @@ from typing import Any
 
 import pytest
 
+from weft.cli.options.script_command import MOVED
+from weft.config.options import LEAVES
 from weft.config.registry import STRATEGIES
 from weft.fuzz.auditor import audit
 from weft.fuzz.run import run
 from weft.fuzz.scenario import draw
 
+OF_OTHERS_TOO = {"--address"}
+"""ray start and weft doctor have it."""
+MOVED_FLAG = re.compile(rf"({'|'.join(sorted(MOVED.keys() - OF_OTHERS_TOO))})\b(?!-)")
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
 
@@ -28,6 +34,24 @@ def test_the_readme_has_the_table_that_the_strategies_declare(build: dict[str, A
     assert build["with_table"](readme) == readme
     rows = [line for line in build["strategies_table"]().splitlines() if line.startswith("| `")]
     assert [row.split("`")[1] for row in rows] == list(STRATEGIES)
+
+
+def test_the_guide_has_the_table_that_the_options_declare(build: dict[str, Any]) -> None:
+    guide = (DOCS / "guide.md").read_text(encoding="utf-8")
+    assert build["options_table"]() in guide, "run make docs"
+    assert build["with_options"](guide) == guide
+    rows = [line for line in build["options_table"]().splitlines() if line.startswith("| `")]
+    assert [row.split("`")[1] for row in rows] == list(LEAVES)
+
+
+PLACES = ["README.md", "Makefile", "examples/*.py", "benchmarks/*.py", "docs/*.md", "docs/*.py", "src/weft/**/*.py"]
+
+
+def test_no_page_names_an_option_that_has_moved() -> None:
+    pages = [page for place in PLACES for page in DOCS.parent.glob(place) if page.name != "script_command.py"]
+    lines = [line for page in pages for line in page.read_text(encoding="utf-8").splitlines()]
+    assert len(pages) > 100
+    assert [line for line in lines if MOVED_FLAG.search(line)] == []
 
 
 def test_the_page_of_strategies_is_what_they_declare(build: dict[str, Any]) -> None:

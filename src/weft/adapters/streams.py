@@ -83,7 +83,7 @@ class StreamWorker(Worker):
         """Refuse what needs places that can be dealt out, which data that only comes one after another has not."""
         because = None
         if self._seat.global_batch is not None:
-            because = f"--global-batch {self._seat.global_batch} divides"
+            because = f"data.global_batch={self._seat.global_batch} divides"
         elif self._seat.block_steps is not None:
             because = "--share proportional divides"
         elif self._seat.steals:

@@ -53,7 +53,7 @@ def check_for_ray(job: RealJob) -> None:
     """Refuse what only processes of this machine can do."""
     others = {
         "--net": job.network is not None,
-        "--device": bool(job.devices),
+        "--set worker.device": bool(job.devices),
         "--hosts": bool(job.hosts),
         "--baseline": job.baseline is not None,
     }
