@@ -199,7 +199,7 @@ class Options:
 
 def _leaves() -> Iterator[tuple[str, Leaf]]:
     for section in fields(Options):
-        for leaf in fields(section.default):
+        for leaf in fields(getattr(Options, section.name)):
             yield f"{section.name}.{leaf.name}", leaf.metadata["leaf"]
 
 
