@@ -11,8 +11,6 @@ from weft.config.network import Network
 from weft.core.errors import ConfigError
 from weft.engines.real.job import RealJob, spread
 
-SLOW_WANTS = "wants a worker from 0 to 1 and a factor of at least 1.\n  Write e.g. --slow 0:4."
-
 
 @pytest.mark.parametrize(
     ("options", "message"),
