@@ -1,4 +1,4 @@
-"""Writes the pages, tables and pictures of the documentation that commands write.
+"""Writes the pages and tables of the documentation that follow from the code.
 
 python docs/build.py
 """
@@ -6,8 +6,6 @@ python docs/build.py
 import inspect
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from random import Random
 from statistics import mean
@@ -33,7 +31,6 @@ WITH_CODECS = {Codecs.NONE: "", Codecs.EXACT: "¹", Codecs.ANY: "²"}
 PREFACE = """Written by `make docs` from the docstrings and declarations. What `weft fuzz` audits stands by the names
 of the checks in `src/weft/fuzz/checks/`: it holds while nothing is compressed; ¹ also with codecs that send numbers as
 they are, now or later (`topk`, `randomk`, `threshold`, `dgc`); ² with any codec."""
-DEMO = ["examples/digits_softmax.py", "-n", "16", "--cluster", "edge", "--strategy", "all"]
 
 RARE_COMMUNICATION = """A period of 100 sends a hundredth of all-reduce's bytes in its averages; the rest is what
 evaluations fetch. The momentum of 0.9 is the paper's, which has more than a hundred rounds; here there are two dozen,
@@ -141,8 +138,6 @@ def main() -> None:
     GUIDE.write_text(with_options(GUIDE.read_text()))
     (DOCS / "strategies.md").write_text(strategies_page())
     (DOCS / "rare-communication.md").write_text(rare_communication_page())
-    command = [sys.executable, "-m", "weft", "simulate", *DEMO, "--plot", "docs/pictures/demo.png"]
-    subprocess.run(command, check=True, cwd=DOCS.parent)
 
 
 if __name__ == "__main__":
