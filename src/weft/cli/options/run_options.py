@@ -64,8 +64,8 @@ Set = Annotated[
     typer.Option(
         "--set",
         metavar="SECTION.NAME=VALUE",
-        help="An option that few need, e.g. worker.threads=2, write.trace=trace.json, or strategy.staleness=3 for a "
-        "parameter of the strategy. --set help lists them.",
+        help="An option that few need, e.g. reduce.collective=ring, or strategy.staleness=3 for a parameter of the "
+        "strategy; --set help lists them.",
         callback=show_if_asked,
         is_eager=True,
     ),
