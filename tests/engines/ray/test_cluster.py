@@ -32,8 +32,8 @@ def test_the_address_is_the_one_that_is_given_or_the_environments_or_none() -> N
     [
         ("ray://10.0.0.1:10001", "is of Ray's client, through which Weft's workers do not find back"),
         ("10.0.0.1", "the address '10.0.0.1' is not HOST:PORT"),
-        ("10.0.0.1:http", "but wants HOST:PORT"),
-        ("10.0.0.1:70000", "but wants HOST:PORT"),
+        ("10.0.0.1:http", "is not HOST:PORT"),
+        ("10.0.0.1:70000", "is not HOST:PORT"),
         ("127.0.0.1:1", "nobody answers at '127.0.0.1:1': Connection refused"),
     ],
 )
