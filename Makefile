@@ -50,6 +50,7 @@ slownet: $(READY) ## time to 97 % on MNIST (DATA=folder) over slow links, agains
 
 straggler: $(READY) ## time to 97 % on MNIST (DATA=folder) with one worker 4 times slower, against DDP (25 minutes)
 	$(BIN)/weft bench straggler $(if $(DATA),--data $(DATA)) --json benchmarks/results/straggler.json
+	$(BIN)/python docs/picture.py
 
 diloco: $(READY) ## DiLoCo against all-reduce on MNIST (DATA=folder): accuracy and bytes (10 minutes)
 	$(BIN)/python benchmarks/diloco.py $(if $(DATA),--data $(DATA))
@@ -63,8 +64,9 @@ stale: $(READY) ## what staleness gains on MNIST, with and without hiccups (5 mi
 blame: $(READY) ## are slow workers found, with the right cause? 100 runs with faults put in (as root, 10 minutes)
 	$(BIN)/python benchmarks/blame.py
 
-docs: $(READY) ## rewrites the pages and pictures that commands write
+docs: $(READY) ## rewrites the pages, tables and the picture that follow from code and measurements
 	$(BIN)/python docs/build.py
+	$(BIN)/python docs/picture.py
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

@@ -1,4 +1,4 @@
-"""Writes the pages, tables and pictures of the documentation that commands write.
+"""Writes the pages and tables of the documentation that follow from the code.
 
 python docs/build.py
 """
@@ -6,12 +6,11 @@ python docs/build.py
 import inspect
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from random import Random
 from statistics import mean
 
+from weft.config.options import LEAVES
 from weft.config.registry import STRATEGIES, TOPOLOGIES, default_text, parameters
 from weft.config.registry import strategy as strategy_of
 from weft.core.errors import ConfigError
@@ -23,14 +22,15 @@ from weft.fuzz.scenario import example
 
 DOCS = Path(__file__).resolve().parent
 README = DOCS.parent / "README.md"
+GUIDE = DOCS / "guide.md"
 BEGIN, END = "<!-- strategies: written by make docs -->", "<!-- end of strategies -->"
+OPTIONS_BEGIN, OPTIONS_END = "<!-- options: written by make docs -->", "<!-- end of options -->"
 NUM_EXAMPLES, NUM_WORKERS = 40, 4
 """What a strategy promises depends on its parameters: that of so many examples in a small world is told."""
 WITH_CODECS = {Codecs.NONE: "", Codecs.EXACT: "¹", Codecs.ANY: "²"}
 PREFACE = """Written by `make docs` from the docstrings and declarations. What `weft fuzz` audits stands by the names
 of the checks in `src/weft/fuzz/checks/`: it holds while nothing is compressed; ¹ also with codecs that send numbers as
 they are, now or later (`topk`, `randomk`, `threshold`, `dgc`); ² with any codec."""
-DEMO = ["examples/digits_softmax.py", "-n", "16", "--cluster", "edge", "--strategy", "all"]
 
 RARE_COMMUNICATION = """A period of 100 sends a hundredth of all-reduce's bytes in its averages; the rest is what
 evaluations fetch. The momentum of 0.9 is the paper's, which has more than a hundred rounds; here there are two dozen,
@@ -45,9 +45,25 @@ def strategies_table() -> str:
     return "\n".join([BEGIN, "", "| name | method | in a sentence |", "|---|---|---|", *rows, "", END])
 
 
+def options_table() -> str:
+    """The guide's table: what every option of --set says of itself."""
+    rows = [
+        f"| `{key}` | `{leaf.example}` | {leaf.does} | {', '.join(leaf.takers).replace('weft ', '')} |"
+        for key, leaf in LEAVES.items()
+    ]
+    head = ["", "| option | e.g. | does | of |", "|---|---|---|---|"]
+    return "\n".join([OPTIONS_BEGIN, *head, *rows, "", OPTIONS_END])
+
+
 def with_table(readme: str) -> str:
     """The README with its table as it should be."""
     return re.sub(f"{re.escape(BEGIN)}.*{re.escape(END)}", lambda _: strategies_table(), readme, flags=re.DOTALL)
+
+
+def with_options(guide: str) -> str:
+    """The guide with its table as it should be."""
+    marked = f"{re.escape(OPTIONS_BEGIN)}.*{re.escape(OPTIONS_END)}"
+    return re.sub(marked, lambda _: options_table(), guide, flags=re.DOTALL)
 
 
 def promises(name: str) -> list[str]:
@@ -119,10 +135,9 @@ def rare_communication_page() -> str:
 
 def main() -> None:
     README.write_text(with_table(README.read_text()))
+    GUIDE.write_text(with_options(GUIDE.read_text()))
     (DOCS / "strategies.md").write_text(strategies_page())
     (DOCS / "rare-communication.md").write_text(rare_communication_page())
-    command = [sys.executable, "-m", "weft", "simulate", *DEMO, "--plot", "docs/pictures/demo.png"]
-    subprocess.run(command, check=True, cwd=DOCS.parent)
 
 
 if __name__ == "__main__":

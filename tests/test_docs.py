@@ -1,19 +1,66 @@
 """What `make docs` writes is up to date, and the strategy of the documentation works as it stands."""
 
+import json
+import re
 import runpy
 from dataclasses import replace
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
+from weft.cli.options.script_command import MOVED
+from weft.config.options import LEAVES
 from weft.config.registry import STRATEGIES
 from weft.fuzz.auditor import audit
 from weft.fuzz.run import run
 from weft.fuzz.scenario import draw
 
+OF_OTHERS_TOO = {"--address"}
+"""ray start and weft doctor have it."""
+MOVED_FLAG = re.compile(rf"({'|'.join(sorted(MOVED.keys() - OF_OTHERS_TOO))})\b(?!-)")
 DOCS = Path(__file__).resolve().parents[1] / "docs"
+
+
+@pytest.fixture(scope="module")
+def drawn() -> dict[str, Any]:
+    """What docs/picture.py defines."""
+    return runpy.run_path(str(DOCS / "picture.py"))
+
+
+def test_the_picture_is_what_was_measured_and_opens_the_readme(drawn: dict[str, Any]) -> None:
+    report = json.loads(drawn["REPORT"].read_text(encoding="utf-8"))
+    assert drawn["PICTURE"].read_text(encoding="utf-8") == drawn["picture"](report), "run make docs"
+    first_screen = (DOCS.parent / "README.md").read_text(encoding="utf-8").partition("\n## ")[0]
+    assert f"({drawn['PICTURE'].relative_to(DOCS.parent)})" in first_screen
+    for words in ("pip install", "make demo", "weft.join(model, optimizer)"):
+        assert words in first_screen
+
+
+def test_the_picture_has_a_bar_for_the_best_of_each_strategy_sorted_and_one_for_ddp(drawn: dict[str, Any]) -> None:
+    seconds = {
+        "gossip": 9.0,
+        "ssp share=stealing": 5.0,
+        "ssp": 4.0,
+        "ddp": 8.6,
+        "quorum(backups=1) share=stealing": 30.0,
+    }
+    rows = [{"contender": name, "seconds": value, "runs": [1] * len(name)} for name, value in seconds.items()]
+    machine = {"cpu": "Z80 & co", "cores": 1, "date": "2026-01-01"}
+    svg = ElementTree.fromstring(drawn["picture"]({"rows": rows, "machine": machine}))
+    names = {"{http://www.w3.org/2000/svg}" + name for name in ("text", "rect")}
+    assert {each.tag for each in svg} - names == {"{http://www.w3.org/2000/svg}title"}
+    _, _, *words, foot = [each.text for each in svg if each.tag.endswith("text")]
+    assert words == [
+        *("ssp", "4 s", "2.1x as fast", "PyTorch DDP", "9 s", "gossip", "9 s", "about the same"),
+        *("quorum", "backups=1, share=stealing", "30 s", "3.5x as long"),
+    ]
+    assert foot == "Shorter is better. Medians of 3 to 32 runs; Z80 & co, 1 cores, 2026-01-01."
+    _, *bars = [(float(each.get("width", 0)), each.get("fill")) for each in svg if each.tag.endswith("rect")]
+    assert bars == sorted(bars)
+    assert [fill == drawn["THEIRS"] for _, fill in bars] == [False, True, False, False]
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +75,24 @@ def test_the_readme_has_the_table_that_the_strategies_declare(build: dict[str, A
     assert build["with_table"](readme) == readme
     rows = [line for line in build["strategies_table"]().splitlines() if line.startswith("| `")]
     assert [row.split("`")[1] for row in rows] == list(STRATEGIES)
+
+
+def test_the_guide_has_the_table_that_the_options_declare(build: dict[str, Any]) -> None:
+    guide = (DOCS / "guide.md").read_text(encoding="utf-8")
+    assert build["options_table"]() in guide, "run make docs"
+    assert build["with_options"](guide) == guide
+    rows = [line for line in build["options_table"]().splitlines() if line.startswith("| `")]
+    assert [row.split("`")[1] for row in rows] == list(LEAVES)
+
+
+PLACES = ["README.md", "Makefile", "examples/*.py", "benchmarks/*.py", "docs/*.md", "docs/*.py", "src/weft/**/*.py"]
+
+
+def test_no_page_names_an_option_that_has_moved() -> None:
+    pages = [page for place in PLACES for page in DOCS.parent.glob(place) if page.name != "script_command.py"]
+    lines = [line for page in pages for line in page.read_text(encoding="utf-8").splitlines()]
+    assert len(pages) > 100
+    assert [line for line in lines if MOVED_FLAG.search(line)] == []
 
 
 def test_the_page_of_strategies_is_what_they_declare(build: dict[str, Any]) -> None:

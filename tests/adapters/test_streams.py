@@ -109,7 +109,7 @@ def test_real_workers_take_turns_and_a_global_batch_is_refused(tmp_path: Path) -
     outcome = real(path, 3, heard=heard)
     assert [final.samples for final in outcome.workers] == [12, 12, 12]
     assert heard.told == [LEFT_OUT]
-    with pytest.raises(ConfigError, match="--global-batch 6 divides batches by the places of their samples"):
+    with pytest.raises(ConfigError, match=r"data.global_batch=6 divides batches by the places of their samples"):
         real(path, 2, global_batch=6)
 
 

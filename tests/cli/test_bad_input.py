@@ -30,7 +30,7 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
             "cluster 'egde' is not known.\n  Did you mean 'edge'? A path to a file ends in .toml.",
         ),
         (("--strategy", "ssp(stalenes=2)"), "strategy 'ssp' has no parameter 'stalenes'.\n  Did you mean 'staleness'?"),
-        (("--collective", "buterfly"), "collective 'buterfly' is not known.\n  Did you mean 'butterfly'?"),
+        (("--set", "reduce.collective=buterfly"), "collective 'buterfly' is not known.\n  Did you mean 'butterfly'?"),
         (
             ("--strategy", "gossip(topology=torus(3, 3))", "-n", 8),
             "topology 'torus(3, 3)' has 9 places, but there are 8 workers.\n"

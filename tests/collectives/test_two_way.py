@@ -6,7 +6,7 @@ from support.simulated.reducers import ReduceOnce
 
 from weft.codecs import OneBit, SignSGD
 from weft.collectives.two_way import TwoWay, came
-from weft.core.actions import MAX, MEAN, Action, Apply, Combine, Compute, Encode, Reduce, Send, add, copy, rescale
+from weft.core.actions import MAX, MEAN, Apply, Combine, Compute, Encode, Reduce, Send, add, copy, rescale
 from weft.core.events import GradientReady, Received, StepFinished
 from weft.core.names import GRADIENT, INBOX, Buffer, Carries, Part, Role, Roles
 from weft.core.world import World
@@ -54,11 +54,6 @@ def silent(source: int, kind: str = THERE) -> Received:
 
 def told(source: int, ended: str, view: int = 1) -> Received:
     return Received(source, "two_way@ended", view, 0, None, 1.0, {"ended": ended})
-
-
-def answers_of(peer: object, *events: object) -> list[Action]:
-    """All that is answered, in order."""
-    return [action for event in events for action in tell(peer, event)]  # type: ignore[arg-type]
 
 
 def test_each_part_of_a_contribution_is_encoded_and_goes_to_its_server() -> None:

@@ -1,8 +1,34 @@
 """Options of a real run that few need to change."""
 
+from pathlib import Path
+
 import pytest
 
-from weft.config.options import Buckets, Network, Options, Outbox, Shares, Waiting, Worker, set_options, with_parameters
+from weft.config.devices import FakeKind
+from weft.config.options import (
+    COMPARE,
+    LEAVES,
+    PYTHON,
+    RUN,
+    SIMULATE,
+    TORCHRUN,
+    Buckets,
+    Checked,
+    Data,
+    Network,
+    Options,
+    Outbox,
+    Ray,
+    Reduce,
+    Shares,
+    Waiting,
+    Worker,
+    Write,
+    check_takes,
+    keys,
+    set_options,
+    with_parameters,
+)
 from weft.config.registry import strategy
 from weft.core.errors import ConfigError
 
@@ -13,15 +39,21 @@ def test_without_settings_everything_is_as_its_owner_says() -> None:
 
 def test_values_are_in_the_unit_that_their_name_says() -> None:
     texts = ["worker.threads=3", "buckets.bytes_max=1MiB", "waiting.spin_s=500ms", "outbox.bytes_max=1000"]
-    texts += ["worker.keeps_memory=False", "shares.every=4", "network.trusted=true"]
+    texts += ["worker.keeps_memory=False", "shares.every=4", "network.trusted=true", "data.global_batch=64"]
+    texts += ["ray.resources=cpu=1,gpu=0", "write.log=a b.jsonl", "run.check_replay=true", "reduce.collective=auto"]
     options, of_strategy = set_options(texts)
     assert options == Options(
         Worker(3, keeps_memory=False),
+        Data(64),
         Buckets(1 << 20),
         Waiting(0.5),
         Outbox(1000),
         Shares(4),
-        network=Network(trusted=True),
+        Reduce("auto"),
+        Network(trusted=True),
+        Ray(resources="cpu=1,gpu=0"),
+        Write(log=Path("a b.jsonl")),
+        Checked(check_replay=True),
     )
     assert of_strategy == {}
 
@@ -36,6 +68,34 @@ def test_the_last_of_two_settings_counts_and_others_stay() -> None:
     assert options == Options(worker=Worker(4), waiting=Waiting(0.0))
 
 
+def test_devices_of_several_workers_are_collected_and_the_last_of_each_counts() -> None:
+    texts = ["worker.device=1:fake(bandwidth=1GB/s, latency=5ms),2:fake", "worker.device=2:fake(latency=1us)"]
+    options, _ = set_options([*texts, "worker.device=0:fake"])
+    assert dict(options.worker.device) == {0: FakeKind(), 1: FakeKind(0.005, 1e9), 2: FakeKind(1e-6)}
+
+
+@pytest.mark.parametrize("key", LEAVES)
+def test_every_option_can_be_set_to_its_example_and_says_what_it_does(key: str) -> None:
+    section, _, name = key.partition(".")
+    options, _ = set_options([f"{key}={LEAVES[key].example}"])
+    read = LEAVES[key].reads(LEAVES[key].example, key)
+    assert getattr(getattr(options, section), name) == read
+    assert LEAVES[key].does
+    assert set(LEAVES[key].takers) <= {RUN, COMPARE, SIMULATE, TORCHRUN, PYTHON}
+
+
+def test_options_that_say_nothing_somewhere_are_refused_there() -> None:
+    texts = ["strategy.staleness=3", "reduce.collective=ring", "nothing.known=1", "write.trace=a.json"]
+    assert keys(texts) == ["reduce.collective", "nothing.known", "write.trace"]
+    check_takes(SIMULATE, texts)
+    for taker in (COMPARE, TORCHRUN, PYTHON):
+        with pytest.raises(ConfigError) as refused:
+            check_takes(taker, texts)
+        assert str(refused.value) == (
+            f"--set write.trace is for weft run and weft simulate, not for {taker}.\n  Leave it out."
+        )
+
+
 def test_parameters_of_the_strategy_are_told_apart() -> None:
     texts = ["strategy.topology=torus(2, 4)", "strategy.staleness=none", "worker.threads=2"]
     options, of_strategy = set_options(texts)
@@ -46,7 +106,11 @@ def test_parameters_of_the_strategy_are_told_apart() -> None:
     ("text", "message"),
     [
         *(
-            (text, f"--set got '{text}', but wants section.name=value.\n  Write e.g. --set worker.threads=2.")
+            (
+                text,
+                f"--set got '{text}', but wants section.name=value.\n"
+                "  Write e.g. --set worker.threads=2; weft run --set help lists all.",
+            )
             for text in ("", "worker", "worker.threads", "worker=2", "worker.=2", "worker.threads=", "=2")
         ),
         (
@@ -66,6 +130,8 @@ def test_parameters_of_the_strategy_are_told_apart() -> None:
             )
             for value in ("-1", "2.5", "many", "²")
         ),
+        ("reduce.collective=rong", "collective 'rong' is not known.\n  Did you mean 'ring'?"),
+        ("writes.trace=a", "--set: option 'writes.trace' is not known.\n  Did you mean 'write.trace'?"),
         ("reduce.place=devise", "--set reduce.place is 'devise', but wants a place.\n  Did you mean 'device'?"),
         ("worker.keeps_memory=1", "--set worker.keeps_memory is '1', but wants true or false.\n  Write one of them."),
         (

@@ -12,6 +12,12 @@ def test_the_first_that_says_a_setting_wins_and_the_rest_is_filled_in() -> None:
     assert first.over(second) == Settings(strategy=("ssp",), seed=0, workers=4)
 
 
+def test_options_of_both_are_kept_and_of_the_same_one_the_first_that_says_it_is_the_last_that_counts() -> None:
+    first, second = Settings(set=("worker.threads=2",)), Settings(set=("worker.threads=1", "reduce.collective=ring"))
+    assert first.over(second).set == ("worker.threads=1", "reduce.collective=ring", "worker.threads=2")
+    assert first.over(Settings()).set == Settings().over(first).set == ("worker.threads=2",)
+
+
 def test_settings_are_read_from_text_as_from_toml() -> None:
     typed = {
         "strategy": ["ssp", "gossip"],
@@ -25,8 +31,8 @@ def test_settings_are_read_from_text_as_from_toml() -> None:
         "transport": "torch",
         "set": ["worker.threads=2"],
     }
-    threads = ("worker.threads=2",)
-    expected = Settings(("ssp", "gossip"), "edge", "ring", "topk(0.01)", 4, 1, 9, "stealing", "torch", threads)
+    chosen = ("reduce.collective=ring", "worker.threads=2")
+    expected = Settings(("ssp", "gossip"), "edge", "topk(0.01)", 4, 1, 9, "stealing", "torch", chosen)
     assert read_settings(typed, "weft.toml") == expected
     assert read_settings({"strategy": "ssp", "workers": "4"}, "environment") == Settings(("ssp",), workers=4)
 

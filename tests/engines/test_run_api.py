@@ -123,6 +123,11 @@ def test_workers_and_threads_do_not_start_runs(start: Callable[..., Any]) -> Non
             "is no text.\n  Write e.g. strategy='ssp(staleness=3)', or give it to weft.join.",
         ),
         ({"workers": 0}, "-n is 0, but a run needs at least 1 worker.\n  Use -n 1."),
+        ({"global_batch": 1, "workers": 2}, "at least 1 sample each.\n  Use --set data.global_batch=2 or more."),
+        ({"set": {"data.global_batch": 1}}, "at least 1 sample each.\n  Use --set data.global_batch=2 or more."),
+        ({"collective": "rong"}, "collective 'rong' is not known.\n  Did you mean 'ring'?"),
+        ({"set": {"worker.device": "7:fake"}}, "names worker 7, but there are 2 workers.\n  Name one from 0 to 1."),
+        ({"set": {"write.trace": "a.json"}}, "weft run and weft simulate, not for weft.run.\n  Leave it out."),
         ({"set": {"strategy.staleness": 3}}, "is for the command line.\n  Write strategy='ssp(staleness=3)'."),
     ],
 )

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from weft.config.options import set_options
 from weft.config.settings import Settings
 from weft.core.errors import ConfigError
 from weft.engines.settings_sources import settings_of
@@ -22,6 +23,21 @@ def test_the_command_line_beats_the_environment_which_beats_the_file(
     monkeypatch.setenv("WEFT_WORKERS", "2")
     given = Settings(strategy=("allreduce",))
     assert settings_of(given, folder) == Settings(strategy=("allreduce",), workers=2, seed=3)
+
+
+def test_a_collective_of_the_command_line_beats_that_of_the_environment_which_beats_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def chosen(*texts: str) -> str | None:
+        return set_options(settings_of(Settings(set=texts or None), tmp_path).set or ())[0].reduce.collective
+
+    (tmp_path / "weft.toml").write_text('collective = "tree"\nset = ["worker.threads=2"]\n')
+    assert chosen() == "tree"
+    monkeypatch.setenv("WEFT_COLLECTIVE", "ring")
+    assert chosen() == "ring"
+    assert chosen("reduce.collective=butterfly") == "butterfly"
+    monkeypatch.setenv("WEFT_SET", "data.global_batch=8 reduce.collective=auto")
+    assert chosen() == "auto"
 
 
 def test_nothing_said_anywhere_is_left_open(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from support.oracles.doubly_stochastic import is_doubly_stochastic
 from support.simulated.problems import SIZES, LeastSquares, different_starts, nothing, relative
 from support.simulated.weather import storm
 from support.simulated.worlds import Array, simulate_arrays
@@ -9,7 +10,7 @@ from support.simulated.worlds import Array, simulate_arrays
 from weft.core.actions import Send
 from weft.core.rules import SGD
 from weft.strategies import GossipGrad
-from weft.topologies.weights import is_doubly_stochastic, mixing
+from weft.topologies.weights import mixing
 
 LR = 0.05
 POWERS = (1, 2, 4, 8, 16)

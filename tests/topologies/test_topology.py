@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
+from support.oracles.doubly_stochastic import is_doubly_stochastic
 
 from weft.core.errors import ConfigError
 from weft.core.graph import Graph
@@ -24,7 +25,7 @@ from weft.topologies import (
     Tree,
 )
 from weft.topologies.topology import named
-from weft.topologies.weights import is_doubly_stochastic, mixing
+from weft.topologies.weights import mixing
 
 NUMBERS = (1, 2, 3, 4, 5, 7, 8, 9, 12, 16)
 

@@ -20,7 +20,6 @@ from weft.transports.rings import FRAMES_PER_POLL, LINE, WORDS_BYTES, Frame, Rin
 SIZES = (1, 15, 16, 1000, 7_500, 12_500, 15_000, 20_000)
 LAYOUT = Layout(num_kinds=2, num_nodes=3, buckets=tuple(Bucket(size) for size in SIZES))
 LARGEST = len(SIZES) - 1
-ANY_BODY = [None, *range(len(SIZES))]
 Taken = tuple[int, bytes, bytes]
 
 

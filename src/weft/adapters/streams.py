@@ -83,7 +83,7 @@ class StreamWorker(Worker):
         """Raise ConfigError for options that divide data by index, which a stream does not have."""
         because = None
         if self._seat.global_batch is not None:
-            because = f"--global-batch {self._seat.global_batch} divides"
+            because = f"data.global_batch={self._seat.global_batch} divides"
         elif self._seat.block_steps is not None:
             because = "--share proportional divides"
         elif self._seat.steals:

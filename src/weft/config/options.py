@@ -1,75 +1,183 @@
-"""Options of a real run that few need to change: `--set worker.threads=2`."""
+"""Options that few need to change: `--set worker.threads=2`. A field of a section is all that an option needs."""
 
 import ast
-from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, NamedTuple
 
+from weft.config import option_values
+from weft.config.devices import FakeKind
 from weft.config.grammar import parse
-from weft.config.units import num_bytes, seconds
+from weft.config.units import seconds
 from weft.core.errors import ConfigError, did_you_mean
-from weft.cost.staging import AUTO, PLACES
+from weft.cost.staging import AUTO
 from weft.data.proportional import EVERY
 
 STRATEGY = "strategy"
 """The section that names a parameter of the strategy rather than an option."""
 
+RUN, COMPARE, SIMULATE, TORCHRUN, PYTHON = "weft run", "weft compare", "weft simulate", "torchrun", "weft.run"
+"""Who takes options. torchrun stands for all that starts workers by itself: srun, Kubernetes."""
+REAL = (RUN, COMPARE, TORCHRUN, PYTHON)
+DEVICE = "worker.device"
+"""The one option that collects what it is given, by worker; of others the last value counts."""
+
+
+class Leaf(NamedTuple):
+    """What is known of an option besides its default."""
+
+    reads: Callable[[str, str], Any]
+    """Its value, from a text and from how the option is called in what is said against the text."""
+    example: str
+    does: str
+    takers: tuple[str, ...]
+
+
+def _told(reads: Callable[[str, str], Any], example: str, does: str, takers: tuple[str, ...] = REAL) -> dict[str, Leaf]:
+    return {"leaf": Leaf(reads, example, does, takers)}
+
 
 @dataclass(frozen=True)
 class Worker:
-    """A worker process: its threads, and whether its allocator keeps memory for the next step."""
+    """A worker process."""
 
-    threads: int = 1
-    keeps_memory: bool = True
+    threads: int = field(default=1, metadata=_told(option_values.whole, "2", "threads of each worker"))
+    keeps_memory: bool = field(
+        default=True, metadata=_told(option_values.truth, "false", "its allocator keeps memory for the next step")
+    )
+    device: tuple[tuple[int, FakeKind], ...] = field(
+        default=(),
+        metadata=_told(
+            option_values.devices,
+            "1:fake(bandwidth=1GB/s,latency=20us)",
+            "a worker on a device; once more for another worker",
+            (RUN, PYTHON),
+        ),
+    )
+    hiccups: tuple[float, float] = field(
+        default=(0.0, 1.0),
+        metadata=_told(option_values.share_and_factor, "0.1:8", "a share of all iterations, at random, takes longer"),
+    )
+
+
+@dataclass(frozen=True)
+class Data:
+    """What workers train on."""
+
+    global_batch: int | None = field(
+        default=None,
+        metadata=_told(option_values.whole, "256", "samples of a step over all workers, not batch_size for each"),
+    )
 
 
 @dataclass(frozen=True)
 class Buckets:
     """How a model is cut into buckets."""
 
-    bytes_max: int = 4 << 20
+    bytes_max: int = field(default=4 << 20, metadata=_told(option_values.size, "4MiB", "size of a bucket of gradients"))
 
 
 @dataclass(frozen=True)
 class Waiting:
-    """How a worker waits: it spins for so long before it sleeps, while every worker has a core of its own."""
+    """How a worker waits, while every worker has a core of its own."""
 
-    spin_s: float = 200e-6
+    spin_s: float = field(default=200e-6, metadata=_told(seconds, "200us", "a worker spins so long before it sleeps"))
 
 
 @dataclass(frozen=True)
 class Outbox:
-    """Messages that could not leave at once: a script goes on only while they are less than this."""
+    """Messages that could not leave at once."""
 
-    bytes_max: int = 64 << 20
+    bytes_max: int = field(
+        default=64 << 20, metadata=_told(option_values.size, "64MiB", "unsent messages at which a script waits")
+    )
 
 
 @dataclass(frozen=True)
 class Shares:
-    """Proportional shares of data: after how many steps they may change."""
+    """Proportional shares of data."""
 
-    every: int = EVERY
+    every: int = field(
+        default=EVERY, metadata=_told(option_values.whole, "4", "steps after which proportional shares may change")
+    )
 
 
 @dataclass(frozen=True)
 class Reduce:
-    """Where gradients are summed when some workers are on devices: auto, host or device."""
+    """How gradients are summed."""
 
-    place: str = AUTO
+    collective: str | None = field(
+        default=None,
+        metadata=_told(
+            option_values.collective,
+            "ring",
+            "all-reduce in messages; auto is the cheapest, and the default over tcp",
+            (*REAL, SIMULATE),
+        ),
+    )
+    place: str = field(
+        default=AUTO, metadata=_told(option_values.place, "host", "where devices' sums are made: auto, host, device")
+    )
 
 
 @dataclass(frozen=True)
 class Network:
-    """The network between hosts: everybody on it is trusted, so torch.distributed may use it as it is."""
+    """The network between hosts."""
 
-    trusted: bool = False
+    trusted: bool = field(
+        default=False,
+        metadata=_told(option_values.truth, "true", "all on it are trusted: torch.distributed uses it as it is"),
+    )
 
 
 @dataclass(frozen=True)
 class Ray:
-    """Places on a Ray cluster: how long to wait until others have left them."""
+    """A Ray cluster."""
 
-    patience_s: float = 10.0
+    address: str | None = field(
+        default=None,
+        metadata=_told(option_values.words, "10.0.0.1:6379", "the cluster, or auto; default: RAY_ADDRESS", (RUN,)),
+    )
+    resources: str | None = field(
+        default=None,
+        metadata=_told(option_values.words, "cpu=1,gpu=0,memory=4GiB", "what each worker gets; default: cpu=1", (RUN,)),
+    )
+    patience_s: float = field(
+        default=10.0, metadata=_told(seconds, "600s", "how long to wait for places that others have", (RUN,))
+    )
+
+
+@dataclass(frozen=True)
+class Write:
+    """What runs leave besides their figures."""
+
+    trace: Path | None = field(
+        default=None,
+        metadata=_told(
+            option_values.path, "trace.json.gz", "what every worker did and sent, for ui.perfetto.dev", (RUN, SIMULATE)
+        ),
+    )
+    log: Path | None = field(
+        default=None,
+        metadata=_told(
+            option_values.path, "run.jsonl", "a line of JSON for each status, report and end", (RUN, SIMULATE)
+        ),
+    )
+    tensorboard: Path | None = field(
+        default=None,
+        metadata=_told(option_values.path, "scalars", "a folder of scalars for TensorBoard", (RUN, SIMULATE)),
+    )
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What a run proves of itself."""
+
+    check_replay: bool = field(
+        default=False,
+        metadata=_told(option_values.truth, "true", "record the run and feed it to fresh peers at the end", (RUN,)),
+    )
 
 
 @dataclass(frozen=True)
@@ -77,6 +185,7 @@ class Options:
     """The tree of options; every leaf is a field of its owner's record."""
 
     worker: Worker = Worker()
+    data: Data = Data()
     buckets: Buckets = Buckets()
     waiting: Waiting = Waiting()
     outbox: Outbox = Outbox()
@@ -84,6 +193,18 @@ class Options:
     reduce: Reduce = Reduce()
     network: Network = Network()
     ray: Ray = Ray()
+    write: Write = Write()
+    run: Checked = Checked()
+
+
+def _leaves() -> Iterator[tuple[str, Leaf]]:
+    for section in fields(Options):
+        for leaf in fields(getattr(Options, section.name)):
+            yield f"{section.name}.{leaf.name}", leaf.metadata["leaf"]
+
+
+LEAVES = dict(_leaves())
+"""Every option by its key: 'worker.threads'."""
 
 
 def set_options(settings: Iterable[str]) -> tuple[Options, dict[str, str]]:
@@ -95,23 +216,38 @@ def set_options(settings: Iterable[str]) -> tuple[Options, dict[str, str]]:
         section, dot, name = key.partition(".")
         if not equals or not dot or not name or not value:
             raise ConfigError(
-                f"--set got '{text}', but wants section.name=value.\n  Write e.g. --set worker.threads=2."
+                f"--set got '{text}', but wants section.name=value.\n"
+                "  Write e.g. --set worker.threads=2; weft run --set help lists all."
             )
         if section == STRATEGY:
             if len(parse(f"set({name}={value})").kwargs) > 1:
                 raise ConfigError(f"--set got '{text}', but wants one value.\n  Use --set once for each parameter.")
             of_strategy[name] = value
             continue
-        known = {
-            f"{owner.name}.{f.name}" for owner in fields(Options) for f in fields(type(getattr(options, owner.name)))
-        }
-        if key not in known:
+        if key not in LEAVES:
             raise ConfigError(
-                f"--set: option '{key}' is not known.\n  {did_you_mean(key, [*known, 'strategy.<name>'])}"
+                f"--set: option '{key}' is not known.\n  {did_you_mean(key, [*LEAVES, 'strategy.<name>'])}"
             )
         owner = getattr(options, section)
-        options = replace(options, **{section: replace(owner, **{name: _converted(key, name, value)})})
+        read = LEAVES[key].reads(value, f"--set {key}")
+        if key == DEVICE:
+            read = tuple((dict(owner.device) | dict(read)).items())
+        options = replace(options, **{section: replace(owner, **{name: read})})
     return options, of_strategy
+
+
+def keys(settings: Iterable[str]) -> list[str]:
+    """The options that texts set, those of the strategy apart."""
+    found = [text.partition("=")[0] for text in settings]
+    return [key for key in found if not key.startswith(f"{STRATEGY}.")]
+
+
+def check_takes(taker: str, settings: Sequence[str]) -> None:
+    """Refuse options that say nothing there."""
+    for key in keys(settings):
+        if key in LEAVES and taker not in LEAVES[key].takers:
+            others = " and ".join(each for each in LEAVES[key].takers if each.startswith("weft "))
+            raise ConfigError(f"--set {key} is for {others}, not for {taker}.\n  Leave it out.")
 
 
 def with_parameters(strategy: str, parameters: dict[str, str]) -> str:
@@ -124,36 +260,3 @@ def with_parameters(strategy: str, parameters: dict[str, str]) -> str:
     call.keywords = [keyword for keyword in call.keywords if keyword.arg not in parameters]
     call.keywords += [ast.keyword(name, ast.parse(value, mode="eval").body) for name, value in parameters.items()]
     return ast.unparse(call)
-
-
-def _converted(key: str, name: str, value: str) -> Any:
-    """The value in the unit that its name says."""
-    where = f"--set {key}"
-    if name in ("keeps_memory", "trusted"):
-        return _truth(value, where)
-    if name == "place":
-        return _place(value, where)
-    if name.endswith("_s"):
-        return seconds(value, where)
-    number = num_bytes(int(value) if value.isdecimal() else value, where) if "bytes" in name else _whole(value, where)
-    if number < 1:
-        raise ConfigError(f"{where} is '{value}', but must be at least 1.\n  Leave it out for the default.")
-    return number
-
-
-def _truth(value: str, where: str) -> bool:
-    if value.lower() not in ("true", "false"):
-        raise ConfigError(f"{where} is '{value}', but wants true or false.\n  Write one of them.")
-    return value.lower() == "true"
-
-
-def _place(value: str, where: str) -> str:
-    if value not in PLACES:
-        raise ConfigError(f"{where} is '{value}', but wants a place.\n  {did_you_mean(value, PLACES)}")
-    return value
-
-
-def _whole(value: str, where: str) -> int:
-    if not value.isdecimal():
-        raise ConfigError(f"{where} is '{value}', but wants a whole number.\n  Write e.g. 2.")
-    return int(value)

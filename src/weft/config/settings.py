@@ -6,6 +6,9 @@ from typing import Any
 from weft.core.errors import ConfigError, did_you_mean
 from weft.core.shortening import WORD_CHARACTERS_MAX, shortened
 
+COLLECTIVE = "collective"
+"""WEFT_COLLECTIVE, and its key in weft.toml: a short name of the option reduce.collective."""
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -13,7 +16,6 @@ class Settings:
 
     strategy: tuple[str, ...] | None = None
     cluster: str | None = None
-    collective: str | None = None
     compress: str | None = None
     workers: int | None = None
     seed: int | None = None
@@ -21,7 +23,7 @@ class Settings:
     share: str | None = None
     transport: str | None = None
     set: tuple[str, ...] | None = None
-    """Options that few need to change: 'worker.threads=2'."""
+    """Options that few need to change: 'worker.threads=2'; of two for the same option the last counts."""
 
     @property
     def num_workers(self) -> int:
@@ -29,14 +31,15 @@ class Settings:
         return 2 if self.workers is None else self.workers
 
     def over(self, other: "Settings") -> "Settings":
-        """These settings, and the other's where these say nothing."""
+        """These settings, and the other's where these say nothing; so it is with each of their options."""
         mine = {f.name: getattr(self, f.name) for f in fields(self)}
-        return Settings(**{name: getattr(other, name) if v is None else v for name, v in mine.items()})
+        merged = {name: getattr(other, name) if v is None else v for name, v in mine.items()}
+        return Settings(**{**merged, "set": (*(other.set or ()), *(self.set or ())) or None})
 
 
 def read_settings(table: dict[str, Any], where: str) -> Settings:
     """Settings from plain values, checked."""
-    known = {field.name for field in fields(Settings)}
+    known = {COLLECTIVE, *(field.name for field in fields(Settings))}
     values: dict[str, Any] = {}
     for key, value in table.items():
         if key not in known:
@@ -44,7 +47,9 @@ def read_settings(table: dict[str, Any], where: str) -> Settings:
         if key == "strategy":
             values[key] = _names(value, f"{where}: {key}")
         elif key == "set":
-            values[key] = _options(value, f"{where}: {key}")
+            values[key] = (*values.get(key, ()), *_options(value, f"{where}: {key}"))
+        elif key == COLLECTIVE:
+            values["set"] = (f"reduce.collective={value}", *values.get("set", ()))
         elif key in ("workers", "seed", "steps"):
             values[key] = _whole(value, f"{where}: {key}")
         else:

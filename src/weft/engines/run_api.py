@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from weft.config.cluster import load_cluster
-from weft.config.options import set_options
+from weft.config.options import PYTHON, check_takes, set_options
 from weft.config.settings import Settings
 from weft.core.errors import ConfigError, NodeLost
 from weft.core.seat import current
@@ -25,6 +25,7 @@ from weft.engines.simulated import runner
 from weft.engines.simulated.job import SimulatedJob
 from weft.runtime.connections import SHM
 
+COLLECTIVE = "reduce.collective"
 Target = str | PathLike[str] | Callable[..., Any]
 """The path of a script, or a function that holds the training iteration, weft.join included."""
 
@@ -52,14 +53,14 @@ def run(
 
     `target` is the path of a script, with `arguments` for its command line, or a function, with `arguments` to call it
     with; workers are new processes that get the function's source and what it uses by name. `set` has options such as
-    {"worker.threads": 2}. What workers print and report goes to `show`, line by line; None shows nothing. Ctrl-C ends
-    the run in order. If the run fails, a WeftError is raised: NodeLost, with the worker's traceback, if its script has
-    failed.
+    {"worker.threads": 2}; `collective` and `global_batch` are short for two of them. What workers print and report goes
+    to `show`, line by line; None shows nothing. Ctrl-C ends the run in order. If the run fails, a WeftError is raised:
+    NodeLost, with the worker's traceback, if its script has failed.
     """
     _check_caller("weft.run")
-    chosen = None if set is None else tuple(f"{name}={value}" for name, value in set.items())
-    given = Settings(_said(strategy), None, collective, compress, workers, seed, steps, share, transport, chosen)
-    settings = settings_of(given)
+    chosen = _texts({COLLECTIVE: collective, "data.global_batch": global_batch, **(set or {})})
+    check_takes(PYTHON, chosen or ())
+    settings = settings_of(Settings(_said(strategy), None, compress, workers, seed, steps, share, transport, chosen))
     options, parameters = set_options(settings.set or ())
     if parameters:
         raise ConfigError("set={'strategy...': ...} is for the command line.\n  Write strategy='ssp(staleness=3)'.")
@@ -69,14 +70,16 @@ def run(
             arguments=words,
             num_workers=settings.num_workers,
             strategy=_one(settings),
-            collective=settings.collective,
+            collective=options.reduce.collective,
             compress=settings.compress,
             share=settings.share or STATIC,
             transport=settings.transport or SHM,
             seed=settings.seed or 0,
             steps_max=settings.steps,
             slow=dict(slow or {}),
-            global_batch=global_batch,
+            hiccups=options.worker.hiccups,
+            global_batch=options.data.global_batch,
+            devices=dict(options.worker.device),
             options=options,
             hosts=spread(settings.num_workers, hosts),
         )
@@ -108,7 +111,10 @@ def simulate(
     `target`, `arguments` and `show` are as for `weft.run`; of what workers print, that of worker 0 is shown.
     """
     _check_caller("weft.simulate")
-    settings = settings_of(Settings(_said(strategy), cluster, collective, compress, workers, seed, steps, share))
+    settings = settings_of(
+        Settings(_said(strategy), cluster, compress, workers, seed, steps, share, set=_texts({COLLECTIVE: collective}))
+    )
+    options, _ = set_options(settings.set or ())
     place = load_cluster(settings.cluster or "rack")
     num_workers = place.num_workers if settings.workers is None else settings.workers
     say = show or (lambda text: None)
@@ -119,7 +125,7 @@ def simulate(
             cluster=place,
             num_workers=num_workers,
             strategy=_one(settings),
-            collective=settings.collective,
+            collective=options.reduce.collective,
             seed=settings.seed or 0,
             steps_max=settings.steps,
             compress=settings.compress,
@@ -149,6 +155,11 @@ def _said(strategy: str | None) -> tuple[str, ...] | None:
             f"strategy={strategy!r} is no text.\n  Write e.g. strategy='ssp(staleness=3)', or give it to weft.join."
         )
     return None if strategy is None else (strategy,)
+
+
+def _texts(options: Mapping[str, object]) -> tuple[str, ...] | None:
+    """Options as --set takes them; None is not said."""
+    return tuple(f"{name}={value}" for name, value in options.items() if value is not None) or None
 
 
 def _one(settings: Settings) -> str | None:

@@ -5,7 +5,6 @@ to 1, and so does what every place gives. The rules here promise it, or refuse t
 needs only the second half, which equal shares give, and corrects the rest by its own weights.
 """
 
-from collections.abc import Sequence
 from math import fsum
 
 from weft.core.errors import ConfigError, did_you_mean
@@ -87,16 +86,6 @@ def mixing(graph: Graph, weights: str = AUTO) -> Mixing:
             f"  {did_you_mean(weights, known)}"
         )
     return Mixing(graph, weights)
-
-
-def is_doubly_stochastic(matrix: Sequence[Sequence[float]], tolerance: float = 1e-12) -> bool:
-    """No weight is negative, and every row and every column adds up to 1."""
-    square = all(len(row) == len(matrix) for row in matrix)
-    return square and all(
-        min(line) >= -tolerance and abs(fsum(line) - 1.0) <= tolerance
-        for lines in (matrix, zip(*matrix, strict=True))
-        for line in lines
-    )
 
 
 def _one_way(graph: Graph) -> str:

@@ -24,7 +24,7 @@ def asked(script: Path, **other: Any) -> Asked:
         "arguments": ("--lr", "1"),
         "num_workers": 4,
         "slow": {0: 4.0},
-        **dict.fromkeys(("hiccups", "transport", "collective", "global_batch", "steps", "cluster")),
+        **dict.fromkeys(("transport", "steps", "cluster")),
         **dict.fromkeys(("net", "set"), ()),
         "scale_lr": False,
         "warmup": 0,
@@ -33,7 +33,7 @@ def asked(script: Path, **other: Any) -> Asked:
 
 
 def test_real_runs_have_one_job_in_common(script: Path) -> None:
-    trials = asked(script, hiccups="0.1:8", set=("worker.threads=2",), scale_lr=True, warmup=5).trials()
+    trials = asked(script, set=("worker.hiccups=0.1:8", "worker.threads=2"), scale_lr=True, warmup=5).trials()
     assert isinstance(trials, RealTrials)
     job = trials.common
     assert (job.num_workers, job.slow, job.hiccups, job.options.worker.threads) == (4, {0: 4.0}, (0.1, 8.0), 2)
@@ -41,18 +41,20 @@ def test_real_runs_have_one_job_in_common(script: Path) -> None:
 
 
 def test_simulated_ones_have_slow_workers_as_stragglers_of_their_cluster(script: Path) -> None:
-    trials = asked(script, cluster="rack", steps=7).trials()
+    trials = asked(script, cluster="rack", steps=7, set=("reduce.collective=ring",)).trials()
     assert isinstance(trials, SimulatedTrials)
-    assert trials.common.steps_max == 7
+    assert (trials.common.steps_max, trials.common.collective) == (7, "ring")
     assert trials.common.cluster.place(4).factors == (4.0, 1.0, 1.0, 1.0)
 
 
 @pytest.mark.parametrize(
     ("other", "because"),
     [
-        ({"hiccups": "0.1:8"}, "--hiccups is for real runs, but --simulate was said"),
+        ({"set": ("worker.hiccups=0.1:8",)}, "--set worker.hiccups is for real runs, but --simulate was said"),
         ({"net": ("1gbit,1ms",)}, "--net is for real runs"),
-        ({"global_batch": 64}, "--global-batch is for real runs"),
+        ({"set": ("data.global_batch=64",)}, "--set data.global_batch is for real runs"),
+        ({"transport": "tcp"}, "--transport is for real runs"),
+        ({"set": ("write.log=a.jsonl",)}, "--set write.log is for weft run and weft simulate, not for weft compare"),
         ({"slow": {9: 2.0}}, "--slow 9:2 wants a worker from 0 to 3"),
         ({"slow": {0: 0.5}}, "--slow 0:0.5 wants a worker"),
         ({"slow": {0: float("inf")}}, "--slow 0:inf wants a worker"),

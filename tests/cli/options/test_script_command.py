@@ -5,6 +5,9 @@ import shlex
 import pytest
 from support.processes.commands import assert_refused, weft_command
 
+from weft.cli.options.script_command import MOVED
+from weft.config.options import LEAVES
+
 
 @pytest.mark.parametrize("verb", ["run", "simulate", "compare", "calibrate"])
 def test_an_option_after_the_script_that_is_not_wefts_is_told_to_go_after_two_dashes(verb: str) -> None:
@@ -36,6 +39,31 @@ def test_the_corrected_command_keeps_wefts_options_and_moves_the_scripts(given: 
     ended = weft_command("run", *shlex.split(given))
     assert ended.code == 2
     assert ended.err.splitlines()[1] == f"  Put the script's own arguments after --: weft run {meant}"
+
+
+@pytest.mark.parametrize("verb", ["run", "compare", "simulate"])
+@pytest.mark.parametrize("name", MOVED)
+def test_an_option_that_is_one_of_set_now_says_so(verb: str, name: str) -> None:
+    ended = weft_command(verb, "train.py", f"{name}=x")
+    key = MOVED[name]
+    assert ended.code == 2
+    if f"weft {verb}" in LEAVES[key].takers:
+        now, own = ended.err.splitlines()
+        said, example = shlex.split(now.removesuffix("."))[-2:]
+        assert now.startswith(f"ConfigError: {name} is now --set ")
+        assert (said, example) == ("--set", f"{key}={LEAVES[key].example}")
+        assert own == f"  If the script has an option {name}, put it after --."
+    else:
+        assert f"'{name}' is not an option of weft {verb}" in ended.err
+
+
+def test_an_option_that_has_moved_is_told_without_a_script_and_not_after_two_dashes() -> None:
+    trace = "--trace is now --set write.trace=trace.json.gz.\n  If the script has an option --trace, put it after --."
+    assert_refused("run", "--trace", "a.json", because=trace)
+    assert_refused(
+        *("run", "nowhere.py", "--", "--trace", "a.json"),
+        because="script 'nowhere.py' does not exist.\n  Check the path.",
+    )
 
 
 def test_a_slip_of_the_pen_is_told_what_it_may_have_been() -> None:

@@ -153,17 +153,17 @@ def test_files_of_several_runs_are_numbered(path: str, expected: str) -> None:
     ("arguments", "because"),
     [
         (
-            ("--trace", "trace.txt"),
-            "--trace got 'trace.txt', but a trace is a file that ends in .json or .json.gz.\n"
-            "  Write e.g. --trace trace.json.",
+            ("--set", "write.trace=trace.txt"),
+            "--set write.trace got 'trace.txt', but a trace is a file that ends in .json or .json.gz.\n"
+            "  Write e.g. --set write.trace=trace.json.",
         ),
         (
-            ("--trace", "none/trace.json"),
+            ("--set", "write.trace=none/trace.json"),
             "'none/trace.json' cannot be written: there is no folder 'none'.\n  Make it first.",
         ),
-        (("--log", "."), "'.' cannot be written: it is a folder.\n  Add the name of a file."),
+        (("--set", "write.log=."), "'.' cannot be written: it is a folder.\n  Add the name of a file."),
         (
-            ("--tensorboard", "train.py"),
+            ("--set", "write.tensorboard=train.py"),
             "nothing can be written into the folder 'train.py': File exists.\n  Choose another place.",
         ),
     ],
@@ -179,8 +179,8 @@ def test_what_cannot_be_written_is_refused_before_anything_runs(
 def test_a_run_leaves_all_that_was_asked_for(verb: tuple[str, ...]) -> None:
     command, *options = verb
     ended = weft_command(
-        command, "train.py", "-n", 2, "--strategy", "gossip", *options, "--trace", "trace.json", "--log", "log.jsonl",
-        "--tensorboard", "scalars", "--json", "rows.json",
+        command, "train.py", "-n", 2, "--strategy", "gossip", *options, "--set", "write.trace=trace.json",
+        "--set", "write.log=log.jsonl", "--set", "write.tensorboard=scalars", "--json", "rows.json",
     )  # fmt: skip
     assert ended.code == 0
     assert "trace of gossip: trace.json, for ui.perfetto.dev" in ended.err
@@ -209,8 +209,8 @@ def test_a_run_leaves_all_that_was_asked_for(verb: tuple[str, ...]) -> None:
 
 def test_of_several_strategies_each_has_a_trace_of_its_own_and_lines_say_whose_they_are() -> None:
     ended = weft_command(
-        "simulate", "train.py", "-n", 2, "--strategy", "gossip", "--strategy", "ssp", "--trace", "t.json.gz",
-        "--log", "log.jsonl",
+        "simulate", "train.py", "-n", 2, "--strategy", "gossip", "--strategy", "ssp", "--set", "write.trace=t.json.gz",
+        "--set", "write.log=log.jsonl",
     )  # fmt: skip
     assert ended.code == 0
     assert "trace of gossip: t.1.json.gz" in ended.err
@@ -222,7 +222,7 @@ def test_of_several_strategies_each_has_a_trace_of_its_own_and_lines_say_whose_t
 
 def test_a_trace_that_lacks_something_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("weft.sim.tracing.Tracks.__init__.__defaults__", (5,))
-    ended = weft_command("simulate", "train.py", "-n", 2, "--strategy", "gossip", "--trace", "trace.json")
+    ended = weft_command("simulate", "train.py", "-n", 2, "--strategy", "gossip", "--set", "write.trace=trace.json")
     lacking = Trace(Path("trace.json")).about["records_dropped"]
     assert lacking > 20
     assert f"trace of gossip: trace.json, for ui.perfetto.dev; {lacking} records of its end are lacking" in ended.err
@@ -232,11 +232,11 @@ def test_a_trace_that_lacks_something_says_so(monkeypatch: pytest.MonkeyPatch) -
 def test_a_log_and_a_trace_on_a_full_disk_are_told_of_once_and_end_no_run(verb: str) -> None:
     Path("trace.1.json").symlink_to("/dev/full")
     ended = weft_command(
-        verb, "train.py", "-n", 2, "--strategy", "gossip", "--strategy", "ssp", "--log", "/dev/full",
-        "--trace", "trace.json", "--json", "rows.json",
+        verb, "train.py", "-n", 2, "--strategy", "gossip", "--strategy", "ssp", "--set", "write.log=/dev/full",
+        "--set", "write.trace=trace.json", "--json", "rows.json",
     )  # fmt: skip
     assert ended.code == 0
-    assert ended.err.count("--log /dev/full cannot be written: No space left on device; the run goes on without") == 1
+    assert ended.err.count("write.log=/dev/full cannot be written: No space left on device; the run goes on") == 1
     assert "trace of gossip: trace.1.json cannot be written: No space left on device; the run's figures" in ended.err
     assert "trace of ssp: trace.2.json, for ui.perfetto.dev" in ended.err
     assert len(json.loads(Path("rows.json").read_text())) == 2
@@ -255,7 +255,7 @@ def test_scalars_on_a_full_disk_are_told_of_once_and_other_logs_go_on(
                 monkeypatch.setattr("weft.observe.logs.tensorboard.record", full)
                 run.watching(Observer()).on_status(msgspec.structs.replace(STATUS, time_s=2.0))
                 run.end(ROW, None)
-    assert capsys.readouterr().err.count("--tensorboard scalars cannot be written: No space left on device;") == 1
+    assert capsys.readouterr().err.count("write.tensorboard=scalars cannot be written: No space left on device;") == 1
     assert [line["event"] for line in lines()] == ["start", "status", "end"] * 2
     assert [path.name for path in Path("scalars").iterdir()] == ["ssp"]
 
@@ -266,7 +266,7 @@ def test_a_folder_for_scalars_that_was_taken_away_ends_no_run(capsys: pytest.Cap
         Path("scalars").touch()
         with logs.run("ssp", 1, 1, 1, is_real=True) as run:
             run.end(ROW, None)
-    assert "--tensorboard scalars cannot be written: Not a directory; the run goes on without it" in (
+    assert "write.tensorboard=scalars cannot be written: Not a directory; the run goes on without it" in (
         capsys.readouterr().err
     )
 

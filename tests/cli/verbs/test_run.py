@@ -1,5 +1,6 @@
 """weft run: what it refuses before anything starts, and what a run leaves on the screen and in its file."""
 
+import inspect
 import json
 import re
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 from support.processes.commands import assert_refused, weft_command
 from support.processes.launches import TRAIN
 
+from weft.cli.verbs.run import run
 from weft.config.registry import STRATEGIES
 
 NEVER_TOUCHED = "raise SystemExit('the script ran')\n"
@@ -49,7 +51,7 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         ),
         (("--transport", "smh"), "transport 'smh' is not known.\n  Did you mean 'shm'?"),
         (("--baseline", "dpp"), "baseline 'dpp' is not known.\n  Did you mean 'ddp'?"),
-        (("--collective", "rong"), "collective 'rong' is not known.\n  Did you mean 'ring'?"),
+        (("--set", "reduce.collective=rong"), "collective 'rong' is not known.\n  Did you mean 'ring'?"),
         (
             ("--slow", "9:2"),
             "--slow 9:2 wants a worker from 0 to 1 and a factor of at least 1.\n  Write e.g. --slow 0:4.",
@@ -58,11 +60,14 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
             ("--slow", "0:0.5"),
             "--slow 0:0.5 wants a worker from 0 to 1 and a factor of at least 1.\n  Write e.g. --slow 0:4.",
         ),
-        (("--hiccups", "often"), "--hiccups got 'often', but wants SHARE:FACTOR.\n  Write e.g. --hiccups 0.1:8."),
         (
-            ("--hiccups", "1.5:2"),
-            "--hiccups 1.5:2 wants a share from 0 to 1 and a factor of at least 1.\n"
-            "  Write e.g. --hiccups 0.1:8 to let one iteration in ten take 8 times as long.",
+            ("--set", "worker.hiccups=often"),
+            "--set worker.hiccups got 'often', but wants SHARE:FACTOR.\n  Write e.g. --set worker.hiccups=0.1:8.",
+        ),
+        (
+            ("--set", "worker.hiccups=1.5:2"),
+            "worker.hiccups=1.5:2 wants a share from 0 to 1 and a factor of at least 1.\n"
+            "  Write e.g. worker.hiccups=0.1:8 to let one iteration in ten take 8 times as long.",
         ),
         (
             ("--net", "100mbit"),
@@ -78,8 +83,9 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
             "--slow 0:nan wants a worker from 0 to 1 and a factor of at least 1.\n  Write e.g. --slow 0:4.",
         ),
         (
-            ("--global-batch", 1),
-            "--global-batch is 1, but 2 workers need at least 1 sample each.\n  Use --global-batch 2 or more.",
+            ("--set", "data.global_batch=1"),
+            "data.global_batch is 1, but 2 workers need at least 1 sample each.\n"
+            "  Use --set data.global_batch=2 or more.",
         ),
         (
             ("--set", "worker.treads=2"),
@@ -97,13 +103,20 @@ def test_what_cannot_run_is_refused_before_any_process_starts(
     assert_refused("run", "train.py", *arguments, because=because)
 
 
+def test_there_are_few_flags_and_all_else_is_an_option_of_set() -> None:
+    flags = [option for option in inspect.signature(run).parameters if option not in ("script", "arguments")]
+    assert len(flags) == 15
+
+
 def test_a_missing_script_is_refused() -> None:
     assert_refused("run", "nowhere.py", because="script 'nowhere.py' does not exist.\n  Check the path.")
 
 
 def test_a_run_ends_with_a_table_and_writes_all_figures(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SHORT)
-    ended = weft_command("run", "train.py", "-n", 2, "--json", "out.json", "--check-replay", "--seed", 3)
+    ended = weft_command(
+        "run", "train.py", "-n", 2, "--json", "out.json", "--set", "run.check_replay=true", "--seed", 3
+    )
     assert ended.code == 0
     assert "2 workers over shm" in ended.out
     assert "replayed: the peers of 'allreduce' gave the same answers again" in ended.err

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from support.processes.commands import weft_command
+from support.processes.commands import assert_refused, weft_command
 from support.scripts.training_scripts import ARRAYS, ARRAYS_TRAIN, SEEN, write
 
 from weft.config.registry import STRATEGIES
@@ -48,7 +48,9 @@ def rows(*arguments: object) -> list[dict[str, object]]:
 
 
 def test_a_simulation_explains_itself_if_asked(script: Path) -> None:
-    ended = weft_command("simulate", script, "-n", 4, "--cluster", "edge", "--collective", "auto", "--explain")
+    ended = weft_command(
+        "simulate", script, "-n", 4, "--cluster", "edge", "--set", "reduce.collective=auto", "--explain"
+    )
     assert ended.code == 0
     assert "4, simulated on 4 hosts like those of cluster 'edge'; they keep step" in ended.out
     assert "the cheapest by formula, with 30.0 ms a message and 2.5 MB/s:" in ended.out
@@ -185,6 +187,14 @@ def test_every_setting_may_come_from_the_file_or_the_environment(script: Path, m
         ("ssp", 3, 2, 9),
         ("gossip", 3, 2, 9),
     ]
+
+
+def test_parameters_of_the_strategy_may_be_set(script: Path) -> None:
+    assert rows(script, "-n", 2, "--set", "strategy.staleness=5", "--strategy", "ssp")[0]["strategy"] == (
+        "ssp(staleness=5)"
+    )
+    because = "--set worker.threads is for weft run and weft compare, not for weft simulate.\n  Leave it out."
+    assert_refused("simulate", script, "--set", "worker.threads=2", because=because)
 
 
 @pytest.mark.parametrize("dry", [[], ["--dry"]])

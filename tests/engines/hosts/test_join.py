@@ -298,6 +298,19 @@ def test_worker_0_says_whom_it_waits_for(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.parametrize(
+    ("option", "because"),
+    [
+        ("reduce.collective=rong", "Did you mean 'ring'?"),
+        ("write.log=a.jsonl", "--set write.log is for weft run and weft simulate, not for torchrun."),
+    ],
+)
+def test_an_option_that_cannot_be_is_refused_before_anything_starts(option: str, because: str, tmp_path: Path) -> None:
+    with launched(write(tmp_path, TRAINING), ONE, environ={"WEFT_SET": option}) as run:
+        assert run.end() == [1, 1]
+        assert because in run.text
+
+
 def test_a_strategy_that_is_misspelt_is_refused_before_anything_starts(tmp_path: Path) -> None:
     with launched(write(tmp_path, TRAINING), ONE, environ={"WEFT_STRATEGY": "alreduce"}) as run:
         assert run.end() == [1, 1]

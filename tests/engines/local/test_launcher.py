@@ -328,7 +328,7 @@ def test_jobs_that_cannot_run_are_refused_before_anything_starts(tmp_path: Path)
         ({"num_workers": 0}, "-n is 0"),
         ({"transport": "tpc"}, "transport 'tpc' is not known.\n  Did you mean 'tcp'?"),
         ({"baseline": "dpp"}, "baseline 'dpp' is not known.\n  Did you mean 'ddp'?"),
-        ({"global_batch": 1}, "--global-batch is 1, but 2 workers need at least 1 sample each."),
+        ({"global_batch": 1}, "data.global_batch is 1, but 2 workers need at least 1 sample each."),
         ({"slow": {9: 2.0}}, "--slow 9:2 wants a worker from 0 to 1 and a factor of at least 1."),
         ({"slow": {0: 0.5}}, "--slow 0:0.5 wants a worker from 0 to 1 and a factor of at least 1."),
         ({"strategy": "gosip"}, "strategy 'gosip' is not known."),

@@ -31,9 +31,9 @@ def test_the_address_is_the_one_that_is_given_or_the_environments_or_none() -> N
     ("address", "message"),
     [
         ("ray://10.0.0.1:10001", "is one of Ray Client, over which Weft's workers cannot reach this process"),
-        ("10.0.0.1", "--address got '10.0.0.1', but wants HOST:PORT"),
-        ("10.0.0.1:http", "but wants HOST:PORT"),
-        ("10.0.0.1:70000", "but wants HOST:PORT"),
+        ("10.0.0.1", "the address '10.0.0.1' is not HOST:PORT"),
+        ("10.0.0.1:http", "is not HOST:PORT"),
+        ("10.0.0.1:70000", "is not HOST:PORT"),
         ("127.0.0.1:1", "nothing answers at '127.0.0.1:1': Connection refused"),
     ],
 )

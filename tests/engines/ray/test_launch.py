@@ -28,7 +28,7 @@ PATIENCE_S = 240.0
 @contextmanager
 def on_ray(nodes: Nodes, script: Path, *arguments: object, cwd: Path | None = None) -> Iterator[Launched]:
     """`weft run` on these nodes."""
-    on = "--on", "ray", "--address", nodes.address
+    on = "--on", "ray", "--set", f"ray.address={nodes.address}"
     with launched(script, *on, *arguments, cwd=cwd, **nodes.environment) as run:
         run.patience_s = PATIENCE_S
         yield run

@@ -51,7 +51,7 @@ def test_a_cluster_that_is_too_small_is_told_from_one_that_is_busy() -> None:
     nodes = [{"CPU": 2.0}, {"CPU": 2.0}]
     small = lacking(5, {"CPU": 1.0}, nodes, {"CPU": 4.0}, 10)
     assert "5 workers ask for cpu=1 each, but the Ray cluster has cpu=4 on 2 nodes: room for 4." in small
-    assert "Use -n 4, another --resources-per-worker" in small
+    assert "Use -n 4, another --set ray.resources" in small
     assert "room for 0.\n  Use another" in lacking(1, {"GPU": 1.0}, nodes, {}, 10)
     busy = lacking(3, {"CPU": 1.0}, nodes[:1] * 2, {"CPU": 1.0}, 10)
     assert "of the cpu=4 that the Ray cluster has on 2 nodes, cpu=1 were free within 10 s" in busy

@@ -11,8 +11,6 @@ from weft.config.network import Network
 from weft.core.errors import ConfigError
 from weft.engines.real.job import RealJob, spread
 
-SLOW_WANTS = "wants a worker from 0 to 1 and a factor of at least 1.\n  Write e.g. --slow 0:4."
-
 
 @pytest.mark.parametrize(
     ("options", "message"),
@@ -22,7 +20,8 @@ SLOW_WANTS = "wants a worker from 0 to 1 and a factor of at least 1.\n  Write e.
         ({"baseline": "dpp"}, "baseline 'dpp' is not known.\n  Did you mean 'ddp'?"),
         (
             {"global_batch": 1},
-            "--global-batch is 1, but 2 workers need at least 1 sample each.\n  Use --global-batch 2 or more.",
+            "data.global_batch is 1, but 2 workers need at least 1 sample each.\n"
+            "  Use --set data.global_batch=2 or more.",
         ),
         (
             {"slow": {2: 4.0}},
@@ -39,23 +38,25 @@ SLOW_WANTS = "wants a worker from 0 to 1 and a factor of at least 1.\n  Write e.
         ),
         (
             {"devices": {2: FakeKind()}},
-            "--device names worker 2, but there are 2 workers.\n  Name one from 0 to 1.",
+            "--set worker.device names worker 2, but there are 2 workers.\n  Name one from 0 to 1.",
         ),
         (
             {"devices": {0: FakeKind()}, "num_workers": 1},
-            "--device is for sums of several workers, but there is one.\n  Use -n 2 or more.",
+            "--set worker.device is for sums of several workers, but there is one.\n  Use -n 2 or more.",
         ),
         (
             {"devices": {0: FakeKind()}, "transport": "tcp"},
-            "--device is for sums in shared memory, and does not go with --transport tcp.\n  Leave out one of them.",
+            "--set worker.device is for sums in shared memory, and does not go with --transport tcp.\n"
+            "  Leave out one of them.",
         ),
         (
             {"devices": {0: FakeKind()}, "transport": "torch"},
-            "--device is for sums in shared memory, and does not go with --transport torch.\n  Leave out one of them.",
+            "--set worker.device is for sums in shared memory, and does not go with --transport torch.\n"
+            "  Leave out one of them.",
         ),
         (
             {"transport": "torch", "collective": "ring"},
-            "--collective ring does all-reduce by Weft's own messages, but with --transport torch it is "
+            "reduce.collective=ring does all-reduce by Weft's own messages, but with --transport torch it is "
             "torch.distributed that sums.\n  Leave out one of them.",
         ),
         (
@@ -64,15 +65,16 @@ SLOW_WANTS = "wants a worker from 0 to 1 and a factor of at least 1.\n  Write e.
         ),
         (
             {"devices": {0: FakeKind()}, "collective": "ring"},
-            "--device is for sums in shared memory, and does not go with --collective.\n  Leave out one of them.",
+            "--set worker.device is for sums in shared memory, and does not go with --set "
+            "reduce.collective.\n  Leave out one of them.",
         ),
         (
             {"devices": {0: FakeKind()}, "compress": "bf16"},
-            "--device does not go with a codec, but 'allreduce + bf16' has one.\n  Use --compress none.",
+            "--set worker.device does not go with a codec, but 'allreduce + bf16' has one.\n  Use --compress none.",
         ),
         (
             {"devices": {0: FakeKind()}, "strategy": "gossip"},
-            "--device is for strategies that sum over all workers, which 'gossip' never does.\n"
+            "--set worker.device is for strategies that sum over all workers, which 'gossip' never does.\n"
             "  Use e.g. --strategy allreduce.",
         ),
         (
@@ -90,7 +92,7 @@ SLOW_WANTS = "wants a worker from 0 to 1 and a factor of at least 1.\n  Write e.
         ),
         (
             {"hosts": (0, 1), "devices": {0: FakeKind()}},
-            "--hosts does not go with --device.\n  Leave out one of them.",
+            "--hosts does not go with --set worker.device.\n  Leave out one of them.",
         ),
         (
             {"hosts": (0, 1), "baseline": "ddp"},

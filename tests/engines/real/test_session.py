@@ -198,7 +198,9 @@ def test_where_sums_with_devices_are_made_is_explained(place: str, native: str) 
 
 
 def test_a_script_whose_strategy_sums_nothing_is_refused_on_devices() -> None:
-    with pytest.raises(ConfigError, match=r"^--device is for strategies that sum over all workers, which 'gossip' "):
+    with pytest.raises(
+        ConfigError, match=r"^--set worker.device is for strategies that sum over all workers, which 'gossip' "
+    ):
         Talk(3, on_devices=[1]).join(*[joined("gossip")] * 3)
 
 

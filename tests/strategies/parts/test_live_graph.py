@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.oracles.doubly_stochastic import is_doubly_stochastic
 from support.simulated.weather import MODERATE, TOPOLOGIES, fits, places
 
 from weft.core.graph import Graph
@@ -10,7 +11,6 @@ from weft.strategies.gossip import mixing_of
 from weft.strategies.gossip_grad import Rotation
 from weft.strategies.parts.live_graph import LiveGraph, first_live_graph, next_live_graph
 from weft.topologies import Custom, Exponential, Hierarchy, Hypercube, Ring, Star, Topology, Torus
-from weft.topologies.weights import is_doubly_stochastic
 
 
 def of(topology: Topology, num_workers: int) -> LiveGraph:

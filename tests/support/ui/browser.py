@@ -1,6 +1,5 @@
 """A real browser without a window, spoken to through a pipe: what it logs, what it fetches, how a page is laid out."""
 
-import base64
 import json
 import os
 import shutil
@@ -59,11 +58,6 @@ class Browser:
         told = self.ask("Runtime.evaluate", expression=expression, returnByValue=True)
         assert "exceptionDetails" not in told, told
         return told["result"].get("value")
-
-    def screenshot(self, path: Path) -> None:
-        """A picture of the whole page."""
-        told = self.ask("Page.captureScreenshot", captureBeyondViewport=True)
-        path.write_bytes(base64.b64decode(told["data"]))
 
     def _next(self) -> dict[str, Any]:
         while b"\0" not in self._buffer:

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from weft.cli.options.run_options import share_and_factor
 from weft.config.cluster import load_cluster
 from weft.config.network import read_network
-from weft.config.options import set_options
+from weft.config.options import COMPARE, LEAVES, SIMULATE, check_takes, keys, set_options
 from weft.config.registry import ALL
 from weft.config.ways import with_parameters_of
 from weft.core.errors import ConfigError
@@ -31,11 +30,8 @@ class Asked:
     arguments: tuple[str, ...]
     num_workers: int
     slow: dict[int, float]
-    hiccups: str | None
     transport: str | None
     net: tuple[str, ...]
-    collective: str | None
-    global_batch: int | None
     scale_lr: bool
     warmup: int
     steps: int | None
@@ -46,6 +42,8 @@ class Asked:
     def trials(self) -> Trials:
         """Where contenders run; all that they have in common is checked."""
         pace = pace_of(self.num_workers, self.scale_lr, self.warmup)
+        check_takes(COMPARE, self.set)
+        options, _ = set_options(self.set)
         if self.cluster is not None:
             self._check_simulated()
             place = load_cluster(self.cluster).with_stragglers(self.slow)
@@ -55,7 +53,7 @@ class Asked:
                     arguments=self.arguments,
                     cluster=place,
                     num_workers=self.num_workers,
-                    collective=self.collective,
+                    collective=options.reduce.collective,
                     steps_max=self.steps,
                     pace=pace,
                     traces=True,
@@ -67,13 +65,13 @@ class Asked:
                 script=self.script,
                 arguments=self.arguments,
                 num_workers=self.num_workers,
-                collective=self.collective,
+                collective=options.reduce.collective,
                 transport=self.transport or (TCP if self.net else SHM),
                 steps_max=self.steps,
                 slow=self.slow,
-                hiccups=share_and_factor(self.hiccups),
-                global_batch=self.global_batch,
-                options=set_options(self.set)[0],
+                hiccups=options.worker.hiccups,
+                global_batch=options.data.global_batch,
+                options=options,
                 network=read_network(*self.net) if self.net else None,
                 pace=pace,
                 traces=True,
@@ -82,12 +80,13 @@ class Asked:
         )
 
     def _check_simulated(self) -> None:
-        for name in ("hiccups", "transport", "net", "global_batch", "set"):
-            if getattr(self, name):
-                raise ConfigError(
-                    f"--{name.replace('_', '-')} is for real runs, but --simulate was said.\n"
-                    "  Leave out one of them; a cluster file says how simulated machines and links are."
-                )
+        said = [f"--{name}" for name in ("transport", "net") if getattr(self, name)]
+        said += [f"--set {key}" for key in keys(self.set) if SIMULATE not in LEAVES[key].takers]
+        for option in said:
+            raise ConfigError(
+                f"{option} is for real runs, but --simulate was said.\n"
+                "  Leave out one of them; a cluster file says how simulated machines and links are."
+            )
         check_slow(self.slow, self.num_workers)
 
     def texts(self, strategies: Sequence[str]) -> list[str]:
@@ -105,7 +104,7 @@ class Asked:
         """What all contenders have in common, for the report."""
         if num_seeds < 1:
             raise ConfigError(f"--seeds is {num_seeds}, but each contender runs at least once.\n  Use --seeds 1.")
-        names = ("collective", "hiccups", "transport", "global_batch", "scale_lr", "warmup", "steps", "set")
+        names = ("transport", "scale_lr", "warmup", "steps", "set")
         said = {name.replace("_", "-"): getattr(self, name) for name in names}
         return Setup(
             script=str(self.script),

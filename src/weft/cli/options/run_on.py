@@ -1,10 +1,11 @@
 """Where runs take place: on this machine, or on a Ray cluster."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
+from weft.config.options import Ray, keys
 from weft.core.errors import ConfigError, did_you_mean
 from weft.engines.local.launcher import fork_server_of, run_local
 from weft.engines.ray.cluster import address_of, check_ray
@@ -18,23 +19,26 @@ HERE, RAY = "here", "ray"
 Perform = Callable[[RealJob, Observer], RealOutcome]
 
 
-def read_ground(on: str | None, address: str | None, resources: str | None, jobs: Sequence[RealJob]) -> RayPlan | None:
-    """What --on and its companions ask for, checked before anything starts; None is this machine."""
-    if not is_on_ray(on, address, resources):
+def read_ground(on: str | None, ray: Ray, said: Sequence[str], jobs: Sequence[RealJob]) -> RayPlan | None:
+    """What --on and the options of Ray ask for, checked before anything starts; None is this machine.
+
+    Options that were `said` on the command line are refused elsewhere; those of weft.toml wait for a run on Ray.
+    """
+    if not is_on_ray(on, [f"--set {key}" for key in keys(said) if key.startswith("ray.")]):
         return None
     for job in jobs:
         check_for_ray(job)
-    bundle = read_resources(resources)
+    bundle = read_resources(ray.resources)
     check_ray()
-    return RayPlan(address_of(address, os.environ), bundle)
+    return RayPlan(address_of(ray.address, os.environ), bundle)
 
 
-def is_on_ray(on: str | None, address: str | None, resources: str | None = None) -> bool:
-    """A Ray cluster is meant; what is said of one without meaning it is refused."""
+def is_on_ray(on: str | None, said: Iterable[str]) -> bool:
+    """A Ray cluster is meant; options that were said of one without meaning it are refused."""
     if on not in (None, HERE, RAY):
         raise ConfigError(f"--on '{on}' is not known.\n  {did_you_mean(str(on), (HERE, RAY))}")
-    for option, value in (("--address", address), ("--resources-per-worker", resources)):
-        if on != RAY and value is not None:
+    for option in said:
+        if on != RAY:
             raise ConfigError(f"{option} is for a Ray cluster.\n  Add --on ray, or leave it out.")
     return on == RAY
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from weft.config.registry import COLLECTIVES
+from weft.cli.show.options import show_if_asked
 from weft.core.errors import ConfigError
 
 Script = Annotated[Path, typer.Argument(help="A training script, unchanged.", show_default=False)]
@@ -29,16 +29,6 @@ Hosts = Annotated[
 On = Annotated[
     str | None, typer.Option(help="Where: here, or ray (a Ray cluster; started on this machine if there is none).")
 ]
-Address = Annotated[
-    str | None,
-    typer.Option(metavar="HOST:PORT", help="Of the Ray cluster, or auto.", show_default="RAY_ADDRESS, if it is set"),
-]
-Resources = Annotated[
-    str | None,
-    typer.Option(
-        "--resources-per-worker", help="Of a Ray cluster, e.g. cpu=1,gpu=0,memory=4GiB.", show_default="cpu=1"
-    ),
-]
 Net = Annotated[
     list[str] | None,
     typer.Option(
@@ -46,9 +36,6 @@ Net = Annotated[
         help="A slow network between the workers (root on Linux), e.g. 100mbit,10ms or 20mbit,50ms,1%. "
         "RATE is of each worker's link, each way; DELAY is one way. Once more, 2:20mbit,30ms is the link of worker 2.",
     ),
-]
-Collective = Annotated[
-    str | None, typer.Option(help=f"Say all-reduce in messages: {', '.join(COLLECTIVES)}; auto takes the cheapest.")
 ]
 Compress = Annotated[
     str | None, typer.Option(help="A codec for what is sent, e.g. 'topk(0.01)', or none; `weft codecs` lists them.")
@@ -62,21 +49,7 @@ Share = Annotated[
     ),
 ]
 Explain = Annotated[bool, typer.Option("--explain", help="Say how the run is done, and what else it could cost.")]
-Devices = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--device",
-        metavar="WORKER:KIND",
-        help="Put a worker on a device, e.g. '1:fake(bandwidth=1GB/s, latency=20us)'.",
-    ),
-]
 Slow = Annotated[list[str] | None, typer.Option(help="WORKER:FACTOR stretches a worker's iterations, e.g. 0:4.")]
-Hiccups = Annotated[
-    str | None, typer.Option(help="SHARE:FACTOR: a share of all iterations, at random, takes longer, e.g. 0.1:8.")
-]
-GlobalBatch = Annotated[
-    int | None, typer.Option(help="Samples of one step over all workers; default: batch_size for each.")
-]
 ScaleLr = Annotated[
     bool, typer.Option("--scale-lr", help="Multiply the script's learning rates by the number of workers.")
 ]
@@ -87,18 +60,15 @@ Baseline = Annotated[
 Seed = Annotated[int | None, typer.Option(help="Of the data's order and the peers' choices.")]
 Steps = Annotated[int | None, typer.Option(help="End every worker after so many steps.")]
 Set = Annotated[
-    list[str] | None, typer.Option("--set", help="An option, e.g. worker.threads=2 or strategy.staleness=3.")
-]
-CheckReplay = Annotated[
-    bool, typer.Option("--check-replay", help="Record the run and feed it to fresh peers at the end.")
-]
-Trace = Annotated[
-    Path | None,
-    typer.Option(help="Write what every worker did and sent, for ui.perfetto.dev, to this .json or .json.gz."),
-]
-Log = Annotated[Path | None, typer.Option(help="Write a line of JSON for each status, report and end to this file.")]
-TensorBoard = Annotated[
-    Path | None, typer.Option("--tensorboard", help="Write scalars for TensorBoard into this folder.")
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="SECTION.NAME=VALUE",
+        help="An option that few need, e.g. reduce.collective=ring, or strategy.staleness=3 for a parameter of the "
+        "strategy; --set help lists them.",
+        callback=show_if_asked,
+        is_eager=True,
+    ),
 ]
 Json = Annotated[Path | None, typer.Option("--json", help="Write all figures to this file.")]
 
@@ -113,14 +83,3 @@ def slow_workers(texts: Sequence[str]) -> dict[int, float]:
         except ValueError as error:
             raise ConfigError(f"--slow got '{text}', but wants WORKER:FACTOR.\n  Write e.g. --slow 0:4.") from error
     return slow
-
-
-def share_and_factor(text: str | None) -> tuple[float, float]:
-    """How many of all iterations take how many times as long; none unless asked for."""
-    if text is None:
-        return 0.0, 1.0
-    share, _, factor = text.partition(":")
-    try:
-        return float(share), float(factor)
-    except ValueError as error:
-        raise ConfigError(f"--hiccups got '{text}', but wants SHARE:FACTOR.\n  Write e.g. --hiccups 0.1:8.") from error

@@ -1,4 +1,4 @@
-"""A verb that takes a script: options that are not Weft's are told to go after --."""
+"""A verb that takes a script: options that are not Weft's are told to go after --, or what they are called now."""
 
 import shlex
 from collections.abc import Sequence
@@ -7,11 +7,25 @@ from typing import Any
 
 from typer.core import TyperCommand
 
+from weft.config.options import LEAVES
 from weft.core.errors import ConfigError
 
 END = "--"
 """After it, everything is the script's."""
 SUFFIX = ".py"
+MOVED = {
+    "--collective": "reduce.collective",
+    "--device": "worker.device",
+    "--hiccups": "worker.hiccups",
+    "--global-batch": "data.global_batch",
+    "--check-replay": "run.check_replay",
+    "--trace": "write.trace",
+    "--log": "write.log",
+    "--tensorboard": "write.tensorboard",
+    "--address": "ray.address",
+    "--resources-per-worker": "ray.resources",
+}
+"""What were options of their own."""
 CLOSE = 0.8
 """How alike an option must be to one of Weft's to be taken for a slip of the pen; --epochs is not --steps."""
 
@@ -26,14 +40,24 @@ class ScriptCommand(TyperCommand):
         flags.update(dict.fromkeys(ctx.help_option_names, True))
         theirs, others = _foreign(args, flags)
         script = _script(args, theirs, others)
+        verb = f"weft {self.name}"
+        for name in (_name(args[place]) for place in theirs):
+            _check_moved(name, verb)
         if theirs and script is not None:
-            verb = f"weft {self.name}"
             meant = shlex.join([*verb.split(), *_corrected(args, theirs, script)])
             raise ConfigError(
                 f"'{_name(args[theirs[0]])}' is not an option of {verb}{_guess(_name(args[theirs[0]]), flags)}.\n"
                 f"  Put the script's own arguments after --: {meant}"
             )
         return super().parse_args(ctx, args)
+
+
+def _check_moved(name: str, verb: str) -> None:
+    """Say what an option is called now, if a verb had it."""
+    key = MOVED.get(name)
+    if key is not None and verb in LEAVES[key].takers:
+        example = shlex.quote(f"{key}={LEAVES[key].example}")
+        raise ConfigError(f"{name} is now --set {example}.\n  If the script has an option {name}, put it after --.")
 
 
 def _names(param: Any) -> list[str]:

@@ -47,8 +47,8 @@ class Logs:
     def __enter__(self) -> "Logs":
         if self.trace is not None and not self.trace.name.endswith(ENDINGS):
             raise ConfigError(
-                f"--trace got '{self.trace}', but a trace is a file that ends in .json or .json.gz.\n"
-                f"  Write e.g. --trace {self.trace.with_suffix('.json')}."
+                f"--set write.trace got '{self.trace}', but a trace is a file that ends in .json or .json.gz.\n"
+                f"  Write e.g. --set write.trace={self.trace.with_suffix('.json')}."
             )
         check_writable(self.trace)
         check_writable(self.log)
@@ -68,15 +68,15 @@ class Logs:
     def _lose(self, kind: type[Log], error: OSError) -> None:
         """Go on without a log, in this run and those after it."""
         if kind is JsonLog:
-            option, path, file, self._file = "--log", self.log, self._file, None
+            option, path, file, self._file = "write.log", self.log, self._file, None
             if file is not None:
                 with suppress(OSError):  # what could not be written before cannot be written now
                     file.close()
         else:
-            option, path, self.tensorboard = "--tensorboard", self.tensorboard, None
+            option, path, self.tensorboard = "write.tensorboard", self.tensorboard, None
         if path is not None:
             why = error.strerror or str(error)
-            errors.print(f"{option} {path} cannot be written: {why}; the run goes on without it", markup=False)
+            errors.print(f"{option}={path} cannot be written: {why}; the run goes on without it", markup=False)
 
     @contextmanager
     def run(

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from weft.cli.options.run_on import is_on_ray
-from weft.cli.options.run_options import Address, On
+from weft.cli.options.run_options import On
 from weft.cli.show.cluster_findings import show_checkup
 from weft.cli.show.files import check_writable
 from weft.cli.show.findings import show_findings
@@ -31,7 +31,12 @@ def doctor(
     ] = None,
     script: Annotated[Path | None, typer.Option(help="A script that must be the same on every host.")] = None,
     on: On = None,
-    address: Address = None,
+    address: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT", help="Of the Ray cluster, or auto.", show_default="RAY_ADDRESS, if it is set"
+        ),
+    ] = None,
 ) -> None:
     """Check this machine: cores, memory, shared memory, ports, limits, torch. Or the hosts of a cluster."""
     if cluster:
@@ -39,7 +44,8 @@ def doctor(
         with ExitStack() as stack:
             if os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0")) == "0":  # one says it for all
                 stack.enter_context(progress("waiting for all hosts, and measuring between them"))
-            checkup = examine_cluster(address, script) if is_on_ray(on, address) else take_part(os.environ, script)
+            is_ray = is_on_ray(on, [] if address is None else ["--address"])
+            checkup = examine_cluster(address, script) if is_ray else take_part(os.environ, script)
         if checkup is not None:
             show_checkup(checkup, out, workers_per_host)
         return

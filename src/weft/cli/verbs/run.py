@@ -5,22 +5,14 @@ from pathlib import Path
 
 from weft.cli.options.run_on import Perform, ground, read_ground
 from weft.cli.options.run_options import (
-    Address,
     Arguments,
     Baseline,
-    CheckReplay,
-    Collective,
     Compress,
-    Devices,
     Explain,
-    GlobalBatch,
-    Hiccups,
     Hosts,
     Json,
-    Log,
     Net,
     On,
-    Resources,
     Script,
     Seed,
     Set,
@@ -28,11 +20,8 @@ from weft.cli.options.run_options import (
     Slow,
     Steps,
     Strategies,
-    TensorBoard,
-    Trace,
     Transport,
     Workers,
-    share_and_factor,
     slow_workers,
 )
 from weft.cli.show.files import check_writable, write_or_show
@@ -42,7 +31,6 @@ from weft.cli.show.runs import show_runs
 from weft.cli.show.screen import errors, show_left_out
 from weft.config.compression import objection
 from weft.config.devices import objection as objection_to_devices
-from weft.config.devices import read_devices
 from weft.config.network import read_network
 from weft.config.options import set_options, with_parameters
 from weft.config.registry import both, expanded, is_only_of_all, left_out
@@ -66,57 +54,47 @@ def run(
     transport: Transport = None,
     hosts: Hosts = 1,
     net: Net = None,
-    collective: Collective = None,
     compress: Compress = None,
     share: Share = None,
-    device: Devices = None,
     slow: Slow = None,
-    hiccups: Hiccups = None,
-    global_batch: GlobalBatch = None,
     baseline: Baseline = None,
     seed: Seed = None,
     steps: Steps = None,
     set_: Set = None,
     explain: Explain = False,
-    check_replay: CheckReplay = False,
     json_file: Json = None,
-    trace: Trace = None,
-    log: Log = None,
-    tensorboard: TensorBoard = None,
     on: On = None,
-    address: Address = None,
-    resources: Resources = None,
 ) -> None:
     """Run SCRIPT on real workers of this machine or of a cluster."""
     check_writable(json_file)
-    said = Settings(_said(strategy), None, collective, compress, workers, seed, steps, share, transport, _said(set_))
+    said = Settings(_said(strategy), None, compress, workers, seed, steps, share, transport, _said(set_))
     settings = settings_of(said)
     options, parameters = set_options(settings.set or ())
     job = RealJob(
         script=script,
         arguments=tuple(arguments or ()),
         num_workers=settings.num_workers,
-        collective=settings.collective,
+        collective=options.reduce.collective,
         compress=settings.compress,
         share=settings.share or STATIC,
         transport=settings.transport or (SHM if net is None or hosts > 1 else TCP),
         seed=settings.seed or 0,
         steps_max=settings.steps,
         slow=slow_workers(slow or ()),
-        hiccups=share_and_factor(hiccups),
-        global_batch=global_batch,
+        hiccups=options.worker.hiccups,
+        global_batch=options.data.global_batch,
         options=options,
-        checks_replay=check_replay,
-        traces=trace is not None,
+        checks_replay=options.run.check_replay,
+        traces=options.write.trace is not None,
         network=None if net is None else read_network(*net),
-        devices=read_devices(device or ()),
+        devices=dict(options.worker.device),
         hosts=spread(settings.num_workers, hosts),
     )
     jobs, dispensable = _jobs(job, settings.strategy, parameters, baseline)
-    plan = read_ground(on, address, resources, jobs)
-    with Logs(trace, log, tensorboard) as logs:
+    plan = read_ground(on, options.ray, said.set or (), jobs)
+    with Logs(options.write.trace, options.write.log, options.write.tensorboard) as logs:
         outcomes = _run_all(jobs, dispensable, plan, explain, logs)
-    _show(outcomes, json_file, checks_replay=check_replay)
+    _show(outcomes, json_file, checks_replay=options.run.check_replay)
 
 
 def _said(texts: list[str] | None) -> tuple[str, ...] | None:

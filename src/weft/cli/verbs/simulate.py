@@ -10,17 +10,14 @@ import typer
 
 from weft.cli.options.run_options import (
     Arguments,
-    Collective,
     Compress,
     Explain,
     Json,
-    Log,
     Script,
+    Set,
     Share,
     Steps,
     Strategies,
-    TensorBoard,
-    Trace,
 )
 from weft.cli.show.files import check_writable, write_or_show, written
 from weft.cli.show.live_run import simulate_shown
@@ -30,6 +27,7 @@ from weft.cli.show.plot import check_plot, plot_curves
 from weft.cli.show.screen import errors, screen, show_left_out
 from weft.config.cluster import load_cluster
 from weft.config.compression import objection
+from weft.config.options import SIMULATE, check_takes, set_options, with_parameters
 from weft.config.registry import both, expanded, is_only_of_all, left_out
 from weft.config.settings import Settings
 from weft.core.errors import ConfigError
@@ -37,6 +35,7 @@ from weft.data.shares import STATIC
 from weft.data.shares import objection as objection_to_share
 from weft.engines.job_checks import check_job
 from weft.engines.real.kernels import compile_kernels
+from weft.engines.real.session import DEFAULT_STRATEGY
 from weft.engines.settings_sources import settings_of
 from weft.engines.simulated.job import SimulatedJob
 from weft.engines.simulated.outcome import Outcome
@@ -52,7 +51,6 @@ def simulate(
     cluster: Annotated[
         str | None, typer.Option(help="rack, cloud, edge, or a file ending in .toml.", show_default="rack")
     ] = None,
-    collective: Collective = None,
     compress: Compress = None,
     share: Share = None,
     seed: Annotated[int | None, typer.Option(help="The same seed repeats the same run.", show_default="0")] = None,
@@ -61,13 +59,15 @@ def simulate(
     dry: Annotated[bool, typer.Option("--dry", help="Without tensors: times and messages only.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw loss against virtual time into this .png.")] = None,
     json_file: Json = None,
-    trace: Trace = None,
-    log: Log = None,
-    tensorboard: TensorBoard = None,
+    set_: Set = None,
 ) -> None:
     """Run SCRIPT on simulated workers: gradients are real, time is virtual."""
-    given = Settings(tuple(strategy) if strategy else None, cluster, collective, compress, workers, seed, steps, share)
-    settings = settings_of(given)
+    said = tuple(set_ or ())
+    check_takes(SIMULATE, said)
+    names = tuple(strategy) if strategy else None
+    settings = settings_of(Settings(names, cluster, compress, workers, seed, steps, share, set=said or None))
+    options, parameters = set_options(settings.set or ())
+    asked = (DEFAULT_STRATEGY,) if parameters and not settings.strategy else settings.strategy
     for path in (plot, json_file):
         check_writable(path)
     if plot is not None:
@@ -84,20 +84,21 @@ def simulate(
             arguments=tuple(arguments or ()),
             cluster=place,
             num_workers=num_workers,
-            strategy=text,
-            collective=settings.collective,
+            strategy=text and with_parameters(text, parameters),
+            collective=options.reduce.collective,
             seed=settings.seed or 0,
             steps_max=settings.steps,
             compress=settings.compress,
             share=settings.share or STATIC,
-            traces=trace is not None,
+            traces=options.write.trace is not None,
         )
-        for text in expanded(settings.strategy, num_workers, num_hosts, objection=objected)
+        for text in expanded(asked, num_workers, num_hosts, objection=objected)
     ]
-    show_left_out(left_out(settings.strategy, num_workers, num_hosts, objection=objected))
+    show_left_out(left_out(asked, num_workers, num_hosts, objection=objected))
     compile_kernels(settings.compress, lambda text: errors.print(text, markup=False))
-    with _shown(json_file, plot) as outcomes, Logs(trace, log, tensorboard) as logs:
-        _run_all(jobs, settings.strategy, dry, explain, logs, outcomes)
+    write = options.write
+    with _shown(json_file, plot) as outcomes, Logs(write.trace, write.log, write.tensorboard) as logs:
+        _run_all(jobs, asked, dry, explain, logs, outcomes)
 
 
 @contextmanager

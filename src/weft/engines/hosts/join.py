@@ -27,6 +27,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 from weft.config.extras import check_extra
+from weft.config.options import TORCHRUN as BY_TORCHRUN
+from weft.config.options import check_takes, set_options
 from weft.config.registry import strategy as strategy_of
 from weft.config.settings import Settings
 from weft.core.errors import ConfigError, TransportError, WeftError
@@ -92,8 +94,10 @@ def join_run(placed: Placement, rendezvous: Rendezvous, environ: MutableMapping[
     if settings.strategy is not None and len(settings.strategy) > 1:
         names = ", ".join(settings.strategy)
         raise ConfigError(f"'{names}' are several strategies, but this run has one.\n  Name one.")
+    check_takes(BY_TORCHRUN, settings.set or ())
+    options, _ = set_options(settings.set or ())  # this and the next say what is wrong before anything is started
     if settings.strategy is not None:
-        strategy_of(settings.strategy[0], settings.collective)  # says what is wrong before anything is started
+        strategy_of(settings.strategy[0], options.reduce.collective)  # says what is wrong before anything is started
     if TORCHRUN in environ:  # a torchrun that is killed leaves its workers running; srun does not
         die_with_parent()
     infos = _gather(placed, rendezvous, script, settings, environ)

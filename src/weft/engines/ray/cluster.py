@@ -56,7 +56,7 @@ def address_of(given: str | None, environ: Mapping[str, str]) -> str | None:
     if "://" in address:
         raise ConfigError(
             f"the address '{address}' is one of Ray Client, over which Weft's workers cannot reach this process.\n"
-            "  Run this on a node of the cluster, and name its head node: --address HOST:6379, or --address auto."
+            "  Run this on a node of the cluster, and name its head node: --set ray.address=HOST:6379, or auto."
         )
     if address != "auto":
         _check_reachable(address)
@@ -66,13 +66,13 @@ def address_of(given: str | None, environ: Mapping[str, str]) -> str | None:
 def _check_reachable(address: str) -> None:
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit() or not 0 < int(port) < 1 << 16:
-        raise ConfigError(f"--address got '{address}', but wants HOST:PORT.\n  Write e.g. --address 10.0.0.1:6379.")
+        raise ConfigError(f"the address '{address}' is not HOST:PORT.\n  Write e.g. 10.0.0.1:6379.")
     try:
         socket.create_connection((host.strip("[]"), int(port)), REACHED_S_MAX).close()
     except OSError as error:
         raise ConfigError(
             f"nothing answers at '{address}': {error.strerror or error}.\n  Is a Ray cluster there? ray start --head "
-            "starts one; without --address, Weft starts its own on this machine."
+            "starts one; without an address, Weft starts its own on this machine."
         ) from error
 
 

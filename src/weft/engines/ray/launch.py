@@ -53,7 +53,7 @@ def check_for_ray(job: RealJob) -> None:
     """Raise ConfigError for options that only workers of this machine have."""
     others = {
         "--net": job.network is not None,
-        "--device": bool(job.devices),
+        "--set worker.device": bool(job.devices),
         "--hosts": bool(job.hosts),
         "--baseline": job.baseline is not None,
     }

@@ -8,8 +8,8 @@ from weft.core.errors import ConfigError
 
 CPU, GPU, MEMORY = "CPU", "GPU", "memory"
 DEFAULT = {CPU: 1.0}
-OPTION = "--resources-per-worker"
-EXAMPLE = f"Write e.g. {OPTION} cpu=1,gpu=0."
+OPTION = "--set ray.resources"
+EXAMPLE = f"Write e.g. {OPTION}=cpu=1,gpu=0."
 Bundle = Mapping[str, float]
 
 
@@ -26,7 +26,7 @@ def read_resources(text: str | None) -> dict[str, float]:
         asked[known] = _amount(known, value)
     bundle = {name: amount for name, amount in asked.items() if amount}
     if not bundle:
-        raise ConfigError(f"{OPTION} '{text}' asks for nothing, but a worker needs a place.\n  {EXAMPLE}")
+        raise ConfigError(f"{OPTION}={text} asks for nothing, but a worker needs a place.\n  {EXAMPLE}")
     return bundle
 
 

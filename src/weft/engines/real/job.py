@@ -1,14 +1,15 @@
 """The description of one run of a script on real workers, checked before any process starts."""
 
 from dataclasses import dataclass, field, replace
-from math import inf
 from pathlib import Path
 
 from weft.config.compression import check_pair, said, with_codec
 from weft.config.compression import codec as codec_of
+from weft.config.devices import OPTION as DEVICE
 from weft.config.devices import FakeKind, check_on_devices
 from weft.config.extras import check_extra
 from weft.config.network import Network
+from weft.config.option_values import check_hiccups
 from weft.config.options import Options
 from weft.config.registry import AUTO
 from weft.config.registry import strategy as strategy_of
@@ -91,18 +92,14 @@ class RealJob:
             check_extra("torch", f"--baseline {self.baseline}")
         if self.global_batch is not None and self.global_batch < self.num_workers:
             raise ConfigError(
-                f"--global-batch is {self.global_batch}, but {self.num_workers} workers need at least 1 sample each.\n"
-                f"  Use --global-batch {self.num_workers} or more."
+                f"data.global_batch is {self.global_batch}, but {self.num_workers} workers need at least 1 sample "
+                "each.\n"
+                f"  Use --set data.global_batch={self.num_workers} or more."
             )
         if self.transport == TORCH:
             self._check_torch()
         check_slow(self.slow, self.num_workers)
-        share, factor = self.hiccups
-        if not 0 <= share <= 1 or not 1 <= factor < inf:
-            raise ConfigError(
-                f"--hiccups {share:g}:{factor:g} wants a share from 0 to 1 and a factor of at least 1.\n"
-                "  Write e.g. --hiccups 0.1:8 to let one iteration in ten take 8 times as long."
-            )
+        check_hiccups(*self.hiccups)
         check_share(self.share)
         self._check_devices()
         built = strategy_of(self.strategy or DEFAULT_STRATEGY, self.collective)
@@ -128,7 +125,7 @@ class RealJob:
         if self.num_hosts == 1:
             return
         others = {
-            "--device": bool(self.devices),
+            DEVICE: bool(self.devices),
             f"--baseline {self.baseline}": self.baseline is not None,
             "the link of a single worker": self.network is not None and bool(self.network.own),
         }
@@ -141,25 +138,28 @@ class RealJob:
         check_extra("torch", "--transport torch")
         if self.collective not in (None, AUTO):
             raise ConfigError(
-                f"--collective {self.collective} does all-reduce by Weft's own messages, but with --transport torch "
-                "it is torch.distributed that sums.\n  Leave out one of them."
+                f"reduce.collective={self.collective} does all-reduce by Weft's own messages, but with --transport "
+                "torch it is torch.distributed that sums.\n  Leave out one of them."
             )
 
     def _check_devices(self) -> None:
         if not self.devices:
             return
         if self.num_workers == 1:
-            raise ConfigError("--device is for sums of several workers, but there is one.\n  Use -n 2 or more.")
+            raise ConfigError(f"{DEVICE} is for sums of several workers, but there is one.\n  Use -n 2 or more.")
         for worker in self.devices:
             if worker >= self.num_workers:
                 raise ConfigError(
-                    f"--device names worker {worker}, but there are {self.num_workers} workers.\n"
+                    f"{DEVICE} names worker {worker}, but there are {self.num_workers} workers.\n"
                     f"  Name one from 0 to {self.num_workers - 1}."
                 )
-        others = {f"--transport {self.transport}": self.transport != SHM, "--collective": self.collective is not None}
+        others = {
+            f"--transport {self.transport}": self.transport != SHM,
+            "--set reduce.collective": self.collective is not None,
+        }
         for option in (option for option, is_used in others.items() if is_used):
             raise ConfigError(
-                f"--device is for sums in shared memory, and does not go with {option}.\n  Leave out one of them."
+                f"{DEVICE} is for sums in shared memory, and does not go with {option}.\n  Leave out one of them."
             )
 
     @property

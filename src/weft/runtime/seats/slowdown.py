@@ -1,4 +1,4 @@
-"""--slow and --hiccups: a worker sleeps as long as its iteration would have taken on a slower machine."""
+"""--slow and worker.hiccups: a worker sleeps as long as its iteration would have taken on a slower machine."""
 
 import time
 from random import Random
