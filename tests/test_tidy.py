@@ -109,6 +109,13 @@ def test_names_say_something() -> None:
     assert modules + classes == []
 
 
+def test_no_two_classes_have_the_same_name() -> None:
+    places: dict[str, list[str]] = {}
+    for path, node in nodes(python_files("src"), ast.ClassDef):
+        places.setdefault(node.name, []).append(where(path, node))
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
 def words_left(path: Path) -> Iterator[str]:
     """Comments and strings that say that something is not done."""
     with tokenize.open(path) as file:

@@ -2,7 +2,17 @@
 
 import pytest
 
-from weft.config.options import Buckets, Network, Options, Outbox, Shares, Waiting, Worker, set_options, with_parameters
+from weft.config.options import (
+    BucketOptions,
+    NetworkOptions,
+    Options,
+    OutboxOptions,
+    ShareOptions,
+    WaitingOptions,
+    WorkerOptions,
+    set_options,
+    with_parameters,
+)
 from weft.config.registry import strategy
 from weft.core.errors import ConfigError
 
@@ -16,12 +26,12 @@ def test_values_are_in_the_unit_that_their_name_says() -> None:
     texts += ["worker.keeps_memory=False", "shares.every=4", "network.trusted=true"]
     options, of_strategy = set_options(texts)
     assert options == Options(
-        Worker(3, keeps_memory=False),
-        Buckets(1 << 20),
-        Waiting(0.5),
-        Outbox(1000),
-        Shares(4),
-        network=Network(trusted=True),
+        WorkerOptions(3, keeps_memory=False),
+        BucketOptions(1 << 20),
+        WaitingOptions(0.5),
+        OutboxOptions(1000),
+        ShareOptions(4),
+        network=NetworkOptions(trusted=True),
     )
     assert of_strategy == {}
 
@@ -33,13 +43,13 @@ def test_sums_have_a_place_that_is_chosen_unless_it_is_said() -> None:
 
 def test_the_last_of_two_settings_counts_and_others_stay() -> None:
     options, _ = set_options(["worker.threads=3", "waiting.spin_s=0s", "worker.threads=4"])
-    assert options == Options(worker=Worker(4), waiting=Waiting(0.0))
+    assert options == Options(worker=WorkerOptions(4), waiting=WaitingOptions(0.0))
 
 
 def test_parameters_of_the_strategy_are_told_apart() -> None:
     texts = ["strategy.topology=torus(2, 4)", "strategy.staleness=none", "worker.threads=2"]
     options, of_strategy = set_options(texts)
-    assert (options, of_strategy) == (Options(Worker(2)), {"topology": "torus(2, 4)", "staleness": "none"})
+    assert (options, of_strategy) == (Options(WorkerOptions(2)), {"topology": "torus(2, 4)", "staleness": "none"})
 
 
 @pytest.mark.parametrize(

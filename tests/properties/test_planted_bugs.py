@@ -33,7 +33,7 @@ from weft.strategies.parts.outer_optimizer import OuterStrategy
 from weft.strategies.parts.shards import ShardWorker
 from weft.strategies.push_sum import PushSumPeer
 from weft.strategies.quorum import QuorumServer
-from weft.strategies.ssp import Shard, StaleSyncServer
+from weft.strategies.ssp import ServerBucket, StaleSyncServer
 
 SEEDS_MAX = 200
 ONE_PEER = "exponential(one_peer=True)"
@@ -42,7 +42,7 @@ WorkerRuntime = Callable[[pytest.MonkeyPatch], None]
 
 
 def waits_for_the_departed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Shard, "keep", lambda self, workers: self.parked.clear())
+    patch.setattr(ServerBucket, "keep", lambda self, workers: self.parked.clear())
 
 
 def never_asks_again(patch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from support.processes.one_host import Host
 
 from weft.core.names import Bucket, Roles
 from weft.core.world import World
-from weft.runtime.channel import Job
+from weft.runtime.channel import WorkerJob
 from weft.runtime.connections import LINKS, LOOPBACK, SHM, TCP, TLS, TORCH, TRANSPORTS, Connections
 from weft.runtime.descriptors import Descriptors
 from weft.transports.frames import Header, Layout
@@ -25,8 +25,8 @@ WORLD = World(Roles(2), BUCKETS)
 LAYOUT = Layout(1, 2, BUCKETS)
 
 
-def job(rank: int, transport: str, rings: int = -1, **options: Any) -> Job:
-    return Job(
+def job(rank: int, transport: str, rings: int = -1, **options: Any) -> WorkerJob:
+    return WorkerJob(
         rank, options.pop("num_workers", 2), 0, "train.py", [], None, None, 1.0, transport, b"s" * 32, True, 0.0, 1, 1,
         False, None, Descriptors(-1, rings, -1, -1, []), **options,
     )  # fmt: skip

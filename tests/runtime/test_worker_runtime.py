@@ -13,7 +13,7 @@ from weft.core.events import GradientReady, StepFinished
 from weft.core.rules import SGD
 from weft.core.script_state import IN_STEP
 from weft.engines.real.hops import hops_between
-from weft.runtime.channel import Job
+from weft.runtime.channel import WorkerJob
 from weft.runtime.connections import SHM, TORCH, Connections
 from weft.runtime.descriptors import Descriptors
 from weft.runtime.mailbox import VALUES
@@ -32,7 +32,7 @@ class Pair:
         files = [os.memfd_create(name) for name in ("arena", "rings", "initial", "once")]
         self.plants: list[WorkerRuntime] = []
         for rank in range(NUM_WORKERS):
-            job = Job(
+            job = WorkerJob(
                 rank, NUM_WORKERS, 0, "train.py", [], None, None, 1.0, SHM, b"", True, 0.0, 1 << 20, 100, True, None,
                 Descriptors(*files, bells),
             )  # fmt: skip
@@ -159,7 +159,7 @@ def test_a_script_waits_while_too_much_has_not_left() -> None:
 def test_torch_sums_between_hosts_only_where_everybody_is_trusted(
     addresses: list[str], is_trusted: bool, is_private: bool
 ) -> None:
-    job = Job(
+    job = WorkerJob(
         0, 2, 0, "train.py", [], None, None, 1.0, TORCH, b"", True, 0.0, 1 << 20, 100, True, None,
         Descriptors(-1, -1, -1, -1, []), addresses=addresses, hosts=[0, 1], is_private=is_private,
         trusts_network=is_trusted,
@@ -178,7 +178,7 @@ def test_torch_sums_between_hosts_only_where_everybody_is_trusted(
 
 
 def test_torch_has_nothing_to_do_where_reductions_are_spoken_in_messages() -> None:
-    job = Job(
+    job = WorkerJob(
         0, 2, 0, "train.py", [], None, None, 1.0, TORCH, b"", True, 0.0, 1 << 20, 100, True, None,
         Descriptors(-1, -1, -1, -1, []),
     )  # fmt: skip

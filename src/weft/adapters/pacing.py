@@ -4,13 +4,13 @@ from collections.abc import Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from weft.core.pace import Pace
+from weft.core.pace import LearningRatePace
 
 LR = "lr"
 
 
 @contextmanager
-def paced(pace: Pace, step: int, groups: Sequence[MutableMapping[str, Any]]) -> Iterator[None]:
+def paced(pace: LearningRatePace, step: int, groups: Sequence[MutableMapping[str, Any]]) -> Iterator[None]:
     """The learning rates of a step meanwhile; what somebody else sets in the meantime stays."""
     factor = pace.factor(step)
     if factor == 1:

@@ -16,7 +16,7 @@ STRATEGY = "strategy"
 
 
 @dataclass(frozen=True)
-class Worker:
+class WorkerOptions:
     """A worker process: its threads, and whether its allocator keeps memory for the next step."""
 
     threads: int = 1
@@ -24,49 +24,49 @@ class Worker:
 
 
 @dataclass(frozen=True)
-class Buckets:
+class BucketOptions:
     """How a model is cut into buckets."""
 
     bytes_max: int = 4 << 20
 
 
 @dataclass(frozen=True)
-class Waiting:
+class WaitingOptions:
     """How a worker waits: it spins for so long before it sleeps, while every worker has a core of its own."""
 
     spin_s: float = 200e-6
 
 
 @dataclass(frozen=True)
-class Outbox:
+class OutboxOptions:
     """Messages that could not leave at once: a script goes on only while they are less than this."""
 
     bytes_max: int = 64 << 20
 
 
 @dataclass(frozen=True)
-class Shares:
+class ShareOptions:
     """Proportional shares of data: after how many steps they may change."""
 
     every: int = EVERY
 
 
 @dataclass(frozen=True)
-class Reduce:
+class ReduceOptions:
     """Where gradients are summed when some workers are on devices: auto, host or device."""
 
     place: str = AUTO
 
 
 @dataclass(frozen=True)
-class Network:
+class NetworkOptions:
     """The network between hosts: everybody on it is trusted, so torch.distributed may use it as it is."""
 
     trusted: bool = False
 
 
 @dataclass(frozen=True)
-class Ray:
+class RayOptions:
     """Places on a Ray cluster: how long to wait until others have left them."""
 
     patience_s: float = 10.0
@@ -76,14 +76,14 @@ class Ray:
 class Options:
     """The tree of options; every leaf is a field of its owner's record."""
 
-    worker: Worker = Worker()
-    buckets: Buckets = Buckets()
-    waiting: Waiting = Waiting()
-    outbox: Outbox = Outbox()
-    shares: Shares = Shares()
-    reduce: Reduce = Reduce()
-    network: Network = Network()
-    ray: Ray = Ray()
+    worker: WorkerOptions = WorkerOptions()
+    buckets: BucketOptions = BucketOptions()
+    waiting: WaitingOptions = WaitingOptions()
+    outbox: OutboxOptions = OutboxOptions()
+    shares: ShareOptions = ShareOptions()
+    reduce: ReduceOptions = ReduceOptions()
+    network: NetworkOptions = NetworkOptions()
+    ray: RayOptions = RayOptions()
 
 
 def set_options(settings: Iterable[str]) -> tuple[Options, dict[str, str]]:

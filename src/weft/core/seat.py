@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from weft.core.errors import CheckpointError, ConfigError
 from weft.core.names import GRADIENT, PARAMS, Bucket, Result, member
-from weft.core.pace import Pace
+from weft.core.pace import LearningRatePace
 from weft.core.script_state import ScriptState
 from weft.core.strategy import Strategy
 
@@ -190,7 +190,7 @@ class Seat(Protocol):
     """What joined, for adapters that must find it again from inside a framework's call."""
     global_batch: int | None
     """Samples of one step over all workers, when the run says it rather than the script."""
-    pace: Pace
+    pace: LearningRatePace
     """By what the script's learning rates are multiplied."""
     saves: bool
     """Models are written; not so where many runs would write over each other."""

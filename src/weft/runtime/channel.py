@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from weft.core.errors import TransportError
-from weft.core.pace import Pace
+from weft.core.pace import LearningRatePace
 from weft.core.score import WORST
 from weft.cost.staging import AUTO
 from weft.data.proportional import EVERY
@@ -25,7 +25,7 @@ CREDENTIALS = struct.Struct("3i")
 MESSAGE_BYTES_MAX = 64 << 20
 
 
-class Job(Struct, frozen=True, tag=True):
+class WorkerJob(Struct, frozen=True, tag=True):
     """To a worker, first of all: what it is part of."""
 
     rank: int
@@ -59,7 +59,7 @@ class Job(Struct, frozen=True, tag=True):
     """After how many steps of a share the parts of a global batch may change."""
     traces: bool = False
     """Workers tell what they do and send, moment by moment."""
-    pace: Pace = Pace()
+    pace: LearningRatePace = LearningRatePace()
     """By what the script's learning rates are multiplied."""
     saves: bool = True
     """Models are written."""
@@ -93,7 +93,7 @@ class Job(Struct, frozen=True, tag=True):
         return self.on_host.index(self.rank)
 
 
-class Joined(Struct, frozen=True, tag=True):
+class ScriptJoined(Struct, frozen=True, tag=True):
     """To the engine: the script has joined."""
 
     layout: list[str]
@@ -205,7 +205,7 @@ class OnceLoaded(Struct, frozen=True, tag=True):
     stop: int
 
 
-class Measured(Struct, frozen=True, tag=True):
+class ThroughputMeasured(Struct, frozen=True, tag=True):
     """To the engine: what a worker has done so far, and its own seconds for it, without waiting."""
 
     steps: int
@@ -219,14 +219,14 @@ class FractionsAsked(Struct, frozen=True, tag=True):
     share: int
     num_samples: int
     block: int
-    measured: Measured
+    measured: ThroughputMeasured
 
 
 class FractionsTold(Struct, frozen=True, tag=True):
     fractions: list[float]
 
 
-class PortionWanted(Struct, frozen=True, tag=True):
+class PortionRequested(Struct, frozen=True, tag=True):
     """To the engine: the next of so many portions of a share, please."""
 
     share: int
@@ -262,14 +262,14 @@ class Halted(Struct, frozen=True, tag=True):
     waiting_for: str
 
 
-class Ended(Struct, frozen=True, tag=True):
+class ScriptCompleted(Struct, frozen=True, tag=True):
     """To the engine: the script has ended well, with these figures."""
 
     final: Status
     badness: float = WORST
 
 
-class Finish(Struct, frozen=True, tag=True):
+class Conclude(Struct, frozen=True, tag=True):
     """To all workers when all scripts have ended; worker 0 concludes what is still open, and knows who is best."""
 
     reports: list[int]
@@ -306,10 +306,10 @@ class Failed(Struct, frozen=True, tag=True):
 
 
 Message = (
-    Job | Joined | Welcome | Order | Planned | Reported | ReplicaTold | Decided | Evaluated | Saves | FilePiece
-    | Unsaved | PieceTaken | OnceAsked | OnceAnswer | OnceLoaded | Measured | FractionsAsked | FractionsTold
-    | PortionWanted | PortionTold | Traced | StepAsked | StepTold | LeaveAt | Halt | Halted | Ended | Finish | Concluded
-    | Leaving | Failed | Told
+    WorkerJob | ScriptJoined | Welcome | Order | Planned | Reported | ReplicaTold | Decided | Evaluated | Saves
+    | FilePiece | Unsaved | PieceTaken | OnceAsked | OnceAnswer | OnceLoaded | ThroughputMeasured | FractionsAsked
+    | FractionsTold | PortionRequested | PortionTold | Traced | StepAsked | StepTold | LeaveAt | Halt | Halted
+    | ScriptCompleted | Conclude | Concluded | Leaving | Failed | Told
 )  # fmt: skip
 _decoder: Any = msgspec.msgpack.Decoder(Message)
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from weft.core.world import World
 from weft.cost.links import Link
-from weft.runtime.channel import Job
+from weft.runtime.channel import WorkerJob
 from weft.runtime.mailbox import rank_of
 from weft.transports.bells import Bells
 from weft.transports.frames import Layout
@@ -35,7 +35,7 @@ class Connections:
     encrypted. Between hosts everything is, unless their network was made for this run alone.
     """
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: WorkerJob) -> None:
         self._job = job
         self._addresses = job.addresses or [LOOPBACK] * job.num_workers
         self._others = [rank for rank in range(job.num_workers) if rank not in job.on_host]

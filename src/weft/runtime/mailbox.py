@@ -16,7 +16,7 @@ from weft.core.events import Received
 from weft.core.names import INBOX, PARAMS, Buffer, NodeId, Part
 from weft.core.world import World
 from weft.runtime.measure.tracer import Tracer
-from weft.runtime.reduce.between_hosts import Came, Key
+from weft.runtime.reduce.between_hosts import EarlyPart, Key
 from weft.store.coded import Coded, received, shape_of
 from weft.store.live import LiveStore
 from weft.transports.frames import CODED_ITEMSIZE, HEADER_BYTES, Header, kind_table
@@ -73,7 +73,7 @@ class Mailbox:
         self._fetched: dict[tuple[NodeId, int], Array] = {}
         self.on_note: Callable[[NodeId, bytes | memoryview], None] = _refuse
         """Who hears notes: whoever does the reductions, if it has to agree on something."""
-        self.on_sum: Callable[[Key, Came], None] | None = None
+        self.on_sum: Callable[[Key, EarlyPart], None] | None = None
         """Who adds up sums of hosts; nobody but a leader does."""
 
     def open(self, receive: Receive, stores: Mapping[NodeId, LiveStore]) -> None:
@@ -169,7 +169,7 @@ class Mailbox:
                 "which adds none up."
             )
         part = Part(*header.part) if header.part[1] else None
-        self.on_sum((lane, header.bucket), Came(header.source, header.clock, part, bytes(about), values))
+        self.on_sum((lane, header.bucket), EarlyPart(header.source, header.clock, part, bytes(about), values))
 
     def _decoded(self, header: Header, body: Buffer, coding: list[Any], raw: memoryview) -> Coded:
         """A coded body, checked; raises CodecError that names its sender."""

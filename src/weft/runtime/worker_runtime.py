@@ -15,9 +15,9 @@ from weft.core.world import World
 from weft.cost.links import Link
 from weft.cost.staging import prices_s
 from weft.observe.records.status import CodingStatus, DeviceStatus, LinkStatus, in_all
-from weft.runtime.channel import Concluded, Job
+from weft.runtime.channel import Concluded, WorkerJob
 from weft.runtime.connections import LOOPBACK, SHM, TORCH, Connections
-from weft.runtime.driver import Driver, Node
+from weft.runtime.driver import DrivenNode, Driver
 from weft.runtime.mailbox import Mailbox, kinds_of, rank_of
 from weft.runtime.measure.tracer import Tracer
 from weft.runtime.reduce.agreed import AgreedReduce, apart_places
@@ -50,7 +50,7 @@ class WorkerRuntime:
     """One worker process at work."""
 
     def __init__(
-        self, job: Job, strategy: Strategy, world: World, bells: Bells, driver: Driver, mailbox: Mailbox
+        self, job: WorkerJob, strategy: Strategy, world: World, bells: Bells, driver: Driver, mailbox: Mailbox
     ) -> None:
         self._job = job
         self.strategy = strategy
@@ -63,7 +63,7 @@ class WorkerRuntime:
         """What sums on the host and on devices cost, where there are any."""
 
     @property
-    def worker(self) -> Node:
+    def worker(self) -> DrivenNode:
         return self.driver.worker
 
     @property
@@ -192,12 +192,12 @@ def _wait_for_all_values(arena: Arena, bells: Bells, wait_words: Wait) -> None:
     wait_words(lambda: all(arena.words[line(worker) + STEPPING] for worker in workers))
 
 
-def _arena(job: Job, buckets: Sequence[Bucket]) -> Arena:
+def _arena(job: WorkerJob, buckets: Sequence[Bucket]) -> Arena:
     has_devices, ranks = bool(job.on_devices), job.on_host
     return Arena(job.descriptors.arena, job.place, len(ranks), buckets, has_devices=has_devices, ranks=ranks)
 
 
-def _torch(job: Job, strategy: Strategy, replica: Replica) -> Summing | None:
+def _torch(job: WorkerJob, strategy: Strategy, replica: Replica) -> Summing | None:
     """Sums by torch.distributed, where they are asked for and can be had."""
     is_native = job.transport == TORCH and not strategy.speaks_reductions
     if replica.device is not None and not (is_native and strategy.keeps_replicas_equal):
@@ -220,7 +220,7 @@ def _torch(job: Job, strategy: Strategy, replica: Replica) -> Summing | None:
 
 
 def _lay_out(
-    job: Job,
+    job: WorkerJob,
     strategy: Strategy,
     replica: Replica,
     order: Sequence[int],
@@ -255,7 +255,7 @@ def _lay_out(
 
 def _reduce_here(
     runtime: WorkerRuntime,
-    job: Job,
+    job: WorkerJob,
     arena: Arena,
     store: LiveStore,
     wait_words: Wait,
@@ -293,7 +293,7 @@ def _reduce_here(
     )
 
 
-def _world(job: Job, strategy: Strategy, buckets: tuple[Bucket, ...]) -> World:
+def _world(job: WorkerJob, strategy: Strategy, buckets: tuple[Bucket, ...]) -> World:
     """Servers are where the workers are on whose processes they sit."""
     world = World(strategy.roles(job.num_workers), buckets, strategy.graph(job.num_workers))
     if not job.hosts:
@@ -302,7 +302,7 @@ def _world(job: Job, strategy: Strategy, buckets: tuple[Bucket, ...]) -> World:
 
 
 def _stores(
-    job: Job,
+    job: WorkerJob,
     strategy: Strategy,
     world: World,
     replica: Replica,
@@ -332,7 +332,7 @@ def _stores(
 
 
 def build(
-    job: Job,
+    job: WorkerJob,
     strategy: Strategy,
     replica: Replica,
     order: Sequence[int],

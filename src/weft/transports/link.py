@@ -24,7 +24,7 @@ _NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 _HUNG_UP = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
 
 
-class Link:
+class SocketLink:
     """One connection to a process that has proved who it is: frames in, frames out, no waiting."""
 
     def __init__(

@@ -7,7 +7,7 @@ Memory = Any
 """A flat array of numbers: numpy's, or one that lies on a device and is handed around only."""
 
 
-class Sum(Protocol):
+class PendingSum(Protocol):
     """A sum that is under way. Its memory belongs to the library until it is done."""
 
     @property
@@ -52,7 +52,7 @@ class Summing(Protocol):
         """Copy from one memory to another one beside it."""
         ...
 
-    def begin(self, given: Memory, into: Memory, share: float | None, op: str) -> Sum:
+    def begin(self, given: Memory, into: Memory, share: float | None, op: str) -> PendingSum:
         """Begin to sum over all processes, into `into`, what is given times its share; None: it is left out.
 
         For the maximum, shares do not matter. The value given is that of now. Both memories belong to the library until

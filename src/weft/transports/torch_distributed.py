@@ -21,7 +21,7 @@ from torch.distributed import Store  # type: ignore[attr-defined]
 
 from weft.core.actions import MAX
 from weft.core.errors import TransportError
-from weft.transports.summing import Sum
+from weft.transports.summing import PendingSum
 from weft.transports.torch_streams import CudaStream, Stream
 
 Array = NDArray[Any]
@@ -176,7 +176,7 @@ class TorchSums:
         assert self._stream is not None
         self._stream.run(partial(_bring, source, into, 1.0, MAX))
 
-    def begin(self, given: Any, into: Any, share: float | None, op: str) -> Sum:
+    def begin(self, given: Any, into: Any, share: float | None, op: str) -> PendingSum:
         if self._stream is None:
             _bring(torch.from_numpy(given), torch.from_numpy(into), share, op)
             return TorchSum(self._all_reduce(torch.from_numpy(into), op), self._place.wake)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from weft.adapters.torch.bucket_layout import Flat
+from weft.adapters.torch.bucket_layout import BucketLayout
 from weft.adapters.torch.sliced import ELEMENT_BY_ELEMENT, SlicedUpdate, works_element_by_element
 from weft.core.seat import Places
 
@@ -42,7 +42,7 @@ USED_IN_TURN = [range(6), (0, 1, 3, 4), range(6), (1, 2, 3), (), (0, 1, 4), rang
 """Which tensors have a gradient in which step. Tensor 5 of a bucket of its own is not always used either."""
 
 
-def adopt(flat: Flat, memory: torch.Tensor) -> None:
+def adopt(flat: BucketLayout, memory: torch.Tensor) -> None:
     """Let the tensors live in this memory, with the values that they have."""
     flat.write(memory)
     flat.move(memory)
@@ -85,7 +85,7 @@ class Team:
         self.members = [Plain(kind, **options) for _ in range(NUM_WORKERS)]
         for member in self.members:
             prepare(member)
-        flats = [[Flat([member.params[i] for i in bucket]) for bucket in BUCKETS] for member in self.members]
+        flats = [[BucketLayout([member.params[i] for i in bucket]) for bucket in BUCKETS] for member in self.members]
         self.params = [np.zeros(flat.num_elements, f"f{flat.itemsize}") for flat in flats[0]]
         self.seen = [np.zeros_like(array) for array in self.params]
         self.state: dict[tuple[int, int], Any] = {}
@@ -250,7 +250,7 @@ def test_steps_of_half_precision_are_counted_beyond_what_half_precision_counts()
     parameter.grad = torch.ones_like(parameter)
     optimizer.step()
     optimizer.state[parameter]["step"].fill_(4097.0)
-    flat = Flat([parameter])
+    flat = BucketLayout([parameter])
     params, seen = (np.zeros(flat.num_elements, np.float16) for _ in range(2))
     adopt(flat, torch.from_numpy(params))
     rows = [np.zeros_like(params) for _ in range(8)]

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from weft.engines.real.host_memory import keep_own, make_memories, share_out, spread_values
-from weft.runtime.channel import Job
+from weft.runtime.channel import WorkerJob
 from weft.runtime.descriptors import Descriptors
 
 HOSTS = [0, 0, 1]
 
 
-def job(rank: int, hosts: list[int], namespaces: list[int]) -> Job:
-    return Job(
+def job(rank: int, hosts: list[int], namespaces: list[int]) -> WorkerJob:
+    return WorkerJob(
         rank, 3, 0, "train.py", [], None, None, 1.0, "shm", b"s" * 32, True, 0.0, 1, 1, False, None,
         Descriptors(-1, -1, -1, -1, [], namespaces), hosts=hosts,
     )  # fmt: skip

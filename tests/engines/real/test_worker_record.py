@@ -4,7 +4,7 @@ import os
 import socket
 
 from weft.engines.local.forked_workers import Process
-from weft.engines.real.worker_record import LocalWorker, Worker
+from weft.engines.real.worker_record import LocalWorker, WorkerRecord
 from weft.observe.records.status import Status
 
 
@@ -23,7 +23,7 @@ def test_a_worker_has_the_id_of_its_process_and_nothing_is_known_of_its_end() ->
 
 
 def test_where_a_script_was_is_told_by_what_was_heard_of_it() -> None:
-    worker = Worker(1, "mill", 4711)
+    worker = WorkerRecord(1, "mill", 4711)
     assert worker.moment == "before it had joined"
     worker.has_joined = True
     assert worker.moment == "after it had joined"

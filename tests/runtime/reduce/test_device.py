@@ -14,8 +14,7 @@ from support.processes.real import real
 from support.scripts.training_scripts import write
 
 from weft.config.devices import FakeKind
-from weft.config.options import Options
-from weft.config.options import Reduce as ReduceOptions
+from weft.config.options import Options, ReduceOptions
 from weft.core.actions import MAX, MEAN, SUM, Reduce
 from weft.core.events import Reduced
 from weft.core.names import Bucket, Buffer

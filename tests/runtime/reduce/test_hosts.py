@@ -16,7 +16,7 @@ from weft.core.events import Reduced
 from weft.core.names import Bucket, Buffer, Part
 from weft.engines.real.hops import hops_between
 from weft.runtime.reduce import hosts
-from weft.runtime.reduce.between_hosts import BetweenHosts, Came, Key
+from weft.runtime.reduce.between_hosts import BetweenHosts, EarlyPart, Key
 from weft.runtime.reduce.hosts import ADDED, SPREAD, HostsReduce
 from weft.runtime.reduce.shared import ENDED
 from weft.store.reduction import reduce_arrays
@@ -30,12 +30,12 @@ class FakePost:
     def __init__(self, rank: int, posts: dict[int, "FakePost"]) -> None:
         self.rank = rank
         self.on_sum: Any = None
-        self.came: deque[tuple[Key, Came]] = deque()
+        self.came: deque[tuple[Key, EarlyPart]] = deque()
         self._posts = posts
         posts[rank] = self
 
     def send_sum(self, to: int, key: Key, number: int, part: Part | None, about: bytes, values: Any) -> None:
-        self._posts[to].came.append((key, Came(self.rank, number, part, about, values.copy())))
+        self._posts[to].came.append((key, EarlyPart(self.rank, number, part, about, values.copy())))
 
     def deliver(self) -> None:
         if self.came:

@@ -7,19 +7,19 @@ from typing import Any
 
 from weft.runtime.channel import (
     Channel,
+    Conclude,
     Concluded,
     Decided,
-    Ended,
     Evaluated,
-    Finish,
-    Job,
-    Joined,
     LeaveAt,
     Message,
     Reported,
+    ScriptCompleted,
+    ScriptJoined,
     StepAsked,
     StepTold,
     Welcome,
+    WorkerJob,
 )
 from weft.runtime.descriptors import Descriptors
 from weft.runtime.seats.plain_seat import PlainSeat
@@ -34,14 +34,14 @@ class Model:
         return ["w (3,) float64"]
 
 
-def job(**changes: Any) -> Job:
+def job(**changes: Any) -> WorkerJob:
     told = {
         "rank": 0, "num_workers": 1, "seed": 0, "script": "train.py", "arguments": [], "steps_max": None,
         "global_batch": None, "slow": 1.0, "transport": "shm", "secret": b"", "owns_core": True, "spin_s": 0.0,
         "bucket_bytes_max": 1, "outbox_bytes_max": 1, "checks_replay": False, "baseline": None,
         "descriptors": Descriptors(-1, -1, -1, -1, []),
     }  # fmt: skip
-    return Job(**{**told, **changes})
+    return WorkerJob(**{**told, **changes})
 
 
 def with_engine(run: Callable[[PlainSeat, Model], None], *answers: Message) -> tuple[list[Message], Model]:
@@ -55,7 +55,7 @@ def with_engine(run: Callable[[PlainSeat, Model], None], *answers: Message) -> t
         while not engine.is_closed:
             for message in engine.receive(wait=True):
                 heard.append(message)
-                if isinstance(message, Joined | Reported | Ended | Concluded) and waiting:
+                if isinstance(message, ScriptJoined | Reported | ScriptCompleted | Concluded) and waiting:
                     engine.send(waiting.pop(0))
 
     thread = threading.Thread(target=listen)
@@ -75,9 +75,13 @@ def test_it_joins_steps_reports_on_its_own_model_and_ends() -> None:
         seat.report(0, {"loss": 0.5, "accuracy": lambda: 0.75})
         seat.end()
 
-    heard, _ = with_engine(run, Welcome("allreduce", [0]), Decided(True), Finish([], []), Finish([], []))
-    told = [message for message in heard if isinstance(message, Joined | Reported | Evaluated | Ended | Concluded)]
-    assert [type(message) for message in told] == [Joined, Reported, Evaluated, Ended, Concluded]
+    heard, _ = with_engine(run, Welcome("allreduce", [0]), Decided(True), Conclude([], []), Conclude([], []))
+    told = [
+        message
+        for message in heard
+        if isinstance(message, ScriptJoined | Reported | Evaluated | ScriptCompleted | Concluded)
+    ]
+    assert [type(message) for message in told] == [ScriptJoined, Reported, Evaluated, ScriptCompleted, Concluded]
     assert told[1] == Reported(0, 0, {"loss": 0.5}, ["accuracy"], badness=0.5)
     assert told[2] == Evaluated(0, 0, {"accuracy": 0.75}, consensus=0.0)
     assert (told[3].final.step, told[3].final.samples) == (1, 4.0)  # type: ignore[union-attr]

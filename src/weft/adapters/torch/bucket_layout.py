@@ -11,7 +11,7 @@ BUCKET_BYTES_MAX = 4 << 20
 ALIGN_BYTES = 64
 
 
-class Flat:
+class BucketLayout:
     """The layout of one bucket.
 
     Behind each tensor is room for one number more. In a gradient it is the flag: not 0 where the tensor

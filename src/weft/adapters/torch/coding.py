@@ -23,7 +23,7 @@ SPARE = 2.0**11
 """A block of halves whose largest is from here to 2^15 keeps the power of the block before."""
 
 
-class Coded(NamedTuple):
+class DevicePayload(NamedTuple):
     """A payload on the device of its values, and how many of those were not finite."""
 
     payload: Tensor
@@ -46,7 +46,7 @@ Said = tuple[list[Tensor], Tensor]
 """The parts of a payload, and what they say."""
 
 
-def encode(codec: Codec, values: Tensor, residual: Tensor | None, form: Form, turn: Turn) -> Coded:
+def encode(codec: Codec, values: Tensor, residual: Tensor | None, form: Form, turn: Turn) -> DevicePayload:
     """The payload of values + residual; what it leaves out is in the residual then, if there is one."""
     left = torch.zeros_like(values) if residual is None else residual
     together = values + left
@@ -55,7 +55,7 @@ def encode(codec: Codec, values: Tensor, residual: Tensor | None, form: Form, tu
     parts, said = _way(codec)[0](codec, total, form, turn)
     if residual is not None:
         residual.copy_(total.numbers - said)
-    return Coded(torch.cat([_bytes(part) for part in parts]), int(is_bad.sum()))
+    return DevicePayload(torch.cat([_bytes(part) for part in parts]), int(is_bad.sum()))
 
 
 def add(codec: Codec, payload: Tensor, into: Tensor, scale: float, form: Form) -> None:

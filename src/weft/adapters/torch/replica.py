@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from weft.adapters.torch.bucket_layout import BUCKET_BYTES_MAX, Flat, bucketed, by_type
+from weft.adapters.torch.bucket_layout import BUCKET_BYTES_MAX, BucketLayout, bucketed, by_type
 from weft.adapters.torch.ensemble_call import predicting_together
 from weft.adapters.torch.factors import FactorCapture
 from weft.adapters.torch.join_checks import check_joining, requires_closure
@@ -53,7 +53,7 @@ class TorchReplica:
         self.unchanged = Unchanged()
         self._frozen: list[Tensor] = []
         self._buffers: list[Tensor] = []
-        self._flats: list[Flat] = []
+        self._flats: list[BucketLayout] = []
         self._arrays: dict[str, Sequence[Any]] = {}
         self._sliced: list[SlicedUpdate] = []
         self.tuning: Tuning | None = None
@@ -137,7 +137,7 @@ class TorchReplica:
         kept = by_type([*self._buffers, *([] if self.loss is None else [self.loss])])
         self.mark = StepMark(trained[0][0].dtype)
         trained[0].append(self.mark.tensor)
-        self._flats = [Flat(group) for group in (*trained, *kept)]
+        self._flats = [BucketLayout(group) for group in (*trained, *kept)]
         self.buckets = tuple(
             Bucket(flat.num_elements, flat.itemsize, i < len(trained), tensors=flat.shapes(), flagged=True)
             for i, flat in enumerate(self._flats)
@@ -154,7 +154,7 @@ class TorchReplica:
             self._sliced = [SlicedUpdate(optimizer, flats, places) for optimizer in self.optimizers.all]
         self.is_settled = True
 
-    def _live_in(self, flats: Sequence[Flat], memory: Sequence[Tensor]) -> None:
+    def _live_in(self, flats: Sequence[BucketLayout], memory: Sequence[Tensor]) -> None:
         """Let the tensors be where the buckets are, and stay there."""
         names = {id(tensor): name for name, tensor in named_tensors(self.model)}
         homes: list[tuple[str, Tensor, Tensor]] = []

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from weft.adapters.torch.bucket_layout import Flat
+from weft.adapters.torch.bucket_layout import BucketLayout
 from weft.core.errors import ConfigError
 from weft.core.seat import Places
 
@@ -57,7 +57,7 @@ class Segment:
 class SlicedUpdate:
     """Runs an optimizer of the user's own kind on this worker's stretch of every bucket."""
 
-    def __init__(self, optimizer: Optimizer, flats: Sequence[Flat], places: Places) -> None:
+    def __init__(self, optimizer: Optimizer, flats: Sequence[BucketLayout], places: Places) -> None:
         assert places.spans is not None
         self._optimizer = optimizer
         self._flats = flats
@@ -77,7 +77,7 @@ class SlicedUpdate:
         self._take_state()
         self._watch_state()
 
-    def _cut(self, bucket: int, flat: Flat, groups: dict[int, int], *, merge: bool) -> Iterator[Segment]:
+    def _cut(self, bucket: int, flat: BucketLayout, groups: dict[int, int], *, merge: bool) -> Iterator[Segment]:
         """This worker's stretch of a bucket, in as few segments as there are runs of one group."""
         assert self._places.spans is not None
         low, high = self._places.spans[bucket]

@@ -14,7 +14,7 @@ import weft
 from weft.config.ways import Way
 from weft.core.errors import ConfigError, WeftError
 from weft.engines.calibrate.machine import machine
-from weft.observe.records.comparison import Comparison, Contender, Run, Setup, Target, WorkerFigures
+from weft.observe.records.comparison import ComparedRun, Comparison, Contender, Setup, Target, WorkerFigures
 
 PACKAGE = Path(weft.__file__).parent
 Row = Mapping[str, Any]
@@ -141,7 +141,7 @@ def _read(file: Path) -> Comparison:
         ) from error
 
 
-def _aimed_at(run: Run, target: Target | None) -> Run:
+def _aimed_at(run: ComparedRun, target: Target | None) -> ComparedRun:
     """A run whose time is that to another target: all that it reported is known."""
     reached = None if target is None else _reached(target, run.reports)
     samples = None if reached is None else _samples_at(run.curve, reached)
@@ -165,14 +165,14 @@ def _fingerprint(setup: Setup) -> str:
     return digest.hexdigest()
 
 
-def run_of(row: Row, target: Target | None) -> Run:
+def run_of(row: Row, target: Target | None) -> ComparedRun:
     """A run as a comparison keeps it, from the JSON of its outcome."""
     clock = "wall_s" if row["virtual_s"] is None else "virtual_s"
     reports = [_at(report, clock) for report in row["reports"]]
     curve = [_at(point, clock) for point in row["curve"]]
     reached = None if target is None else _reached(target, reports)
     spans = row["timeline"] or [[] for _ in row["per_worker"]]
-    return Run(
+    return ComparedRun(
         seed=row["seed"],
         seconds=row[clock],
         steps=row["steps"],

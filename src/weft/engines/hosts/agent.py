@@ -24,21 +24,21 @@ from weft.engines.hosts.agent_link import (
     STALLED_S,
     AgentHeartbeat,
     AgentLink,
-    Asked,
-    Came,
     ControllerHeartbeat,
-    Gone,
+    InterruptRequested,
     Kill,
     Relayed,
     RunFailed,
-    Said,
     Tell,
     Values,
-    Wrote,
+    WorkerConnected,
+    WorkerExited,
+    WorkerMessage,
+    WorkerOutput,
 )
 from weft.engines.hosts.agent_socket import Hello, address_of
 from weft.engines.hosts.agent_worker import AgentWorker
-from weft.engines.hosts.launch_env import Placement
+from weft.engines.hosts.launch_env import LaunchPlacement
 from weft.engines.hosts.siblings import rank_in
 from weft.engines.local.fork_server import ForkOrder, send_fds
 from weft.engines.real.child_processes import say
@@ -46,7 +46,7 @@ from weft.engines.real.host_memory import make_memories
 from weft.engines.real.stopped_processes import STOPPED_S, Stops, process_state
 from weft.engines.real.worker_output import Output
 from weft.observe.records.status import Status
-from weft.runtime.channel import Concluded, Failed, Joined, Leaving, peer_of
+from weft.runtime.channel import Concluded, Failed, Leaving, ScriptJoined, peer_of
 from weft.runtime.initial_values import add_piece, pieces
 from weft.transports.dialing import dial
 
@@ -76,7 +76,7 @@ class Orders(Struct, frozen=True):
     secret: bytes
     is_encrypted: bool
     """There are other hosts."""
-    placed: Placement | None = None
+    placed: LaunchPlacement | None = None
     """Where the engine has put the worker that starts this host agent, if its environment says so."""
 
 
@@ -97,7 +97,7 @@ class HostAgent:
         self._values: Iterator[bytes] = iter(())
         """What is left of worker 0's first values to send, and its word that it has joined, which comes after."""
         self._values_start = 0
-        self._joined: Said | None = None
+        self._joined: WorkerMessage | None = None
         self._patience_s = CONTROLLER_S_MAX
         self._orphaned_s = inf
         """When workers that have not ended without a controller are killed."""
@@ -127,7 +127,7 @@ class HostAgent:
     def run(self) -> None:
         """Serve until all workers of this host have ended; then tell why, if the run has failed."""
         for rank in self._orders.pids.keys() - self._workers.keys():
-            self._link.send(Gone(rank))
+            self._link.send(WorkerExited(rank))
         heartbeat_s = 0.0
         while self._workers:
             self._turn()
@@ -232,7 +232,7 @@ class HostAgent:
             worker.outputs.append(output)
             self._selector.register(descriptor, selectors.EVENT_READ, partial(self._copy, output))
         self._selector.register(end, selectors.EVENT_READ, partial(self._hear, worker))
-        self._link.send(Came(worker.rank, worker.pid))
+        self._link.send(WorkerConnected(worker.rank, worker.pid))
 
     def _hear(self, worker: AgentWorker) -> None:
         channel = worker.channel
@@ -249,8 +249,8 @@ class HostAgent:
                 self._concluded.add(worker.rank)
             elif isinstance(message, Failed):
                 self._last_words = f"Worker {worker.rank} failed at step {message.step}: {message.text}"
-            said = Said(worker.rank, message)
-            if isinstance(message, Joined) and worker.rank == 0 and self._orders.is_encrypted:
+            said = WorkerMessage(worker.rank, message)
+            if isinstance(message, ScriptJoined) and worker.rank == 0 and self._orders.is_encrypted:
                 self._values, self._joined = pieces(self._initial), said  # it says nothing more until it is answered
                 self._values_start = 0
                 self._send_values()
@@ -263,7 +263,7 @@ class HostAgent:
             channel.close()
 
     def _send_values(self) -> None:
-        """Pass the first values on, which worker 0 wrote, as the controller takes them; its Joined comes last."""
+        """Pass the first values on, which worker 0 wrote, as the controller takes them; its ScriptJoined comes last."""
         while self._joined is not None and self._link.waiting_bytes < BACKLOG_BYTES_MAX:
             piece = next(self._values, None)
             if piece is None:
@@ -281,10 +281,10 @@ class HostAgent:
             self._selector.unregister(worker.signals)
             return
         worker.times_asked += len(raw)
-        self._link.send(Asked(worker.rank, worker.times_asked))
+        self._link.send(InterruptRequested(worker.rank, worker.times_asked))
 
     def _pass_line(self, rank: int, is_error: bool, text: str) -> None:
-        self._link.send(Wrote(rank, text, is_error))
+        self._link.send(WorkerOutput(rank, text, is_error))
 
     def _copy(self, output: Output) -> None:
         if not output.is_closed and not output.read():
@@ -319,7 +319,7 @@ class HostAgent:
         if worker not in self._leaving:
             worker.close()
         del self._workers[worker.rank]
-        self._link.send(Gone(worker.rank))
+        self._link.send(WorkerExited(worker.rank))
 
     def _hear_controller(self, message: Relayed) -> None:
         if isinstance(message, Tell):

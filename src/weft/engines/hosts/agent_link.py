@@ -30,21 +30,21 @@ STALLED_S = 0.5
 _NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
-class Came(Struct, frozen=True, tag=True):
-    """To the controller: a worker of this host has come."""
+class WorkerConnected(Struct, frozen=True, tag=True):
+    """To the controller: a worker of this host has connected to its agent."""
 
     rank: int
     pid: int
 
 
-class Said(Struct, frozen=True, tag=True):
+class WorkerMessage(Struct, frozen=True, tag=True):
     """To the controller: what a worker says to its engine."""
 
     rank: int
     message: Message
 
 
-class Wrote(Struct, frozen=True, tag=True):
+class WorkerOutput(Struct, frozen=True, tag=True):
     """To the controller: a line that a worker wrote."""
 
     rank: int
@@ -52,14 +52,14 @@ class Wrote(Struct, frozen=True, tag=True):
     is_error: bool
 
 
-class Gone(Struct, frozen=True, tag=True):
+class WorkerExited(Struct, frozen=True, tag=True):
     """To the controller: a worker's process has ended; all that it said has been passed on."""
 
     rank: int
 
 
-class Asked(Struct, frozen=True, tag=True):
-    """To the controller: so many times somebody has asked a worker, by a signal, to end in order."""
+class InterruptRequested(Struct, frozen=True, tag=True):
+    """To the controller: a worker was asked by a signal to end in order, for the `times`-th time."""
 
     rank: int
     times: int
@@ -101,7 +101,19 @@ class RunFailed(Struct, frozen=True, tag=True):
     text: str
 
 
-Relayed = Came | Said | Wrote | Gone | Asked | AgentHeartbeat | ControllerHeartbeat | Values | Tell | Kill | RunFailed
+Relayed = (
+    WorkerConnected
+    | WorkerMessage
+    | WorkerOutput
+    | WorkerExited
+    | InterruptRequested
+    | AgentHeartbeat
+    | ControllerHeartbeat
+    | Values
+    | Tell
+    | Kill
+    | RunFailed
+)
 
 _decoder: Any = msgspec.msgpack.Decoder(Relayed)
 

@@ -32,7 +32,7 @@ from weft.core.seat import Seat, sit
 from weft.engines.hosts.agent import Orders
 from weft.engines.hosts.agent_socket import meet
 from weft.engines.hosts.interfaces import VARIABLE, own_address
-from weft.engines.hosts.launch_env import Placement
+from weft.engines.hosts.launch_env import LaunchPlacement
 from weft.engines.hosts.rendezvous import Rendezvous, post_note, read_notes
 from weft.engines.hosts.script_exit import ScriptExit
 from weft.engines.hosts.worker_info import (
@@ -51,7 +51,7 @@ from weft.engines.real.secret import VARIABLE as SECRET_VARIABLE
 from weft.engines.real.secret import WRITE_ONE, new_secret, read_secret, secret_of_run
 from weft.engines.settings_sources import settings_of
 from weft.lifeline import die_with_parent
-from weft.runtime.channel import Channel, Job
+from weft.runtime.channel import Channel, WorkerJob
 from weft.runtime.descriptors import Descriptors
 from weft.runtime.measure.script_watch import watch_script
 from weft.runtime.seats.engine_seat import EngineSeat
@@ -93,7 +93,7 @@ class ControllerOrders(Struct, frozen=True):
     """The descriptor at which host agents call."""
 
 
-def join_run(placed: Placement, rendezvous: Rendezvous, environ: MutableMapping[str, str]) -> Seat:
+def join_run(placed: LaunchPlacement, rendezvous: Rendezvous, environ: MutableMapping[str, str]) -> Seat:
     """Meet the others of this run, and sit down among them.
 
     The job's secret is taken out of the environment, so that processes that the script starts do not get it.
@@ -131,7 +131,7 @@ def join_run(placed: Placement, rendezvous: Rendezvous, environ: MutableMapping[
 
 
 def _gather(
-    placed: Placement, rendezvous: Rendezvous, script: Path, settings: Settings, environ: Mapping[str, str]
+    placed: LaunchPlacement, rendezvous: Rendezvous, script: Path, settings: Settings, environ: Mapping[str, str]
 ) -> list[WorkerInfo]:
     """Everybody who is there, when everybody is; refused if anybody does not fit."""
     me = worker_info(placed.rank, own_address(environ.get(VARIABLE), placed.host, placed.port), script, settings)
@@ -151,7 +151,7 @@ def _gather(
     return settled(infos)
 
 
-def _wait_for(placed: Placement, rendezvous: Rendezvous, names: Sequence[str]) -> None:
+def _wait_for(placed: LaunchPlacement, rendezvous: Rendezvous, names: Sequence[str]) -> None:
     """Return when all notes are there; worker 0 says which are not, if it waits for long."""
     deadline_s = time.monotonic() + PRESENT_S_MAX
     while (lack := _lack(rendezvous, names)) is not None:
@@ -170,7 +170,7 @@ def _lack(rendezvous: Rendezvous, names: Sequence[str]) -> TransportError | None
     return None
 
 
-def _attempt(placed: Placement) -> str:
+def _attempt(placed: LaunchPlacement) -> str:
     return (
         f"This is attempt '{placed.run}': an engine that restarts some hosts, and does not count alike on all of them, "
         "has to restart all."
@@ -224,12 +224,12 @@ def take_seat(
     return seat
 
 
-def part(channel: Channel, end: socket.socket, timeout_s: float) -> Job:
+def part(channel: Channel, end: socket.socket, timeout_s: float) -> WorkerJob:
     """What a worker is told first of all, through its end of the channel."""
     deadline_s = time.monotonic() + timeout_s
     end.settimeout(timeout_s)
     job = next(iter(channel.receive(wait=True)), None)
-    if isinstance(job, Job):
+    if isinstance(job, WorkerJob):
         end.settimeout(None)
         return job
     if time.monotonic() < deadline_s:

@@ -20,7 +20,7 @@ MPI_RANKS = ("PMIX_RANK", "PMI_RANK")
 """Which of them this is: some launchers (PRRTE's prun) say no more."""
 
 
-class Placement(NamedTuple):
+class LaunchPlacement(NamedTuple):
     """This process among all of its run, and the store where they meet."""
 
     rank: int
@@ -33,7 +33,7 @@ class Placement(NamedTuple):
     """Nobody else has the store running: worker 0 does."""
 
 
-def placement(environ: Mapping[str, str]) -> Placement | None:
+def placement(environ: Mapping[str, str]) -> LaunchPlacement | None:
     """What the environment says; None for a process that nobody has put anywhere, or that is alone.
 
     Processes that only MPI knows of are refused: each would train a model of its own.
@@ -70,14 +70,14 @@ def _refuse_mpi(environ: Mapping[str, str]) -> None:
         )
 
 
-def _of_torch(environ: Mapping[str, str]) -> Placement:
+def _of_torch(environ: Mapping[str, str]) -> LaunchPlacement:
     rank, num_workers, port = (_whole(environ, name) for name in ("RANK", "WORLD_SIZE", "MASTER_PORT"))
     run = f"{environ.get('TORCHELASTIC_RUN_ID', 'run')}/{environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
     has_store = environ.get("TORCHELASTIC_USE_AGENT_STORE", "") == "True"
-    return Placement(rank, num_workers, environ["MASTER_ADDR"], port, run, rank == 0 and not has_store)
+    return LaunchPlacement(rank, num_workers, environ["MASTER_ADDR"], port, run, rank == 0 and not has_store)
 
 
-def _of_slurm(environ: Mapping[str, str]) -> Placement:
+def _of_slurm(environ: Mapping[str, str]) -> LaunchPlacement:
     rank, num_workers, job = (
         _whole(environ, name) for name in ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_JOB_ID")
     )
@@ -91,7 +91,7 @@ def _of_slurm(environ: Mapping[str, str]) -> Placement:
     port = (
         _whole(environ, "MASTER_PORT") if environ.get("MASTER_PORT") else PORTS[(job * STEPS_APART + step) % len(PORTS)]
     )
-    return Placement(rank, num_workers, host, port, f"slurm-{job}.{step}", rank == 0)
+    return LaunchPlacement(rank, num_workers, host, port, f"slurm-{job}.{step}", rank == 0)
 
 
 def first_host(names: str) -> str:

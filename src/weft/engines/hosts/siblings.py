@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from weft.core.errors import ConfigError
-from weft.engines.hosts.launch_env import Placement, placement
+from weft.engines.hosts.launch_env import LaunchPlacement, placement
 from weft.engines.real.child_processes import say
 from weft.engines.real.stopped_processes import STOPPED_S, Stops, children_of, process_state
 
@@ -20,7 +20,7 @@ LOOK_S = 0.5
 """How often the system is asked for their states."""
 
 
-def rank_in(run: Placement, pid: int) -> int | None:
+def rank_in(run: LaunchPlacement, pid: int) -> int | None:
     """The rank of a process in this run, by the environment that it was started with; None if it is no part of it."""
     try:
         raw = Path(f"/proc/{pid}/environ").read_bytes()
@@ -34,7 +34,7 @@ def rank_in(run: Placement, pid: int) -> int | None:
 
 
 @contextmanager
-def watched_siblings(placed: Placement) -> Iterator[None]:
+def watched_siblings(placed: LaunchPlacement) -> Iterator[None]:
     """Meanwhile, a thread ends workers beside this one that are stopped: their engine would wait for them for ever."""
     is_over = threading.Event()
     about = placed, os.getppid(), is_over
@@ -45,7 +45,7 @@ def watched_siblings(placed: Placement) -> Iterator[None]:
         is_over.set()
 
 
-def _watch(placed: Placement, parent: int, is_over: threading.Event) -> None:
+def _watch(placed: LaunchPlacement, parent: int, is_over: threading.Event) -> None:
     stops = Stops[int]()
     while not is_over.wait(LOOK_S):
         states = {pid: process_state(pid) for pid in children_of(parent) if pid != os.getpid()}

@@ -18,7 +18,7 @@ from weft.engines.real.host_memory import keep_own
 from weft.engines.real.seat_factory import seat_of
 from weft.interpreter import script_path
 from weft.lifeline import die_with_parent
-from weft.runtime.channel import Channel, Job
+from weft.runtime.channel import Channel, WorkerJob
 from weft.runtime.measure.script_watch import watch_script
 from weft.runtime.seats.engine_seat import EngineSeat
 
@@ -29,7 +29,7 @@ def main(channel_fd: int, shared: Sequence[int]) -> None:
     os.register_at_fork(after_in_child=die_with_parent)  # a loader's processes end with the worker, however it ends
     channel = Channel(socket.socket(fileno=channel_fd))
     job = next(iter(channel.receive(wait=True)))
-    assert isinstance(job, Job)
+    assert isinstance(job, WorkerJob)
     job = msgspec.structs.replace(job, descriptors=keep_own(shared, job))
     if job.descriptors.namespaces:  # no thread has been started yet: all that this process does is in its namespace
         move_in(job.descriptors.namespaces, job.hosts[job.rank] if job.hosts else job.rank)
@@ -39,7 +39,7 @@ def main(channel_fd: int, shared: Sequence[int]) -> None:
     perform(job, seat)
 
 
-def perform(job: Job, seat: EngineSeat) -> None:
+def perform(job: WorkerJob, seat: EngineSeat) -> None:
     """Run the user's script as a worker that has its seat; ends this process with its code, or 1, if it fails."""
     seed = random.Random(f"script/{job.seed}").getrandbits(63)
     random.seed(seed)

@@ -15,7 +15,7 @@ from contextlib import suppress
 
 import msgspec
 
-from weft.engines.netem.links import Line, Links
+from weft.engines.netem.links import EmulatedLink, Links
 from weft.engines.netem.namespaces import MTU_BYTES, enter, make_namespace, own_namespace, rank_at
 from weft.lifeline import die_with_parent
 
@@ -29,10 +29,10 @@ NICENESS = -15
 """The relay needs little time, but needs it at once: packets do not wait for a core."""
 
 
-class Plan(msgspec.Struct, frozen=True):
+class RelayPlan(msgspec.Struct, frozen=True):
     """What the relay is told."""
 
-    lines: list[Line]
+    lines: list[EmulatedLink]
     """Of the workers, in order of rank."""
     seed: int
 
@@ -54,7 +54,7 @@ def main() -> None:
     """Make the network, then carry packets until the launcher has no more need of it."""
     die_with_parent(int(sys.argv[2]))
     end = socket.socket(fileno=int(sys.argv[1]))
-    plan = msgspec.json.decode(sys.argv[3], type=Plan)
+    plan = msgspec.json.decode(sys.argv[3], type=RelayPlan)
     try:
         tuns = _make(end, len(plan.lines))
     except OSError as error:

@@ -22,13 +22,13 @@ from weft.engines.ray.actor import WorkerActor
 from weft.engines.ray.bridge_messages import (
     Answered,
     Ask,
+    BridgeConnection,
     Clear,
     Cleared,
-    Line,
+    CommandRefused,
     Lost,
     Place,
     Placed,
-    Refused,
     Settle,
     Settled,
     ToBridge,
@@ -44,7 +44,7 @@ LOOK_S = 0.05
 class Bridge:
     """Does messages, one after another, until the launcher hangs up."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: BridgeConnection) -> None:
         self._line = line
         self._group: PlacementGroup | None = None
         self._actors: list[Any] = []
@@ -76,7 +76,7 @@ class Bridge:
                 self.clear()
                 self._line.send(Cleared())
         except Unable as refusal:
-            self._line.send(Refused(str(refusal)))
+            self._line.send(CommandRefused(str(refusal)))
 
     def _place(self, message: Place) -> None:
         """Reserve a place for each worker; then put an actor there."""
@@ -149,7 +149,7 @@ def main() -> None:
     """Be the Ray bridge of whoever has the other end of the socket."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the launcher decides how Ctrl-C ends a run
     temporary = sys.argv[2]
-    bridge = Bridge(Line(socket.socket(fileno=int(sys.argv[1])), ToBridge))
+    bridge = Bridge(BridgeConnection(socket.socket(fileno=int(sys.argv[1])), ToBridge))
     with ExitStack() as last:  # from the last to the first, whatever the cluster, which may be gone, makes of it
         last.callback(shutil.rmtree, temporary, ignore_errors=True)
         last.callback(ray.shutdown)

@@ -72,17 +72,17 @@ class Cleared(Struct, frozen=True, tag=True):
     """To the launcher: nobody is."""
 
 
-class Refused(Struct, frozen=True, tag=True):
+class CommandRefused(Struct, frozen=True, tag=True):
     """To the launcher: what was asked last cannot be, and nothing of it is left."""
 
     text: str
 
 
 ToBridge = Settle | Place | Ask | Clear
-ToLauncher = Settled | Placed | Answered | Lost | Cleared | Refused
+ToLauncher = Settled | Placed | Answered | Lost | Cleared | CommandRefused
 
 
-class Line:
+class BridgeConnection:
     """One end of the pair."""
 
     def __init__(self, end: socket.socket, kind: Any) -> None:

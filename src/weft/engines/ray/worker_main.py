@@ -12,13 +12,13 @@ import msgspec
 from weft.core.errors import WeftError
 from weft.engines.hosts.join import take_seat
 from weft.engines.local.worker_main import perform
-from weft.engines.ray.actor import Orders
+from weft.engines.ray.actor import ActorOrders
 from weft.lifeline import die_with_parent
 
 
 def main() -> None:
     """Be the worker that standard input says."""
-    orders = msgspec.json.decode(sys.stdin.buffer.read(), type=Orders)
+    orders = msgspec.json.decode(sys.stdin.buffer.read(), type=ActorOrders)
     die_with_parent(orders.actor)
     pipes = [os.pipe(), os.pipe()]
     try:

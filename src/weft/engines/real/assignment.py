@@ -6,7 +6,7 @@ from dataclasses import astuple
 
 from weft.engines.netem.network import connect_timeout_s
 from weft.engines.real.job import RealJob
-from weft.runtime.channel import Job
+from weft.runtime.channel import WorkerJob
 from weft.runtime.descriptors import Descriptors
 
 
@@ -16,15 +16,15 @@ def assigned(
     addresses: Sequence[str],
     secret: bytes,
     cores: Mapping[int, int] | None = None,
-) -> Callable[[int], Job]:
+) -> Callable[[int], WorkerJob]:
     """From a worker's rank to what it is told; `cores` are those of each host, where they are not all on this one."""
     options = job.options
     num_cores = {0: len(os.sched_getaffinity(0))} if cores is None else cores
     hosts = job.hosts if cores is not None and job.hosts else (0,) * job.num_workers
     owns_core = all(hosts.count(host) * options.worker.threads <= num for host, num in num_cores.items())
 
-    def of(rank: int) -> Job:
-        return Job(
+    def of(rank: int) -> WorkerJob:
+        return WorkerJob(
             rank,
             job.num_workers,
             job.seed,

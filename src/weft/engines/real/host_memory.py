@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from itertools import islice
 
-from weft.runtime.channel import Job
+from weft.runtime.channel import WorkerJob
 from weft.runtime.descriptors import Descriptors
 from weft.runtime.initial_values import add_piece, pieces
 from weft.transports.bells import NUM_BELLS
@@ -28,7 +28,7 @@ def share_out(fds: Sequence[int], hosts: Sequence[int], num_namespaces: int = 0)
     return [Descriptors.of([*some, *namespaces], num_namespaces) for some in each]
 
 
-def keep_own(fds: Sequence[int], job: Job) -> Descriptors:
+def keep_own(fds: Sequence[int], job: WorkerJob) -> Descriptors:
     """What a worker that was forked with the memories of all hosts has on its own; it lets go of the others'."""
     hosts = job.hosts or [0] * job.num_workers
     each = share_out(fds, hosts, len(job.descriptors.namespaces))

@@ -8,12 +8,12 @@ from weft.config.compression import check_pair, said, with_codec
 from weft.config.compression import codec as codec_of
 from weft.config.devices import FakeKind, check_on_devices
 from weft.config.extras import check_extra
-from weft.config.network import Network
+from weft.config.network import EmulatedNetwork
 from weft.config.options import Options
 from weft.config.registry import AUTO
 from weft.config.registry import strategy as strategy_of
 from weft.core.errors import ConfigError, did_you_mean
-from weft.core.pace import Pace
+from weft.core.pace import LearningRatePace
 from weft.data.shares import STATIC, check_share, check_sharing, with_share
 from weft.engines.job_checks import check_job, check_slow
 from weft.engines.netem.network import check_network
@@ -59,12 +59,12 @@ class RealJob:
     checks_replay: bool = False
     traces: bool = False
     """What every worker does and sends is kept, for timelines and traces."""
-    pace: Pace = Pace()  # noqa: RUF009
+    pace: LearningRatePace = LearningRatePace()  # noqa: RUF009
     saves: bool = True
     """Models are written; not so where many runs would write over each other."""
     is_probe: bool = False
     """This is a first look: every share ends after one step, and what is reported is not worked out."""
-    network: Network | None = None
+    network: EmulatedNetwork | None = None
     """A slow network between the workers, which talk by sockets then."""
     devices: dict[int, FakeKind] = field(default_factory=dict)
     """Workers that are not on the host."""
@@ -116,7 +116,7 @@ class RealJob:
             if self.strategy is not None:
                 check_pair(built, codec, self.strategy)
 
-    def _check_links(self, network: Network) -> None:
+    def _check_links(self, network: EmulatedNetwork) -> None:
         for worker, _ in network.own:
             if worker >= self.num_workers:
                 raise ConfigError(

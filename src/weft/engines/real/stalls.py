@@ -7,7 +7,7 @@ or is stopped while that lasts, that is said, too.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from weft.engines.real.worker_record import Worker
+from weft.engines.real.worker_record import WorkerRecord
 from weft.observe.records.status import StackTold
 
 WAITED_S = 8.0
@@ -21,7 +21,7 @@ TO_END = "has ended and waits for the others to end"
 
 
 @dataclass
-class Waiting:
+class BlockedWorker:
     """A worker that needs others to go on."""
 
     what: str
@@ -35,7 +35,7 @@ class Delays:
     def __init__(self) -> None:
         self._stacks: dict[int, tuple[StackTold, float]] = {}
         """The last of each worker, and when it came."""
-        self._waiting: dict[int, Waiting] = {}
+        self._waiting: dict[int, BlockedWorker] = {}
         self._named_s: dict[int, float] = {}
         """For how long a worker had been in one place when it was named last."""
 
@@ -43,7 +43,7 @@ class Delays:
         """A worker has said where its script is."""
         self._stacks[rank] = told, now_s
 
-    def check(self, now_s: float, workers: Sequence[Worker], *, has_begun: bool) -> list[str]:
+    def check(self, now_s: float, workers: Sequence[WorkerRecord], *, has_begun: bool) -> list[str]:
         """What is to be said now of workers for which others wait."""
         self._waiting = {
             worker.rank: self._since(worker, what, now_s)
@@ -57,19 +57,19 @@ class Delays:
                 said.append(self._text(worker, told, workers))
         return said
 
-    def _since(self, worker: Worker, what: str, now_s: float) -> Waiting:
+    def _since(self, worker: WorkerRecord, what: str, now_s: float) -> BlockedWorker:
         step = 0 if worker.status is None else worker.status.step
         before = self._waiting.get(worker.rank)
-        return before if before is not None and before.step == step else Waiting(what, step, now_s)
+        return before if before is not None and before.step == step else BlockedWorker(what, step, now_s)
 
-    def _late(self, now_s: float, workers: Sequence[Worker]) -> list[tuple[Worker, StackTold]]:
+    def _late(self, now_s: float, workers: Sequence[WorkerRecord]) -> list[tuple[WorkerRecord, StackTold]]:
         """Those that stay in one place, if others have waited for long."""
         if not any(now_s - waiting.since_s >= WAITED_S for waiting in self._waiting.values()):
             return []
         fresh = {rank: told for rank, (told, heard_s) in self._stacks.items() if now_s - heard_s <= FRESH_S}
         return [(w, fresh[w.rank]) for w in workers if w.rank in fresh and w.rank not in self._waiting]
 
-    def _text(self, worker: Worker, told: StackTold, workers: Sequence[Worker]) -> str:
+    def _text(self, worker: WorkerRecord, told: StackTold, workers: Sequence[WorkerRecord]) -> str:
         waits = [
             f"  Worker {w.rank}{_at_step(self._waiting[w.rank])} {self._waiting[w.rank].what}."
             for w in workers
@@ -85,7 +85,7 @@ class Delays:
             ]
         )
 
-    def lines(self, now_s: float, workers: Sequence[Worker]) -> list[str]:
+    def lines(self, now_s: float, workers: Sequence[WorkerRecord]) -> list[str]:
         """One line for each worker that keeps others waiting now, for whoever says how the run ended."""
         return [
             f"  Worker {worker.rank} was in one place of its script for {told.seconds:.0f} s: {_place(told.stack)}."
@@ -93,7 +93,7 @@ class Delays:
         ]
 
 
-def _waits_for(worker: Worker, *, has_begun: bool) -> str | None:
+def _waits_for(worker: WorkerRecord, *, has_begun: bool) -> str | None:
     """What a worker needs others for; None if it does not wait for any."""
     if not worker.is_alive or not worker.has_joined:
         return None
@@ -104,7 +104,7 @@ def _waits_for(worker: Worker, *, has_begun: bool) -> str | None:
     return worker.status.doing if worker.status is not None and worker.status.is_waiting else None
 
 
-def _at_step(waiting: Waiting) -> str:
+def _at_step(waiting: BlockedWorker) -> str:
     return "" if waiting.what in (TO_JOIN, TO_END) else f", at step {waiting.step},"
 
 

@@ -19,7 +19,7 @@ STUCK_S = 3.0
 
 
 @dataclass
-class Seen:
+class LastHeard:
     """The last that was heard of a worker."""
 
     status: Status
@@ -47,7 +47,7 @@ class Watchdog:
         self._patience_s = patience_s
         self._carried_s = -inf
         """When the network last carried something, if it is one that tells."""
-        self._seen: dict[int, Seen] = {}
+        self._seen: dict[int, LastHeard] = {}
         self._stops = Stops[int]()
         self._name = name
         self._moment = moment
@@ -59,7 +59,7 @@ class Watchdog:
         """A worker has said how it does."""
         before = self._seen.get(status.rank)
         if before is None:
-            self._seen[status.rank] = Seen(status, now_s, now_s)
+            self._seen[status.rank] = LastHeard(status, now_s, now_s)
             return
         steps = status.step - before.status.step
         if steps:
@@ -101,7 +101,7 @@ class Watchdog:
             return Deadlock(self._stuck(running, ended))
         return None
 
-    def _stuck(self, running: Mapping[int, Seen], ended: Mapping[int, object]) -> str:
+    def _stuck(self, running: Mapping[int, LastHeard], ended: Mapping[int, object]) -> str:
         lines = ["nothing can happen any more: every worker that has not ended waits."]
         for rank, seen in running.items():
             lines.append(f"  {self._name(rank)}, at step {seen.status.step}, {seen.status.doing}")

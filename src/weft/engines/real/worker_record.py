@@ -7,7 +7,7 @@ from weft.observe.records.status import Status
 from weft.runtime.channel import Channel, Failed, Halted
 
 
-class Worker:
+class WorkerRecord:
     """One worker process, wherever it runs."""
 
     def __init__(self, rank: int, host: str, pid: int) -> None:
@@ -42,7 +42,7 @@ class Worker:
         return "after it had joined" if self.status is None else f"at step {self.status.step}"
 
 
-class LocalWorker(Worker):
+class LocalWorker(WorkerRecord):
     """One that the launcher has started itself."""
 
     def __init__(self, rank: int, process: Process) -> None:

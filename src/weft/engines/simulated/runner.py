@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from weft.adapters.torch.simulated_globals import TorchSwapper
-from weft.config.cluster import Placement
+from weft.config.cluster import ClusterPlacement
 from weft.config.extras import advice_on_import
 from weft.core.errors import ConfigError, WeftError
 from weft.core.leaving import lost_by
@@ -37,7 +37,7 @@ from weft.sim.facts import Facts
 from weft.sim.network import HostLinks
 from weft.sim.program import BackwardDone, Program, ReportDone, SaveAsked
 from weft.sim.reports import ModelReports, NoReports, Reports
-from weft.sim.script import Joined, ScriptProgram, ScriptSeat
+from weft.sim.script import JoinCalled, ScriptProgram, ScriptSeat
 from weft.sim.shares import VirtualShares
 from weft.sim.simulation import Simulation
 from weft.sim.stage import PlainSwapper, Stage
@@ -99,11 +99,11 @@ class _Scripts:
         depends on: what it tunes."""
         return bool(self._told("at step 0", rank, self.programs[rank].begin))
 
-    def join(self, rank: int) -> Joined:
+    def join(self, rank: int) -> JoinCalled:
         """Run one worker's script until it joins."""
         try:
             request = self.resume(rank, "before it joined")
-            if not isinstance(request, Joined):
+            if not isinstance(request, JoinCalled):
                 raise ConfigError(
                     f"script '{self._job.script}' ended without calling weft.join.\n"
                     "  Add worker = weft.join(model, optimizer) before its training loop."
@@ -196,8 +196,8 @@ def simulate_dry(job: Job, observer: SimulationObserver | None = None, recorder:
         joined = scripts.join(0)
         joined.replica.settle()
         request = scripts.resume(0, "at step 0")
-        while isinstance(request, ReportDone | SaveAsked | Joined):
-            if isinstance(request, Joined):
+        while isinstance(request, ReportDone | SaveAsked | JoinCalled):
+            if isinstance(request, JoinCalled):
                 joined.replica.settle()
             request = scripts.resume(0, "at step 0")
         plan = scripts.seats[0].planned
@@ -245,9 +245,9 @@ def _with_total(
     return replace(observer, on_step=first_step)
 
 
-def _join_all(job: Job, scripts: _Scripts) -> list[Joined]:
+def _join_all(job: Job, scripts: _Scripts) -> list[JoinCalled]:
     """Run all scripts to their joining; all begin with worker 0's parameters."""
-    joined: list[Joined] = []
+    joined: list[JoinCalled] = []
     before = resident_bytes()
     for rank in range(job.num_workers):
         joined.append(scripts.join(rank))
@@ -259,7 +259,7 @@ def _join_all(job: Job, scripts: _Scripts) -> list[Joined]:
     return joined
 
 
-def _begin_all(job: Job, scripts: _Scripts, joined: list[Joined]) -> None:
+def _begin_all(job: Job, scripts: _Scripts, joined: list[JoinCalled]) -> None:
     """Run all scripts on to their first iteration; those with several models join with one after another."""
     while True:
         more = [scripts.begin(rank) for rank in range(job.num_workers)]
@@ -274,7 +274,7 @@ def _begin_all(job: Job, scripts: _Scripts, joined: list[Joined]) -> None:
             _settle(job, rank, joined)
 
 
-def _settle(job: Job, rank: int, joined: list[Joined]) -> None:
+def _settle(job: Job, rank: int, joined: list[JoinCalled]) -> None:
     """Let a worker's models begin with worker 0's values, in buckets."""
     first, mine = joined[0].replica, joined[rank].replica
     if rank:
@@ -295,7 +295,7 @@ def _beside(first: Replica, buckets: Sequence[Bucket]) -> Places:
     return Places(params, gradient, gradient)
 
 
-def _check_memory(job: Job, joined: Joined, grown_bytes: int) -> None:
+def _check_memory(job: Job, joined: JoinCalled, grown_bytes: int) -> None:
     """Refuse a run that will not fit: parameters, gradients, slots and two copies for the optimizer, at every node."""
     strategy = job.resolved(joined.strategy, joined.replica.buckets, joined.compress)
     world, _ = _world(job, strategy, joined.replica.buckets)
@@ -306,7 +306,7 @@ def _check_memory(job: Job, joined: Joined, grown_bytes: int) -> None:
     )
 
 
-def _check_layout(rank: int, joined: list[Joined]) -> None:
+def _check_layout(rank: int, joined: list[JoinCalled]) -> None:
     first, mine = joined[0].replica, joined[rank].replica
     if {id(thing) for other in joined[:rank] for thing in other.replica.brought} & {
         id(thing) for thing in mine.brought
@@ -318,7 +318,7 @@ def _check_layout(rank: int, joined: list[Joined]) -> None:
     check_layouts(rank, list(first.layout()), list(mine.layout()))
 
 
-def _world(job: Job, strategy: Strategy, buckets: Sequence[Bucket]) -> tuple[World, Placement]:
+def _world(job: Job, strategy: Strategy, buckets: Sequence[Bucket]) -> tuple[World, ClusterPlacement]:
     """Servers sit on the hosts of the first workers."""
     strategy.check(job.num_workers, job.cluster.num_hosts(job.num_workers))
     placement = job.cluster.place(job.num_workers)
@@ -331,7 +331,7 @@ def _run(
     job: Job,
     strategy: Strategy,
     world: World,
-    placement: Placement,
+    placement: ClusterPlacement,
     stores: Sequence[Store],
     programs: Sequence[Program],
     reports: Reports,

@@ -25,7 +25,7 @@ Entry = tuple[int, NodeId, Event, Sequence[Action]]
 """What a recording keeps: when, who, what and its answer."""
 
 
-class Take(NamedTuple):
+class MixTaken(NamedTuple):
     """One worker took so much of another's parameters of a round."""
 
     clock: int
@@ -35,10 +35,10 @@ class Take(NamedTuple):
     weight: float
 
 
-def takes(entries: Iterable[Entry]) -> list[Take]:
+def takes(entries: Iterable[Entry]) -> list[MixTaken]:
     """All that came into the replicas: what was added to a sum that then became parameters."""
-    open_sums: dict[tuple[NodeId, str, int], list[Take]] = {}
-    taken: list[Take] = []
+    open_sums: dict[tuple[NodeId, str, int], list[MixTaken]] = {}
+    taken: list[MixTaken] = []
     for _, node, event, actions in entries:
         for action in actions:
             if not isinstance(action, Combine) or action.add is None:
@@ -51,7 +51,7 @@ def takes(entries: Iterable[Entry]) -> list[Take]:
                 open_sums[key] = []
             if action.add.slot == INBOX:
                 assert isinstance(event, Received)
-                open_sums[key].append(Take(event.clock, event.bucket, node, event.source, action.scale))
+                open_sums[key].append(MixTaken(event.clock, event.bucket, node, event.source, action.scale))
     return taken
 
 

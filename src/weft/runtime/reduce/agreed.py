@@ -31,7 +31,7 @@ from weft.core.world import World
 from weft.runtime.mailbox import Mailbox
 from weft.runtime.measure.tracer import Tracer
 from weft.store.numpy import NumpyStore
-from weft.transports.summing import Memory, Sum, Summing
+from weft.transports.summing import Memory, PendingSum, Summing
 
 Array = NDArray[Any]
 Key = tuple[str, int]
@@ -76,7 +76,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decoder: Any = msgspec.msgpack.Decoder(LibraryNote | Given | Agreed | ScriptEnded)
 
 
-class Open:
+class AgreedReduction:
     """One reduction under way."""
 
     __slots__ = ("action", "given", "is_given", "result", "since_s", "sum", "summed", "weights")
@@ -91,7 +91,7 @@ class Open:
         """What the library sums, in place."""
         self.is_given = is_given
         self.weights: Sequence[float] = ()
-        self.sum: Sum | None = None
+        self.sum: PendingSum | None = None
         self.since_s = time.perf_counter()
 
 
@@ -124,10 +124,10 @@ class AgreedReduce:
         self._staged: dict[Key, Array] = {}
         """Values of now of what is no gradient."""
         self._widened: dict[Key, Memory] = {}
-        self._open: dict[Key, Open] = {}
-        self._agreed: deque[Open] = deque()
+        self._open: dict[Key, AgreedReduction] = {}
+        self._agreed: deque[AgreedReduction] = deque()
         """Those that wait until the library's processes have met."""
-        self._under_way: list[Open] = []
+        self._under_way: list[AgreedReduction] = []
         self._gifts: dict[Key, dict[int, Given]] = {}
         """Of worker 0: who has given what to reductions that lack somebody."""
         self._ended: set[int] = set()
@@ -149,7 +149,7 @@ class AgreedReduce:
         self._summing.meet(self._wake)
         self._give(self._rank, Given(*key, action.clock, action.kind, action.op, action.weight))
 
-    def _place(self, action: Reduce) -> Open:
+    def _place(self, action: Reduce) -> AgreedReduction:
         """Where a reduction takes place; the contribution is the value of now."""
         buffer = action.buffer
         is_given = buffer.slot == GRADIENT and bool(self._gradients)
@@ -166,7 +166,7 @@ class AgreedReduce:
         summed = result
         if given.itemsize == HALF:
             summed = self._wide(buffer, result)
-        return Open(action, given, result, summed, is_given=is_given)
+        return AgreedReduction(action, given, result, summed, is_given=is_given)
 
     def _wide(self, buffer: Buffer, result: Memory) -> Memory:
         """Where what has half precision is summed."""
@@ -252,7 +252,7 @@ class AgreedReduce:
                 moved = True
         return moved
 
-    def _begin(self, reduction: Open) -> None:
+    def _begin(self, reduction: AgreedReduction) -> None:
         """Let the library sum a copy of the contribution, times its share; one that weighs nothing is left out."""
         op, total = reduction.action.op, sum(reduction.weights)
         mine, into = reduction.weights[self._rank], reduction.summed
@@ -264,7 +264,7 @@ class AgreedReduce:
         num_workers = len(self._group)
         self.bytes_shared += 2 * (num_workers - 1) * into.nbytes // num_workers
 
-    def _end(self, reduction: Open) -> Reduced:
+    def _end(self, reduction: AgreedReduction) -> Reduced:
         action, result, weight = reduction.action, reduction.result, sum(reduction.weights)
         if weight and result is not reduction.summed:
             self._summing.copy(reduction.summed, result)

@@ -51,7 +51,7 @@ SendSum = Callable[[NodeId, Key, int, Part | None, bytes, Array], None]
 """Send a part of a sum: to whom, of which lane and bucket, its reduction's number, which part, about it, values."""
 
 
-class Came(NamedTuple):
+class EarlyPart(NamedTuple):
     """A part of another host's sum that came before its turn."""
 
     source: NodeId
@@ -81,7 +81,7 @@ class Exchange:
         start, stop = part.bounds(len(self.total))
         return self.total[start:stop]
 
-    def take(self, hop: Hop, came: Came) -> None:
+    def take(self, hop: Hop, came: EarlyPart) -> None:
         """Add what came, or take it over."""
         self._check_alike(came.source, About(*_ABOUT.unpack_from(came.about)))
         heard = np.frombuffer(came.about, offset=_ABOUT.size)
@@ -126,7 +126,7 @@ class BetweenHosts:
         self._open: dict[Key, Exchange] = {}
         self._numbers: dict[Key, int] = {}
         """Of each lane and bucket, the last reduction that was begun."""
-        self._early: dict[Key, list[Came]] = {}
+        self._early: dict[Key, list[EarlyPart]] = {}
 
     def begin(self, key: Key, number: int, about: About, op: str, total: Array, weight: float) -> None:
         """This host's sum is in `total`, where that of all will be."""
@@ -157,11 +157,11 @@ class BetweenHosts:
         """No sum is under way."""
         return not self._open
 
-    def _is_next(self, exchange: Exchange, hop: Hop, came: Came) -> bool:
+    def _is_next(self, exchange: Exchange, hop: Hop, came: EarlyPart) -> bool:
         awaited = self._leaders[hop.other], exchange.number, hop.part
         return (came.source, came.number, came.part) == awaited
 
-    def hear(self, key: Key, came: Came) -> None:
+    def hear(self, key: Key, came: EarlyPart) -> None:
         """A part came; one that is awaited is used where it lies, another one is kept."""
         self._check(key, came)
         exchange = self._open.get(key)
@@ -172,7 +172,7 @@ class BetweenHosts:
                 return
         self._early.setdefault(key, []).append(came._replace(values=came.values.copy()))
 
-    def _check(self, key: Key, came: Came) -> None:
+    def _check(self, key: Key, came: EarlyPart) -> None:
         """Refuse what no leader of this run sends: so no more is ever kept than two reductions of a bucket need."""
         ahead = came.number - self._numbers.get(key, 0)
         is_due = ahead == 1 or (ahead == 0 and key in self._open)  # nobody ends a reduction without this host

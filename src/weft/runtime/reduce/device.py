@@ -10,7 +10,7 @@ from weft.core.names import GRADIENT
 from weft.cost.links import Link
 from weft.cost.staging import AUTO, HOST, Speeds, cheaper
 from weft.runtime.measure.tracer import Tracer
-from weft.runtime.reduce.shared import Lane, Open, SharedReduce
+from weft.runtime.reduce.shared import Lane, SharedReduce, SharedReduction
 from weft.store.arena import Arena, stretch
 from weft.store.devices import Device, DeviceArray, measured_copies, measured_sums
 from weft.store.numpy import NumpyStore
@@ -58,14 +58,14 @@ class DeviceReduce(SharedReduce):
         if self.places[bucket] == HOST:
             self.device.copy_out(mine, lane.contribution)
 
-    def _add_up(self, reduction: Open) -> None:
+    def _add_up(self, reduction: SharedReduction) -> None:
         bucket = reduction.action.buffer.bucket
         if self.places[bucket] == HOST:
             super()._add_up(reduction)
         elif self.device is not None and any(reduction.weights):
             self._add_up_there(reduction, self.device)
 
-    def _add_up_there(self, reduction: Open, device: Device) -> None:
+    def _add_up_there(self, reduction: SharedReduction, device: Device) -> None:
         """Fetch this device's stretch of what is on the host, sum it, and bring the sum back for those on the host."""
         lane, bucket, arena = reduction.lane, reduction.action.buffer.bucket, self._arena
         place = list(self._on_devices).index(arena.place)
@@ -83,7 +83,7 @@ class DeviceReduce(SharedReduce):
         if len(self._on_devices) < arena.num_workers:
             device.copy_out(total, arena.array(f"reduced.{int(lane.is_staged)}", bucket)[start:stop])
 
-    def _take(self, reduction: Open, weight: float) -> None:
+    def _take(self, reduction: SharedReduction, weight: float) -> None:
         if self.device is None:
             super()._take(reduction, weight)
             return

@@ -20,7 +20,7 @@ from weft.core.names import NodeId
 from weft.runtime.mailbox import Mailbox
 from weft.runtime.measure.tracer import Tracer
 from weft.runtime.reduce.between_hosts import About, BetweenHosts, Plan
-from weft.runtime.reduce.shared import CLOCK, DONE, KIND, Open, SharedReduce
+from weft.runtime.reduce.shared import CLOCK, DONE, KIND, SharedReduce, SharedReduction
 from weft.runtime.shared_params import COMMITTED
 from weft.store.arena import Arena
 from weft.store.numpy import NumpyStore
@@ -52,7 +52,7 @@ class HostsReduce(SharedReduce):
         super().__init__(arena, bells, store, gradient_is_given=gradient_is_given, tracer=tracer)
         self._group = tuple(range(len(hosts)))
         self._leaders: list[NodeId] = [list(hosts).index(host) for host in dict.fromkeys(hosts)]
-        self._spread: set[Open] = set()
+        self._spread: set[SharedReduction] = set()
         """Those of which the sum of all hosts has been taken."""
         self._between: BetweenHosts | None = None
         leader = arena.ranks[LEADER]
@@ -61,9 +61,9 @@ class HostsReduce(SharedReduce):
             self._between = BetweenHosts(self._leaders, self._leaders.index(leader), sizes, plan, mailbox.send_sum)
             mailbox.on_sum = self._between.hear
             self.needs_background = True  # what it sends last may have to wait, and its script does not
-        self._begun: set[Open] = set()
+        self._begun: set[SharedReduction] = set()
 
-    def _add_up(self, reduction: Open) -> None:
+    def _add_up(self, reduction: SharedReduction) -> None:
         """This worker's stretch of what the workers of this host bring, times their weights."""
         lane, weights, op = reduction.lane, reduction.weights, reduction.action.op
         if any(weights):
@@ -72,10 +72,10 @@ class HostsReduce(SharedReduce):
         else:
             lane.total.fill(-inf if op == MAX else 0.0)
 
-    def _say_summed(self, reduction: Open) -> None:
+    def _say_summed(self, reduction: SharedReduction) -> None:
         self._say(reduction, ADDED)
 
-    def _pass_on(self, reduction: Open) -> bool:
+    def _pass_on(self, reduction: SharedReduction) -> bool:
         """Go on between the hosts, and divide what came of it; whether anything was done."""
         if reduction in self._spread:
             return False
@@ -93,7 +93,7 @@ class HostsReduce(SharedReduce):
         self._say(reduction, DONE)
         return True
 
-    def _advance(self, between: BetweenHosts, reduction: Open) -> bool:
+    def _advance(self, between: BetweenHosts, reduction: SharedReduction) -> bool:
         """What the leader does."""
         lane, action = reduction.lane, reduction.action
         key = int(lane.is_staged), action.buffer.bucket
@@ -117,7 +117,7 @@ class HostsReduce(SharedReduce):
         """A leader's part of a sum may be awaited elsewhere."""
         return self._between is None or self._between.is_idle
 
-    def _forget(self, reduction: Open) -> None:
+    def _forget(self, reduction: SharedReduction) -> None:
         self._spread.discard(reduction)
         self._begun.discard(reduction)
 

@@ -49,7 +49,7 @@ class Lane:
         self.is_open = False
 
 
-class Open:
+class SharedReduction:
     """One reduction under way."""
 
     __slots__ = ("action", "is_summed", "lane", "since_s", "weight", "weights")
@@ -88,7 +88,7 @@ class SharedReduce:
         self._group = tuple(range(arena.num_workers))
         self._lanes: dict[tuple[int, int], Lane] = {}
         self._names: dict[tuple[str, str, str], int] = {}
-        self._open: list[Open] = []
+        self._open: list[SharedReduction] = []
         self.bytes_shared = 0
         self.num_copies = 0
 
@@ -110,7 +110,7 @@ class SharedReduce:
         words[lane.mine + KIND] = self._name(action)
         fence()  # the contribution is there before the word that says so
         words[lane.mine + READY] = lane.number
-        self._open.append(Open(action, lane))
+        self._open.append(SharedReduction(action, lane))
         self._bells.ring_scripts()
 
     def _give(self, lane: Lane, bucket: int) -> None:
@@ -150,14 +150,14 @@ class SharedReduce:
                 moved = True
         return moved
 
-    def _all_have(self, reduction: Open, word: int) -> bool:
+    def _all_have(self, reduction: SharedReduction, word: int) -> bool:
         words, number = self._words, reduction.lane.number
         for line in reduction.lane.lines:  # noqa: SIM110  a loop is twice as fast as all() here
             if words[line + word] < number:
                 return False
         return True
 
-    def _sum(self, reduction: Open) -> None:
+    def _sum(self, reduction: SharedReduction) -> None:
         self._check_alike(reduction)
         lane, doubles = reduction.lane, self._arena.doubles
         reduction.weights = [doubles[line + WEIGHT] for line in lane.lines]
@@ -166,30 +166,30 @@ class SharedReduce:
         reduction.is_summed = True
         self._say_summed(reduction)
 
-    def _say(self, reduction: Open, word: int) -> None:
+    def _say(self, reduction: SharedReduction, word: int) -> None:
         """Let the others know that this worker has come so far, after all that it has written."""
         fence()
         self._words[reduction.lane.mine + word] = reduction.lane.number
         self._bells.ring_scripts()
 
-    def _say_summed(self, reduction: Open) -> None:
+    def _say_summed(self, reduction: SharedReduction) -> None:
         self._say(reduction, DONE)
 
-    def _pass_on(self, reduction: Open) -> bool:
+    def _pass_on(self, reduction: SharedReduction) -> bool:
         """What is to be done between the host's sum and the result, and whether anything was: nothing."""
         return False
 
-    def _forget(self, reduction: Open) -> None:
+    def _forget(self, reduction: SharedReduction) -> None:
         """It has ended."""
 
-    def _add_up(self, reduction: Open) -> None:
+    def _add_up(self, reduction: SharedReduction) -> None:
         """This worker's part of the sum."""
         lane, weights = reduction.lane, reduction.weights
         if len(lane.total) and any(weights):
             reduce_into(lane.total, lane.stretches, weights, reduction.action.op)
             self.bytes_shared += lane.total.nbytes * len(weights)
 
-    def _check_alike(self, reduction: Open) -> None:
+    def _check_alike(self, reduction: SharedReduction) -> None:
         words, mine = self._words, reduction.lane.mine
         for worker, line in enumerate(reduction.lane.lines):
             if words[line + CLOCK] != words[mine + CLOCK] or words[line + KIND] != words[mine + KIND]:
@@ -198,7 +198,7 @@ class SharedReduce:
                     f"at clock {words[line + CLOCK]}."
                 )
 
-    def _end(self, reduction: Open) -> Reduced:
+    def _end(self, reduction: SharedReduction) -> Reduced:
         action, weight = reduction.action, reduction.weight
         self._take(reduction, weight)
         if self._tracer is not None:
@@ -206,7 +206,7 @@ class SharedReduce:
             self._tracer.reduced(rank, action, reduction.lane.contribution.nbytes, reduction.since_s)
         return Reduced(action.clock, action.buffer, weight)
 
-    def _take(self, reduction: Open, weight: float) -> None:
+    def _take(self, reduction: SharedReduction, weight: float) -> None:
         """Let the replica have the result; its own contribution if nobody's counted."""
         action = reduction.action
         bucket = action.buffer.bucket

@@ -16,7 +16,7 @@ from weft.sim.faults.failable import FailableSimulation
 from weft.sim.faults.in_flight import CLOSED, OPEN, RECEIVED, RETURNED, FailableNode, MessageInFlight
 from weft.sim.kernel import to_ns
 from weft.sim.network import Network
-from weft.sim.node import Node
+from weft.sim.node import SimulatedNode
 from weft.sim.program import Program
 from weft.sim.reports import Reports
 from weft.store.store import Payload, Store
@@ -51,7 +51,9 @@ class DeliverySimulation(FailableSimulation):
         self._rng = Random(f"news/{seed}")
         self._last_arrival_ns: dict[tuple[NodeId, NodeId], int] = {}
 
-    def _post(self, node: Node, action: Send, event: Received, size: int, payload: Payload, hyper: Any) -> None:
+    def _post(
+        self, node: SimulatedNode, action: Send, event: Received, size: int, payload: Payload, hyper: Any
+    ) -> None:
         assert isinstance(node, FailableNode)
         self.facts.sent(node.id, size)
         letter = self._write(node, action.to, event, payload, hyper)
@@ -172,7 +174,7 @@ class DeliverySimulation(FailableSimulation):
             node.is_gone = True
             self._decide([node.id], f"finished {self.world.name(node.id)}")
 
-    def _join(self, node: Node, action: Reduce) -> None:
+    def _join(self, node: SimulatedNode, action: Reduce) -> None:
         """A reduction of an older view never happens."""
         assert isinstance(node, FailableNode)
         if node.view == self.arbiter.view.number:

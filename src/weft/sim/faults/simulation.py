@@ -18,7 +18,7 @@ from weft.sim.faults.in_flight import RECEIVED, FailableNode, MessageInFlight
 from weft.sim.faults.plan import Crash, Duplicates, Faults, Loss, Partition, Pause, Skew, Slow, Spike
 from weft.sim.kernel import to_ns
 from weft.sim.network import Network
-from weft.sim.node import Node
+from weft.sim.node import SimulatedNode
 from weft.sim.program import Program
 from weft.sim.reports import Reports
 from weft.store.store import Store
@@ -89,7 +89,7 @@ class FaultySimulation(DeliverySimulation):
         now_s = self.kernel.now_s
         return [w for w in self._windows if isinstance(w, kind) and w.at_s <= now_s < w.at_s + w.duration_s]
 
-    def _seconds(self, node: Node, samples: float) -> float:
+    def _seconds(self, node: SimulatedNode, samples: float) -> float:
         seconds = super()._seconds(node, samples)
         for slow in self._active(Slow):
             if slow.worker == node.id:
@@ -137,7 +137,7 @@ class FaultySimulation(DeliverySimulation):
             self._withheld.append((callback, args))
         return process in self._cut
 
-    def _join(self, node: Node, action: Reduce) -> None:
+    def _join(self, node: SimulatedNode, action: Reduce) -> None:
         """A reduction across a partition waits."""
         cut = [id for id in action.group if self.nodes[id].process in self._cut]
         if 0 < len(cut) < len(action.group):
@@ -212,7 +212,7 @@ class FaultySimulation(DeliverySimulation):
             self._deliver(node, Started(view.number))
             self._deliver(node, MembersChanged(view.number, view.members, view.reason))
 
-    def _end_script(self, node: Node) -> None:
+    def _end_script(self, node: SimulatedNode) -> None:
         super()._end_script(node)
         assert isinstance(node, FailableNode)
         self.kernel.at(self.kernel.now_ns + to_ns(self.faults.linger_s), self._take_leave, (node,))
@@ -226,7 +226,7 @@ class FaultySimulation(DeliverySimulation):
             node.is_leaving = True
             self._leave_if_done(node)
 
-    def _start_compute(self, node: Node, action: Compute) -> None:
+    def _start_compute(self, node: SimulatedNode, action: Compute) -> None:
         super()._start_compute(node, action)
         self._let_leave()
 

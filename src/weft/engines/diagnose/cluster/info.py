@@ -52,7 +52,7 @@ class Card(Struct, frozen=True):
         return f"{self.host} ({self.address})"
 
 
-class Seen(Struct, frozen=True):
+class HostFinding(Struct, frozen=True):
     """What a host found out about another one."""
 
     other: Number
@@ -72,7 +72,7 @@ class Seen(Struct, frozen=True):
 class Report(Struct, frozen=True):
     """All that a host found out."""
 
-    seen: list[Seen]
+    seen: list[HostFinding]
     refused: dict[Words, Number]
     """Connections that were not let in, by reason."""
 

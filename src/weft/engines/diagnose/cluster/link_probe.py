@@ -61,7 +61,7 @@ class Trips(NamedTuple):
     skew_s: float
 
 
-class Measured(NamedTuple):
+class ProbeResult(NamedTuple):
     """What one end found out; only the caller times round trips."""
 
     incoming_bytes_per_s: float
@@ -69,16 +69,16 @@ class Measured(NamedTuple):
     """What comes in while as much goes out."""
     trips: Trips | None = None
 
-    def or_better(self, incoming: float, meanwhile: float) -> "Measured":
+    def or_better(self, incoming: float, meanwhile: float) -> "ProbeResult":
         """The better of both figures. What a link carries both ways it carries one way, too."""
         together = max(self.meanwhile_bytes_per_s, meanwhile)
-        return Measured(max(self.incoming_bytes_per_s, incoming, together), together)
+        return ProbeResult(max(self.incoming_bytes_per_s, incoming, together), together)
 
 
-NOTHING = Measured(0.0, 0.0)
+NOTHING = ProbeResult(0.0, 0.0)
 
 
-def measure(link: socket.socket, *, is_caller: bool) -> Measured:
+def measure(link: socket.socket, *, is_caller: bool) -> ProbeResult:
     """One end's part of the measurement; raises TransportError if the connection breaks, or the other falls silent."""
     link.settimeout(TIMEOUT_S)
     link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -90,7 +90,7 @@ def measure(link: socket.socket, *, is_caller: bool) -> Measured:
         raise TransportError(f"the connection broke while it was measured: {why}.") from error
 
 
-def _call(link: socket.socket) -> Measured:
+def _call(link: socket.socket) -> ProbeResult:
     trips = _ping(link)
     warm_s = min(max(WARM_S, WARM_ROUND_TRIPS * trips.shortest_s), PHASE_S_MAX)
     window_s = min(max(WINDOW_S, WINDOW_ROUND_TRIPS * trips.shortest_s), PHASE_S_MAX)
@@ -109,7 +109,7 @@ def _call(link: socket.socket) -> Measured:
     return mine._replace(trips=trips)
 
 
-def _answer(link: socket.socket) -> Measured:
+def _answer(link: socket.socket) -> ProbeResult:
     found = NOTHING
     for _ in range(PINGS_MAX + TRIES + 1):
         kind, warm_s, window_s = PING.unpack(_exactly(link, PING.size))
