@@ -12,7 +12,7 @@ from support.scripts.training_scripts import simulated
 from weft.core.consensus import END
 from weft.core.errors import ReplicasDiffer
 from weft.engines.real.session import RunSession
-from weft.runtime.channel import Concluded, Evaluated, ReplicaTold, Reported, ScriptJoined
+from weft.runtime.messages import Concluded, Evaluated, ReplicaTold, Reported, ScriptJoined
 
 SCRIPT = """
 import sys

@@ -12,7 +12,7 @@ from weft.engines.advice import ADVICE_S_MAX, LOADER, RunDescription, Way, advis
 from weft.engines.real.job import RealJob
 from weft.observe.records.linkbook import NETWORK
 from weft.observe.records.stragglers import Blame, Cost
-from weft.runtime.channel import Welcome
+from weft.runtime.messages import Welcome
 
 MODEL_BYTES = 400_000
 

@@ -7,8 +7,9 @@ import pytest
 
 from weft.core.errors import TransportError
 from weft.observe.records.status import Status
-from weft.runtime.channel import LENGTH, MESSAGE_BYTES_MAX, Channel, Decided, Halt, Order
+from weft.runtime.channel import LENGTH, MESSAGE_BYTES_MAX, Channel
 from weft.runtime.descriptors import Descriptors
+from weft.runtime.messages import Decided, Halt, Order
 
 
 @pytest.fixture(name="ends")

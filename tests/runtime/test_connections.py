@@ -11,9 +11,9 @@ from support.processes.one_host import Host
 
 from weft.core.names import Bucket, Roles
 from weft.core.world import World
-from weft.runtime.channel import WorkerJob
 from weft.runtime.connections import LINKS, LOOPBACK, SHM, TCP, TLS, TORCH, TRANSPORTS, Connections
 from weft.runtime.descriptors import Descriptors
+from weft.runtime.messages import WorkerJob
 from weft.transports.frames import Header, Layout
 from weft.transports.mixed import MixedTransport
 from weft.transports.rings import RingTransport

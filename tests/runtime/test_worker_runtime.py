@@ -13,10 +13,10 @@ from weft.core.events import GradientReady, StepFinished
 from weft.core.rules import SGD
 from weft.core.script_state import IN_STEP
 from weft.engines.real.hops import hops_between
-from weft.runtime.channel import WorkerJob
 from weft.runtime.connections import SHM, TORCH, Connections
 from weft.runtime.descriptors import Descriptors
 from weft.runtime.mailbox import VALUES
+from weft.runtime.messages import WorkerJob
 from weft.runtime.worker_runtime import WorkerRuntime, _torch, build
 from weft.transports.bells import NUM_BELLS
 

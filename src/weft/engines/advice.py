@@ -28,8 +28,8 @@ from weft.engines.explanation import cut
 from weft.engines.real.job import RealJob
 from weft.observe.records.linkbook import NETWORK
 from weft.observe.records.stragglers import Blame, Cost
-from weft.runtime.channel import Welcome
 from weft.runtime.connections import LINKS, TCP, TLS
+from weft.runtime.messages import Welcome
 from weft.sim.compute import PerSample
 from weft.sim.facts import Facts
 from weft.sim.network import HostLinks

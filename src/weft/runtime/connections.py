@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from weft.core.world import World
 from weft.cost.links import Link
-from weft.runtime.channel import WorkerJob
 from weft.runtime.mailbox import rank_of
+from weft.runtime.messages import WorkerJob
 from weft.transports.bells import Bells
 from weft.transports.frames import Layout
 from weft.transports.rings import RingTransport

@@ -15,11 +15,11 @@ from weft.core.world import World
 from weft.cost.links import Link
 from weft.cost.staging import prices_s
 from weft.observe.records.status import CodingStatus, DeviceStatus, LinkStatus, in_all
-from weft.runtime.channel import Concluded, WorkerJob
 from weft.runtime.connections import LOOPBACK, SHM, TORCH, Connections
 from weft.runtime.driver import DrivenNode, Driver
 from weft.runtime.mailbox import Mailbox, kinds_of, rank_of
 from weft.runtime.measure.tracer import Tracer
+from weft.runtime.messages import Concluded, WorkerJob
 from weft.runtime.reduce.agreed import AgreedReduce, apart_places
 from weft.runtime.reduce.between_hosts import Plan
 from weft.runtime.reduce.device import (

@@ -37,7 +37,8 @@ from weft.engines.hosts.agent_link import (
 from weft.engines.hosts.agent_socket import meet
 from weft.engines.hosts.join import wait_for_reader
 from weft.engines.hosts.launch_env import LaunchPlacement
-from weft.runtime.channel import Channel, Halt, Leaving, StepTold
+from weft.runtime.channel import Channel
+from weft.runtime.messages import Halt, Leaving, StepTold
 from weft.transports.door import Door
 from weft.transports.handshake import NONCE_BYTES, answer
 from weft.transports.tcp import listen

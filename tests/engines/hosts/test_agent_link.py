@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from weft.engines.hosts.agent_link import PACKET_BYTES_MAX, AgentLink, Kill, Relayed, Tell, Values, WorkerMessage
-from weft.runtime.channel import LENGTH, Halt, StepTold, packed
+from weft.runtime.channel import LENGTH, packed
+from weft.runtime.messages import Halt, StepTold
 
 
 @dataclass

@@ -25,7 +25,7 @@ from weft.engines.hosts.controller import Controller
 from weft.engines.real import session
 from weft.engines.real.observer import Observer
 from weft.engines.real.outcome import RealOutcome
-from weft.runtime.channel import ScriptJoined, Welcome, WorkerJob
+from weft.runtime.messages import ScriptJoined, Welcome, WorkerJob
 
 JOINED = ScriptJoined(["w (2,) float64"], 16, None, 7)
 

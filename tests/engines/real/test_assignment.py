@@ -12,8 +12,8 @@ from weft.config.network import EmulatedNetwork
 from weft.config.options import NetworkOptions, Options, ReduceOptions, ShareOptions
 from weft.engines.real.assignment import assigned
 from weft.engines.real.job import RealJob
-from weft.runtime.channel import WorkerJob
 from weft.runtime.descriptors import Descriptors
+from weft.runtime.messages import WorkerJob
 
 SECRET = bytes(range(32))
 DESCRIPTORS = Descriptors(3, 4, 5, 6, [[7, 8], [9, 10]])

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from weft.engines.real.host_memory import keep_own, make_memories, share_out, spread_values
-from weft.runtime.channel import WorkerJob
 from weft.runtime.descriptors import Descriptors
+from weft.runtime.messages import WorkerJob
 
 HOSTS = [0, 0, 1]
 

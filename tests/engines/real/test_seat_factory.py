@@ -12,8 +12,9 @@ from weft.config.compression import Compression, compressed
 from weft.config.registry import lowered
 from weft.core.errors import ConfigError
 from weft.engines.real.seat_factory import OWN, BaselineSeat, hook_of, resolve, seat_of
-from weft.runtime.channel import Channel, Welcome, WorkerJob
+from weft.runtime.channel import Channel
 from weft.runtime.descriptors import Descriptors
+from weft.runtime.messages import Welcome, WorkerJob
 from weft.runtime.seats.live_seat import LiveSeat
 from weft.runtime.seats.plain_seat import PlainSeat
 

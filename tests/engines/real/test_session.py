@@ -10,7 +10,8 @@ from weft.engines.explanation import Explanation
 from weft.engines.real import session as module
 from weft.engines.real.session import RunSession
 from weft.observe.records.status import Status
-from weft.runtime.channel import (
+from weft.runtime.connections import LINKS
+from weft.runtime.messages import (
     Conclude,
     Concluded,
     Decided,
@@ -32,7 +33,6 @@ from weft.runtime.channel import (
     ThroughputMeasured,
     Welcome,
 )
-from weft.runtime.connections import LINKS
 
 STATUS = Status(0, 1.0, 5, 10.0, None, 0.0, 0.0, 0.0, 0, 0, 0, None, "ended")
 LAYOUT = ["w (3,) float64"]

@@ -12,7 +12,7 @@ from weft.engines.real.observer import Observer
 from weft.engines.real.supervisor import Supervisor
 from weft.engines.real.worker_record import WorkerRecord
 from weft.observe.records.status import StackTold
-from weft.runtime.channel import Failed, Halt, Halted, Message, ScriptJoined, Welcome
+from weft.runtime.messages import Failed, Halt, Halted, Message, ScriptJoined, Welcome
 from weft.runtime.seats.returned_files import FilePiece, PieceTaken, Unsaved
 
 LAYOUT = ["w (2,) float64"]

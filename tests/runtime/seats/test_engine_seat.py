@@ -12,8 +12,9 @@ import pytest
 from weft.core.consensus import END
 from weft.core.errors import ConfigError
 from weft.core.seat import TWICE
-from weft.runtime.channel import (
-    Channel,
+from weft.runtime.channel import Channel
+from weft.runtime.descriptors import Descriptors
+from weft.runtime.messages import (
     Conclude,
     Concluded,
     Decided,
@@ -38,7 +39,6 @@ from weft.runtime.channel import (
     Welcome,
     WorkerJob,
 )
-from weft.runtime.descriptors import Descriptors
 from weft.runtime.seats.engine_seat import HALT_EXIT_CODE, EngineSeat
 from weft.runtime.seats.plain_seat import PlainSeat
 from weft.runtime.seats.returned_files import FilePiece, PieceTaken, Unsaved

@@ -5,8 +5,9 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from weft.runtime.channel import (
-    Channel,
+from weft.runtime.channel import Channel
+from weft.runtime.descriptors import Descriptors
+from weft.runtime.messages import (
     Conclude,
     Concluded,
     Decided,
@@ -21,7 +22,6 @@ from weft.runtime.channel import (
     Welcome,
     WorkerJob,
 )
-from weft.runtime.descriptors import Descriptors
 from weft.runtime.seats.plain_seat import PlainSeat
 
 

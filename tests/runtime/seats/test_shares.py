@@ -5,7 +5,10 @@ from typing import Any
 import pytest
 
 from weft.core.activity import READS, WAITS
-from weft.runtime.channel import (
+from weft.runtime.descriptors import Descriptors
+from weft.runtime.measure import activity_clock as clock
+from weft.runtime.measure.activity_clock import ActivityClock
+from weft.runtime.messages import (
     FractionsAsked,
     FractionsTold,
     PortionRequested,
@@ -13,9 +16,6 @@ from weft.runtime.channel import (
     ThroughputMeasured,
     WorkerJob,
 )
-from weft.runtime.descriptors import Descriptors
-from weft.runtime.measure import activity_clock as clock
-from weft.runtime.measure.activity_clock import ActivityClock
 from weft.runtime.seats.shares import EngineShares
 
 JOB = (0, 2, 0, "train.py", [], None, None, 1.0, "shm", b"", True, 0.0, 1, 1, False, None)

@@ -46,8 +46,9 @@ from weft.engines.real.host_memory import make_memories
 from weft.engines.real.stopped_processes import STOPPED_S, Stops, process_state
 from weft.engines.real.worker_output import Output
 from weft.observe.records.status import Status
-from weft.runtime.channel import Concluded, Failed, Leaving, ScriptJoined, peer_of
+from weft.runtime.channel import peer_of
 from weft.runtime.initial_values import add_piece, pieces
+from weft.runtime.messages import Concluded, Failed, Leaving, ScriptJoined
 from weft.transports.dialing import dial
 
 CONNECT_S_MAX = 30.0

@@ -16,7 +16,8 @@ import msgspec
 from msgspec import Struct
 
 from weft.core.errors import TransportError
-from weft.runtime.channel import LENGTH, MESSAGE_BYTES_MAX, Message, packed
+from weft.runtime.channel import LENGTH, MESSAGE_BYTES_MAX, packed
+from weft.runtime.messages import Message
 from weft.transports.transport import Rank
 
 CONTROLLER: Rank = 2**32 - 1

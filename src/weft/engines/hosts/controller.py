@@ -33,8 +33,9 @@ from weft.engines.real.observer import Observer
 from weft.engines.real.outcome import RealOutcome
 from weft.engines.real.supervisor import Supervisor
 from weft.engines.real.worker_record import WorkerRecord
-from weft.runtime.channel import Message, WorkerJob, packed
+from weft.runtime.channel import packed
 from weft.runtime.descriptors import Descriptors
+from weft.runtime.messages import Message, WorkerJob
 from weft.transports.door import Door
 from weft.transports.handshake import NONCE_BYTES, Candidate, Steps, answer
 from weft.transports.transport import Rank

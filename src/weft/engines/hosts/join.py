@@ -51,9 +51,10 @@ from weft.engines.real.secret import VARIABLE as SECRET_VARIABLE
 from weft.engines.real.secret import WRITE_ONE, new_secret, read_secret, secret_of_run
 from weft.engines.settings_sources import settings_of
 from weft.lifeline import die_with_parent
-from weft.runtime.channel import Channel, WorkerJob
+from weft.runtime.channel import Channel
 from weft.runtime.descriptors import Descriptors
 from weft.runtime.measure.script_watch import watch_script
+from weft.runtime.messages import WorkerJob
 from weft.runtime.seats.engine_seat import EngineSeat
 from weft.transports.tcp import listen
 

@@ -25,7 +25,7 @@ from weft.engines.real.supervisor import Supervisor
 from weft.engines.real.worker_env import worker_env
 from weft.engines.real.worker_output import Output
 from weft.engines.real.worker_record import LocalWorker
-from weft.runtime.channel import Message
+from weft.runtime.messages import Message
 
 Fork = Callable[[int, Sequence[int], Callable[[], None]], list[Process]]
 """How worker processes come into being: how many, with which descriptors, and what to check meanwhile."""

@@ -18,8 +18,9 @@ from weft.engines.real.host_memory import keep_own
 from weft.engines.real.seat_factory import seat_of
 from weft.interpreter import script_path
 from weft.lifeline import die_with_parent
-from weft.runtime.channel import Channel, WorkerJob
+from weft.runtime.channel import Channel
 from weft.runtime.measure.script_watch import watch_script
+from weft.runtime.messages import WorkerJob
 from weft.runtime.seats.engine_seat import EngineSeat
 
 

@@ -23,7 +23,7 @@ from weft.engines.real.job import RealJob
 from weft.engines.real.observer import Observer
 from weft.engines.real.outcome import RealOutcome
 from weft.engines.real.secret import new_secret
-from weft.runtime.channel import WorkerJob
+from weft.runtime.messages import WorkerJob
 from weft.transports.tcp import listen
 
 LOOPBACK = "127.0.0.1"

@@ -6,8 +6,8 @@ from dataclasses import astuple
 
 from weft.engines.netem.network import connect_timeout_s
 from weft.engines.real.job import RealJob
-from weft.runtime.channel import WorkerJob
 from weft.runtime.descriptors import Descriptors
+from weft.runtime.messages import WorkerJob
 
 
 def assigned(

@@ -4,9 +4,9 @@ import os
 from collections.abc import Sequence
 from itertools import islice
 
-from weft.runtime.channel import WorkerJob
 from weft.runtime.descriptors import Descriptors
 from weft.runtime.initial_values import add_piece, pieces
+from weft.runtime.messages import WorkerJob
 from weft.transports.bells import NUM_BELLS
 
 MEMORIES = ("arena", "rings", "initial", "once")

@@ -13,7 +13,8 @@ from weft.core.errors import ConfigError
 from weft.core.seat import Replica
 from weft.core.strategy import Strategy
 from weft.engines.real.hops import hops_between
-from weft.runtime.channel import Channel, Concluded, ScriptJoined, Welcome, WorkerJob
+from weft.runtime.channel import Channel
+from weft.runtime.messages import Concluded, ScriptJoined, Welcome, WorkerJob
 from weft.runtime.seats.engine_seat import EngineSeat
 from weft.runtime.seats.live_seat import LiveSeat
 from weft.runtime.seats.plain_seat import PlainSeat

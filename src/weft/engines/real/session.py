@@ -28,7 +28,8 @@ from weft.engines.real.memory_check import Room, available_bytes, check_fits
 from weft.engines.real.once_loads import Loadings
 from weft.engines.real.seat_factory import OWN
 from weft.engines.real.short_runs import ShortRun
-from weft.runtime.channel import (
+from weft.runtime.connections import LINKS, SHM, TCP, TLS, TORCH
+from weft.runtime.messages import (
     Conclude,
     Concluded,
     Decided,
@@ -50,7 +51,6 @@ from weft.runtime.channel import (
     ThroughputMeasured,
     Welcome,
 )
-from weft.runtime.connections import LINKS, SHM, TCP, TLS, TORCH
 
 DEFAULT_STRATEGY = "allreduce"
 COPIES = 5

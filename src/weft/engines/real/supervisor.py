@@ -28,7 +28,7 @@ from weft.observe.records.same_stream import SameStream
 from weft.observe.records.status import StackTold, Status
 from weft.observe.records.stragglers import Blame, Cost, Stragglers
 from weft.observe.records.tracks import Traced, Tracks
-from weft.runtime.channel import (
+from weft.runtime.messages import (
     Concluded,
     Failed,
     Halt,

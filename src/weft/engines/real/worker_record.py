@@ -4,7 +4,8 @@ import socket
 
 from weft.engines.local.forked_workers import Process
 from weft.observe.records.status import Status
-from weft.runtime.channel import Channel, Failed, Halted
+from weft.runtime.channel import Channel
+from weft.runtime.messages import Failed, Halted
 
 
 class WorkerRecord:

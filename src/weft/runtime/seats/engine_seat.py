@@ -16,8 +16,13 @@ from weft.core.script_state import ENDED, EXIT, RUNNING, ScriptState
 from weft.core.seat import MINE, TWICE, Replica, Reported, saved_alone
 from weft.model_files import not_saved
 from weft.observe.records.left_out import LeftOut
-from weft.runtime.channel import (
-    Channel,
+from weft.runtime.channel import Channel
+from weft.runtime.measure.activity_clock import ActivityClock
+from weft.runtime.measure.metrics import Metrics
+from weft.runtime.measure.pauses import TICK_S, Pauses
+from weft.runtime.measure.processor import processor_kind
+from weft.runtime.measure.tracer import Tracer
+from weft.runtime.messages import (
     Conclude,
     Concluded,
     Decided,
@@ -36,12 +41,7 @@ from weft.runtime.channel import (
     Welcome,
     WorkerJob,
 )
-from weft.runtime.channel import Reported as ReportedMessage
-from weft.runtime.measure.activity_clock import ActivityClock
-from weft.runtime.measure.metrics import Metrics
-from weft.runtime.measure.pauses import TICK_S, Pauses
-from weft.runtime.measure.processor import processor_kind
-from weft.runtime.measure.tracer import Tracer
+from weft.runtime.messages import Reported as ReportedMessage
 from weft.runtime.seats.failure import failure
 from weft.runtime.seats.once import Once, Sharing
 from weft.runtime.seats.returned_files import Unsaved, give_back

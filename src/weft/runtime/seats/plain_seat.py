@@ -7,9 +7,10 @@ from weft.core.names import GRADIENT
 from weft.core.seat import Replica, Reported, step_alone
 from weft.core.strategy import Strategy
 from weft.observe.records.left_out import LeftOut
-from weft.runtime.channel import Channel, ScriptJoined, Welcome, WorkerJob
+from weft.runtime.channel import Channel
 from weft.runtime.measure.foreign_links import foreign_links
 from weft.runtime.measure.off_core import OffCore
+from weft.runtime.messages import ScriptJoined, Welcome, WorkerJob
 from weft.runtime.seats.engine_seat import EngineSeat
 from weft.runtime.seats.once import Sharing
 from weft.store.finite import bad_tensor

@@ -5,7 +5,8 @@ from typing import Any
 
 from weft.core.activity import COMPUTES, READS
 from weft.data.shares import PROPORTIONAL, STEALING
-from weft.runtime.channel import (
+from weft.runtime.measure.activity_clock import ActivityClock
+from weft.runtime.messages import (
     FractionsAsked,
     FractionsTold,
     Message,
@@ -14,7 +15,6 @@ from weft.runtime.channel import (
     ThroughputMeasured,
     WorkerJob,
 )
-from weft.runtime.measure.activity_clock import ActivityClock
 
 TOLD_PER_BLOCK = 4
 """How often a worker says how fast it is: whoever asks first for the next block is to know it of all."""
