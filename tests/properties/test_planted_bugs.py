@@ -54,7 +54,7 @@ def never_sends_again(patch: pytest.MonkeyPatch) -> None:
 
 
 def hears_second_comings(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(DeliverySimulation, "_is_second_coming", lambda self, node, letter: False)
+    patch.setattr(DeliverySimulation, "_is_second_coming", lambda self, node, message: False)
 
 
 def applies_repeated_pushes(patch: pytest.MonkeyPatch) -> None:
@@ -164,9 +164,9 @@ def keeps_what_it_pushed(patch: pytest.MonkeyPatch) -> None:
 def hears_who_is_out(patch: pytest.MonkeyPatch) -> None:
     right = DeliverySimulation._arrive
 
-    def wrong(self: DeliverySimulation, letter: MessageInFlight) -> None:
-        letter.view = max(letter.view, self.nodes[letter.target].view)
-        right(self, letter)
+    def wrong(self: DeliverySimulation, message: MessageInFlight) -> None:
+        message.view = max(message.view, self.nodes[message.target].view)
+        right(self, message)
 
     patch.setattr(DeliverySimulation, "_arrive", wrong)
 

@@ -63,9 +63,9 @@ def test_every_message_has_a_tag_of_its_own() -> None:
 def test_a_worker_knows_who_is_on_its_host_and_its_own_number_among_them() -> None:
     told = [job(rank, [0, 1, 0, 1]) for rank in range(4)]
     assert [one.on_host for one in told] == [[0, 2], [1, 3], [0, 2], [1, 3]]
-    assert [one.place for one in told] == [0, 0, 1, 1]
+    assert [one.local_rank for one in told] == [0, 0, 1, 1]
 
 
 def test_without_hosts_all_workers_are_on_one() -> None:
     assert job(2, []).on_host == [0, 1, 2, 3]
-    assert job(2, []).place == 2
+    assert job(2, []).local_rank == 2

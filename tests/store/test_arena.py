@@ -86,7 +86,8 @@ def test_workers_that_share_the_parameters_have_one_copy_of_those_they_train(are
         assert (second.state(2, bucket) == 7.0).all()
     first.params[3][:] = 8.0
     assert not second.params[3].any(), "BatchNorm's means are a worker's own"
-    assert [places.spans for places in (first, second)] == [[a.span(b, a.place) for b in TRAINED] for a in arenas[:2]]
+    spans = [[arena.span(b, arena.local_rank) for b in TRAINED] for arena in arenas[:2]]
+    assert [first.spans, second.spans] == spans
 
 
 def test_what_a_script_writes_to_its_parameters_stays_its_own_and_is_noticed(arenas: list[Arena]) -> None:

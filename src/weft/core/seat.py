@@ -306,9 +306,9 @@ def check_tuned(rank: int, first: Sequence[str], mine: Sequence[str]) -> None:
         )
 
 
-def name_at(replica: Replica, bucket: int, place: int) -> str:
-    """The name of the tensor that has the number at this place of a bucket."""
-    return replica.names(bucket)[sum(start <= place for start, _ in replica.buckets[bucket].tensors) - 1]
+def name_at(replica: Replica, bucket: int, element: int) -> str:
+    """The name of the tensor that has this element of a bucket."""
+    return replica.names(bucket)[sum(start <= element for start, _ in replica.buckets[bucket].tensors) - 1]
 
 
 def check_optimizers(strategy: Strategy, name: str, replica: Replica) -> None:

@@ -109,14 +109,14 @@ def simulate(
     """
     _check_caller("weft.simulate")
     settings = settings_of(Settings(_said(strategy), cluster, collective, compress, workers, seed, steps, share))
-    place = load_cluster(settings.cluster or "rack")
-    num_workers = place.num_workers if settings.workers is None else settings.workers
+    loaded = load_cluster(settings.cluster or "rack")
+    num_workers = loaded.num_workers if settings.workers is None else settings.workers
     say = show or (lambda text: None)
     with _script(target, arguments) as (script, words):
         job = Job(
             script,
             words,
-            place,
+            loaded,
             num_workers,
             _one(settings),
             settings.collective,

@@ -57,7 +57,7 @@ class WitnessedSimulation(FaultySimulation):
         super().__init__(*args, **options)
         self.sightings: list[Sighting] = []
         self.versions: list[Version] = []
-        self.letters: list[MessageInFlight] = []
+        self.messages: list[MessageInFlight] = []
         """All messages, whatever became of them."""
         self._held: dict[tuple[NodeId, int], bytes] = {}
 
@@ -89,7 +89,9 @@ class WitnessedSimulation(FaultySimulation):
                 incarnation = node.peer.world.view
                 self.versions.append(Version(self.kernel.now_ns, node.id, incarnation, bucket, array.copy()))
 
-    def _write(self, node: FailableNode, to: NodeId, event: Received, payload: Payload, hyper: Any) -> MessageInFlight:
-        letter = super()._write(node, to, event, payload, hyper)
-        self.letters.append(letter)
-        return letter
+    def _put_in_flight(
+        self, node: FailableNode, to: NodeId, event: Received, payload: Payload, hyper: Any
+    ) -> MessageInFlight:
+        message = super()._put_in_flight(node, to, event, payload, hyper)
+        self.messages.append(message)
+        return message

@@ -64,7 +64,7 @@ class Connections:
 
     def _rings(self, layout: Layout, bells: Bells) -> Transport:
         job = self._job
-        return RingTransport(job.descriptors.rings, job.place, len(job.on_host), layout, bells)
+        return RingTransport(job.descriptors.rings, job.local_rank, len(job.on_host), layout, bells)
 
     def _sockets(self, world: World, layout: Layout, ports: list[int], others: Sequence[int]) -> Transport:
         from weft.transports.tcp import TcpTransport
@@ -83,7 +83,7 @@ class Connections:
             list(zip(self._addresses, ports, strict=True)),
             job.secret,
             layout,
-            place=lambda node: rank_of(world, node),
+            rank_of=lambda node: rank_of(world, node),
             tls=tls,
             is_private=job.is_private,
             others=others,

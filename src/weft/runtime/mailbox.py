@@ -65,7 +65,7 @@ class Mailbox:
         self._tracer = tracer
         self._codecs: Mapping[str, Codec] = codecs or {}
         self._kinds = dict(kinds)
-        self._names = {place: name for name, place in kinds.items()}
+        self._names = {number: name for name, number in kinds.items()}
         self.transport = transport
         self._receive: Receive
         self._stores: Mapping[NodeId, LiveStore] = {}
@@ -93,9 +93,9 @@ class Mailbox:
             body = body.raw()
         part = (0, 0) if action.body is None or action.body.part is None else action.body.part
         bucket = action.bucket if action.body is None else action.body.bucket
-        self._mailbox(action.to, action.kind, source, action.clock, bucket, part, action.weight, data, body)
+        self._send_frame(action.to, action.kind, source, action.clock, bucket, part, action.weight, data, body)
 
-    def _mailbox(
+    def _send_frame(
         self,
         to: NodeId,
         kind: str,
@@ -136,8 +136,8 @@ class Mailbox:
             payload = np.frombuffer(frame.body, f"f{header.itemsize}")
         if kind == FETCH:
             values = self._stores[header.target].lend(Buffer(PARAMS, header.bucket))
-            place = (header.bucket, (0, 0))
-            self._mailbox(header.source, VALUES, header.target, header.clock, *place, 1.0, b"", values)
+            bucket_and_part = (header.bucket, (0, 0))
+            self._send_frame(header.source, VALUES, header.target, header.clock, *bucket_and_part, 1.0, b"", values)
         elif kind == VALUES:
             assert isinstance(payload, np.ndarray)
             self._fetched[header.source, header.bucket] = payload.copy()
@@ -159,8 +159,8 @@ class Mailbox:
         """Send a part of a host's sum from its leader to another one."""
         lane, bucket = key
         assert self._me is not None
-        place = (bucket, (0, 0) if part is None else (part.which, part.of))
-        self._mailbox(to, SUMS[lane], self._me, number, *place, 1.0, about, values)
+        bucket_and_part = (bucket, (0, 0) if part is None else (part.which, part.of))
+        self._send_frame(to, SUMS[lane], self._me, number, *bucket_and_part, 1.0, about, values)
 
     def _take_sum(self, lane: int, header: Header, about: bytes | memoryview, values: Array | Coded | None) -> None:
         if self.on_sum is None or not isinstance(values, np.ndarray):
@@ -189,14 +189,14 @@ class Mailbox:
 
     def tell(self, me: NodeId, to: NodeId, note: bytes) -> None:
         """Send a note to another process."""
-        self._mailbox(to, NOTE, me, 0, 0, (0, 0), 1.0, note, None)
+        self._send_frame(to, NOTE, me, 0, 0, (0, 0), 1.0, note, None)
 
     def fetch(self, me: NodeId, wanted: list[tuple[NodeId, int]], wait: Callable[[Callable[[], bool]], None]) -> None:
         """Ask for buckets of other nodes' parameters; `fetched` has them when `wait` returns."""
         self._fetched.clear()
         afar = [(node, bucket) for node, bucket in wanted if node not in self._stores]
         for node, bucket in afar:
-            self._mailbox(node, FETCH, me, 0, bucket, (0, 0), 1.0, b"", None)
+            self._send_frame(node, FETCH, me, 0, bucket, (0, 0), 1.0, b"", None)
         wait(lambda: len(self._fetched) == len(afar))
 
     def fetched(self, node: NodeId, bucket: int) -> Array:

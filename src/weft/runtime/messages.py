@@ -73,14 +73,14 @@ class WorkerJob(Struct, frozen=True, tag=True):
 
     @property
     def on_host(self) -> list[int]:
-        """The workers of this worker's host, in order of rank: whoever is the n-th has the n-th place in its memory."""
+        """The workers of this worker's host, in order of rank: the n-th of them has the local rank n."""
         if not self.hosts:
             return list(range(self.num_workers))
         return [rank for rank, host in enumerate(self.hosts) if host == self.hosts[self.rank]]
 
     @property
-    def place(self) -> int:
-        """This worker's among those of its host."""
+    def local_rank(self) -> int:
+        """This worker's number among those of its host, as torchrun's LOCAL_RANK."""
         return self.on_host.index(self.rank)
 
 
@@ -182,7 +182,7 @@ class OnceAsked(Struct, frozen=True, tag=True):
 
 
 class OnceAnswer(Struct, frozen=True, tag=True):
-    """To a worker: load it, from this place of the shared file on; or, with a form, find it there."""
+    """To a worker: load it, from `start` of the shared file on; or, with a form, find it there."""
 
     start: int
     form: bytes | None

@@ -187,14 +187,14 @@ class _Fetched:
 def _wait_for_all_values(arena: Arena, bells: Bells, wait_words: Wait) -> None:
     """Everybody writes the first values; nobody may train on them before the last has."""
     line, workers = arena.worker_line, range(arena.num_workers)
-    arena.words[line(arena.place) + STEPPING] = 1
+    arena.words[line(arena.local_rank) + STEPPING] = 1
     bells.ring_scripts()
     wait_words(lambda: all(arena.words[line(worker) + STEPPING] for worker in workers))
 
 
 def _arena(job: WorkerJob, buckets: Sequence[Bucket]) -> Arena:
     has_devices, ranks = bool(job.on_devices), job.on_host
-    return Arena(job.descriptors.arena, job.place, len(ranks), buckets, has_devices=has_devices, ranks=ranks)
+    return Arena(job.descriptors.arena, job.local_rank, len(ranks), buckets, has_devices=has_devices, ranks=ranks)
 
 
 def _torch(job: WorkerJob, strategy: Strategy, replica: Replica) -> Summing | None:
@@ -351,8 +351,8 @@ def build(
     in_place = is_native and strategy.keeps_replicas_equal
     shares_params = in_place and replica.shares_update and job.transport == SHM and not job.on_devices
     arena, places = _lay_out(job, strategy, replica, order, summing, in_place=in_place, shares_params=shares_params)
-    lines = [arena.sleeping_line(place) for place in range(len(job.on_host))]
-    bells = Bells(job.place, arena.words, lines, job.descriptors.bells)
+    lines = [arena.sleeping_line(local_rank) for local_rank in range(len(job.on_host))]
+    bells = Bells(job.local_rank, arena.words, lines, job.descriptors.bells)
     if strategy.shares_replica:
         _wait_for_all_values(arena, bells, wait_words)
     world = _world(job, strategy, replica.buckets)

@@ -52,15 +52,15 @@ class Arena:
     def __init__(
         self,
         fd: int,
-        place: int,
+        local_rank: int,
         num_workers: int,
         buckets: Sequence[Bucket],
         *,
         has_devices: bool = False,
         ranks: Sequence[int] | None = None,
     ) -> None:
-        """`place` is this worker's among those of its host, whose `ranks` are their places where it is the only one."""
-        self.place = place
+        """`local_rank` is this worker's number on its host; `ranks` are all workers of that host (None: of the run)."""
+        self.local_rank = local_rank
         self.ranks = range(num_workers) if ranks is None else ranks
         self.num_workers = num_workers
         self.buckets = buckets
@@ -68,8 +68,8 @@ class Arena:
         num_lines = 3 * num_workers + 2 * len(buckets) * num_workers
         words_bytes = _pages(num_lines * LINE_WORDS * 8)
         self._region = {
-            name: words_bytes + place * model_bytes
-            for place, name in enumerate(
+            name: words_bytes + index * model_bytes
+            for index, name in enumerate(
                 ["params", "reduced.0", "reduced.1"]
                 + [f"given.{w}" for w in range(num_workers)]
                 + [f"staged.{w}" for w in range(num_workers)]
@@ -106,13 +106,13 @@ class Arena:
         """Where a replica lives whose gradients are reduced here; its parameters are the shared ones or its own."""
         buckets = range(len(self.buckets))
         trained = [bucket for bucket in buckets if self.buckets[bucket].trainable]
-        given = [self.array(f"given.{self.place}", bucket) for bucket in trained]
+        given = [self.array(f"given.{self.local_rank}", bucket) for bucket in trained]
         seen = [self.view("reduced.0", bucket) for bucket in trained]
         if not shares_params:
             return Places([_own(bucket) for bucket in self.buckets], given, seen)
         params = [self.view("params", b) if b in trained else _own(self.buckets[b]) for b in buckets]
         master = [self.array("params", bucket) for bucket in trained]
-        spans = [self.span(bucket, self.place) for bucket in trained]
+        spans = [self.span(bucket, self.local_rank) for bucket in trained]
         return Places(params, given, seen, spans, lambda k, bucket: self.array(f"state.{k}", bucket), master)
 
     def common_places(self) -> Places:
@@ -145,26 +145,26 @@ class Arena:
         return 1
 
     def worker_line(self, worker: int) -> int:
-        """The place of the words of a worker's own progress."""
+        """The index of the words of a worker's own progress."""
         return 2 * worker * LINE_WORDS
 
     def sleeping_line(self, worker: int) -> int:
-        """The place of the words that say whether a worker sleeps."""
+        """The index of the words that say whether a worker sleeps."""
         return (2 * worker + 1) * LINE_WORDS
 
     def reduction_line(self, lane: int, bucket: int, worker: int) -> int:
-        """The place of the words of a worker's part in the reductions of a bucket."""
+        """The index of the words of a worker's part in the reductions of a bucket."""
         return (3 * self.num_workers + (lane * len(self.buckets) + bucket) * self.num_workers + worker) * LINE_WORDS
 
     def speed_line(self, worker: int) -> int:
-        """The place of what a worker has measured of its device and its sums."""
+        """The index of what a worker has measured of its device and its sums."""
         return (2 * self.num_workers + worker) * LINE_WORDS
 
 
-def stretch(num_elements: int, place: int, of: int) -> tuple[int, int]:
+def stretch(num_elements: int, which: int, of: int) -> tuple[int, int]:
     """One of so many near-equal stretches, each on cache lines of its own."""
-    cut = [num_elements * p // of // ALIGN_ELEMENTS * ALIGN_ELEMENTS for p in (place, place + 1)]
-    return cut[0], num_elements if place == of - 1 else cut[1]
+    cut = [num_elements * p // of // ALIGN_ELEMENTS * ALIGN_ELEMENTS for p in (which, which + 1)]
+    return cut[0], num_elements if which == of - 1 else cut[1]
 
 
 def _own(bucket: Bucket) -> Array:

@@ -27,12 +27,12 @@ def fence() -> None:
 class Bells:
     """Every worker's bells: an eventfd each, and a word that says whether somebody waits for it."""
 
-    def __init__(self, me: int, words: memoryview, places: Sequence[int], eventfds: Sequence[Sequence[int]]) -> None:
+    def __init__(self, me: int, words: memoryview, lines: Sequence[int], eventfds: Sequence[Sequence[int]]) -> None:
         self._me = me
         self._words = words
-        self._places = places
+        self._lines = lines
         self._eventfds = eventfds
-        self._others = [worker for worker in range(len(places)) if worker != me]
+        self._others = [worker for worker in range(len(lines)) if worker != me]
 
     def fileno(self, bell: int) -> int:
         return self._eventfds[self._me][bell]
@@ -40,7 +40,7 @@ class Bells:
     def ring(self, worker: int, *bells: int) -> None:
         """Wake a worker's threads that wait for these bells; call fence() before, once for all."""
         for bell in bells:
-            if self._words[self._places[worker] + bell]:
+            if self._words[self._lines[worker] + bell]:
                 os.eventfd_write(self._eventfds[worker][bell], 1)
 
     def ring_scripts(self) -> None:
@@ -56,7 +56,7 @@ class Bells:
 
     def listen(self, bell: int, *, enabled: bool = True) -> None:
         """Say whether this worker wants to hear a bell; look once more for news after that."""
-        self._words[self._places[self._me] + bell] = int(enabled)
+        self._words[self._lines[self._me] + bell] = int(enabled)
         fence()
 
     def silence(self, bell: int) -> None:

@@ -3,7 +3,7 @@
     magic 4s, version B, item bytes B, kind H, source I, target I, clock q, bucket i, part I, parts I,
     weight d, data bytes I, body bytes Q, data checksum I, header checksum I
 
-`kind` is a place in the table of names that all processes of a run agree on. `data` is msgpack. The
+`kind` is an index into the table of names that all processes of a run agree on. `data` is msgpack. The
 body is the tensor's own bytes. Everything is checked against the run's own layout from the header
 alone, before anything is allocated or read on.
 """
@@ -139,5 +139,5 @@ def check_data(header: Header, data: bytes | memoryview) -> None:
 
 
 def kind_table(names: Sequence[str]) -> dict[str, int]:
-    """The place of each kind's name, alike in every process of a run."""
-    return {name: place for place, name in enumerate(sorted(names))}
+    """The number of each kind's name, alike in every process of a run."""
+    return {name: number for number, name in enumerate(sorted(names))}

@@ -9,8 +9,8 @@ class MixedTransport:
     """Two transports that are one: whoever sends need not know where the other sits."""
 
     def __init__(self, on_host: Sequence[Rank], rings: Transport, sockets: Transport) -> None:
-        """`on_host` are the ranks of this host in the order in which the rings know them: by their places."""
-        self._places = {rank: place for place, rank in enumerate(on_host)}
+        """`on_host` are the ranks of this host in the order in which the rings know them: by their local ranks."""
+        self._local_ranks = {rank: local_rank for local_rank, rank in enumerate(on_host)}
         self._rings = rings
         self._sockets = sockets
 
@@ -27,11 +27,11 @@ class MixedTransport:
         return self._sockets.refused  # nobody else can write to a ring
 
     def send(self, to: Rank, header: bytes, data: bytes, body: memoryview | None) -> None:
-        place = self._places.get(to)
-        if place is None:
+        local_rank = self._local_ranks.get(to)
+        if local_rank is None:
             self._sockets.send(to, header, data, body)
         else:
-            self._rings.send(place, header, data, body)
+            self._rings.send(local_rank, header, data, body)
 
     def poll(self, take: Callable[[Frame], None]) -> int:
         return self._rings.poll(take) + self._sockets.poll(take)
@@ -39,8 +39,8 @@ class MixedTransport:
     def outbox_bytes(self, to: Rank | None = None) -> int:
         if to is None:
             return self._rings.outbox_bytes() + self._sockets.outbox_bytes()
-        place = self._places.get(to)
-        return self._sockets.outbox_bytes(to) if place is None else self._rings.outbox_bytes(place)
+        local_rank = self._local_ranks.get(to)
+        return self._sockets.outbox_bytes(to) if local_rank is None else self._rings.outbox_bytes(local_rank)
 
     def traffic(self) -> dict[Rank, Traffic]:
         return self._sockets.traffic()

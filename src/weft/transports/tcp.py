@@ -75,14 +75,14 @@ class TcpTransport:
         secret: bytes,
         layout: Layout,
         *,
-        place: Callable[[NodeId], Rank],
+        rank_of: Callable[[NodeId], Rank],
         tls: "Contexts | None" = None,
         is_private: bool = False,
         others: Sequence[Rank] | None = None,
         connect_timeout_s: float = 10.0,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        """`addresses` are those of all ranks, in order; `place` says at which rank a node lives.
+        """`addresses` are those of all ranks, in order; `rank_of` says at which rank a node lives.
 
         `others` are those that this one talks to; if they are not named, it is everybody.
 
@@ -100,7 +100,7 @@ class TcpTransport:
         self._addresses = addresses
         self._secret = secret
         self._layout = layout
-        self._place = place
+        self._rank_of = rank_of
         self._tls = tls
         self._connect_timeout_s = connect_timeout_s
         self._clock = clock
@@ -165,7 +165,7 @@ class TcpTransport:
 
     def _read_header(self, rank: Rank, raw: memoryview) -> Header:
         header = self._layout.read(raw)
-        home, goal = self._place(header.source), self._place(header.target)
+        home, goal = self._rank_of(header.source), self._rank_of(header.target)
         if (home, goal) != (rank, self._rank):
             raise TransportError(
                 f"it goes from node {header.source} of rank {home} to node {header.target} of rank {goal}, "

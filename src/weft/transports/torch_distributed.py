@@ -42,7 +42,7 @@ class RendezvousStore(Store):
     def __init__(self) -> None:
         super().__init__()
         self.wake: Callable[[], None] = lambda: None
-        """Called when there are letters."""
+        """Called when there are messages."""
         self._changed = Condition()
         self._values: dict[str, bytes] = {}
         self._unsaid: deque[tuple[str, bytes]] = deque()
@@ -123,7 +123,7 @@ class TorchSums:
         self._about = rank, num_workers, host
         self._stream = stream
         self._make_group = make or (gloo_group if stream is None else partial(nccl_group, stream.device))
-        self._place = RendezvousStore()
+        self._store = RendezvousStore()
         self._is_meeting = False
         self._group: Any = None
         self._error: BaseException | None = None
@@ -133,21 +133,21 @@ class TorchSums:
     def meet(self, wake: Callable[[], None]) -> None:
         if not self._is_meeting:
             self._is_meeting = True
-            self._place.wake = wake
+            self._store.wake = wake
             Thread(target=self._make, name="weft meets torch", daemon=True).start()
 
     def _make(self) -> None:
         try:
-            self._group = self._make_group(self._place, *self._about)
+            self._group = self._make_group(self._store, *self._about)
         except BaseException as error:  # told to whoever drives
             self._error = error
-        self._place.wake()
+        self._store.wake()
 
     def notes(self) -> list[tuple[str, bytes]]:
-        return self._place.notes()
+        return self._store.notes()
 
     def hear(self, name: str, value: bytes) -> None:
-        self._place.hear(name, value)
+        self._store.hear(name, value)
 
     @property
     def is_ready(self) -> bool:
@@ -179,7 +179,7 @@ class TorchSums:
     def begin(self, given: Any, into: Any, share: float | None, op: str) -> PendingSum:
         if self._stream is None:
             _bring(torch.from_numpy(given), torch.from_numpy(into), share, op)
-            return TorchSum(self._all_reduce(torch.from_numpy(into), op), self._place.wake)
+            return TorchSum(self._all_reduce(torch.from_numpy(into), op), self._store.wake)
         is_there = isinstance(into, Tensor)
         work = partial(self._sum_there if is_there else self._sum_staged, given, into, share, op)
         return EnqueuedSum(self._stream.run(work), is_there=is_there)
@@ -220,21 +220,21 @@ def _bring(given: Tensor, into: Tensor, share: float | None, op: str) -> None:
             into.mul_(share)
 
 
-def gloo_group(place: RendezvousStore, rank: int, num_workers: int, host: str) -> Any:
+def gloo_group(store: RendezvousStore, rank: int, num_workers: int, host: str) -> Any:
     """Over sockets at this address."""
     gloo: Any = dist.ProcessGroupGloo
     options = gloo._Options()
     options._timeout = TIMEOUT
     options._devices = [gloo.create_device(hostname=host)]
-    return gloo(place, rank, num_workers, options)
+    return gloo(store, rank, num_workers, options)
 
 
-def nccl_group(device: torch.device, place: RendezvousStore, rank: int, num_workers: int, host: str) -> Any:
+def nccl_group(device: torch.device, store: RendezvousStore, rank: int, num_workers: int, host: str) -> Any:
     """Between GPUs; its processes meet at once, while somebody carries what they say. Not yet run on a GPU by us."""
     nccl: Any = dist.ProcessGroupNCCL
     options = nccl.Options()
     options._timeout = TIMEOUT
-    group = nccl(place, rank, num_workers, options)
+    group = nccl(store, rank, num_workers, options)
     group.eager_connect_single_device(device)
     return group
 

@@ -247,8 +247,8 @@ def test_what_the_library_has_to_say_to_meet_goes_to_all_others() -> None:
     workers = Workers(3)
     workers.each[1].join(reduce(3, 0))
     workers.each[1].progress(workers.ended[1].append)
-    letter = msgspec.msgpack.encode(LibraryNote("1", b"here"))
-    assert all(letter in workers.notes.under_way[1, other] for other in (0, 2))
+    message = msgspec.msgpack.encode(LibraryNote("1", b"here"))
+    assert all(message in workers.notes.under_way[1, other] for other in (0, 2))
 
 
 def test_bytes_are_counted_as_in_a_ring_and_goodbye_is_said() -> None:

@@ -65,7 +65,7 @@ class TorchReplica:
     def add(self, model: nn.Module, *optimizers: Optimizer) -> None:
         """Another model joins, with the optimizers of its parameters."""
         trained = [p for p in model.parameters() if p.requires_grad]
-        trained_before = {id(place.parameter) for place in self.trained}
+        trained_before = {id(trained.parameter) for trained in self.trained}
         check_joining(model, optimizers, self.models, self.optimizers.all, trained_before)
         known = {id(buffer) for buffer in self._buffers}  # of a frozen part that several models share
         buffers = [b for b in model.buffers() if b.is_floating_point() and id(b) not in known]
@@ -123,7 +123,7 @@ class TorchReplica:
 
     def order(self) -> Sequence[int]:
         filled = list(dict.fromkeys(self.filled_first))
-        return filled + [place.index for place in reversed(self.trained) if place.index not in set(filled)]
+        return filled + [trained.index for trained in reversed(self.trained) if trained.index not in set(filled)]
 
     def settle(
         self,
@@ -166,16 +166,16 @@ class TorchReplica:
         self.unchanged.live_in(homes)
 
     def _settle_gradients(self, places: Places) -> None:
-        known = {id(place.parameter): place for place in self.trained}
-        self.mark.given, self.mark.place = places.given[0], self._flats[0].flags()[-1]
+        known = {id(trained.parameter): trained for trained in self.trained}
+        self.mark.given, self.mark.element = places.given[0], self._flats[0].flags()[-1]
         for bucket, (flat, given, seen) in enumerate(zip(self._flats, places.given, places.seen, strict=False)):
             views = flat.views(torch.as_tensor(given)), flat.views(torch.as_tensor(seen))
             for tensor, flag, mine, reduced in zip(flat.tensors, flat.flags(), *views, strict=True):
                 if tensor is self.mark.tensor:
                     continue
-                place = known[id(tensor)]
-                place.bucket, place.flag, place.given, place.seen = bucket, flag, mine, reduced
-                place.given_flags, place.seen_flags = given, seen
+                trained = known[id(tensor)]
+                trained.bucket, trained.flag, trained.given, trained.seen = bucket, flag, mine, reduced
+                trained.given_flags, trained.seen_flags = given, seen
 
     def layout(self) -> Sequence[str]:
         return layout(self.model)
@@ -193,11 +193,11 @@ class TorchReplica:
     def give(self, only: int | None = None) -> None:
         """Copy what stands in the parameters' `.grad`, or in those of one optimizer, to the worker's contribution."""
         with torch.no_grad():
-            for place in self.trained:
-                if only is None or place.owner == only:
-                    place.give()
+            for trained in self.trained:
+                if only is None or trained.owner == only:
+                    trained.give()
                 else:
-                    place.give_nothing()
+                    trained.give_nothing()
 
     def keep(self) -> None:
         """See to it that what stands in the `.grad` of the stepping optimizer's parameters is what will be applied.
@@ -206,17 +206,17 @@ class TorchReplica:
         """
         is_own = self._arrays[GRADIENT] is self._arrays["given"]
         with torch.no_grad():
-            for place in self.trained:
-                if place.owner == self.optimizers.stepping:
-                    place.keep()
+            for trained in self.trained:
+                if trained.owner == self.optimizers.stepping:
+                    trained.keep()
                 elif is_own:
-                    place.keep_nothing()
+                    trained.keep_nothing()
 
     def expose(self, only: int | None = None) -> None:
         """Let the parameters' `.grad`, or those of one optimizer, be the gradient to be applied, where there is one."""
-        for place in self.trained:
-            if only is None or place.owner == only:
-                place.expose()
+        for trained in self.trained:
+            if only is None or trained.owner == only:
+                trained.expose()
 
     def apply(self, gradients: Mapping[int, Any], scale: float, hyper: Any | None) -> None:
         if self.has_stepped:
@@ -232,7 +232,7 @@ class TorchReplica:
         if all(gradients.get(bucket) is array for bucket, array in enumerate(seen)):
             self.optimizers.with_numbers(hyper, scale, self.optimizers.step)
             return
-        before = [(place.parameter, place.parameter.grad) for place in self.trained]
+        before = [(trained.parameter, trained.parameter.grad) for trained in self.trained]
         for parameter, _ in before:
             parameter.grad = None
         for bucket, array in gradients.items():

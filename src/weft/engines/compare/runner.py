@@ -71,8 +71,8 @@ class ComparisonRun:
         """
         took_s: list[float] = []
         lacking = list(self._lacking())
-        for place, (contender, way, seed) in enumerate(lacking):
-            left = len(lacking) - place
+        for index, (contender, way, seed) in enumerate(lacking):
+            left = len(lacking) - index
             if contender.error is not None:
                 continue
             left_s = left * sum(took_s) / len(took_s) if took_s else None
@@ -83,7 +83,7 @@ class ComparisonRun:
             except Interrupted:
                 raise
             except Exception as error:  # whatever it is, it is this contender's, and the others go on
-                if isinstance(error, WeftError) and error.before_join and not place and not self.has_runs:
+                if isinstance(error, WeftError) and error.before_join and not index and not self.has_runs:
                     raise
                 contender.error = str(error) if isinstance(error, WeftError) else f"{type(error).__name__}: {error}"
             else:
@@ -153,9 +153,9 @@ def _fingerprint(setup: Setup) -> str:
 
     Seeds, contenders and the target may change.
     """
-    place = machine()
-    place.pop("date")
-    same = msgspec.structs.replace(setup, seeds=[], target=None, command="", machine=place)
+    here = machine()
+    here.pop("date")
+    same = msgspec.structs.replace(setup, seeds=[], target=None, command="", machine=here)
     files = [*sorted(Path(setup.script).resolve().parent.glob("*.py")), *sorted(PACKAGE.rglob("*.py"))]
     if setup.cluster is not None and Path(setup.cluster).is_file():
         files.append(Path(setup.cluster))

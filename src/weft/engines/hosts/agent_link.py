@@ -21,7 +21,7 @@ from weft.runtime.messages import Message
 from weft.transports.transport import Rank
 
 CONTROLLER: Rank = 2**32 - 1
-"""The controller's place in handshakes and certificates; a host agent's is the number of its host."""
+"""The controller's rank in handshakes and certificates; a host agent's is the number of its host."""
 PACKET_BYTES_MAX = MESSAGE_BYTES_MAX + (1 << 16)
 RECEIVED_PER_TURN_MAX = 4 << 20
 """After so much from one link it is the others' turn."""

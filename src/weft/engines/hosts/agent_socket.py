@@ -82,12 +82,12 @@ def meet(
     return channel, memories, writable
 
 
-def _called(place: str) -> socket.socket | None:
+def _called(address: str) -> socket.socket | None:
     """A connection to whoever listens there; None if nobody does, or too many wait already."""
     end = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     end.setblocking(False)
     try:
-        end.connect(place)
+        end.connect(address)
     except OSError:
         end.close()
         return None

@@ -88,13 +88,13 @@ class Bridge:
                 nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
                 about = len(message.bundles), message.bundles[0], nodes, ray.available_resources(), message.patience_s
                 raise Unable(lacking(*about))
-        for place, bundle in enumerate(message.bundles):
+        for index, bundle in enumerate(message.bundles):
             actor = ray.remote(WorkerActor).options(
                 num_cpus=bundle.get(CPU, 0),
                 num_gpus=bundle.get(GPU, 0),
                 memory=bundle.get(MEMORY),
                 resources={name: amount for name, amount in bundle.items() if name not in (CPU, GPU, MEMORY)},
-                scheduling_strategy=PlacementGroupSchedulingStrategy(self._group, placement_group_bundle_index=place),
+                scheduling_strategy=PlacementGroupSchedulingStrategy(self._group, placement_group_bundle_index=index),
             )
             self._actors.append(actor.remote())
         self._line.send(Placed())

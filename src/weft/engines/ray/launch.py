@@ -88,7 +88,7 @@ def _lead(job: RealJob, cluster: RayCluster, observer: Observer) -> RealOutcome:
     job = replace(job, hosts=tuple(hosts) if len(set(hosts)) > 1 else ())
     secret = new_secret()
     with listen(cluster.address if is_elsewhere else LOOPBACK) as listener:
-        controller = RayHead(job, observer, infos, listener, secret, cluster, is_elsewhere=is_elsewhere)
+        controller = RayController(job, observer, infos, listener, secret, cluster, is_elsewhere=is_elsewhere)
         try:
             for host in sorted(set(hosts)):
                 host_pids = {each.rank: each.pid for each in infos if hosts[each.rank] == host}
@@ -105,7 +105,7 @@ def _encoded(records: Sequence[object]) -> list[bytes]:
     return [msgspec.json.encode(record) for record in records]
 
 
-class RayHead(Controller):
+class RayController(Controller):
     """The controller of a run whose workers' processes are children of actors, which know how they end."""
 
     def __init__(

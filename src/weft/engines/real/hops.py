@@ -7,11 +7,11 @@ from weft.runtime.connections import LINKS, TLS
 from weft.runtime.reduce.between_hosts import Hop
 
 
-def hops_between(place: int, num_hosts: int, num_bytes: int) -> list[Hop]:
+def hops_between(host: int, num_hosts: int, num_bytes: int) -> list[Hop]:
     """What the leader of a host does for a bucket of so many bytes: few messages if it is small, few bytes if not."""
     link = LINKS[TLS]
     is_small = butterfly_s(num_hosts, num_bytes, link) <= halving_doubling_s(num_hosts, num_bytes, link)
-    return _hops((butterfly if is_small else halving_doubling)(place, num_hosts))
+    return _hops((butterfly if is_small else halving_doubling)(host, num_hosts))
 
 
 def _hops(schedule: Schedule) -> list[Hop]:

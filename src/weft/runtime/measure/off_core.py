@@ -31,8 +31,8 @@ class Starving:
         """How many times it was given a core so far; 0 where the system does not tell."""
         return self._told(2)
 
-    def _told(self, place: int) -> int:
-        return int(os.pread(self._account, 80, 0).split()[place]) if self._account >= 0 else 0
+    def _told(self, field: int) -> int:
+        return int(os.pread(self._account, 80, 0).split()[field]) if self._account >= 0 else 0
 
 
 class OffCore:

@@ -277,7 +277,7 @@ class AgreedReduce:
         return Reduced(action.clock, action.buffer, weight)
 
     def may_rest(self) -> bool:
-        """Never: letters come at any time."""
+        """Never: messages come at any time."""
         return False
 
     def say_ended(self) -> None:

@@ -45,7 +45,7 @@ class Hop(NamedTuple):
 
 
 Plan = Callable[[int, int, int], Sequence[Hop]]
-"""From a host's place among so many, and the bytes of a bucket, to what its leader does."""
+"""From a host's number, how many hosts there are, and the bytes of a bucket, to what its leader does."""
 
 SendSum = Callable[[NodeId, Key, int, Part | None, bytes, Array], None]
 """Send a part of a sum: to whom, of which lane and bucket, its reduction's number, which part, about it, values."""
@@ -116,7 +116,7 @@ class BetweenHosts:
     def __init__(
         self, leaders: Sequence[NodeId], me: int, bucket_bytes: Sequence[int], plan: Plan, send: SendSum
     ) -> None:
-        """`me` is the place of this host, and of its leader, among all."""
+        """`me` is the number of this host, and of its leader, among all."""
         self._leaders = leaders
         self._me = me
         self._send = send
@@ -145,10 +145,10 @@ class BetweenHosts:
                 self._send(other, key, exchange.number, hop.part, exchange.about(), exchange.part(hop.part))
                 exchange.at += 1
                 continue
-            place = next((i for i, one in enumerate(early) if self._is_next(exchange, hop, one)), None)
-            if place is None:
+            index = next((i for i, one in enumerate(early) if self._is_next(exchange, hop, one)), None)
+            if index is None:
                 return None
-            exchange.take(hop, early.pop(place))
+            exchange.take(hop, early.pop(index))
         del self._open[key]
         return float(sum(exchange.weights))
 

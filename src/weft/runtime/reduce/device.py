@@ -53,7 +53,7 @@ class DeviceReduce(SharedReduce):
     def _give(self, lane: Lane, bucket: int) -> None:
         if self.device is None:
             return
-        mine = self._there(lane, bucket, self._arena.place)
+        mine = self._there(lane, bucket, self._arena.local_rank)
         self.device.take(lane.contribution, mine)
         if self.places[bucket] == HOST:
             self.device.copy_out(mine, lane.contribution)
@@ -68,8 +68,8 @@ class DeviceReduce(SharedReduce):
     def _add_up_there(self, reduction: SharedReduction, device: Device) -> None:
         """Fetch this device's stretch of what is on the host, sum it, and bring the sum back for those on the host."""
         lane, bucket, arena = reduction.lane, reduction.action.buffer.bucket, self._arena
-        place = list(self._on_devices).index(arena.place)
-        start, stop = stretch(arena.buckets[bucket].num_elements, place, len(self._on_devices))
+        which = list(self._on_devices).index(arena.local_rank)
+        start, stop = stretch(arena.buckets[bucket].num_elements, which, len(self._on_devices))
         if start == stop:
             return
         payloads = [self._there(lane, bucket, worker).part(start, stop) for worker in range(arena.num_workers)]
@@ -88,7 +88,7 @@ class DeviceReduce(SharedReduce):
             super()._take(reduction, weight)
             return
         lane, buffer, arena = reduction.lane, reduction.action.buffer, self._arena
-        result = self._there(lane, buffer.bucket, arena.place)
+        result = self._there(lane, buffer.bucket, arena.local_rank)
         if weight and self.places[buffer.bucket] == HOST:
             self.device.copy_in(arena.array(f"reduced.{int(lane.is_staged)}", buffer.bucket), result)
         elif weight:
@@ -111,7 +111,7 @@ def tell_speeds(arena: Arena, speeds: Speeds) -> None:
     """Let the other workers know what this one has measured."""
     latency_s, bandwidth = speeds.copies or (0.0, 0.0)
     values = (speeds.host_sums_bytes_per_s, latency_s, bandwidth, speeds.device_sums_bytes_per_s)
-    line = arena.speed_line(arena.place)
+    line = arena.speed_line(arena.local_rank)
     for word, value in enumerate(values):
         arena.doubles[line + word] = value
     fence()  # all of it is there before the word that says so

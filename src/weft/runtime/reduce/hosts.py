@@ -30,7 +30,7 @@ from weft.transports.bells import Bells, fence
 ADDED, SPREAD, TOTAL = 5, 6, 7
 """More words of a worker's line for a bucket."""
 LEADER = 0
-"""The place of a host's leader."""
+"""The local rank of a host's leader."""
 
 
 class HostsReduce(SharedReduce):
@@ -56,7 +56,7 @@ class HostsReduce(SharedReduce):
         """Those of which the sum of all hosts has been taken."""
         self._between: BetweenHosts | None = None
         leader = arena.ranks[LEADER]
-        if arena.place == LEADER:
+        if arena.local_rank == LEADER:
             sizes = [bucket.num_bytes for bucket in arena.buckets]
             self._between = BetweenHosts(self._leaders, self._leaders.index(leader), sizes, plan, mailbox.send_sum)
             mailbox.on_sum = self._between.hear

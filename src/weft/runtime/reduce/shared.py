@@ -39,9 +39,9 @@ class Lane:
         workers = range(arena.num_workers)
         self.is_staged = bool(lane)
         self.lines = [arena.reduction_line(lane, bucket, worker) for worker in workers]
-        self.mine = self.lines[arena.place]
-        self.contribution = arena.array(f"{REGIONS[lane]}.{arena.place}", bucket)
-        start, stop = arena.span(bucket, arena.place)
+        self.mine = self.lines[arena.local_rank]
+        self.contribution = arena.array(f"{REGIONS[lane]}.{arena.local_rank}", bucket)
+        start, stop = arena.span(bucket, arena.local_rank)
         self.stretches = [arena.array(f"{REGIONS[lane]}.{worker}", bucket)[start:stop] for worker in workers]
         self.total = arena.array(f"reduced.{lane}", bucket)[start:stop]
         self.number = 0
@@ -202,7 +202,7 @@ class SharedReduce:
         action, weight = reduction.action, reduction.weight
         self._take(reduction, weight)
         if self._tracer is not None:
-            rank = self._arena.ranks[self._arena.place]
+            rank = self._arena.ranks[self._arena.local_rank]
             self._tracer.reduced(rank, action, reduction.lane.contribution.nbytes, reduction.since_s)
         return Reduced(action.clock, action.buffer, weight)
 
@@ -226,7 +226,7 @@ class SharedReduce:
 
     def say_ended(self) -> None:
         """Let the others know that this worker gives to nothing more."""
-        self._words[self._arena.worker_line(self._arena.place) + ENDED] = 1
+        self._words[self._arena.worker_line(self._arena.local_rank) + ENDED] = 1
         self._bells.ring_scripts()
 
     def check_alive(self) -> None:
@@ -246,7 +246,7 @@ class SharedReduce:
         """The workers that have not given to the oldest reduction under way."""
         for reduction in self._open:
             lane, ranks = reduction.lane, self._arena.ranks
-            return [ranks[place] for place, line in enumerate(lane.lines) if self._words[line + READY] < lane.number]
+            return [rank for rank, line in zip(ranks, lane.lines) if self._words[line + READY] < lane.number]
         return []
 
     def close(self) -> None:

@@ -17,7 +17,7 @@ RECEIVED = "was received"
 CLOSED = "will never arrive"
 RETURNED = "was returned"
 FATES = (OPEN, RECEIVED, CLOSED, RETURNED)
-"""What becomes of a letter: it is received, or its end is decided and then told to its sender."""
+"""What becomes of a message: it is received, or its end is decided and then told to its sender."""
 
 
 class MessageInFlight:

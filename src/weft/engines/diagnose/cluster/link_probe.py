@@ -229,9 +229,9 @@ class Tally:
         _, mark, self.rest = bytes(piece).partition(bytes([LAST]))
         self.is_over = bool(mark)
         if self._warm is not None:
-            place = int((self._now_s - self._warm[0]) / BIN_S)
-            self._bins += [0] * (place + 1 - len(self._bins))
-            self._bins[place] += len(piece)
+            index = int((self._now_s - self._warm[0]) / BIN_S)
+            self._bins += [0] * (index + 1 - len(self._bins))
+            self._bins[index] += len(piece)
         if self._first is None:
             self._first = self._now_s, self._num_bytes
         if self._warm is None and self._now_s - self._first[0] >= self._warm_s:
