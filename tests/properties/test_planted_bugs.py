@@ -25,11 +25,11 @@ from weft.store.gate import Gate
 from weft.strategies.allreduce import AllReducePeer
 from weft.strategies.async_gossip import ANSWER, AsyncGossipPeer
 from weft.strategies.downpour import DownpourWorker
-from weft.strategies.local_sgd import LocalSGDPeer
 from weft.strategies.parts.atomic_steps import AtomicStepServer
 from weft.strategies.parts.coordinator import Coordinator, Dealing
 from weft.strategies.parts.neighbour_sum import NeighbourSum
 from weft.strategies.parts.outer_optimizer import OuterStrategy
+from weft.strategies.parts.periodic_average import PeriodicAveragePeer
 from weft.strategies.parts.shards import ShardWorker
 from weft.strategies.push_sum import PushSumPeer
 from weft.strategies.quorum import QuorumServer
@@ -216,13 +216,13 @@ def forgets_the_rest_of_its_part(patch: pytest.MonkeyPatch) -> None:
 
 
 def averages_by_count(patch: pytest.MonkeyPatch) -> None:
-    right = LocalSGDPeer.average
+    right = PeriodicAveragePeer.average
 
-    def wrong(self: LocalSGDPeer, clock: int) -> Actions:
+    def wrong(self: PeriodicAveragePeer, clock: int) -> Actions:
         self.samples = float(self.samples > 0.0)
         return right(self, clock)
 
-    patch.setattr(LocalSGDPeer, "average", wrong)
+    patch.setattr(PeriodicAveragePeer, "average", wrong)
 
 
 def turns_the_outer_momentum_round(patch: pytest.MonkeyPatch) -> None:

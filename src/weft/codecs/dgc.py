@@ -8,8 +8,7 @@ import numpy as np
 from weft.codecs.codec import Array, Form, Turn
 from weft.codecs.picking import Velocity, gather
 from weft.codecs.ranges import check_above_zero, check_fraction, check_whole
-from weft.codecs.sparse import Picked, Sparsifier, take
-from weft.codecs.topk import kept
+from weft.codecs.sparse import Picked, Sparsifier, kept, take
 from weft.core.errors import ConfigError
 from weft.core.names import Carries
 

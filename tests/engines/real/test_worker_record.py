@@ -1,25 +1,7 @@
 """A worker process as its launcher sees it."""
 
-import os
-import socket
-
-from weft.engines.local.forked_workers import Process
-from weft.engines.real.worker_record import LocalWorker, WorkerRecord
+from weft.engines.real.worker_record import WorkerRecord
 from weft.observe.records.status import Status
-
-
-def test_a_worker_has_the_id_of_its_process_and_nothing_is_known_of_its_end() -> None:
-    mine, theirs = socket.socketpair()
-    pid = os.fork()
-    if not pid:
-        os._exit(3)
-    process = Process(pid, mine, -1, -1)
-    worker = LocalWorker(2, process)
-    assert (worker.rank, worker.pid, worker.host, worker.exit_code) == (2, pid, socket.gethostname(), None)
-    assert (worker.is_alive, worker.has_finished, worker.status) == (True, False, None)
-    process.wait()
-    worker.channel.close()
-    theirs.close()
 
 
 def test_where_a_script_was_is_told_by_what_was_heard_of_it() -> None:

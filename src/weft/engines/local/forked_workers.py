@@ -17,7 +17,9 @@ from weft.engines.local.fork_server import OWN_FDS, Forked, ForkOrder, heavy_imp
 from weft.engines.real.child_processes import start
 from weft.engines.real.exit_status import how_it_ended
 from weft.engines.real.stopped_processes import STOPPED_S, Stops, children_of, process_state
+from weft.engines.real.worker_record import WorkerRecord
 from weft.interpreter import python_module
+from weft.runtime.channel import Channel
 
 PR_SET_CHILD_SUBREAPER = 36
 LOOK_S = 0.5
@@ -48,6 +50,15 @@ class Process:
         _, status = os.waitpid(self.pid, 0)
         self.exit_code = os.waitstatus_to_exitcode(status)
         os.close(self.pidfd)
+
+
+class LocalWorker(WorkerRecord):
+    """One that the launcher has started itself."""
+
+    def __init__(self, rank: int, process: Process) -> None:
+        super().__init__(rank, socket.gethostname(), process.pid)
+        self.process = process
+        self.channel = Channel(process.channel)
 
 
 class ForkServer:

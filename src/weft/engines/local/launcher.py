@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from weft.core.errors import NodeLost, TransportError
-from weft.engines.local.forked_workers import ForkServer, Process
+from weft.engines.local.forked_workers import ForkServer, LocalWorker, Process
 from weft.engines.netem.namespaces import address
 from weft.engines.netem.network import SlowNetwork
 from weft.engines.real.assignment import assigned
@@ -24,7 +24,6 @@ from weft.engines.real.stopped_processes import process_state
 from weft.engines.real.supervisor import Supervisor
 from weft.engines.real.worker_env import worker_env
 from weft.engines.real.worker_output import Output
-from weft.engines.real.worker_record import LocalWorker
 from weft.runtime.messages import Message
 
 Fork = Callable[[int, Sequence[int], Callable[[], None]], list[Process]]

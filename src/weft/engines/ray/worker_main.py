@@ -11,8 +11,8 @@ import msgspec
 
 from weft.core.errors import WeftError
 from weft.engines.hosts.join import take_seat
-from weft.engines.local.worker_main import perform
 from weft.engines.ray.actor import ActorOrders
+from weft.engines.real.worker_script import run_script
 from weft.lifeline import die_with_parent
 
 
@@ -30,7 +30,7 @@ def main() -> None:
         os.close(readable)
         os.dup2(writable, stream)
         os.close(writable)
-    perform(seat.job, seat)
+    run_script(seat.job, seat)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,6 @@
 """A worker process as its supervisor sees it: what it has said, and whether it lives."""
 
-import socket
-
-from weft.engines.local.forked_workers import Process
 from weft.observe.records.status import Status
-from weft.runtime.channel import Channel
 from weft.runtime.messages import Failed, Halted
 
 
@@ -41,12 +37,3 @@ class WorkerRecord:
         if not self.has_joined:
             return "before it had joined"
         return "after it had joined" if self.status is None else f"at step {self.status.step}"
-
-
-class LocalWorker(WorkerRecord):
-    """One that the launcher has started itself."""
-
-    def __init__(self, rank: int, process: Process) -> None:
-        super().__init__(rank, socket.gethostname(), process.pid)
-        self.process = process
-        self.channel = Channel(process.channel)
