@@ -28,7 +28,7 @@ MODELS = (RESULT, MINE, Result.MEAN.value, Result.BEST.value, Result.ENSEMBLE.va
 
 
 @dataclass(frozen=True)
-class Places:
+class ReplicaMemory:
     """Where a replica's buckets live: flat arrays, one for each bucket.
 
     `given` is what the worker contributes, `seen` what its script and optimizer find in `gradient` when
@@ -89,16 +89,16 @@ class Replica(Protocol):
     def is_settled(self) -> bool: ...
 
     def order(self) -> Sequence[int]:
-        """The places of the trained tensors in the order in which the first backward filled them."""
+        """The indices of the trained tensors in the order in which the first backward filled them."""
         ...
 
     def settle(
         self,
         order: Sequence[int] | None = None,
-        place: Callable[[Sequence[Bucket]], Places] | None = None,
+        allocate: Callable[[Sequence[Bucket]], ReplicaMemory] | None = None,
         bucket_bytes_max: int | None = None,
     ) -> None:
-        """Lay the tensors out in buckets, in this order and up to this size, in the memory that `place` gives."""
+        """Lay the tensors out in buckets, in this order and up to this size, in the memory that `allocate` gives."""
         ...
 
     @property
@@ -131,7 +131,7 @@ class Replica(Protocol):
         ...
 
     def flags(self, bucket: int) -> Sequence[int]:
-        """The places of a bucket that hold flags of its gradient rather than parameters."""
+        """The elements of a bucket that hold flags of its gradient rather than parameters."""
         ...
 
     def tuned(self) -> Sequence[str]:

@@ -9,7 +9,7 @@ from weft.core.errors import ConfigError
 from weft.core.names import PARAMS, Bucket, NodeId, Result, Role
 from weft.core.recorder import Recording, replay
 from weft.core.script_state import ScriptState
-from weft.core.seat import Places, Replica, name_at
+from weft.core.seat import Replica, ReplicaMemory, name_at
 from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.cost.links import Link
@@ -20,7 +20,7 @@ from weft.runtime.driver import DrivenNode, Driver
 from weft.runtime.mailbox import Mailbox, kinds_of, rank_of
 from weft.runtime.measure.tracer import Tracer
 from weft.runtime.messages import Concluded, WorkerJob
-from weft.runtime.reduce.agreed import AgreedReduce, apart_places
+from weft.runtime.reduce.agreed import AgreedReduce, apart_memory
 from weft.runtime.reduce.between_hosts import Plan
 from weft.runtime.reduce.device import (
     DeviceReduce,
@@ -228,23 +228,23 @@ def _lay_out(
     *,
     in_place: bool,
     shares_params: bool,
-) -> tuple[Arena, Places | None]:
-    """Settle the replica, where it is summed if its tensors are used there as they are; the arena, and its places."""
+) -> tuple[Arena, ReplicaMemory | None]:
+    """Settle the replica, where it is summed if its tensors are used there as they are; the arena, and its memory."""
     arenas: list[Arena] = []
-    found: list[Places] = []
+    found: list[ReplicaMemory] = []
 
-    def place(buckets: Sequence[Any]) -> Places:
+    def allocate(buckets: Sequence[Any]) -> ReplicaMemory:
         arenas.append(_arena(job, buckets))
         if strategy.shares_replica:
-            found.append(arenas[0].common_places())
+            found.append(arenas[0].common_memory())
         elif summing is not None:
-            found.append(apart_places(buckets, summing))
+            found.append(apart_memory(buckets, summing))
         else:
-            found.append(arenas[0].places(shares_params=shares_params))
+            found.append(arenas[0].replica_memory(shares_params=shares_params))
         return found[0]
 
     if in_place or strategy.shares_replica:
-        replica.settle(order, place, job.bucket_bytes_max)
+        replica.settle(order, allocate, job.bucket_bytes_max)
     else:
         replica.settle(order, None, job.bucket_bytes_max)
         if strategy.tunes:
@@ -350,7 +350,7 @@ def build(
     summing = _torch(job, strategy, replica)
     in_place = is_native and strategy.keeps_replicas_equal
     shares_params = in_place and replica.shares_update and job.transport == SHM and not job.on_devices
-    arena, places = _lay_out(job, strategy, replica, order, summing, in_place=in_place, shares_params=shares_params)
+    arena, memory = _lay_out(job, strategy, replica, order, summing, in_place=in_place, shares_params=shares_params)
     lines = [arena.sleeping_line(local_rank) for local_rank in range(len(job.on_host))]
     bells = Bells(job.local_rank, arena.words, lines, job.descriptors.bells)
     if strategy.shares_replica:
@@ -370,7 +370,7 @@ def build(
     runtime = WorkerRuntime(job, strategy, world, bells, driver, mailbox)
     store = stores[job.rank]
     if summing is not None:
-        given = places.given if in_place and places is not None else ()
+        given = memory.given if in_place and memory is not None else ()
         driver.reduce = AgreedReduce(world, job.rank, mailbox, store, summing, bells.ring_own, given, tracer)
     elif is_native:
         driver.reduce = _reduce_here(runtime, job, arena, store, wait_words, plan, is_given=in_place, tracer=tracer)

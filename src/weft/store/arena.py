@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.core.names import Bucket
-from weft.core.seat import Places
+from weft.core.seat import ReplicaMemory
 from weft.store.pages import WrittenPages
 
 Array = NDArray[Any]
@@ -102,24 +102,24 @@ class Arena:
         """The stretch of a bucket that a worker sums and updates."""
         return stretch(self.buckets[bucket].num_elements, worker, self.num_workers)
 
-    def places(self, *, shares_params: bool) -> Places:
+    def replica_memory(self, *, shares_params: bool) -> ReplicaMemory:
         """Where a replica lives whose gradients are reduced here; its parameters are the shared ones or its own."""
         buckets = range(len(self.buckets))
         trained = [bucket for bucket in buckets if self.buckets[bucket].trainable]
         given = [self.array(f"given.{self.local_rank}", bucket) for bucket in trained]
         seen = [self.view("reduced.0", bucket) for bucket in trained]
         if not shares_params:
-            return Places([_own(bucket) for bucket in self.buckets], given, seen)
+            return ReplicaMemory([_own(bucket) for bucket in self.buckets], given, seen)
         params = [self.view("params", b) if b in trained else _own(self.buckets[b]) for b in buckets]
         master = [self.array("params", bucket) for bucket in trained]
         spans = [self.span(bucket, self.local_rank) for bucket in trained]
-        return Places(params, given, seen, spans, lambda k, bucket: self.array(f"state.{k}", bucket), master)
+        return ReplicaMemory(params, given, seen, spans, lambda k, bucket: self.array(f"state.{k}", bucket), master)
 
-    def common_places(self) -> Places:
+    def common_memory(self) -> ReplicaMemory:
         """Where a replica lives that all workers write: trained parameters are one memory, all else is their own."""
         params = [self.array("params", b) if kind.trainable else _own(kind) for b, kind in enumerate(self.buckets)]
         gradient = [_own(kind) for kind in self.buckets if kind.trainable]
-        return Places(params, gradient, gradient)
+        return ReplicaMemory(params, gradient, gradient)
 
     def view(self, region: str, bucket: int) -> Array:
         """A bucket as this worker's script sees it: the shared memory, until the script writes to it."""

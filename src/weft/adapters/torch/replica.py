@@ -25,7 +25,7 @@ from weft.adapters.torch.unchanged import Unchanged
 from weft.adapters.tuning import Tuning
 from weft.core.errors import ConfigError
 from weft.core.names import GRADIENT, PARAMS, Bucket
-from weft.core.seat import Number, Places
+from weft.core.seat import Number, ReplicaMemory
 from weft.model_files import write_model
 
 
@@ -128,7 +128,7 @@ class TorchReplica:
     def settle(
         self,
         order: Sequence[int] | None = None,
-        place: Callable[[Sequence[Bucket]], Places] | None = None,
+        allocate: Callable[[Sequence[Bucket]], ReplicaMemory] | None = None,
         bucket_bytes_max: int | None = None,
     ) -> None:
         ordered = [self.trained[index] for index in (self.order() if order is None else order)]
@@ -142,16 +142,16 @@ class TorchReplica:
             Bucket(flat.num_elements, flat.itemsize, i < len(trained), tensors=flat.shapes(), flagged=True)
             for i, flat in enumerate(self._flats)
         )
-        places = (place or own_places)(self.buckets)
-        self._arrays = {PARAMS: places.params, GRADIENT: places.seen, "given": places.given}
-        masters = dict(enumerate(places.master or ()))
-        for bucket, (flat, array) in enumerate(zip(self._flats, places.params, strict=True)):
+        memory = (allocate or own_memory)(self.buckets)
+        self._arrays = {PARAMS: memory.params, GRADIENT: memory.seen, "given": memory.given}
+        masters = dict(enumerate(memory.master or ()))
+        for bucket, (flat, array) in enumerate(zip(self._flats, memory.params, strict=True)):
             flat.write(torch.from_numpy(masters.get(bucket, array)))
-        self._live_in(self._flats, [torch.from_numpy(array) for array in places.params])
-        self._settle_gradients(places)
-        if places.spans is not None:
+        self._live_in(self._flats, [torch.from_numpy(array) for array in memory.params])
+        self._settle_gradients(memory)
+        if memory.spans is not None:
             flats = self._flats[: len(trained)]
-            self._sliced = [SlicedUpdate(optimizer, flats, places) for optimizer in self.optimizers.all]
+            self._sliced = [SlicedUpdate(optimizer, flats, memory) for optimizer in self.optimizers.all]
         self.is_settled = True
 
     def _live_in(self, flats: Sequence[BucketLayout], memory: Sequence[Tensor]) -> None:
@@ -165,10 +165,10 @@ class TorchReplica:
             ]
         self.unchanged.live_in(homes)
 
-    def _settle_gradients(self, places: Places) -> None:
+    def _settle_gradients(self, memory: ReplicaMemory) -> None:
         known = {id(trained.parameter): trained for trained in self.trained}
-        self.mark.given, self.mark.element = places.given[0], self._flats[0].flags()[-1]
-        for bucket, (flat, given, seen) in enumerate(zip(self._flats, places.given, places.seen, strict=False)):
+        self.mark.given, self.mark.element = memory.given[0], self._flats[0].flags()[-1]
+        for bucket, (flat, given, seen) in enumerate(zip(self._flats, memory.given, memory.seen, strict=False)):
             views = flat.views(torch.as_tensor(given)), flat.views(torch.as_tensor(seen))
             for tensor, flag, mine, reduced in zip(flat.tensors, flat.flags(), *views, strict=True):
                 if tensor is self.mark.tensor:
@@ -371,8 +371,8 @@ def save_tensors(path: str, tensors: dict[str, Tensor]) -> None:
     write_model(path, partial(save_file, tensors))
 
 
-def own_places(buckets: Sequence[Bucket]) -> Places:
+def own_memory(buckets: Sequence[Bucket]) -> ReplicaMemory:
     """Ordinary memory of this process; what is given is what is seen."""
     params = [np.zeros(bucket.num_elements, f"f{bucket.itemsize}") for bucket in buckets]
     gradient = [np.zeros(bucket.num_elements, f"f{bucket.itemsize}") for bucket in buckets if bucket.trainable]
-    return Places(params, gradient, gradient)
+    return ReplicaMemory(params, gradient, gradient)

@@ -15,7 +15,7 @@ from weft.core.errors import ConfigError, WeftError
 from weft.core.leaving import lost_by
 from weft.core.names import PARAMS, Bucket, Role, Roles
 from weft.core.recorder import TraceHash
-from weft.core.seat import Places, Replica, check_optimizers, check_tuned
+from weft.core.seat import Replica, ReplicaMemory, check_optimizers, check_tuned
 from weft.core.shortening import shortened
 from weft.core.strategy import Strategy
 from weft.core.world import World
@@ -282,17 +282,17 @@ def _settle(job: Job, rank: int, joined: list[JoinCalled]) -> None:
         for value, others in zip(mine.values(), first.values(), strict=True):
             value[...] = others
     if rank and job.asked(joined[0].strategy).shares_replica:
-        mine.settle(place=partial(_beside, first))
+        mine.settle(allocate=partial(_beside, first))
     else:
         mine.settle()
 
 
-def _beside(first: Replica, buckets: Sequence[Bucket]) -> Places:
+def _beside(first: Replica, buckets: Sequence[Bucket]) -> ReplicaMemory:
     """The memory of a replica that is worker 0's, but for gradients and what is not trained."""
     own = [np.zeros(kind.num_elements, f"f{kind.itemsize}") for kind in buckets]
     params = [first.array(PARAMS, b) if kind.trainable else own[b] for b, kind in enumerate(buckets)]
     gradient = [np.zeros_like(params[b]) for b, kind in enumerate(buckets) if kind.trainable]
-    return Places(params, gradient, gradient)
+    return ReplicaMemory(params, gradient, gradient)
 
 
 def _check_memory(job: Job, joined: JoinCalled, grown_bytes: int) -> None:

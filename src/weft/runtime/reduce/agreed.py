@@ -26,7 +26,7 @@ from weft.core.actions import MEAN, OPS, Reduce
 from weft.core.errors import Deadlock, IllegalAction, UnexpectedMessage
 from weft.core.events import Reduced
 from weft.core.names import GRADIENT, Bucket, Buffer
-from weft.core.seat import Places
+from weft.core.seat import ReplicaMemory
 from weft.core.world import World
 from weft.runtime.mailbox import Mailbox
 from weft.runtime.measure.tracer import Tracer
@@ -310,8 +310,8 @@ class AgreedReduce:
         self._summing.close()
 
 
-def apart_places(buckets: Sequence[Bucket], summing: Summing) -> Places:
+def apart_memory(buckets: Sequence[Bucket], summing: Summing) -> ReplicaMemory:
     """Where a replica lives whose gradients are reduced from one place into another; all of it is its own."""
     trained = [bucket for bucket in buckets if bucket.trainable]
     given, seen = ([summing.gradients(b.num_elements, b.itemsize) for b in trained] for _ in range(2))
-    return Places([np.zeros(bucket.num_elements, f"f{bucket.itemsize}") for bucket in buckets], given, seen)
+    return ReplicaMemory([np.zeros(bucket.num_elements, f"f{bucket.itemsize}") for bucket in buckets], given, seen)
