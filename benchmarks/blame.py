@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from weft.config.network import Network, read_network
+from weft.config.network import EmulatedNetwork, read_network
 from weft.core.activity import COMPUTES, PAUSED, READS
 from weft.engines.calibrate.machine import machine
 from weft.engines.local.forked_workers import ForkServer, Process
@@ -93,7 +93,7 @@ def job_of(trial: Trial, rng: Random) -> RealJob:
     """A run with the trial's fault in it; a pause comes later."""
     arguments: tuple[str, ...] = ("--steps", str(NUM_STEPS))
     slow: dict[int, float] = {}
-    network: Network | None = None
+    network: EmulatedNetwork | None = None
     if trial.cause == COMPUTES:
         slow[trial.worker] = round(rng.uniform(2.0, 4.0), 1)
         trial.how = f"--slow {trial.worker}:{slow[trial.worker]}"

@@ -21,7 +21,7 @@ from support.network.machines import Machines, machines
 from support.network.namespaces import inside
 
 from weft.config.cluster import Cluster, load_cluster
-from weft.config.network import Network, read_network
+from weft.config.network import EmulatedNetwork, read_network
 from weft.engines.real.secret import new_secret
 from weft.observe.records.quantities import human_rate, human_seconds
 
@@ -71,7 +71,7 @@ def foretold_step_s(folder: Path, arguments: list[str], steps: int) -> float:
     return float(told["virtual_s"] / told["steps"])
 
 
-def predict(network: Network, args: argparse.Namespace, folder: Path) -> float:
+def predict(network: EmulatedNetwork, args: argparse.Namespace, folder: Path) -> float:
     """How far off the simulation is, as a share of the real step; prints both."""
     arguments, secret = ["--hidden", str(args.hidden), "--steps", str(args.steps)], new_secret().hex()
     with machines(4, network) as hosts:

@@ -13,7 +13,7 @@ from statistics import median
 
 import msgspec
 
-from weft.observe.records.comparison import Comparison, Contender, Run
+from weft.observe.records.comparison import ComparedRun, Comparison, Contender
 
 BAR = 0.15
 
@@ -23,7 +23,7 @@ def read(path: Path) -> dict[str, Contender]:
     return {contender.label: contender for contender in comparison.standing()}
 
 
-def step_s(run: Run) -> float:
+def step_s(run: ComparedRun) -> float:
     """Seconds of a step of all workers together: those who steal make different numbers of them."""
     steps = sum(worker.steps for worker in run.workers) / len(run.workers)
     return run.seconds / steps

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from weft.bench.benchmark import Benchmark, Work, measure
-from weft.bench.contender import Contender, weft_run
+from weft.bench.contender import BenchmarkContender, weft_run
 from weft.bench.throughput import TRAINING
 
 
@@ -29,12 +29,12 @@ TRANSPORTS = Benchmark(
     unit="seconds of one step",
     works=tuple(Work(name, name, 2) for name in ("cnn", "mlp", "transformer")),
     contenders=(
-        Contender("weft", TRAINING, launcher=partial(over, "torch")),
-        Contender("weft-shm", TRAINING, launcher=partial(over, "shm")),
-        Contender("weft-tcp", TRAINING, launcher=partial(over, "tcp")),
-        Contender("ddp", TRAINING),
-        Contender("ddp-view", TRAINING, rival="ddp"),
-        Contender("ddp-kept", TRAINING, keeps_memory=True),
+        BenchmarkContender("weft", TRAINING, launcher=partial(over, "torch")),
+        BenchmarkContender("weft-shm", TRAINING, launcher=partial(over, "shm")),
+        BenchmarkContender("weft-tcp", TRAINING, launcher=partial(over, "tcp")),
+        BenchmarkContender("ddp", TRAINING),
+        BenchmarkContender("ddp-view", TRAINING, rival="ddp"),
+        BenchmarkContender("ddp-kept", TRAINING, keeps_memory=True),
     ),
     bars={},
     block_s=0.5,

@@ -1,6 +1,7 @@
 """The repository lints itself: sizes, names, bans, and that tests mirror what they test."""
 
 import ast
+import re
 import tokenize
 from collections.abc import Iterator
 from functools import cache
@@ -39,6 +40,19 @@ UNFINISHED = ("TO" + "DO", "FIX" + "ME", "XX" + "X")
 EMPTY_NAMES = {"util", "utils", "helper", "helpers", "common", "misc", "manager", "handler"}
 UNSAFE_MODULES = {"pickle", "cPickle", "_pickle", "marshal", "shelve", "dill", "cloudpickle"}
 ALL_INTERFACES = {"0.0.0.0", "::"}
+PLAIN_WORDS = set(
+    re.findall(
+        r"\w+",
+        """
+    advice agreed api between calibrate check child compare core default diagnose diagnosis dry echo env exit
+    explanation factory failure fd finding first foreign forked framed function hop initial interface job json lambda
+    launch load local look machine main measure memory metric namespace netem network off once output param
+    passing pause plain probe process processor real reduce resource returned runner setting short sibling
+    simulated slowdown source stall state stopped timeout tracer upload value waiting
+        """,
+    )
+)
+"""What modules of engines/ and runtime/ may be called besides the words of the glossary; no metaphors."""
 EXCUSES = {"skip", "skipif", "xfail", "flaky", "importorskip"}
 
 
@@ -107,6 +121,33 @@ def test_names_say_something() -> None:
     modules = [where(path) for path in ALL if words(path.stem) & EMPTY_NAMES]
     classes = [where(path, node) for path, node in nodes(ALL, ast.ClassDef) if words(node.name) & EMPTY_NAMES]
     assert modules + classes == []
+
+
+def test_no_two_classes_have_the_same_name() -> None:
+    places: dict[str, list[str]] = {}
+    for path, node in nodes(python_files("src"), ast.ClassDef):
+        places.setdefault(node.name, []).append(where(path, node))
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+def stems(word: str) -> set[str]:
+    """A word as it is, and without the ending of a plural."""
+    return {word, word.removesuffix("s"), word.removesuffix("es")}
+
+
+def test_modules_of_engines_and_runtime_are_called_by_plain_words_or_those_of_the_glossary() -> None:
+    rows = [line for line in (ROOT / "docs/glossary.md").read_text(encoding="utf-8").splitlines() if line[:2] == "| "]
+    known = {stem for row in rows for word in re.findall(r"[a-z]+", row.split("|")[1].lower()) for stem in stems(word)}
+    assert len(known) > 100
+    modules = [path for path in python_files("src/weft/engines", "src/weft/runtime") if path.name != "__main__.py"]
+    names = {path.parent.name if path.name == "__init__.py" else path.stem: path for path in modules}
+    private = {
+        where(path): word
+        for name, path in names.items()
+        for word in name.split("_")
+        if not stems(word) & (known | PLAIN_WORDS)
+    }
+    assert private == {}
 
 
 def words_left(path: Path) -> Iterator[str]:

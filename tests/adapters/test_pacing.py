@@ -10,12 +10,12 @@ from support.processes.real import real
 from support.scripts.training_scripts import simulated, write
 
 from weft.adapters.pacing import paced
-from weft.core.pace import Pace, pace_of
+from weft.core.pace import LearningRatePace, pace_of
 
 
 def test_rates_are_multiplied_meanwhile_and_are_the_scripts_own_again_afterwards() -> None:
     groups: list[dict[str, Any]] = [{"lr": 0.1, "momentum": 0.9}, {"momentum": 0.5}, {"lr": torch.tensor(0.3)}]
-    with paced(Pace(4, 4.0), 0, groups):
+    with paced(LearningRatePace(4, 4.0), 0, groups):
         assert groups[0] == {"lr": 0.4, "momentum": 0.9}
         assert groups[1] == {"momentum": 0.5}
         assert float(groups[2]["lr"]) == pytest.approx(1.2)
@@ -25,7 +25,7 @@ def test_rates_are_multiplied_meanwhile_and_are_the_scripts_own_again_afterwards
 
 def test_what_somebody_else_sets_meanwhile_stays() -> None:
     groups: list[dict[str, Any]] = [{"lr": 0.1}]
-    with paced(Pace(4, 4.0), 0, groups):
+    with paced(LearningRatePace(4, 4.0), 0, groups):
         groups[0]["lr"] = 7.0
     assert groups == [{"lr": 7.0}]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from weft.bench.benchmark import Benchmark, Work, measure, work_rows
-from weft.bench.contender import Contender
+from weft.bench.contender import BenchmarkContender
 from weft.core.errors import ConfigError
 
 WORK = Work("2xsteady", "steady", 2)
@@ -16,10 +16,10 @@ CONTEST = Benchmark(
     unit="seconds",
     works=(WORK, replace(WORK, name="2xother")),
     contenders=(
-        Contender("weft", "fake_contender"),
-        Contender("slow", "fake_contender"),
-        Contender("slow-too", "fake_contender", rival="slow"),
-        Contender("absent", "none", missing=lambda: "not here"),
+        BenchmarkContender("weft", "fake_contender"),
+        BenchmarkContender("slow", "fake_contender"),
+        BenchmarkContender("slow-too", "fake_contender", rival="slow"),
+        BenchmarkContender("absent", "none", missing=lambda: "not here"),
     ),
     bars={"slow/2xsteady": 2.0},
     block_s=1e-3,

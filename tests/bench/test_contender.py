@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from weft.bench import contender
-from weft.bench.contender import Contender, missing_mpi, mpirun, process, weft_run
+from weft.bench.contender import BenchmarkContender, missing_mpi, mpirun, process, weft_run
 
 
 def test_a_contender_is_called_by_its_name_unless_it_stands_for_another() -> None:
-    assert Contender("ddp", "m").ratio_name == "ddp"
-    assert Contender("ddp-view", "m", rival="ddp").ratio_name == "ddp"
+    assert BenchmarkContender("ddp", "m").ratio_name == "ddp"
+    assert BenchmarkContender("ddp-view", "m", rival="ddp").ratio_name == "ddp"
 
 
 def test_open_mpi_is_oversubscribed_only_when_there_are_more_processes_than_cores(

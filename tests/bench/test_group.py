@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from weft.bench import group as groups
-from weft.bench.contender import Contender, process
+from weft.bench.contender import BenchmarkContender, process
 from weft.bench.group import Group
 from weft.core.errors import NodeLost
 
@@ -21,14 +21,14 @@ def by_a_shell(module: str, num_processes: int, task: str) -> list[str]:
     return ["sh", "-c", " ".join([f"{one} &"] * num_processes) + " wait"]
 
 
-FAKE = Contender("fake", "fake_contender")
-LAUNCHED = Contender("launched", "fake_contender", launcher=by_a_shell)
+FAKE = BenchmarkContender("fake", "fake_contender")
+LAUNCHED = BenchmarkContender("launched", "fake_contender", launcher=by_a_shell)
 
 PARENT = """
 import sys
-from weft.bench.contender import Contender
+from weft.bench.contender import BenchmarkContender
 from weft.bench.group import Group
-with Group(Contender("fake", "fake_contender"), sys.argv[1], 2) as group:
+with Group(BenchmarkContender("fake", "fake_contender"), sys.argv[1], 2) as group:
     print(*(one.pid for one in group._started), flush=True)
     group.meet()
     print("ready", flush=True)
@@ -46,7 +46,7 @@ def handles(group: Group) -> list[int]:
     return [os.dup(member.pidfd) for member in group._members]
 
 
-def run_block(contender: Contender, work: str, repeats: int) -> None:
+def run_block(contender: BenchmarkContender, work: str, repeats: int) -> None:
     with Group(contender, work, 1) as group:
         group.meet()
         group.block(repeats)
@@ -59,7 +59,7 @@ def assert_gone(pidfds: list[int]) -> None:
 
 
 @pytest.mark.parametrize("contender", [FAKE, LAUNCHED], ids=["each by itself", "by a launcher"])
-def test_a_group_runs_blocks_and_leaves_nothing_behind(contender: Contender) -> None:
+def test_a_group_runs_blocks_and_leaves_nothing_behind(contender: BenchmarkContender) -> None:
     with Group(contender, "steady", 2) as group:
         group.meet()
         assert [0 <= group.block(repeats) < 1 for repeats in (1, 1000)] == [True, True]
@@ -69,12 +69,12 @@ def test_a_group_runs_blocks_and_leaves_nothing_behind(contender: Contender) -> 
 
 
 def test_a_limit_runs_in_one_process_whatever_the_work_is_for() -> None:
-    assert Group(Contender("memcpy", "m", is_alone=True), "steady", 4).num_processes == 1
+    assert Group(BenchmarkContender("memcpy", "m", is_alone=True), "steady", 4).num_processes == 1
 
 
 @pytest.mark.parametrize("contender", [FAKE, LAUNCHED], ids=["each by itself", "by a launcher"])
 def test_an_interruption_ends_processes_in_the_middle_of_their_block(
-    contender: Contender, monkeypatch: pytest.MonkeyPatch
+    contender: BenchmarkContender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ready: list[int] = []
 

@@ -8,7 +8,7 @@ from support.processes.real import fork_from_here
 from support.scripts.mnist_files import write_tiny_mnist
 from support.scripts.training_scripts import write
 
-from weft.bench.racing import Finish, Goal, check_mnist, finish_rows, race
+from weft.bench.racing import Goal, RaceResult, check_mnist, finish_rows, race
 from weft.core.errors import ConfigError
 from weft.engines.real.job import RealJob
 
@@ -49,8 +49,8 @@ def test_who_is_never_scored_is_an_error(tmp_path: Path) -> None:
         race(Goal(), job, Forks())  # type: ignore[arg-type]
 
 
-def run(seconds: float, *, is_reached: bool = True) -> Finish:
-    return Finish(seconds, 40, 0.971 if is_reached else 0.9, is_reached)
+def run(seconds: float, *, is_reached: bool = True) -> RaceResult:
+    return RaceResult(seconds, 40, 0.971 if is_reached else 0.9, is_reached)
 
 
 def test_ratios_are_of_the_same_block_and_who_gave_up_says_so() -> None:

@@ -6,16 +6,16 @@ from typing import Any
 from support.scripts.mnist_files import write_mnist
 
 from weft.bench.racing import Goal
-from weft.bench.straggler import BARS, BEST, OTHERS, Course, measure_straggler
+from weft.bench.straggler import BARS, BEST, OTHERS, StragglerWorkload, measure_straggler
 from weft.config.ways import Way, read_ways
 
 
 def test_what_all_contenders_are_told_is_the_same(tmp_path: Path) -> None:
-    contest = Course(write_mnist(tmp_path)).contest()
+    contest = StragglerWorkload(write_mnist(tmp_path)).contest()
     weft, ddp = contest.job(Way("local_sgd", None, "proportional"), 3), contest.job(Way(baseline="ddp"), 3)
     assert weft.arguments == ddp.arguments
     assert (weft.slow, ddp.slow, weft.seed, ddp.seed) == ({0: 4.0}, {0: 4.0}, 3, 3)
-    assert Course(tmp_path).words == "4 workers, worker 0 4 times slower, batches of 64, lr 0.1"
+    assert StragglerWorkload(tmp_path).words == "4 workers, worker 0 4 times slower, batches of 64, lr 0.1"
 
 
 def test_the_ways_can_be_told_apart_and_there_is_a_bar() -> None:
@@ -25,7 +25,7 @@ def test_the_ways_can_be_told_apart_and_there_is_a_bar() -> None:
 
 def test_contenders_take_turns_and_the_other_ways_run_in_the_first_blocks(tmp_path: Path) -> None:
     small: dict[str, Any] = {"num_workers": 2, "slow": {0: 2.0}, "batch_size": 4, "lr": 0.02}
-    course = Course(write_mnist(tmp_path, train=400), goal=Goal(0.6, 60.0), pieces=4, test_every=1, **small)
+    course = StragglerWorkload(write_mnist(tmp_path, train=400), goal=Goal(0.6, 60.0), pieces=4, test_every=1, **small)
     told: list[str] = []
     report = measure_straggler(course, 2, "local_sgd", ["allreduce"], 1, told.append)
     ways = [line.removeprefix("straggler: ") for line in told]

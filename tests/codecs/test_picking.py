@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from weft.codecs import Form
-from weft.codecs.picking import SAMPLED_FROM, Gathered, Momentum, among, bracket, gather, largest_of_blocks, sizes_of
+from weft.codecs.picking import SAMPLED_FROM, PickInput, Velocity, among, bracket, gather, largest_of_blocks, sizes_of
 
 NONE = np.empty(0, np.int64)
 
@@ -20,9 +20,9 @@ def test_ties_go_to_the_first_and_what_is_not_finite_comes_last() -> None:
 
 def test_blocks_have_their_largest_each() -> None:
     total = np.array([1, -2, 2, 0, 2, 9, 9], np.float32)
-    assert largest_of_blocks(Gathered(total, NONE), 1, 3, 3).tolist() == [1, 5, 6]
-    assert largest_of_blocks(Gathered(total, np.array([5])), 1, 3, 3).tolist() == [1, 4, 6]
-    assert largest_of_blocks(Gathered(np.zeros(5), NONE), 2, 4, 3).tolist() == [0, 1, 4]
+    assert largest_of_blocks(PickInput(total, NONE), 1, 3, 3).tolist() == [1, 5, 6]
+    assert largest_of_blocks(PickInput(total, np.array([5])), 1, 3, 3).tolist() == [1, 4, 6]
+    assert largest_of_blocks(PickInput(np.zeros(5), NONE), 2, 4, 3).tolist() == [0, 1, 4]
 
 
 def test_the_sum_is_in_the_residual_except_where_it_is_not_finite() -> None:
@@ -37,7 +37,7 @@ def test_the_sum_is_in_the_residual_except_where_it_is_not_finite() -> None:
 
 def test_a_velocity_is_moved_before_it_is_added() -> None:
     values, residual, velocity = np.array([1.0, np.nan]), np.array([10.0, 10.0]), np.array([4.0, 4.0])
-    gather(values, residual, Form(2, 8), by=Momentum(0.5, 3.0, velocity))
+    gather(values, residual, Form(2, 8), by=Velocity(0.5, 3.0, velocity))
     assert (residual.tolist(), velocity.tolist()) == ([15, 10], [5, 4])
 
 

@@ -200,7 +200,7 @@ def test_losses_upon_losses_and_broken_channels_do_not_part_the_survivors(collec
     rng = Random(seed)
     crew = Crew(collective, rng.randint(3, 6), rng.randint(1, 2), num_steps=3, seed=seed)
     while len(crew.alive) > 1 and crew.run(rng.choice((1, 3, 10, 30))):
-        channels = [ends for ends, letters in sorted(crew.channels.items()) if letters and ends[0] in crew.alive]
+        channels = [ends for ends, messages in sorted(crew.channels.items()) if messages and ends[0] in crew.alive]
         if channels and rng.random() < 0.5:
             crew.break_channel(*rng.choice(channels))
         else:
@@ -228,7 +228,7 @@ def test_the_network_of_these_tests_keeps_messages_to_their_view() -> None:
         crew.compute(worker)
     crew.lose(2)
     crew.change(0)
-    assert [letter.view for letter in crew.channels[0, 1]] == [1]
+    assert [message.view for message in crew.channels[0, 1]] == [1]
     assert crew.peers[0].recovery.untold == {1}
     assert (crew.deliver, 0, 1) not in crew.moves()
     assert (crew.deliver, 1, 2) not in crew.moves()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from weft.config.cluster import PACKAGED, Cluster, Host, Placement, Straggler, load_cluster, read_cluster
+from weft.config.cluster import PACKAGED, Cluster, ClusterPlacement, HostSpec, Straggler, load_cluster, read_cluster
 from weft.core.errors import ConfigError
 from weft.cost.choice import Ground
 from weft.cost.links import Link
@@ -76,7 +76,7 @@ def test_a_file_says_everything(tmp_path: Path) -> None:
     )
     assert load_cluster(str(path)) == Cluster(
         name="lab",
-        hosts=(Host(2, 3, 0.5), Host(1, 1, 1.0, 7e-3)),
+        hosts=(HostSpec(2, 3, 0.5), HostSpec(1, 1, 1.0, 7e-3)),
         between=Link(2e-3, 1e6),
         within=Link(1e-6, 1e9),
         seconds_per_sample=2e-3,
@@ -88,28 +88,28 @@ def test_a_file_says_everything(tmp_path: Path) -> None:
 
 def test_the_smallest_file_has_one_host_and_a_link() -> None:
     cluster = read_cluster(SMALLEST, "lab.toml")
-    assert cluster == Cluster("lab", (Host(),), Link(1e-3, 125e6))
+    assert cluster == Cluster("lab", (HostSpec(),), Link(1e-3, 125e6))
     assert cluster.num_workers == 1
 
 
 def test_workers_fill_hosts_in_order_and_start_over_when_there_are_more() -> None:
-    cluster = Cluster("lab", (Host(1, 2), Host(1, 1, speed=2.0)), Link(0.0, 1.0), seconds_per_sample=1.0)
-    assert cluster.place(5) == Placement(
+    cluster = Cluster("lab", (HostSpec(1, 2), HostSpec(1, 1, speed=2.0)), Link(0.0, 1.0), seconds_per_sample=1.0)
+    assert cluster.place(5) == ClusterPlacement(
         hosts=(0, 0, 1, 2, 2),
         seconds_per_sample=(1.0, 1.0, 0.5, 1.0, 1.0),
         seconds_per_step=(0.0,) * 5,
         factors=(1.0,) * 5,
     )
-    assert cluster.place(1) == Placement((0,), (1.0,), (0.0,), (1.0,))
+    assert cluster.place(1) == ClusterPlacement((0,), (1.0,), (0.0,), (1.0,))
 
 
 def test_a_straggler_takes_longer_and_one_beyond_the_workers_is_not_there() -> None:
-    cluster = Cluster("lab", (Host(8),), Link(0.0, 1.0), stragglers=(Straggler(1, 4.0), Straggler(6, 2.0)))
+    cluster = Cluster("lab", (HostSpec(8),), Link(0.0, 1.0), stragglers=(Straggler(1, 4.0), Straggler(6, 2.0)))
     assert cluster.place(3).seconds_per_sample == (1e-3, 4e-3, 1e-3)
 
 
 def test_a_measured_time_stands_in_for_what_was_there_except_a_hosts_own() -> None:
-    cluster = Cluster("lab", (Host(), Host(seconds_per_sample=9.0)), Link(0.0, 1.0), step_s=((1.0,),))
+    cluster = Cluster("lab", (HostSpec(), HostSpec(seconds_per_sample=9.0)), Link(0.0, 1.0), step_s=((1.0,),))
     measured = cluster.with_seconds_per_sample(0.5)
     assert measured.place(2).seconds_per_sample == (0.5, 9.0)
     assert measured.step_s == ()
@@ -247,7 +247,7 @@ def test_a_wrong_value_is_refused_with_its_place(table: dict[str, Any], message:
 
 
 def test_a_step_costs_more_on_a_slow_host_and_a_straggler_costs_more_where_cores_are_its_own() -> None:
-    cluster = Cluster("lab", (Host(2, 1, speed=0.5),), Link(0.0, 1.0), 1.0, 0.0).with_stragglers({1: 4.0})
+    cluster = Cluster("lab", (HostSpec(2, 1, speed=0.5),), Link(0.0, 1.0), 1.0, 0.0).with_stragglers({1: 4.0})
     cluster = replace(cluster, seconds_per_step=3.0, seconds_per_sample=1.0)
     place = cluster.place(2)
     assert (place.seconds_per_sample, place.seconds_per_step) == ((2.0, 8.0), (6.0, 24.0))
@@ -256,7 +256,7 @@ def test_a_step_costs_more_on_a_slow_host_and_a_straggler_costs_more_where_cores
 
 
 def test_a_factor_below_1_is_a_faster_worker_whether_cores_are_shared_or_not() -> None:
-    cluster = Cluster("lab", (Host(2),), Link(0.0, 1.0), seconds_per_sample=1.0, seconds_per_step=3.0)
+    cluster = Cluster("lab", (HostSpec(2),), Link(0.0, 1.0), seconds_per_sample=1.0, seconds_per_step=3.0)
     cluster = cluster.with_stragglers({0: 0.5})
     own, shared = cluster.place(2), replace(cluster, cores=1).place(2)
     assert (own.seconds_per_sample, own.seconds_per_step) == ((0.5, 1.0), (1.5, 3.0))

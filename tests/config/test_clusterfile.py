@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from weft.config.cluster import PACKAGED, Cluster, Host, Straggler, load_cluster
+from weft.config.cluster import PACKAGED, Cluster, HostSpec, Straggler, load_cluster
 from weft.config.clusterfile import cluster_toml
 from weft.cost.coding import Throughput
 from weft.cost.links import Link
 
 FULL = Cluster(
     name="lab",
-    hosts=(Host(2, 3, 0.1 + 0.2), Host(1, 1, 1.0, 7e-3)),
+    hosts=(HostSpec(2, 3, 0.1 + 0.2), HostSpec(1, 1, 1.0, 7e-3)),
     between=Link(2e-3, 1e6),
     within=Link(1e-6, 1 / 3),
     seconds_per_sample=1.23456789e-5,

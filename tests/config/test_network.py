@@ -2,20 +2,20 @@
 
 import pytest
 
-from weft.config.network import Network, read_network
+from weft.config.network import EmulatedNetwork, read_network
 from weft.core.errors import ConfigError
 
 
 @pytest.mark.parametrize(
     ("text", "network", "shown"),
     [
-        ("100mbit,10ms", Network(12.5e6, 0.01), "100 Mbit/s, 10 ms"),
-        ("1.5Mbit/s, 0s", Network(187.5e3, 0.0), "1.5 Mbit/s, 0 ms"),
-        ("1gbit,500us,1%", Network(125e6, 0.0005, 0.01), "1 Gbit/s, 0.5 ms, 1 % lost"),
-        ("64kbit,1s,.005", Network(8e3, 1.0, 0.005), "64 kbit/s, 1000 ms, 0.5 % lost"),
+        ("100mbit,10ms", EmulatedNetwork(12.5e6, 0.01), "100 Mbit/s, 10 ms"),
+        ("1.5Mbit/s, 0s", EmulatedNetwork(187.5e3, 0.0), "1.5 Mbit/s, 0 ms"),
+        ("1gbit,500us,1%", EmulatedNetwork(125e6, 0.0005, 0.01), "1 Gbit/s, 0.5 ms, 1 % lost"),
+        ("64kbit,1s,.005", EmulatedNetwork(8e3, 1.0, 0.005), "64 kbit/s, 1000 ms, 0.5 % lost"),
     ],
 )
-def test_a_network_is_a_rate_a_delay_and_perhaps_a_loss(text: str, network: Network, shown: str) -> None:
+def test_a_network_is_a_rate_a_delay_and_perhaps_a_loss(text: str, network: EmulatedNetwork, shown: str) -> None:
     assert (read_network(text), str(network)) == (network, shown)
 
 
@@ -54,9 +54,11 @@ def test_what_is_no_network_is_refused_with_what_to_write(text: str, because: st
 
 def test_a_worker_may_have_a_link_of_its_own() -> None:
     network = read_network("2:20mbit,30ms", "1gbit,1ms", "0: 1gbit,5ms,1%")
-    assert network == Network(125e6, 0.001, own=((0, Network(125e6, 0.005, 0.01)), (2, Network(2.5e6, 0.03))))
-    assert [network.link(worker) for worker in (1, 2)] == [Network(125e6, 0.001), Network(2.5e6, 0.03)]
-    assert network.worst == Network(2.5e6, 0.03, 0.01)
+    assert network == EmulatedNetwork(
+        125e6, 0.001, own=((0, EmulatedNetwork(125e6, 0.005, 0.01)), (2, EmulatedNetwork(2.5e6, 0.03)))
+    )
+    assert [network.link(worker) for worker in (1, 2)] == [EmulatedNetwork(125e6, 0.001), EmulatedNetwork(2.5e6, 0.03)]
+    assert network.worst == EmulatedNetwork(2.5e6, 0.03, 0.01)
     assert str(network) == "1 Gbit/s, 1 ms; worker 0: 1 Gbit/s, 5 ms, 1 % lost; worker 2: 20 Mbit/s, 30 ms"
 
 

@@ -12,17 +12,17 @@ from weft.config.options import (
     RUN,
     SIMULATE,
     TORCHRUN,
-    Buckets,
+    BucketOptions,
     Checked,
     Data,
-    Network,
+    NetworkOptions,
     Options,
-    Outbox,
-    Ray,
-    Reduce,
-    Shares,
-    Waiting,
-    Worker,
+    OutboxOptions,
+    RayOptions,
+    ReduceOptions,
+    ShareOptions,
+    WaitingOptions,
+    WorkerOptions,
     Write,
     check_takes,
     keys,
@@ -43,15 +43,15 @@ def test_values_are_in_the_unit_that_their_name_says() -> None:
     texts += ["ray.resources=cpu=1,gpu=0", "write.log=a b.jsonl", "run.check_replay=true", "reduce.collective=auto"]
     options, of_strategy = set_options(texts)
     assert options == Options(
-        Worker(3, keeps_memory=False),
+        WorkerOptions(3, keeps_memory=False),
         Data(64),
-        Buckets(1 << 20),
-        Waiting(0.5),
-        Outbox(1000),
-        Shares(4),
-        Reduce("auto"),
-        Network(trusted=True),
-        Ray(resources="cpu=1,gpu=0"),
+        BucketOptions(1 << 20),
+        WaitingOptions(0.5),
+        OutboxOptions(1000),
+        ShareOptions(4),
+        ReduceOptions("auto"),
+        NetworkOptions(trusted=True),
+        RayOptions(resources="cpu=1,gpu=0"),
         Write(log=Path("a b.jsonl")),
         Checked(check_replay=True),
     )
@@ -65,7 +65,7 @@ def test_sums_have_a_place_that_is_chosen_unless_it_is_said() -> None:
 
 def test_the_last_of_two_settings_counts_and_others_stay() -> None:
     options, _ = set_options(["worker.threads=3", "waiting.spin_s=0s", "worker.threads=4"])
-    assert options == Options(worker=Worker(4), waiting=Waiting(0.0))
+    assert options == Options(worker=WorkerOptions(4), waiting=WaitingOptions(0.0))
 
 
 def test_devices_of_several_workers_are_collected_and_the_last_of_each_counts() -> None:
@@ -99,7 +99,7 @@ def test_options_that_say_nothing_somewhere_are_refused_there() -> None:
 def test_parameters_of_the_strategy_are_told_apart() -> None:
     texts = ["strategy.topology=torus(2, 4)", "strategy.staleness=none", "worker.threads=2"]
     options, of_strategy = set_options(texts)
-    assert (options, of_strategy) == (Options(Worker(2)), {"topology": "torus(2, 4)", "staleness": "none"})
+    assert (options, of_strategy) == (Options(WorkerOptions(2)), {"topology": "torus(2, 4)", "staleness": "none"})
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from support.scripts.training_scripts import simulated
 from weft.core.consensus import END
 from weft.core.errors import ReplicasDiffer
 from weft.engines.real.session import RunSession
-from weft.runtime.channel import Concluded, Evaluated, Joined, ReplicaTold, Reported
+from weft.runtime.messages import Concluded, Evaluated, ReplicaTold, Reported, ScriptJoined
 
 SCRIPT = """
 import sys
@@ -126,7 +126,7 @@ def talk() -> tuple[RunSession, Reports]:
     engine = RunSession(2, None, None, "shm", lambda rank, message: None)
     engine.on_report = lambda *told: reports.append(told)
     for rank in range(2):
-        engine.hear(rank, Joined(["w (3,) float64"], 24, None, 0))
+        engine.hear(rank, ScriptJoined(["w (3,) float64"], 24, None, 0))
     return engine, reports
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from weft.core.errors import ConfigError
-from weft.core.pace import Pace, pace_of
+from weft.core.pace import LearningRatePace, pace_of
 
 
 def test_without_a_warm_up_it_is_the_same_from_the_first_step_on() -> None:
@@ -14,7 +14,7 @@ def test_without_a_warm_up_it_is_the_same_from_the_first_step_on() -> None:
 def test_a_warm_up_begins_with_one_workers_rate_and_rises_in_a_line() -> None:
     pace = pace_of(4, True, 3)
     assert [pace.factor(step) for step in range(5)] == pytest.approx([1.0, 2.0, 3.0, 4.0, 4.0])
-    assert [Pace(2, 1.0, 2).factor(step) for step in range(3)] == pytest.approx([0.5, 0.75, 1.0])
+    assert [LearningRatePace(2, 1.0, 2).factor(step) for step in range(3)] == pytest.approx([0.5, 0.75, 1.0])
 
 
 def test_a_warm_up_of_less_than_no_steps_is_refused() -> None:

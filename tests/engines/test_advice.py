@@ -8,11 +8,11 @@ import pytest
 from weft.config.network import read_network
 from weft.core.activity import COMPUTES, PAUSED, READS
 from weft.engines import advice as module
-from weft.engines.advice import ADVICE_S_MAX, LOADER, Setting, Way, advise, samples_per_s, setting_of
+from weft.engines.advice import ADVICE_S_MAX, LOADER, RunDescription, Way, advise, samples_per_s, setting_of
 from weft.engines.real.job import RealJob
 from weft.observe.records.linkbook import NETWORK
 from weft.observe.records.stragglers import Blame, Cost
-from weft.runtime.channel import Welcome
+from weft.runtime.messages import Welcome
 
 MODEL_BYTES = 400_000
 
@@ -29,9 +29,11 @@ def costs(num_workers: int = 4, slow: float = 4.0) -> dict[int, Cost]:
     return {rank: Cost(0.01 * slow, 0.0, 0.05, 32.0) if rank == 0 else usual for rank in range(num_workers)}
 
 
-def setting(strategy: str = "allreduce", compress: str | None = None, share: str = "static", **more: object) -> Setting:
+def setting(
+    strategy: str = "allreduce", compress: str | None = None, share: str = "static", **more: object
+) -> RunDescription:
     told = {"transport": "shm", "network": None, "num_cores": 4, **more}
-    return Setting(Way(strategy, compress, share), MODEL_BYTES, 4 << 20, **told)
+    return RunDescription(Way(strategy, compress, share), MODEL_BYTES, 4 << 20, **told)
 
 
 def blame(cause: str) -> Blame:

@@ -7,7 +7,7 @@ import pytest
 from weft.config.compression import GATHER, HOPS, SPARSE, SUMS, TWO_WAY, codec, schemes
 from weft.config.registry import CODECS, STRATEGIES
 from weft.config.registry import strategy as strategy_of
-from weft.fuzz.coding import LEAVES_OUT, OTHERS, WHOLE, Coding, codec_name, draw_coding, says_whole
+from weft.fuzz.coding import LEAVES_OUT, OTHERS, WHOLE, CodingChoice, codec_name, draw_coding, says_whole
 
 SEEDS = range(600)
 CAN = [name for name in STRATEGIES if LEAVES_OUT.intersection(strategy_of(name).kinds().values())]
@@ -28,7 +28,7 @@ def test_methods_that_send_gradients_or_deltas_can_have_a_codec_and_those_that_a
 
 def test_strategies_that_cannot_make_up_for_what_is_left_out_have_none() -> None:
     for name in set(STRATEGIES) - set(CAN):
-        assert {draw_coding(seed, strategy_of(name), "ring") for seed in SEEDS} == {Coding(None, None, "ring")}
+        assert {draw_coding(seed, strategy_of(name), "ring") for seed in SEEDS} == {CodingChoice(None, None, "ring")}
 
 
 def test_every_scheme_of_every_codec_is_drawn_where_there_are_reductions_and_none_elsewhere() -> None:

@@ -7,12 +7,12 @@ import pytest
 from weft.fuzz.evidence import Evidence
 from weft.fuzz.run import run
 from weft.fuzz.scenario import draw
-from weft.sim.faults.plan import Crash, Faults, Finish
+from weft.sim.faults.plan import Crash, EarlyFinish, Faults
 
 
 @pytest.fixture(scope="module")
 def evidence() -> Evidence:
-    faults = Faults((Crash(1, 0.05), Finish(2, 3)), notice_s=0.01, fence_s=0.5)
+    faults = Faults((Crash(1, 0.05), EarlyFinish(2, 3)), notice_s=0.01, fence_s=0.5)
     scenario = next(s for s in (draw(seed, ("async_gossip",)) for seed in range(99)) if s.num_workers >= 4)
     return run(replace(scenario, faults=faults))
 

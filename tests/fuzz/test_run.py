@@ -14,7 +14,7 @@ from weft.core.events import Event, StepFinished
 from weft.fuzz.auditor import audit
 from weft.fuzz.run import run
 from weft.fuzz.scenario import draw
-from weft.sim.faults.plan import Faults, Finish
+from weft.sim.faults.plan import EarlyFinish, Faults
 
 NUM_SEEDS = 100
 
@@ -65,7 +65,7 @@ def test_what_lbfgs_applies_is_added_up_so_that_a_ledger_can_be_read() -> None:
 def test_a_worker_that_would_end_after_more_steps_than_there_are_ends_with_the_others(name: str) -> None:
     """As when a scenario is made small: its faults stay as they were drawn."""
     scenario = draw(1, (name,))
-    faults = Faults((Finish(scenario.num_workers - 1, 30),), notice_s=0.02, fence_s=0.5)
+    faults = Faults((EarlyFinish(scenario.num_workers - 1, 30),), notice_s=0.02, fence_s=0.5)
     evidence = run(replace(scenario, num_steps=4, faults=faults))
     assert max(step.step for step in evidence.steps) == 3
     assert audit(evidence) == []

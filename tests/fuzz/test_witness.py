@@ -31,9 +31,9 @@ def test_every_iteration_is_seen_with_what_it_began_with() -> None:
     assert [array.sum() for array in trained] == [1.0] * len(trained)
 
 
-def test_versions_of_a_server_differ_from_one_to_the_next_and_letters_are_kept() -> None:
+def test_versions_of_a_server_differ_from_one_to_the_next_and_messages_are_kept() -> None:
     evidence = run(draw(0, ("downpour(push=1, fetch=1)",)))
     for _, _, versions in evidence.histories():
         assert len(versions) > 1
         assert all((before.params != after.params).any() for before, after in pairwise(versions))
-    assert any(letter.fate is RECEIVED for letter in evidence.simulation.letters)
+    assert any(message.fate is RECEIVED for message in evidence.simulation.messages)

@@ -73,7 +73,7 @@ def test_gossip_grad_goes_on_with_whole_averages(
 
 def mass(world: Shuffled) -> float:
     """The weight of bucket 0 that workers hold or held at their end, that is under way, and that the dead had sent."""
-    shares = [letter.send for letter in [*world.under_way(), *world.dropped] if letter.send.kind == "share"]
+    shares = [message.send for message in [*world.under_way(), *world.dropped] if message.send.kind == "share"]
     live = sum(node.peer.weight[0] for node in world.nodes)
     return float(live + sum(send.weight for send in shares if send.bucket == 0))
 

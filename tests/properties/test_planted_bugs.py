@@ -25,15 +25,15 @@ from weft.store.gate import Gate
 from weft.strategies.allreduce import AllReducePeer
 from weft.strategies.async_gossip import ANSWER, AsyncGossipPeer
 from weft.strategies.downpour import DownpourWorker
-from weft.strategies.local_sgd import LocalSGDPeer
 from weft.strategies.parts.atomic_steps import AtomicStepServer
 from weft.strategies.parts.coordinator import Coordinator, Dealing
 from weft.strategies.parts.neighbour_sum import NeighbourSum
 from weft.strategies.parts.outer_optimizer import OuterStrategy
+from weft.strategies.parts.periodic_average import PeriodicAveragePeer
 from weft.strategies.parts.shards import ShardWorker
 from weft.strategies.push_sum import PushSumPeer
 from weft.strategies.quorum import QuorumServer
-from weft.strategies.ssp import Shard, StaleSyncServer
+from weft.strategies.ssp import ServerBucket, StaleSyncServer
 
 SEEDS_MAX = 200
 ONE_PEER = "exponential(one_peer=True)"
@@ -42,7 +42,7 @@ WorkerRuntime = Callable[[pytest.MonkeyPatch], None]
 
 
 def waits_for_the_departed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Shard, "keep", lambda self, workers: self.parked.clear())
+    patch.setattr(ServerBucket, "keep", lambda self, workers: self.parked.clear())
 
 
 def never_asks_again(patch: pytest.MonkeyPatch) -> None:
@@ -54,7 +54,7 @@ def never_sends_again(patch: pytest.MonkeyPatch) -> None:
 
 
 def hears_second_comings(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(DeliverySimulation, "_is_second_coming", lambda self, node, letter: False)
+    patch.setattr(DeliverySimulation, "_is_second_coming", lambda self, node, message: False)
 
 
 def applies_repeated_pushes(patch: pytest.MonkeyPatch) -> None:
@@ -164,9 +164,9 @@ def keeps_what_it_pushed(patch: pytest.MonkeyPatch) -> None:
 def hears_who_is_out(patch: pytest.MonkeyPatch) -> None:
     right = DeliverySimulation._arrive
 
-    def wrong(self: DeliverySimulation, letter: MessageInFlight) -> None:
-        letter.view = max(letter.view, self.nodes[letter.target].view)
-        right(self, letter)
+    def wrong(self: DeliverySimulation, message: MessageInFlight) -> None:
+        message.view = max(message.view, self.nodes[message.target].view)
+        right(self, message)
 
     patch.setattr(DeliverySimulation, "_arrive", wrong)
 
@@ -216,13 +216,13 @@ def forgets_the_rest_of_its_part(patch: pytest.MonkeyPatch) -> None:
 
 
 def averages_by_count(patch: pytest.MonkeyPatch) -> None:
-    right = LocalSGDPeer.average
+    right = PeriodicAveragePeer.average
 
-    def wrong(self: LocalSGDPeer, clock: int) -> Actions:
+    def wrong(self: PeriodicAveragePeer, clock: int) -> Actions:
         self.samples = float(self.samples > 0.0)
         return right(self, clock)
 
-    patch.setattr(LocalSGDPeer, "average", wrong)
+    patch.setattr(PeriodicAveragePeer, "average", wrong)
 
 
 def turns_the_outer_momentum_round(patch: pytest.MonkeyPatch) -> None:

@@ -8,8 +8,9 @@ from support.processes.records import status_with
 
 from weft.core.errors import TransportError
 from weft.observe.records.status import Status
-from weft.runtime.channel import MESSAGE_BYTES_MAX, Channel, Decided, Halt, Order
+from weft.runtime.channel import MESSAGE_BYTES_MAX, Channel
 from weft.runtime.descriptors import Descriptors
+from weft.runtime.messages import Decided, Halt, Order
 from weft.transports.framed_socket import LENGTH
 
 

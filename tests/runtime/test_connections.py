@@ -12,9 +12,9 @@ from support.processes.records import job_with
 
 from weft.core.names import Bucket, Roles
 from weft.core.world import World
-from weft.runtime.channel import Job
 from weft.runtime.connections import LINKS, LOOPBACK, SHM, TCP, TLS, TORCH, TRANSPORTS, Connections
 from weft.runtime.descriptors import Descriptors
+from weft.runtime.messages import WorkerJob
 from weft.transports.frames import Header, Layout
 from weft.transports.mixed import MixedTransport
 from weft.transports.rings import RingTransport
@@ -26,7 +26,7 @@ WORLD = World(Roles(2), BUCKETS)
 LAYOUT = Layout(1, 2, BUCKETS)
 
 
-def job(rank: int, transport: str, rings: int = -1, **options: Any) -> Job:
+def job(rank: int, transport: str, rings: int = -1, **options: Any) -> WorkerJob:
     return job_with(
         rank=rank,
         num_workers=options.pop("num_workers", 2),

@@ -16,7 +16,7 @@ from weft.core.events import Event, Received
 from weft.core.names import Bucket, Buffer, Part, Roles
 from weft.core.world import World
 from weft.runtime.mailbox import kinds_of, rank_of
-from weft.runtime.reduce.between_hosts import Came, Key
+from weft.runtime.reduce.between_hosts import EarlyPart, Key
 
 BUCKETS = (Bucket(10), Bucket(3, 8))
 
@@ -142,15 +142,15 @@ def test_who_lies_about_what_is_coded_is_named_and_nothing_is_applied(lie: str) 
 
 def test_sums_of_hosts_go_to_who_adds_them_up_and_no_peer_sees_them() -> None:
     world = Processes(Puppets(), 2, BUCKETS)
-    came: list[tuple[Key, Came]] = []
+    came: list[tuple[Key, EarlyPart]] = []
     world.posts[1].on_sum = lambda key, one: came.append((key, one._replace(values=one.values.tolist())))
     values = np.arange(10, dtype=np.float32)
     world.posts[0].send_sum(1, (1, 0), 7, Part(1, 2), b"about", values[5:])
     world.posts[0].send_sum(1, (0, 0), 8, None, b"", values)
     world.settle()
     assert came == [
-        ((1, 0), Came(0, 7, Part(1, 2), b"about", [5.0, 6.0, 7.0, 8.0, 9.0])),
-        ((0, 0), Came(0, 8, None, b"", values.tolist())),
+        ((1, 0), EarlyPart(0, 7, Part(1, 2), b"about", [5.0, 6.0, 7.0, 8.0, 9.0])),
+        ((0, 0), EarlyPart(0, 8, None, b"", values.tolist())),
     ]
 
 

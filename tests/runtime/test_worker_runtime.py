@@ -149,7 +149,7 @@ def test_a_script_waits_while_too_much_has_not_left() -> None:
     pair = Pair("gossip")
     runtime = pair.plants[0]
     for _ in range(1000):
-        runtime._mailbox._mailbox(1, VALUES, 0, 0, 0, (0, 0), 1.0, b"", np.zeros(3))
+        runtime._mailbox._send_frame(1, VALUES, 0, 0, 0, (0, 0), 1.0, b"", np.zeros(3))
         if runtime.is_choked():
             break
     assert runtime.is_choked()
@@ -197,7 +197,7 @@ def test_a_background_driver_rests_only_where_nothing_waits_to_leave_and_nobody_
     runtime = Pair("allreduce").plants[0]
     assert runtime.background_may_rest()
     for _ in range(1000):
-        runtime._mailbox._mailbox(1, VALUES, 0, 0, 0, (0, 0), 1.0, b"", np.zeros(3))
+        runtime._mailbox._send_frame(1, VALUES, 0, 0, 0, (0, 0), 1.0, b"", np.zeros(3))
         if runtime.is_choked():
             break
     assert not runtime.background_may_rest()

@@ -6,7 +6,7 @@ from weft.core.world import World
 from weft.sim.facts import Facts
 from weft.sim.iterations import Iterations
 from weft.sim.kernel import NS_PER_S, Kernel
-from weft.sim.node import Node
+from weft.sim.node import SimulatedNode
 from weft.sim.program import GhostProgram
 from weft.store.ghost import GhostStore
 from weft.strategies import AllReduce
@@ -23,12 +23,14 @@ def filled(
     world = World(Roles(len(seconds), 0), buckets, None, (0,) * len(seconds))
     seen: Filled = []
 
-    def fill(node: Node, event: GradientReady, is_last: bool) -> None:
+    def fill(node: SimulatedNode, event: GradientReady, is_last: bool) -> None:
         seen.append((round(kernel.now_ns / NS_PER_S, 6), node.id, event.bucket, is_last))
 
     iterations = Iterations(kernel, facts, world, fill, num_cores, stretch)
     for worker, duration in enumerate(seconds):
-        node = Node(worker, AllReduce().peer(worker, world, None), GhostStore(buckets, []), GhostProgram([1], 1))  # type: ignore[arg-type]
+        node = SimulatedNode(
+            worker, AllReduce().peer(worker, world, None), GhostStore(buckets, []), GhostProgram([1], 1)
+        )  # type: ignore[arg-type]
         node.busy_ns = round(busy_s * NS_PER_S)
         iterations.begin(node, duration, 1.0)
     kernel.run()

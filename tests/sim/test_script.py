@@ -13,7 +13,7 @@ from weft.core.leaving import ScriptLeft
 from weft.core.script_state import EVALUATING, IN_REPORT, REPORT, ScriptState, refusal
 from weft.core.seat import TWICE
 from weft.sim.program import BackwardDone, PortionWanted, ReportDone, SaveAsked, StepDone
-from weft.sim.script import Joined, Plan, ScriptProgram, ScriptSeat
+from weft.sim.script import JoinCalled, ScriptPlan, ScriptProgram, ScriptSeat
 from weft.sim.stage import PlainSwapper, Stage
 
 TRAINING = """
@@ -67,7 +67,7 @@ def to_the_end(program: ScriptProgram) -> list[Any]:
 def test_a_script_pauses_where_it_would_communicate(world: World) -> None:
     program = world.script(TRAINING, num_workers=2)
     joined = program.resume()
-    assert isinstance(joined, Joined)
+    assert isinstance(joined, JoinCalled)
     assert joined.strategy == "ssp"
     assert joined.replica.layout() == ["w (2,) float64"]
     epoch = [BackwardDone(3.0), StepDone(3.0, 0.25)]
@@ -86,7 +86,7 @@ def test_a_script_says_what_it_is_about_to_do(world: World) -> None:
     program.resume()
     assert world.seats[0].planned is None
     program.resume()
-    assert world.seats[0].planned == Plan(num_epochs=2, num_samples=6, batch_size=3, drop_last=False)
+    assert world.seats[0].planned == ScriptPlan(num_epochs=2, num_samples=6, batch_size=3, drop_last=False)
 
 
 def test_a_script_ends_early_when_the_run_has_fewer_steps(world: World) -> None:

@@ -69,7 +69,7 @@ def test_spans_cover_a_bucket_once_and_begin_on_cache_lines(num_workers: int) ->
 
 
 def test_workers_that_share_the_parameters_have_one_copy_of_those_they_train(arenas: list[Arena]) -> None:
-    first, second = (arena.places(shares_params=True) for arena in arenas[:2])
+    first, second = (arena.replica_memory(shares_params=True) for arena in arenas[:2])
     assert first.master is not None
     assert first.state is not None
     assert second.state is not None
@@ -86,11 +86,12 @@ def test_workers_that_share_the_parameters_have_one_copy_of_those_they_train(are
         assert (second.state(2, bucket) == 7.0).all()
     first.params[3][:] = 8.0
     assert not second.params[3].any(), "BatchNorm's means are a worker's own"
-    assert [places.spans for places in (first, second)] == [[a.span(b, a.place) for b in TRAINED] for a in arenas[:2]]
+    spans = [[arena.span(b, arena.local_rank) for b in TRAINED] for arena in arenas[:2]]
+    assert [first.spans, second.spans] == spans
 
 
 def test_what_a_script_writes_to_its_parameters_stays_its_own_and_is_noticed(arenas: list[Arena]) -> None:
-    views = [arena.places(shares_params=True).params for arena in arenas]
+    views = [arena.replica_memory(shares_params=True).params for arena in arenas]
     arenas[0].array("params", 0)[:] = 1.0
     views[1][0][:] *= 2.0
     assert [float(view[0][0]) for view in views] == [1.0, 2.0, 1.0]
@@ -100,7 +101,7 @@ def test_what_a_script_writes_to_its_parameters_stays_its_own_and_is_noticed(are
 
 
 def test_workers_that_do_not_share_the_parameters_have_their_own(arenas: list[Arena]) -> None:
-    first, second = (arena.places(shares_params=False) for arena in arenas[:2])
+    first, second = (arena.replica_memory(shares_params=False) for arena in arenas[:2])
     for bucket in range(len(BUCKETS)):
         first.params[bucket][:] = 5.0
         assert not second.params[bucket].any()
@@ -108,7 +109,7 @@ def test_workers_that_do_not_share_the_parameters_have_their_own(arenas: list[Ar
 
 
 def test_what_is_reduced_is_seen_by_all_without_a_copy(arenas: list[Arena]) -> None:
-    seen = [arena.places(shares_params=True).seen for arena in arenas]
+    seen = [arena.replica_memory(shares_params=True).seen for arena in arenas]
     for value in (1.0, 2.0):
         arenas[1].array("reduced.0", 0)[:] = value
         assert [arena.refresh("reduced.0", 0, each[0]) for arena, each in zip(arenas, seen, strict=True)] == [0, 0, 0]
@@ -118,7 +119,7 @@ def test_what_is_reduced_is_seen_by_all_without_a_copy(arenas: list[Arena]) -> N
 def test_an_edit_of_what_is_seen_stays_the_workers_own_and_is_gone_with_the_next_reduction(
     arenas: list[Arena],
 ) -> None:
-    seen = [arena.places(shares_params=True).seen for arena in arenas]
+    seen = [arena.replica_memory(shares_params=True).seen for arena in arenas]
     arenas[0].array("reduced.0", 2)[:] = 1.0
     seen[1][2][4000] = 9.0
     assert (seen[1][2][4000], seen[0][2][4000]) == (9.0, 1.0)
@@ -138,7 +139,7 @@ def test_where_writes_cannot_be_known_everything_is_copied(monkeypatch: pytest.M
     fd = os.memfd_create("arena")
     arena = Arena(fd, 0, 2, BUCKETS)
     os.close(fd)
-    seen = arena.places(shares_params=False).seen
+    seen = arena.replica_memory(shares_params=False).seen
     arena.array("reduced.0", 0)[:] = 4.0
     assert arena.refresh("reduced.0", 0, seen[0]) == 1
     assert (seen[0] == 4.0).all()

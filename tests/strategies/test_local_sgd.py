@@ -69,7 +69,7 @@ def test_a_worker_that_has_left_is_not_waited_for_in_the_next_average() -> None:
 
 def test_messages_are_refused() -> None:
     assert refusal(peer_of(LocalSGD()), received(2, "average")) == (
-        "worker 0 received 'average' (clock 0, bucket 0) from worker 2, which LocalSGDPeer does not expect now."
+        "worker 0 received 'average' (clock 0, bucket 0) from worker 2, which PeriodicAveragePeer does not expect now."
     )
 
 

@@ -12,7 +12,7 @@ from weft.transports.handshake import (
     HELLO,
     MAGIC,
     Candidate,
-    Refused,
+    HandshakeRefused,
     Steps,
     answer,
     call,
@@ -68,7 +68,7 @@ def test_a_caller_with_another_secret_is_refused() -> None:
     next(answerer)
     challenge, _ = answerer.send(hello)
     proof, _ = caller.send(challenge)
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(HandshakeRefused) as refused:
         answerer.send(proof)
     assert str(refused.value) == WRONG_PROOF
 
@@ -77,7 +77,7 @@ def test_an_answerer_with_another_secret_is_refused() -> None:
     caller = call(1, 0, SECRET, NONCE_A)
     next(caller)
     caller.send(CHALLENGE.pack(MAGIC, 1, NONCE_B))
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(HandshakeRefused) as refused:
         caller.send(bytes(32))
     assert str(refused.value) == WRONG_PROOF
 
@@ -87,7 +87,7 @@ def test_a_replayed_conversation_is_refused_because_the_nonce_is_new() -> None:
     answerer = answer(0, nothing_against, SECRET, NONCE_C)
     next(answerer)
     answerer.send(hello)
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(HandshakeRefused) as refused:
         answerer.send(proof)
     assert str(refused.value) == WRONG_PROOF
 
@@ -96,7 +96,7 @@ def test_a_callers_own_proof_thrown_back_at_it_is_refused() -> None:
     caller = call(1, 0, SECRET, NONCE_A)
     next(caller)
     proof, _ = caller.send(CHALLENGE.pack(MAGIC, 1, NONCE_A))
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(HandshakeRefused) as refused:
         caller.send(proof)
     assert str(refused.value) == WRONG_PROOF
 
@@ -115,7 +115,7 @@ def test_a_callers_own_proof_thrown_back_at_it_is_refused() -> None:
 def test_a_hello_that_is_not_meant_for_this_process_is_refused(hello: bytes, message: str) -> None:
     answerer = answer(0, nothing_against, SECRET, NONCE_B)
     next(answerer)
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(HandshakeRefused) as refused:
         answerer.send(hello)
     assert str(refused.value) == message
 
@@ -123,7 +123,7 @@ def test_a_hello_that_is_not_meant_for_this_process_is_refused(hello: bytes, mes
 def test_a_challenge_of_another_version_is_refused() -> None:
     caller = call(1, 0, SECRET, NONCE_A)
     next(caller)
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(HandshakeRefused) as refused:
         caller.send(CHALLENGE.pack(MAGIC, 7, NONCE_B))
     assert str(refused.value) == "wrong version: it speaks version 7, but this is version 1."
 
@@ -134,7 +134,7 @@ def test_a_rank_that_is_not_awaited_is_refused_only_after_its_proof() -> None:
     next(answerer)
     challenge, _ = answerer.send(hello)
     proof, _ = caller.send(challenge)
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(HandshakeRefused) as refused:
         answerer.send(proof)
     assert str(refused.value) == "duplicate rank: it is rank 1, which is not awaited by rank 0."
 
@@ -163,6 +163,6 @@ def test_a_candidate_that_hangs_up_is_truncated() -> None:
         caller.sock.send(b"WEFT")
         assert answerer.advance() is None
         caller.sock.close()
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(HandshakeRefused) as refused:
             answerer.advance()
     assert str(refused.value) == "truncated: the connection ended in the middle of the handshake."

@@ -10,7 +10,7 @@ import pytest
 from weft.core.errors import NodeLost, TransportError
 from weft.core.names import Bucket
 from weft.transports.frames import DATA_BYTES_MAX, HEADER_BYTES, Header, Layout
-from weft.transports.link import GOODBYE, SLICE_BYTES, Link
+from weft.transports.link import GOODBYE, SLICE_BYTES, SocketLink
 
 NUM_ELEMENTS = 4 << 20
 LAYOUT = Layout(num_kinds=2, num_nodes=2, buckets=(Bucket(NUM_ELEMENTS), Bucket(10)))
@@ -34,16 +34,16 @@ def pair() -> tuple[socket.socket, socket.socket]:
 
 
 @pytest.fixture
-def links() -> Iterator[tuple[Link, Link]]:
+def links() -> Iterator[tuple[SocketLink, SocketLink]]:
     made = tuple(
-        Link(rank, sock, lambda rank, raw: LAYOUT.read(raw), 4 * NUM_ELEMENTS) for rank, sock in enumerate(pair())
+        SocketLink(rank, sock, lambda rank, raw: LAYOUT.read(raw), 4 * NUM_ELEMENTS) for rank, sock in enumerate(pair())
     )
     yield made[0], made[1]
     for link in made:
         link.sock.close()
 
 
-def test_what_the_socket_takes_at_once_is_not_copied(links: tuple[Link, Link]) -> None:
+def test_what_the_socket_takes_at_once_is_not_copied(links: tuple[SocketLink, SocketLink]) -> None:
     near, far = links
     assert near.send((header(data=b"plain"), b"plain", memoryview(SMALL).cast("B"))) == (HEADER_BYTES + 45, False)
     frame = far.next_frame()
@@ -53,7 +53,7 @@ def test_what_the_socket_takes_at_once_is_not_copied(links: tuple[Link, Link]) -
     assert near.waiting_bytes == 0
 
 
-def test_the_rest_of_a_large_body_is_copied_and_keeps_the_value_it_had(links: tuple[Link, Link]) -> None:
+def test_the_rest_of_a_large_body_is_copied_and_keeps_the_value_it_had(links: tuple[SocketLink, SocketLink]) -> None:
     near, far = links
     body = np.arange(NUM_ELEMENTS, dtype=np.float32)
     expected = body.copy()
@@ -67,7 +67,7 @@ def test_the_rest_of_a_large_body_is_copied_and_keeps_the_value_it_had(links: tu
     assert near.waiting_bytes == 0
 
 
-def test_frames_behind_a_full_outbox_keep_their_order(links: tuple[Link, Link]) -> None:
+def test_frames_behind_a_full_outbox_keep_their_order(links: tuple[SocketLink, SocketLink]) -> None:
     near, far = links
     for clock in range(200):
         near.send((header(clock, data=b"x" * 9000), b"x" * 9000, memoryview(SMALL).cast("B")))
@@ -80,7 +80,7 @@ def test_frames_behind_a_full_outbox_keep_their_order(links: tuple[Link, Link]) 
     assert clocks == list(range(200))
 
 
-def test_numbers_are_aligned_whatever_the_size_of_the_data(links: tuple[Link, Link]) -> None:
+def test_numbers_are_aligned_whatever_the_size_of_the_data(links: tuple[SocketLink, SocketLink]) -> None:
     near, far = links
     for num_bytes in (0, 1, 3, DATA_BYTES_MAX):
         data = b"d" * num_bytes
@@ -93,7 +93,9 @@ def test_numbers_are_aligned_whatever_the_size_of_the_data(links: tuple[Link, Li
         assert numbers.tolist() == SMALL.tolist()
 
 
-def test_memory_for_bodies_is_made_once_and_only_for_a_header_that_was_accepted(links: tuple[Link, Link]) -> None:
+def test_memory_for_bodies_is_made_once_and_only_for_a_header_that_was_accepted(
+    links: tuple[SocketLink, SocketLink],
+) -> None:
     near, far = links
     near.send((Header(1, 0, 1, 0, -1, (0, 0), 1.0, 0, 0, 0, 0).pack(), b""))
     far.next_frame()
@@ -104,7 +106,7 @@ def test_memory_for_bodies_is_made_once_and_only_for_a_header_that_was_accepted(
     assert len(far._room) == DATA_BYTES_MAX
 
 
-def test_a_frame_may_come_one_byte_at_a_time(links: tuple[Link, Link]) -> None:
+def test_a_frame_may_come_one_byte_at_a_time(links: tuple[SocketLink, SocketLink]) -> None:
     near, far = links
     raw = header(data=b"ab") + b"ab" + SMALL.tobytes()
     for place in range(len(raw) - 1):
@@ -116,7 +118,7 @@ def test_a_frame_may_come_one_byte_at_a_time(links: tuple[Link, Link]) -> None:
     assert bytes(frame.body) == SMALL.tobytes()
 
 
-def test_a_goodbye_ends_a_link_and_is_no_frame(links: tuple[Link, Link]) -> None:
+def test_a_goodbye_ends_a_link_and_is_no_frame(links: tuple[SocketLink, SocketLink]) -> None:
     near, far = links
     near.send((header(), b"", memoryview(SMALL).cast("B")))
     near.send((GOODBYE,))
@@ -129,7 +131,7 @@ def test_a_goodbye_ends_a_link_and_is_no_frame(links: tuple[Link, Link]) -> None
 
 
 @pytest.mark.parametrize(("sent", "where"), [(b"", "between frames"), (b"WEFT", "in the middle of a frame")])
-def test_an_end_without_a_goodbye_is_a_lost_node(links: tuple[Link, Link], sent: bytes, where: str) -> None:
+def test_an_end_without_a_goodbye_is_a_lost_node(links: tuple[SocketLink, SocketLink], sent: bytes, where: str) -> None:
     near, far = links
     near.sock.send(sent)
     near.sock.close()
@@ -140,7 +142,7 @@ def test_an_end_without_a_goodbye_is_a_lost_node(links: tuple[Link, Link], sent:
     )
 
 
-def test_an_end_in_the_middle_of_a_body_is_a_lost_node(links: tuple[Link, Link]) -> None:
+def test_an_end_in_the_middle_of_a_body_is_a_lost_node(links: tuple[SocketLink, SocketLink]) -> None:
     near, far = links
     near.sock.send(header())
     near.sock.close()
@@ -148,7 +150,7 @@ def test_an_end_in_the_middle_of_a_body_is_a_lost_node(links: tuple[Link, Link])
         far.next_frame()
 
 
-def test_frames_for_nobody_are_dropped_and_reading_tells_why(links: tuple[Link, Link]) -> None:
+def test_frames_for_nobody_are_dropped_and_reading_tells_why(links: tuple[SocketLink, SocketLink]) -> None:
     near, far = links
     near.send((header(), b"", memoryview(SMALL).cast("B")))
     far.sock.close()  # with something unread: a reset
@@ -160,7 +162,7 @@ def test_frames_for_nobody_are_dropped_and_reading_tells_why(links: tuple[Link, 
     assert str(lost.value).startswith("rank 0 is gone: its connection ")
 
 
-def test_data_that_was_changed_on_the_way_is_refused(links: tuple[Link, Link]) -> None:
+def test_data_that_was_changed_on_the_way_is_refused(links: tuple[SocketLink, SocketLink]) -> None:
     near, far = links
     near.sock.send(header(data=b"abc") + b"abX" + SMALL.tobytes())
     with pytest.raises(TransportError) as refused:

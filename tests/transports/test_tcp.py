@@ -233,7 +233,7 @@ def test_a_bad_frame_of_a_known_process_names_it(mesh: Mesh, raw: bytes, message
 def process(rank: int, listeners: list[socket.socket], **changes: Any) -> TcpTransport:
     """A process of a run of those who listen."""
     options: dict[str, Any] = {"addresses": [listener.getsockname() for listener in listeners], "secret": SECRET}
-    options |= {"place": lambda node: node, "connect_timeout_s": 0.05} | changes
+    options |= {"rank_of": lambda node: node, "connect_timeout_s": 0.05} | changes
     return TcpTransport(rank, len(listeners), listeners[rank], layout=LAYOUT, **options)
 
 
@@ -381,7 +381,7 @@ def test_only_those_that_have_no_better_way_are_connected_and_others_are_refused
     others = {0: [2], 1: [2], 2: [0, 1]}
     transports = [
         TcpTransport(
-            rank, 3, listener, addresses, SECRET, LAYOUT, place=lambda node: node, others=others[rank],
+            rank, 3, listener, addresses, SECRET, LAYOUT, rank_of=lambda node: node, others=others[rank],
             connect_timeout_s=2.0,
         )
         for rank, listener in enumerate(listeners)

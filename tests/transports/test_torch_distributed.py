@@ -70,7 +70,7 @@ def test_nothing_is_done_before_all_have_begun_and_several_sums_are_under_way_at
         assert [array[0] for array in arrays[0]] == [0.0, 2.0, 4.0]
 
 
-def test_whoever_drives_is_woken_by_letters_by_the_meeting_and_by_every_sum() -> None:
+def test_whoever_drives_is_woken_by_messages_by_the_meeting_and_by_every_sum() -> None:
     rung: list[list[int]] = [[], []]
     group = [TorchSums(rank, 2, LOOPBACK) for rank in range(2)]
     for rank, member in enumerate(group):

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from weft.core.pace import Pace
+from weft.core.pace import LearningRatePace
 from weft.core.script_state import ScriptState
 from weft.core.seat import Replica, Reported, saved_alone, step_alone
 from weft.core.strategy import Strategy
@@ -18,7 +18,7 @@ class Alone:
     num_workers = 1
     seed = 0
     global_batch: int | None = None
-    pace = Pace()
+    pace = LearningRatePace()
     saves = True
     is_probe = False
     is_simulated = False

@@ -19,7 +19,7 @@ from weft.adapters.worker import checked_samples
 from weft.core.errors import ConfigError
 from weft.core.names import GIVEN, GRADIENT, PARAMS, Bucket, Tensors
 from weft.core.rules import SGD, Momentum, Rule
-from weft.core.seat import Number, Places, Seat, check_savable
+from weft.core.seat import Number, ReplicaMemory, Seat, check_savable
 from weft.core.strategy import Strategy
 from weft.model_files import write_model
 from weft.store.rules import State, update
@@ -179,19 +179,19 @@ class ArrayReplica:
     def settle(
         self,
         order: Sequence[int] | None = None,
-        place: Callable[[Sequence[Bucket]], Places] | None = None,
+        allocate: Callable[[Sequence[Bucket]], ReplicaMemory] | None = None,
         bucket_bytes_max: int | None = None,
     ) -> None:
         """Move the values to the memory that `place` gives, if any."""
         self.is_settled = True
-        if place is None:
+        if allocate is None:
             return
-        places = place(self.buckets)
-        for bucket, (before, array) in enumerate(zip(self._flat[PARAMS], places.params, strict=True)):
+        memory = allocate(self.buckets)
+        for bucket, (before, array) in enumerate(zip(self._flat[PARAMS], memory.params, strict=True)):
             array[:] = before
             for name, piece in self._split(bucket, array):
                 self._arrays[name] = piece
-        self._flat = {PARAMS: list(places.params), GRADIENT: list(places.seen), GIVEN: list(places.given)}
+        self._flat = {PARAMS: list(memory.params), GRADIENT: list(memory.seen), GIVEN: list(memory.given)}
 
     def groups(self) -> list[dict[str, Any]]:
         """The optimizer's numbers by name; a bare function has none."""

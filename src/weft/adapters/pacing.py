@@ -4,13 +4,13 @@ from collections.abc import Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from weft.core.pace import Pace
+from weft.core.pace import LearningRatePace
 
 LR = "lr"
 
 
 @contextmanager
-def paced(pace: Pace, step: int, groups: Sequence[MutableMapping[str, Any]]) -> Iterator[None]:
+def paced(pace: LearningRatePace, step: int, groups: Sequence[MutableMapping[str, Any]]) -> Iterator[None]:
     """A context in which the groups' learning rates are multiplied by the pace of `step`.
 
     At its end the old rates are restored, except where the rate was changed meanwhile.

@@ -81,18 +81,18 @@ class Tuning:
         """Copy what the script has changed to `values`."""
         if self.values is None:
             return
-        for place, tuned in enumerate(self._tuned):
-            if tuned.value != self._known[place]:
-                self.values[place] = self._known[place] = tuned.value
+        for index, tuned in enumerate(self._tuned):
+            if tuned.value != self._known[index]:
+                self.values[index] = self._known[index] = tuned.value
 
     def take(self) -> None:
         """Copy what strategies have changed to the optimizer, clipped to its range."""
         if self.values is None:
             return
-        for place, tuned in enumerate(self._tuned):
-            if self.values[place] != self._known[place]:
-                self.values[place] = self._known[place] = tuned.within(float(self.values[place]))
-                tuned.set(self._known[place])
+        for index, tuned in enumerate(self._tuned):
+            if self.values[index] != self._known[index]:
+                self.values[index] = self._known[index] = tuned.within(float(self.values[index]))
+                tuned.set(self._known[index])
 
 
 def _is_number(value: Any) -> bool:

@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any
 
 from weft.bench.alternation import alternate
-from weft.bench.contender import Contender
+from weft.bench.contender import BenchmarkContender
 from weft.bench.group import Group
 from weft.bench.statistics import interval, paired_ratio
 from weft.core.errors import ConfigError, did_you_mean
@@ -35,7 +35,7 @@ class Benchmark:
     name: str
     unit: str
     works: tuple[Work, ...]
-    contenders: tuple[Contender, ...]
+    contenders: tuple[BenchmarkContender, ...]
     bars: Mapping[str, float]
     block_s: float
 

@@ -1,7 +1,7 @@
 """`weft bench codecs`: 64 MiB of gradients into payloads and back, one thread each."""
 
 from weft.bench.benchmark import Benchmark, Work
-from weft.bench.contender import Contender
+from weft.bench.contender import BenchmarkContender
 
 NAMES = ("fp16", "bf16", "fp8", "int8", "qsgd", "terngrad", "onebit", "signsgd", "topk", "dgc")
 DECODING = "-decode"
@@ -12,9 +12,9 @@ CODECS = Benchmark(
     unit=f"seconds to encode {SIZE} (with feedback if the codec wants it), or to decode",
     works=tuple(Work(f"{name}{way}", f"{name}{way}/{SIZE}", 1) for way in ("", DECODING) for name in NAMES),
     contenders=(
-        Contender("weft", "weft.bench.contenders.weft_codec", keeps_memory=True),
-        Contender("torch", "weft.bench.contenders.torch_codec", keeps_memory=True),
-        Contender("memcpy", "weft.bench.contenders.codec_copy", keeps_memory=True),
+        BenchmarkContender("weft", "weft.bench.contenders.weft_codec", keeps_memory=True),
+        BenchmarkContender("torch", "weft.bench.contenders.torch_codec", keeps_memory=True),
+        BenchmarkContender("memcpy", "weft.bench.contenders.codec_copy", keeps_memory=True),
     ),
     bars={
         "memcpy/onebit": 0.4,

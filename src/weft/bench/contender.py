@@ -22,7 +22,7 @@ def can_run() -> str:
 
 
 @dataclass(frozen=True)
-class Contender:
+class BenchmarkContender:
     """Whom a benchmark lets compete, and how its processes are started."""
 
     name: str

@@ -13,7 +13,7 @@ from secrets import token_hex
 from types import TracebackType
 from typing import IO
 
-from weft.bench.contender import Contender, process
+from weft.bench.contender import BenchmarkContender, process
 from weft.bench.serving import Task
 from weft.core.errors import NodeLost
 from weft.engines.real.worker_env import worker_env
@@ -31,7 +31,7 @@ LINES_SHOWN = 15
 
 
 @dataclass(frozen=True)
-class Member:
+class GroupProcess:
     """One process that is ready: the stream to it, and a handle that can only ever mean this process."""
 
     stream: socket.socket
@@ -54,12 +54,12 @@ class Member:
 class Group:
     """All processes of one contender. `with` starts them; leaving it ends them, whatever happened."""
 
-    def __init__(self, contender: Contender, work: str, num_processes: int) -> None:
+    def __init__(self, contender: BenchmarkContender, work: str, num_processes: int) -> None:
         self.contender = contender
         self.num_processes = 1 if contender.is_alone else num_processes
         self._task = Task(f"weft-bench-{token_hex(16)}", contender.name, work, self.num_processes)
         self._started: list[subprocess.Popen[bytes]] = []
-        self._members: list[Member] = []
+        self._members: list[GroupProcess] = []
         self._closing = ExitStack()
         self._is_done = False
 
@@ -132,11 +132,11 @@ class Group:
     def _welcome(self, stream: socket.socket) -> None:
         pid, uid = peer_of(stream)
         if uid == os.getuid():
-            self._members.append(Member(stream, stream.makefile("r"), os.pidfd_open(pid)))
+            self._members.append(GroupProcess(stream, stream.makefile("r"), os.pidfd_open(pid)))
         else:
             stream.close()
 
-    def _answer(self, member: Member, deadline: float) -> str:
+    def _answer(self, member: GroupProcess, deadline: float) -> str:
         member.stream.settimeout(max(deadline - time.monotonic(), POLL_S))
         line = member.lines.readline()
         if not line:

@@ -28,7 +28,7 @@ class Goal:
 
 
 @dataclass(frozen=True)
-class Finish:
+class RaceResult:
     """How one run ended: after so many seconds and scores, at the goal or given up before it."""
 
     seconds: float
@@ -41,9 +41,9 @@ class Over(Exception):
     """Enough has been seen of a run."""
 
 
-def race(goal: Goal, job: RealJob, fork_server: ForkServer) -> Finish:
+def race(goal: Goal, job: RealJob, fork_server: ForkServer) -> RaceResult:
     """Let one contender train; its time begins when all of its workers have joined."""
-    finish: Finish | None = None
+    finish: RaceResult | None = None
     is_over = False
 
     def hear(report: Mapping[str, float | None]) -> None:
@@ -52,7 +52,7 @@ def race(goal: Goal, job: RealJob, fork_server: ForkServer) -> Finish:
             return
         seconds, accuracy = report["wall_s"] or 0.0, report["accuracy"] or 0.0
         scores = 1 if finish is None else finish.scores + 1
-        finish = Finish(seconds, scores, accuracy, accuracy >= goal.accuracy)
+        finish = RaceResult(seconds, scores, accuracy, accuracy >= goal.accuracy)
         is_over = finish.is_reached or seconds >= goal.cap_s
         if is_over:
             raise Over
@@ -65,7 +65,7 @@ def race(goal: Goal, job: RealJob, fork_server: ForkServer) -> Finish:
 
 
 def finish_rows(
-    finishes: Mapping[str, Sequence[Finish]], own_name: str, bars: Mapping[str, float]
+    finishes: Mapping[str, Sequence[RaceResult]], own_name: str, bars: Mapping[str, float]
 ) -> list[dict[str, Any]]:
     """A row for each contender, with its time in relation to that of one of them.
 
@@ -89,7 +89,7 @@ def finish_rows(
     return rows
 
 
-def _seconds(runs: Iterable[Finish]) -> list[float]:
+def _seconds(runs: Iterable[RaceResult]) -> list[float]:
     return [run.seconds for run in runs]
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from weft.bench.contender import ROOT
-from weft.bench.racing import WEFT, Finish, Goal, check_mnist, finish_rows, race
-from weft.config.network import Network
+from weft.bench.racing import WEFT, Goal, RaceResult, check_mnist, finish_rows, race
+from weft.config.network import EmulatedNetwork
 from weft.engines.calibrate.machine import machine
 from weft.engines.local.launcher import fork_server_of
 from weft.engines.real.job import RealJob
@@ -20,11 +20,11 @@ STRATEGY, COMPRESS = "diloco(period=10, lr=1.0, momentum=0.0)", "topk(0.05)"
 FIRST_SEED = 3
 """Not the seed 0, with which strategy, codec and learning rate were chosen."""
 SCRIPT = ROOT / "weft/bench/contenders/mnist.py"
-LINKS = Network(12.5e6, 0.01)
+LINKS = EmulatedNetwork(12.5e6, 0.01)
 
 
 @dataclass(frozen=True)
-class Course:
+class SlowNetWorkload:
     """What all contenders run alike.
 
     Scores are those of a replica, so Weft's strategy must have made all replicas equal at every `score_every` steps.
@@ -32,7 +32,7 @@ class Course:
 
     data: Path
     num_workers: int = 4
-    network: Network = LINKS
+    network: EmulatedNetwork = LINKS
     goal: Goal = Goal()  # noqa: RUF009
     batch_size: int = 64
     lr: float = 0.2
@@ -71,12 +71,12 @@ class Course:
 
 
 def measure_slownet(
-    course: Course, blocks: int, strategy: str, compress: str | None, tell: Callable[[str], object] = str
+    course: SlowNetWorkload, blocks: int, strategy: str, compress: str | None, tell: Callable[[str], object] = str
 ) -> dict[str, Any]:
     """The report: contenders take turns, once in each block, with the block's own order of the samples."""
     ways: dict[str, dict[str, Any]] = {WEFT: {"strategy": strategy, "compress": compress}}
     ways |= {rival: {"baseline": baseline} for rival, baseline in RIVALS.items()}
-    finishes: dict[str, list[Finish]] = {name: [] for name in ways}
+    finishes: dict[str, list[RaceResult]] = {name: [] for name in ways}
     with fork_server_of(course.job(0)) as fork_server:
         for block in range(blocks):
             for name, how in ways.items():

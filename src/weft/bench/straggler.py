@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.bench.contender import ROOT
-from weft.bench.racing import Finish, Goal, check_mnist, finish_rows, race
+from weft.bench.racing import Goal, RaceResult, check_mnist, finish_rows, race
 from weft.config.ways import Way, read_ways
 from weft.engines.calibrate.machine import machine
 from weft.engines.compare.trials import RealTrials
@@ -33,7 +33,7 @@ SCRIPT = ROOT / "weft/bench/contenders/mnist_cnn.py"
 
 
 @dataclass(frozen=True)
-class Course:
+class StragglerWorkload:
     """What all contenders run alike.
 
     The learning rate is the best of 0.1, 0.15, 0.2 and 0.3 for synchronous training with as large a global batch.
@@ -71,7 +71,7 @@ class Course:
 
 
 def measure_straggler(
-    course: Course,
+    course: StragglerWorkload,
     blocks: int,
     best: str = BEST,
     others: Sequence[str] = OTHERS,
@@ -85,7 +85,7 @@ def measure_straggler(
     contest = course.contest()
     ways = read_ways([best, *others], baselines=[DDP])
     lasting = {best, DDP}
-    finishes: dict[str, list[Finish]] = {way.label: [] for way in ways}
+    finishes: dict[str, list[RaceResult]] = {way.label: [] for way in ways}
     with contest.fork_server(ways, tell) as fork_server:
         for block in range(blocks):
             for way in _in_turn(ways, block):

@@ -1,7 +1,7 @@
 """`weft bench throughput`: steps of real training loops, against DistributedDataParallel and no communication."""
 
 from weft.bench.benchmark import Benchmark, Work
-from weft.bench.contender import Contender, weft_run
+from weft.bench.contender import BenchmarkContender, weft_run
 
 TRAINING = "weft.bench.contenders.training"
 WORKLOADS = ("cnn", "mlp", "mlp-clip", "transformer")
@@ -14,11 +14,11 @@ THROUGHPUT = Benchmark(
         *(Work(f"4x{name}", name, 4, rounds_share=1 / 3) for name in WORKLOADS),
     ),
     contenders=(
-        Contender("weft", TRAINING, launcher=weft_run),
-        Contender("ddp", TRAINING),
-        Contender("ddp-view", TRAINING, rival="ddp"),
-        Contender("ddp-kept", TRAINING, keeps_memory=True),
-        Contender("nocomm", TRAINING),
+        BenchmarkContender("weft", TRAINING, launcher=weft_run),
+        BenchmarkContender("ddp", TRAINING),
+        BenchmarkContender("ddp-view", TRAINING, rival="ddp"),
+        BenchmarkContender("ddp-kept", TRAINING, keeps_memory=True),
+        BenchmarkContender("nocomm", TRAINING),
     ),
     bars={
         "ddp/cnn": 1.05,

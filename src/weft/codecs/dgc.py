@@ -6,10 +6,9 @@ from typing import ClassVar
 import numpy as np
 
 from weft.codecs.codec import Array, Form, Turn
-from weft.codecs.picking import Momentum, gather
+from weft.codecs.picking import Velocity, gather
 from weft.codecs.ranges import check_above_zero, check_fraction, check_whole
-from weft.codecs.sparse import Picked, Sparsifier, take
-from weft.codecs.topk import kept
+from weft.codecs.sparse import Picked, Sparsifier, kept, take
 from weft.core.errors import ConfigError
 from weft.core.names import Carries
 
@@ -66,7 +65,7 @@ class DGC(Sparsifier):
     def pick(self, values: Array, residual: Array | None, form: Form, turn: Turn, given: Array | None) -> Picked:
         momentum = self.momentum or 0.0 if given is not None else 0.0
         total = np.zeros(form.num_elements, form.dtype) if residual is None else residual
-        by = Momentum(momentum, self._factor(values), given)
+        by = Velocity(momentum, self._factor(values), given)
         gathered, places = gather(values, total, form, largest=self.most(form, turn.clock), by=by)
         picked = take(total, total, places, gathered.bad)
         if given is not None and turn.clock >= self.warmup_steps:

@@ -18,14 +18,14 @@ SAMPLED_FROM = 1 << 18
 """Smaller arrays are compared as a whole."""
 
 
-class Gathered(NamedTuple):
+class PickInput(NamedTuple):
     """What there is to say: the residual if there is one, else the values; and where it is not finite."""
 
     total: Array
     bad: Places
 
 
-class Momentum(NamedTuple):
+class Velocity(NamedTuple):
     """By what the velocity is multiplied before values times `factor` are added to it, and the velocity."""
 
     momentum: float = 0.0
@@ -33,12 +33,12 @@ class Momentum(NamedTuple):
     velocity: Array | None = None
 
 
-PLAIN = Momentum()
+PLAIN = Velocity()
 
 
 def gather(
-    values: Array, residual: Array | None, form: Form, largest: int = 0, by: Momentum = PLAIN
-) -> tuple[Gathered, Places]:
+    values: Array, residual: Array | None, form: Form, largest: int = 0, by: Velocity = PLAIN
+) -> tuple[PickInput, Places]:
     """Add the values to the residual, except where that is not finite; and where the `largest` many are."""
     from weft.codecs.kernels import picking
 
@@ -55,7 +55,7 @@ def gather(
         least, room = bracket(sizes, largest / form.num_elements), 2 * largest + NUM_SAMPLES
     places, sizes = np.empty(room, np.int64), np.empty(room, integers)
     number, bad = picking.scan(*inputs, least, block, moved, np.empty(BLOCK, integers), places, sizes)
-    gathered = Gathered(values if residual is None else residual, bad)
+    gathered = PickInput(values if residual is None else residual, bad)
     if largest == 0:
         return gathered, places
     if largest <= number <= room:
@@ -80,7 +80,7 @@ def among(places: Places, sizes: Array, number: int) -> Places:
     return chosen
 
 
-def sizes_of(gathered: Gathered) -> Array:
+def sizes_of(gathered: PickInput) -> Array:
     """Absolute values as integers, which order in the same way; what is not finite comes last."""
     total = gathered.total
     sizes: Array = np.abs(total).view(f"i{total.itemsize}")
@@ -88,7 +88,7 @@ def sizes_of(gathered: Gathered) -> Array:
     return sizes
 
 
-def largest_of_blocks(gathered: Gathered, number: int, block: int, num_chosen: int) -> Places:
+def largest_of_blocks(gathered: PickInput, number: int, block: int, num_chosen: int) -> Places:
     """The places of the `number` largest of each block, or all of a last one that is smaller."""
     from weft.codecs.kernels import picking
 

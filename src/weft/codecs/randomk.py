@@ -8,8 +8,7 @@ import numpy as np
 from weft.codecs.codec import Array, Form, Payload, Turn
 from weft.codecs.picking import gather
 from weft.codecs.ranges import check_fraction
-from weft.codecs.sparse import WORD, Picked, Places, Sparsifier, take
-from weft.codecs.topk import kept
+from weft.codecs.sparse import WORD, Picked, Places, Sparsifier, kept, take
 from weft.core.errors import CodecError
 
 EVERY_BIT = (1 << 64) - 1

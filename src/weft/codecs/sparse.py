@@ -6,6 +6,7 @@ numbers themselves, as they were. That is 6 bytes for each float32 kept. All is 
 """
 
 from dataclasses import dataclass
+from math import ceil
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +27,11 @@ class Picked(NamedTuple):
     places: Places
     numbers: Array
     num_not_finite: int
+
+
+def kept(fraction: float, form: Form) -> int:
+    """How many numbers a fraction is: at least one, if there are any."""
+    return min(form.num_elements, max(1, ceil(fraction * form.num_elements)))
 
 
 def up_to_word(size: int) -> int:

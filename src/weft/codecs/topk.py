@@ -1,12 +1,11 @@
 """The largest numbers, exactly as many as were asked for."""
 
 from dataclasses import dataclass
-from math import ceil
 
 from weft.codecs.codec import Array, Form, Turn
 from weft.codecs.picking import gather, largest_of_blocks
 from weft.codecs.ranges import check_fraction, check_whole
-from weft.codecs.sparse import Picked, Sparsifier, take
+from weft.codecs.sparse import Picked, Sparsifier, kept, take
 from weft.core.errors import ConfigError
 
 USUAL = 0.01
@@ -53,8 +52,3 @@ class TopK(Sparsifier):
             gathered, _ = gather(values, residual, form)
             places = largest_of_blocks(gathered, self.k_of_block, self.block, self.most(form, turn.clock))
         return take(gathered.total, residual, places, gathered.bad)
-
-
-def kept(fraction: float, form: Form) -> int:
-    """How many numbers a fraction is: at least one, if there are any."""
-    return min(form.num_elements, max(1, ceil(fraction * form.num_elements)))

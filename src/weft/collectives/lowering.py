@@ -76,7 +76,7 @@ def hosts_of(world: World, group: tuple[NodeId, ...]) -> Hosts:
     return tuple(world.hosts[node] for node in group) if world.hosts else (0,) * len(group)
 
 
-class Run:
+class LoweredReduce:
     """One Reduce under way: how far its schedule has come and what weights the parts of the own sum have."""
 
     def __init__(self, reduce: Reduce, schedule: Schedule) -> None:
@@ -119,7 +119,7 @@ class LoweredPeer(SpeakingPeer):
         self._scheduler = recipe.scheduler
         self._wires = {wire.kind: wire for wire in recipe.wires}
         self._coded = frozenset(recipe.inner.codecs())
-        self.runs: dict[Key, Run] = {}
+        self.runs: dict[Key, LoweredReduce] = {}
         self.early: dict[Key, list[tuple[NodeId, float]]] = {}
         """The messages that came before their turn, in the order of each source."""
 
@@ -147,7 +147,7 @@ class LoweredPeer(SpeakingPeer):
         waiting.append((event.source, event.weight))
         return [copy(self._early_buffer(event, run), event.body)]
 
-    def _early_buffer(self, event: Received, run: Run | None) -> Buffer:
+    def _early_buffer(self, event: Received, run: LoweredReduce | None) -> Buffer:
         """The memory for an early message: that of the take it is for."""
         assert event.body is not None
         group = run._reduce.group if run is not None else self.workers
@@ -166,7 +166,7 @@ class LoweredPeer(SpeakingPeer):
         if any(other == bucket for _, _, other in self.runs):
             raise IllegalAction(f"{reduce} began while another Reduce of bucket {bucket} is under way.")
         key = (reduce.kind, reduce.clock, bucket)
-        run = self.runs[key] = Run(reduce, self._my_schedule(reduce.group))
+        run = self.runs[key] = LoweredReduce(reduce, self._my_schedule(reduce.group))
         into = self.recovery.sum(bucket)
         mine: Actions = [Combine(into, 0.0, reduce.buffer, reduce.weight)]
         if not reduce.weight:  # where others bring what is coded, nothing in the same code
@@ -174,12 +174,12 @@ class LoweredPeer(SpeakingPeer):
             mine.append(rescale(into, 0.0))
         return [*mine, *self._advance(key, run)]
 
-    def _take(self, run: Run, step: Take, body: Buffer, weight: float) -> Action:
+    def _take(self, run: LoweredReduce, step: Take, body: Buffer, weight: float) -> Action:
         run.take(step, weight)
         into = self.recovery.sum(run._reduce.buffer.bucket, step.part)
         return copy(into, body) if step.replace else Combine(into, 1.0, body)
 
-    def _advance(self, key: Key, run: Run) -> Actions:
+    def _advance(self, key: Key, run: LoweredReduce) -> Actions:
         """Go on until a message is missing or the schedule ends."""
         kind, clock, bucket = key
         group = run._reduce.group

@@ -62,7 +62,7 @@ def came(worker: NodeId) -> str:
     return f"{NAME}.from.{worker}"
 
 
-class Run:
+class TwoWayReduce:
     """One Reduce under way, or about to begin."""
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class TwoWayPeer(SpeakingPeer):
         super().__init__(NAME, inner, me, world, rng)
         self._coded = recipe.coded
         self._feedback = recipe.codec.wants_feedback
-        self.runs: dict[Key, Run] = {}
+        self.runs: dict[Key, TwoWayReduce] = {}
         self.encoded: dict[int, int] = {}
         """Of each bucket whose contribution is encoded and whose reduction has not ended: in how many parts."""
         self.answered: dict[int, Part] = {}
@@ -110,7 +110,7 @@ class TwoWayPeer(SpeakingPeer):
     def begin(self, reduce: Reduce) -> Actions:
         bucket = reduce.buffer.bucket
         key = reduce.kind, reduce.clock, bucket
-        run = self.runs.setdefault(key, Run())
+        run = self.runs.setdefault(key, TwoWayReduce())
         run._reduce = reduce
         actions = self._take_back(reduce) if self._feedback else []
         self.groups[bucket] = reduce.group
@@ -161,7 +161,7 @@ class TwoWayPeer(SpeakingPeer):
     def take(self, event: Received, key: Key) -> Actions:
         kind, _, leg = key[0].rpartition(".")
         key = kind, key[1], key[2]
-        run = self.runs.setdefault(key, Run())
+        run = self.runs.setdefault(key, TwoWayReduce())
         if leg == BACK:
             run.back.add(event.source)
             kept: Actions = []
@@ -175,7 +175,7 @@ class TwoWayPeer(SpeakingPeer):
         said += self._heard(key, run, event.source, event.weight)
         return [*said, *self._end_if_complete(key, run)]
 
-    def _heard(self, key: Key, run: Run, source: NodeId, weight: float) -> Actions:
+    def _heard(self, key: Key, run: TwoWayReduce, source: NodeId, weight: float) -> Actions:
         """Note who has spoken of the own part; when all have, answer with the mean."""
         run.weights[source] = weight
         reduce = run._reduce
@@ -202,7 +202,7 @@ class TwoWayPeer(SpeakingPeer):
         actions += [Send(worker, spoken, clock, bucket, body, total) for worker in reduce.group if worker != self.me]
         return actions
 
-    def _end_if_complete(self, key: Key, run: Run) -> Actions:
+    def _end_if_complete(self, key: Key, run: TwoWayReduce) -> Actions:
         reduce = run._reduce
         if reduce is None or run.total is None or len(run.back) < len(reduce.group):
             return []

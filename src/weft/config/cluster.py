@@ -23,7 +23,7 @@ LEAST, MOST = 1e-18, 1e18
 
 
 @dataclass(frozen=True)
-class Host:
+class HostSpec:
     """One kind of host: `count` of them, each with `workers` workers that run at `speed`."""
 
     count: int = 1
@@ -45,7 +45,7 @@ class Cluster:
     """A cluster file. Workers fill the hosts in order; when there are more, the list of hosts starts over."""
 
     name: str
-    hosts: tuple[Host, ...]
+    hosts: tuple[HostSpec, ...]
     between: Link
     within: Link = field(default=Link(5e-6, 5e9))
     seconds_per_sample: float = 1e-3
@@ -65,7 +65,7 @@ class Cluster:
         """How many workers the hosts have when each is used once."""
         return sum(host.count * host.workers for host in self.hosts)
 
-    def place(self, num_workers: int) -> "Placement":
+    def place(self, num_workers: int) -> "ClusterPlacement":
         """Where each worker sits and how long a sample takes there."""
         hosts: list[int] = []
         per_sample: list[float] = []
@@ -84,7 +84,7 @@ class Cluster:
             if straggler.worker < num_workers:
                 factors[straggler.worker] *= straggler.factor
         slower = factors if self.cores is None else [min(1.0, factor) for factor in factors]
-        return Placement(
+        return ClusterPlacement(
             tuple(hosts[:num_workers]),
             tuple(cost * factor for cost, factor in zip(per_sample, slower)),
             tuple(self.seconds_per_step / speed * factor for speed, factor in zip(speeds, slower)),
@@ -115,7 +115,7 @@ class Cluster:
 
 
 @dataclass(frozen=True)
-class Placement:
+class ClusterPlacement:
     """Workers on hosts: the host's number, the seconds per sample and per step, and how much slower each one is.
 
     Where every worker has a core of its own, the seconds are those of the slower worker already; those of a worker that
@@ -206,10 +206,10 @@ def _trace(rows: Any, name: str) -> tuple[tuple[float, ...], ...]:
     return tuple(tuple(_positive(value, f"{name}: a step time") for value in row) for row in rows)
 
 
-def _host(table: dict[str, Any], name: str) -> Host:
+def _host(table: dict[str, Any], name: str) -> HostSpec:
     _check_keys(table, ("count", "workers", "speed", "seconds_per_sample"), f"{name}: [[hosts]]")
     own = table.get("seconds_per_sample")
-    return Host(
+    return HostSpec(
         _whole(table.get("count", 1), f"{name}: count of hosts"),
         _whole(table.get("workers", 1), f"{name}: workers of a host"),
         _positive(table.get("speed", 1.0), f"{name}: speed of a host"),

@@ -2,7 +2,7 @@
 
 import json
 
-from weft.config.cluster import Cluster, Host
+from weft.config.cluster import Cluster, HostSpec
 from weft.cost.links import Link
 
 
@@ -28,7 +28,7 @@ def cluster_toml(cluster: Cluster) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _host(host: Host) -> list[str]:
+def _host(host: HostSpec) -> list[str]:
     lines = ["[[hosts]]", f"count = {host.count}", f"workers = {host.workers}", f"speed = {host.speed!r}"]
     if host.seconds_per_sample is not None:
         lines.append(f"seconds_per_sample = {host.seconds_per_sample!r}")

@@ -14,7 +14,7 @@ LOSS_MAX = 0.5
 
 
 @dataclass(frozen=True)
-class Network:
+class EmulatedNetwork:
     """Every worker's link, each way; the delay is one way, from worker to worker; a share of all packets is lost.
 
     Between two workers whose links differ, the longer delay and the greater loss count.
@@ -23,7 +23,7 @@ class Network:
     bytes_per_s: float
     delay_s: float
     loss: float = 0.0
-    own: tuple[tuple[int, "Network"], ...] = ()
+    own: tuple[tuple[int, "EmulatedNetwork"], ...] = ()
     """Workers whose link is another one, and theirs."""
 
     def __post_init__(self) -> None:
@@ -39,15 +39,15 @@ class Network:
                 f"  Write e.g. {EXAMPLE},1%."
             )
 
-    def link(self, worker: int) -> "Network":
+    def link(self, worker: int) -> "EmulatedNetwork":
         """One worker's link."""
         return dict(self.own).get(worker, replace(self, own=()))
 
     @property
-    def worst(self) -> "Network":
+    def worst(self) -> "EmulatedNetwork":
         """As slow and as lossy as any of its links."""
         each = [self, *(link for _, link in self.own)]
-        return Network(
+        return EmulatedNetwork(
             min(link.bytes_per_s for link in each), max(link.delay_s for link in each), max(link.loss for link in each)
         )
 
@@ -61,10 +61,10 @@ class Network:
         return f"{rate}, {self.delay_s * 1e3:.4g} ms" + (f", {100 * self.loss:.3g} % lost" if self.loss else "")
 
 
-def read_network(*texts: str) -> Network:
+def read_network(*texts: str) -> EmulatedNetwork:
     """'RATE,DELAY' or 'RATE,DELAY,LOSS' in friendly units; '2:RATE,DELAY' besides is the link of worker 2."""
-    common: list[Network] = []
-    own: dict[int, Network] = {}
+    common: list[EmulatedNetwork] = []
+    own: dict[int, EmulatedNetwork] = {}
     for text in texts:
         worker, colon, link = text.rpartition(":")
         if not colon:
@@ -81,12 +81,12 @@ def read_network(*texts: str) -> Network:
     return replace(common[0], own=tuple(sorted(own.items())))
 
 
-def _read_link(text: str) -> Network:
+def _read_link(text: str) -> EmulatedNetwork:
     parts = [part.strip() for part in text.split(",")]
     if len(parts) not in (2, 3) or not all(parts):
         raise ConfigError(f"--net got '{text}', but wants RATE,DELAY or RATE,DELAY,LOSS.\n  Write e.g. {EXAMPLE}.")
     rate, delay, *loss = parts
-    return Network(
+    return EmulatedNetwork(
         link_rate(rate, "--net: the rate"),
         seconds(delay, "--net: the delay"),
         _share(loss[0]) if loss else 0.0,

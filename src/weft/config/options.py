@@ -39,7 +39,7 @@ def _told(reads: Callable[[str, str], Any], example: str, does: str, takers: tup
 
 
 @dataclass(frozen=True)
-class Worker:
+class WorkerOptions:
     """A worker process."""
 
     threads: int = field(default=1, metadata=_told(option_values.whole, "2", "threads of each worker"))
@@ -72,21 +72,21 @@ class Data:
 
 
 @dataclass(frozen=True)
-class Buckets:
+class BucketOptions:
     """How a model is cut into buckets."""
 
     bytes_max: int = field(default=4 << 20, metadata=_told(option_values.size, "4MiB", "size of a bucket of gradients"))
 
 
 @dataclass(frozen=True)
-class Waiting:
+class WaitingOptions:
     """How a worker waits, while every worker has a core of its own."""
 
     spin_s: float = field(default=200e-6, metadata=_told(seconds, "200us", "a worker spins so long before it sleeps"))
 
 
 @dataclass(frozen=True)
-class Outbox:
+class OutboxOptions:
     """Messages that could not leave at once."""
 
     bytes_max: int = field(
@@ -95,7 +95,7 @@ class Outbox:
 
 
 @dataclass(frozen=True)
-class Shares:
+class ShareOptions:
     """Proportional shares of data."""
 
     every: int = field(
@@ -104,7 +104,7 @@ class Shares:
 
 
 @dataclass(frozen=True)
-class Reduce:
+class ReduceOptions:
     """How gradients are summed."""
 
     collective: str | None = field(
@@ -122,7 +122,7 @@ class Reduce:
 
 
 @dataclass(frozen=True)
-class Network:
+class NetworkOptions:
     """The network between hosts."""
 
     trusted: bool = field(
@@ -132,7 +132,7 @@ class Network:
 
 
 @dataclass(frozen=True)
-class Ray:
+class RayOptions:
     """A Ray cluster."""
 
     address: str | None = field(
@@ -184,15 +184,15 @@ class Checked:
 class Options:
     """The tree of options; every leaf is a field of its owner's record."""
 
-    worker: Worker = Worker()
+    worker: WorkerOptions = WorkerOptions()
     data: Data = Data()
-    buckets: Buckets = Buckets()
-    waiting: Waiting = Waiting()
-    outbox: Outbox = Outbox()
-    shares: Shares = Shares()
-    reduce: Reduce = Reduce()
-    network: Network = Network()
-    ray: Ray = Ray()
+    buckets: BucketOptions = BucketOptions()
+    waiting: WaitingOptions = WaitingOptions()
+    outbox: OutboxOptions = OutboxOptions()
+    shares: ShareOptions = ShareOptions()
+    reduce: ReduceOptions = ReduceOptions()
+    network: NetworkOptions = NetworkOptions()
+    ray: RayOptions = RayOptions()
     write: Write = Write()
     run: Checked = Checked()
 

@@ -6,7 +6,7 @@ from weft.core.errors import ConfigError
 
 
 @dataclass(frozen=True)
-class Pace:
+class LearningRatePace:
     """The factor is `scale`, after a linear warm-up that begins with what one worker of all would have of it."""
 
     num_workers: int = 1
@@ -26,6 +26,6 @@ class Pace:
         return self.scale * (first + (1 - first) * step / self.warmup)
 
 
-def pace_of(num_workers: int, is_scaled: bool, warmup: int) -> Pace:
+def pace_of(num_workers: int, is_scaled: bool, warmup: int) -> LearningRatePace:
     """With linear scaling, as many workers learn as many times as fast: their global batch is so much larger."""
-    return Pace(num_workers, float(num_workers) if is_scaled else 1.0, warmup)
+    return LearningRatePace(num_workers, float(num_workers) if is_scaled else 1.0, warmup)

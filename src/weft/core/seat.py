@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from weft.core.errors import CheckpointError, ConfigError
 from weft.core.names import GRADIENT, PARAMS, Bucket, Result, member
-from weft.core.pace import Pace
+from weft.core.pace import LearningRatePace
 from weft.core.script_state import ScriptState
 from weft.core.strategy import Strategy
 
@@ -28,7 +28,7 @@ MODELS = (RESULT, MINE, Result.MEAN.value, Result.BEST.value, Result.ENSEMBLE.va
 
 
 @dataclass(frozen=True)
-class Places:
+class ReplicaMemory:
     """Where a replica's buckets live: flat arrays, one for each bucket.
 
     `given` is what the worker contributes, `seen` what its script and optimizer find in `gradient` when
@@ -89,16 +89,16 @@ class Replica(Protocol):
     def is_settled(self) -> bool: ...
 
     def order(self) -> Sequence[int]:
-        """The places of the trained tensors in the order in which the first backward filled them."""
+        """The indices of the trained tensors in the order in which the first backward filled them."""
         ...
 
     def settle(
         self,
         order: Sequence[int] | None = None,
-        place: Callable[[Sequence[Bucket]], Places] | None = None,
+        allocate: Callable[[Sequence[Bucket]], ReplicaMemory] | None = None,
         bucket_bytes_max: int | None = None,
     ) -> None:
-        """Lay the tensors out in buckets, in this order and up to this size, in the memory that `place` gives."""
+        """Lay the tensors out in buckets, in this order and up to this size, in the memory that `allocate` gives."""
         ...
 
     @property
@@ -131,7 +131,7 @@ class Replica(Protocol):
         ...
 
     def flags(self, bucket: int) -> Sequence[int]:
-        """The places of a bucket that hold flags of its gradient rather than parameters."""
+        """The elements of a bucket that hold flags of its gradient rather than parameters."""
         ...
 
     def tuned(self) -> Sequence[str]:
@@ -190,7 +190,7 @@ class Seat(Protocol):
     """What joined, for adapters that must find it again from inside a framework's call."""
     global_batch: int | None
     """Samples of one step over all workers, when the run says it rather than the script."""
-    pace: Pace
+    pace: LearningRatePace
     """By what the script's learning rates are multiplied."""
     saves: bool
     """Models are written; not so where many runs would write over each other."""
@@ -306,9 +306,9 @@ def check_tuned(rank: int, first: Sequence[str], mine: Sequence[str]) -> None:
         )
 
 
-def name_at(replica: Replica, bucket: int, place: int) -> str:
-    """The name of the tensor that has the number at this place of a bucket."""
-    return replica.names(bucket)[sum(start <= place for start, _ in replica.buckets[bucket].tensors) - 1]
+def name_at(replica: Replica, bucket: int, element: int) -> str:
+    """The name of the tensor that has this element of a bucket."""
+    return replica.names(bucket)[sum(start <= element for start, _ in replica.buckets[bucket].tensors) - 1]
 
 
 def check_optimizers(strategy: Strategy, name: str, replica: Replica) -> None:

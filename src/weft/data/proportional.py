@@ -75,7 +75,7 @@ class Done(NamedTuple):
     seconds: float = 0.0
 
 
-class Pace:
+class WorkerPace:
     """One worker's own seconds for a sample."""
 
     def __init__(self, every: int) -> None:
@@ -121,7 +121,7 @@ class Fractions:
         self._num_workers = num_workers
         self.now = (1 / num_workers,) * num_workers
         """Those of the block that was decided last."""
-        self._paces = [Pace(every) for _ in range(num_workers)]
+        self._paces = [WorkerPace(every) for _ in range(num_workers)]
         self._num_refined = REFINEMENTS
         """How often they have moved since they were far off."""
         self._decided: dict[tuple[int, int], tuple[float, ...]] = {}

@@ -11,7 +11,7 @@ from math import inf
 from weft.config.compression import NONE, Compression, check_pair, compressed
 from weft.config.compression import cheapest as cheapest_scheme
 from weft.config.compression import codec as codec_of
-from weft.config.network import Network
+from weft.config.network import EmulatedNetwork
 from weft.config.registry import lowered
 from weft.config.registry import strategy as strategy_of
 from weft.config.ways import Way
@@ -28,8 +28,8 @@ from weft.engines.explanation import cut
 from weft.engines.real.job import RealJob
 from weft.observe.records.linkbook import NETWORK
 from weft.observe.records.stragglers import Blame, Cost
-from weft.runtime.channel import Welcome
 from weft.runtime.connections import LINKS, TCP, TLS
+from weft.runtime.messages import Welcome
 from weft.sim.compute import PerSample
 from weft.sim.facts import Facts
 from weft.sim.network import HostLinks
@@ -54,14 +54,14 @@ LOADER = "Give its loader processes of its own (num_workers) if it has none."
 
 
 @dataclass(frozen=True)
-class Setting:
+class RunDescription:
     """A run as it is: its way of training, the size of its model, and where it runs."""
 
     way: Way
     num_bytes: int
     bucket_bytes_max: int
     transport: str
-    network: Network | None
+    network: EmulatedNetwork | None
     num_cores: int
     is_baseline: bool = False
     """The run is under a baseline (torch's DDP), which `way` only approximates."""
@@ -83,11 +83,11 @@ class Setting:
         return cut(max(4, self.num_bytes), max(self.bucket_bytes_max, -(-self.num_bytes // BUCKETS_MAX)))
 
 
-def setting_of(job: RealJob, welcome: Welcome, num_bytes: int) -> Setting | None:
+def setting_of(job: RealJob, welcome: Welcome, num_bytes: int) -> RunDescription | None:
     """The setting of a run whose workers got `welcome`; None if the script has a strategy object of its own."""
     if not welcome.strategy:
         return None
-    return Setting(
+    return RunDescription(
         Way(welcome.strategy, welcome.compress, job.sharing),
         num_bytes,
         job.options.buckets.bytes_max,
@@ -99,7 +99,7 @@ def setting_of(job: RealJob, welcome: Welcome, num_bytes: int) -> Setting | None
     )
 
 
-def advise(blame: Blame, costs: Mapping[int, Cost], setting: Setting | None) -> str:
+def advise(blame: Blame, costs: Mapping[int, Cost], setting: RunDescription | None) -> str:
     """One or two sentences of advice; empty if no alternative helps much."""
     said = [LOADER] if blame.cause == READS else []
     if setting is None:
@@ -148,7 +148,7 @@ def _quoted(text: str) -> str:
     return text if text.isidentifier() else f"'{text}'"
 
 
-def _best(ways: Sequence[Way], costs: Mapping[int, Cost], setting: Setting) -> tuple[Way, float] | None:
+def _best(ways: Sequence[Way], costs: Mapping[int, Cost], setting: RunDescription) -> tuple[Way, float] | None:
     """The first way that is about as good as the best, and its speed relative to the current one."""
     until_s = time.perf_counter() + ADVICE_S_MAX
     gains: dict[Way, float] = {}
@@ -169,7 +169,7 @@ class _TooLate(Exception):
     """A trial took too long; its result so far is not used."""
 
 
-def samples_per_s(way: Way, costs: Mapping[int, Cost], setting: Setting, until_s: float = inf) -> float:
+def samples_per_s(way: Way, costs: Mapping[int, Cost], setting: RunDescription, until_s: float = inf) -> float:
     """Samples per second of all workers together, in virtual time.
 
     Raises _TooLate if the trial has not ended by `until_s` of the real clock.
@@ -180,7 +180,7 @@ def samples_per_s(way: Way, costs: Mapping[int, Cost], setting: Setting, until_s
     return simulation.facts.samples / simulation.kernel.now_s
 
 
-def _simulation(way: Way, costs: Mapping[int, Cost], setting: Setting, until_s: float) -> Simulation:
+def _simulation(way: Way, costs: Mapping[int, Cost], setting: RunDescription, until_s: float) -> Simulation:
     num_workers = len(costs)
     each = [costs[rank] for rank in range(num_workers)]
     lines = _links(setting, num_workers)
@@ -223,14 +223,14 @@ def _samples(way: Way, costs: Sequence[Cost]) -> list[int]:
     return sizes
 
 
-def _links(setting: Setting, num_workers: int) -> list[Link]:
+def _links(setting: RunDescription, num_workers: int) -> list[Link]:
     if setting.network is None:
         return [LINKS[TLS if setting.hosts else setting.transport]] * num_workers
     each = [setting.network.link(worker) for worker in range(num_workers)]
     return [Link(link.delay_s, link.bytes_per_s) for link in each]
 
 
-def _resolved(way: Way, setting: Setting, num_workers: int, lines: Sequence[Link]) -> Strategy:
+def _resolved(way: Way, setting: RunDescription, num_workers: int, lines: Sequence[Link]) -> Strategy:
     """The strategy as the workers would run it, with collective and codec."""
     built = strategy_of(way.strategy)
     sizes = tuple(Counter(setting.ends(num_workers)).values())

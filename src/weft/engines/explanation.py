@@ -42,13 +42,13 @@ class Explanation:
     """The latency and bandwidth that were assumed."""
     prices_s: Mapping[str, float]
     """Seconds that the reductions of one step would take with each collective."""
-    coding: "Coding | None" = None
+    coding: "CodecExplanation | None" = None
     why: str = ""
     """Why this collective was chosen, if it was neither asked for nor is the cheapest."""
 
 
 @dataclass(frozen=True)
-class Coding:
+class CodecExplanation:
     """How a model is coded, and how coded tensors are reduced."""
 
     codec: str
@@ -60,12 +60,12 @@ class Coding:
     """Seconds that the reductions of one step would take with each scheme."""
 
 
-def coded(compress: str, scheme: str | None, num_bytes: int, ground: Ground) -> Coding:
+def coded(compress: str, scheme: str | None, num_bytes: int, ground: Ground) -> CodecExplanation:
     """The facts of coding a model of `num_bytes` bytes."""
     codec = codec_of(compress)
     size = codec.size(Form(max(1, num_bytes // 4)), 1 << 40)
     prices = scheme_prices_s(codec, num_bytes, ground.size, ground.slowest) if scheme is not None else {}
-    return Coding(compress, size, scheme, prices)
+    return CodecExplanation(compress, size, scheme, prices)
 
 
 def explained(
@@ -76,7 +76,7 @@ def explained(
     bucket_bytes: Sequence[int],
     ground: Ground,
     collective: str | None,
-    coding: Coding | None = None,
+    coding: CodecExplanation | None = None,
     why: str = "",
 ) -> Explanation:
     """The facts of a run."""

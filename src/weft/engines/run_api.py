@@ -115,14 +115,14 @@ def simulate(
         Settings(_said(strategy), cluster, compress, workers, seed, steps, share, set=_texts({COLLECTIVE: collective}))
     )
     options, _ = set_options(settings.set or ())
-    place = load_cluster(settings.cluster or "rack")
-    num_workers = place.num_workers if settings.workers is None else settings.workers
+    loaded = load_cluster(settings.cluster or "rack")
+    num_workers = loaded.num_workers if settings.workers is None else settings.workers
     say = show or (lambda text: None)
     with _script(target, arguments) as (script, words):
         job = SimulatedJob(
             script=script,
             arguments=words,
-            cluster=place,
+            cluster=loaded,
             num_workers=num_workers,
             strategy=_one(settings),
             collective=options.reduce.collective,

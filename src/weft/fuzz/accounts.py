@@ -20,7 +20,7 @@ def keeps(slot: str) -> bool:
     return slot.endswith(KEPT)
 
 
-class Said(NamedTuple):
+class EncodedContribution(NamedTuple):
     """What a codec was given of a contribution, or of a part of one, besides its residual, and what it said."""
 
     given: Array
@@ -33,12 +33,12 @@ class Account:
     """One residual of a bucket: what went through it."""
 
     def __init__(self, num_elements: int) -> None:
-        self.contributions: dict[tuple[str, int], dict[Part | None, Said]] = {}
+        self.contributions: dict[tuple[str, int], dict[Part | None, EncodedContribution]] = {}
         """By kind and clock, as they were encoded last."""
         self.moved: Array = np.zeros(num_elements)
         """What came from other residuals of this node, less what went to them."""
 
-    def encode(self, kind: str, clock: int, part: Part | None, said: Said) -> None:
+    def encode(self, kind: str, clock: int, part: Part | None, said: EncodedContribution) -> None:
         """A contribution is encoded; for the second time, if it is the same part, or cut in others."""
         parts = self.contributions.setdefault((kind, clock), {})
         if part in parts or any(_of(other) != _of(part) for other in parts):
@@ -73,7 +73,12 @@ class AccountingStore(NumpyStore):
         coded = self.operand(action.into)
         assert isinstance(coded, Coded)
         account = self.account(action.residual.slot, action.residual.bucket)
-        account.encode(action.kind, action.clock, action.residual.part, Said(given, coded.decoded(self.meter), coded))
+        account.encode(
+            action.kind,
+            action.clock,
+            action.residual.part,
+            EncodedContribution(given, coded.decoded(self.meter), coded),
+        )
 
     def combine(self, action: Combine) -> None:
         source, into = action.add, action.into

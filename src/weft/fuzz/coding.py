@@ -37,7 +37,7 @@ OTHERS = (
 )
 
 
-class Coding(NamedTuple):
+class CodingChoice(NamedTuple):
     """A codec, its scheme, and the collective that speaks all other reductions."""
 
     compress: str | None
@@ -45,19 +45,19 @@ class Coding(NamedTuple):
     collective: str | None
 
 
-def draw_coding(seed: int, recipe: Strategy, collective: str | None) -> Coding:
+def draw_coding(seed: int, recipe: Strategy, collective: str | None) -> CodingChoice:
     """Every third seed has a codec; those that say numbers as they are come as often as all others together."""
     rng = Random(f"codec-{seed}")
     if rng.random() >= SHARE or not LEAVES_OUT.intersection(recipe.kinds().values()):
-        return Coding(None, None, collective)
+        return CodingChoice(None, None, collective)
     legal = [[text for text in texts if _is_legal(recipe, text)] for texts in (WHOLE, OTHERS)]
     drawn = [rng.choice(texts) for texts in legal if texts]
     if not drawn:
-        return Coding(None, None, collective)
+        return CodingChoice(None, None, collective)
     compress = rng.choice(drawn)
     if not recipe.reduces:
-        return Coding(compress, None, None)
-    return Coding(compress, rng.choice(schemes(codec(compress))), collective or rng.choice(list(COLLECTIVES)))
+        return CodingChoice(compress, None, None)
+    return CodingChoice(compress, rng.choice(schemes(codec(compress))), collective or rng.choice(list(COLLECTIVES)))
 
 
 def _is_legal(recipe: Strategy, text: str) -> bool:

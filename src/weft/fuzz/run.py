@@ -16,7 +16,7 @@ from weft.fuzz.ledger import LedgerProgram, LedgerReplica
 from weft.fuzz.scenario import Scenario
 from weft.fuzz.witness import BoundedRecording, WitnessedSimulation
 from weft.sim.compute import PerSample
-from weft.sim.faults.plan import Finish, NotFinite
+from weft.sim.faults.plan import EarlyFinish, NonFiniteGradient
 from weft.sim.kernel import to_ns
 from weft.sim.network import RandomDelays
 from weft.sim.program import ReportDone
@@ -99,8 +99,8 @@ def _linear(rules: Mapping[str, Rule]) -> dict[str, Rule]:
 
 def _program(scenario: Scenario, worker: NodeId, replica: LedgerReplica) -> LedgerProgram:
     schedule = scenario.faults.schedule
-    ends = [fault.steps for fault in schedule if isinstance(fault, Finish) and fault.worker == worker]
-    bad = frozenset(fault.step for fault in schedule if isinstance(fault, NotFinite) and fault.worker == worker)
+    ends = [fault.steps for fault in schedule if isinstance(fault, EarlyFinish) and fault.worker == worker]
+    bad = frozenset(fault.step for fault in schedule if isinstance(fault, NonFiniteGradient) and fault.worker == worker)
     return LedgerProgram(
         worker,
         replica,

@@ -18,11 +18,11 @@ from weft.sim.faults.plan import (
     KINDS,
     Crash,
     Duplicates,
+    EarlyFinish,
     Fault,
     Faults,
-    Finish,
     Loss,
-    NotFinite,
+    NonFiniteGradient,
     Partition,
     Pause,
     Skew,
@@ -154,10 +154,10 @@ def _faults(rng: Random, num_workers: int, num_nodes: int, num_steps: int, lengt
         elif kind is Skew:
             node = rng.randrange(num_nodes)
             faults.append(Skew(node, round(rng.uniform(-10.0, 10.0), 6), round(rng.uniform(0.9, 1.1), 6)))
-        elif kind is NotFinite:
-            faults.append(NotFinite(rng.randrange(num_workers), rng.randrange(num_steps)))
+        elif kind is NonFiniteGradient:
+            faults.append(NonFiniteGradient(rng.randrange(num_workers), rng.randrange(num_steps)))
         else:
-            faults.append(Finish(rng.randrange(num_workers), rng.randint(1, num_steps - 1)))
+            faults.append(EarlyFinish(rng.randrange(num_workers), rng.randint(1, num_steps - 1)))
     return faults
 
 

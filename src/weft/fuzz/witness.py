@@ -13,7 +13,7 @@ from weft.core.script_state import ENDED
 from weft.fuzz.ledger import Array
 from weft.sim.faults.in_flight import FailableNode, MessageInFlight
 from weft.sim.faults.simulation import FaultySimulation
-from weft.sim.node import Node
+from weft.sim.node import SimulatedNode
 from weft.store.numpy import NumpyStore
 from weft.store.store import Payload
 
@@ -57,28 +57,28 @@ class WitnessedSimulation(FaultySimulation):
         super().__init__(*args, **options)
         self.sightings: list[Sighting] = []
         self.versions: list[Version] = []
-        self.letters: list[MessageInFlight] = []
+        self.messages: list[MessageInFlight] = []
         """All messages, whatever became of them."""
         self._held: dict[tuple[NodeId, int], bytes] = {}
 
-    def params(self, node: Node) -> tuple[Array, ...]:
+    def params(self, node: SimulatedNode) -> tuple[Array, ...]:
         """A copy of what a node holds now."""
         assert isinstance(node.store, NumpyStore)
         replica = node.store.replica
         return tuple(replica.array(PARAMS, bucket).copy() for bucket in range(len(replica.buckets)))
 
-    def _start_compute(self, node: Node, action: Compute) -> None:
+    def _start_compute(self, node: SimulatedNode, action: Compute) -> None:
         seen = Sighting(self.kernel.now_ns, node.id, action.step, self.params(node))
         super()._start_compute(node, action)
         if node.script.at is not ENDED:  # a script that has ended begins nothing
             self.sightings.append(seen)
 
-    def _deliver(self, node: Node, event: Event) -> None:
+    def _deliver(self, node: SimulatedNode, event: Event) -> None:
         super()._deliver(node, event)
         if node.id >= self.world.num_workers:
             self._note_versions(node)
 
-    def _note_versions(self, node: Node) -> None:
+    def _note_versions(self, node: SimulatedNode) -> None:
         assert isinstance(node.store, NumpyStore)
         for bucket in self.world.buckets_of(node.id):
             array = node.store.replica.array(PARAMS, bucket)
@@ -89,7 +89,9 @@ class WitnessedSimulation(FaultySimulation):
                 incarnation = node.peer.world.view
                 self.versions.append(Version(self.kernel.now_ns, node.id, incarnation, bucket, array.copy()))
 
-    def _write(self, node: FailableNode, to: NodeId, event: Received, payload: Payload, hyper: Any) -> MessageInFlight:
-        letter = super()._write(node, to, event, payload, hyper)
-        self.letters.append(letter)
-        return letter
+    def _put_in_flight(
+        self, node: FailableNode, to: NodeId, event: Received, payload: Payload, hyper: Any
+    ) -> MessageInFlight:
+        message = super()._put_in_flight(node, to, event, payload, hyper)
+        self.messages.append(message)
+        return message

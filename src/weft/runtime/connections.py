@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from weft.core.world import World
 from weft.cost.links import Link
-from weft.runtime.channel import Job
 from weft.runtime.mailbox import rank_of
+from weft.runtime.messages import WorkerJob
 from weft.transports.bells import Bells
 from weft.transports.frames import Layout
 from weft.transports.rings import RingTransport
@@ -35,7 +35,7 @@ class Connections:
     encrypted. Between hosts everything is, unless their network, too, was made for this run alone.
     """
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: WorkerJob) -> None:
         self._job = job
         self._addresses = job.addresses or [LOOPBACK] * job.num_workers
         self._others = [rank for rank in range(job.num_workers) if rank not in job.on_host]
@@ -64,7 +64,7 @@ class Connections:
 
     def _rings(self, layout: Layout, bells: Bells) -> Transport:
         job = self._job
-        return RingTransport(job.descriptors.rings, job.place, len(job.on_host), layout, bells)
+        return RingTransport(job.descriptors.rings, job.local_rank, len(job.on_host), layout, bells)
 
     def _sockets(self, world: World, layout: Layout, ports: list[int], others: Sequence[int]) -> Transport:
         from weft.transports.tcp import TcpTransport
@@ -83,7 +83,7 @@ class Connections:
             list(zip(self._addresses, ports, strict=True)),
             job.secret,
             layout,
-            place=lambda node: rank_of(world, node),
+            rank_of=lambda node: rank_of(world, node),
             tls=tls,
             is_private=job.is_private,
             others=others,

@@ -76,7 +76,7 @@ class Wanted:
         self.portion: int | None = None
 
 
-class Node:
+class DrivenNode:
     """A node of this process: its peer and tensors, and what is put off until its script waits."""
 
     def __init__(self, id: NodeId, peer: Peer, store: LiveStore) -> None:
@@ -112,14 +112,16 @@ class Driver:
         self._mailbox = mailbox
         self._recorder = recorder
         self._began = time.perf_counter()
-        self.nodes = {id: Node(id, strategy.peer(id, world, node_rng(seed, id)), store) for id, store in stores.items()}
+        self.nodes = {
+            id: DrivenNode(id, strategy.peer(id, world, node_rng(seed, id)), store) for id, store in stores.items()
+        }
         self.worker = self.nodes[min(self.nodes)]
         self.reduce: Reducing | None = None
         self.shared_params: SharedParams | None = None
         """The shared update, where the workers of a host have one copy of the parameters."""
-        self._local: deque[tuple[Node, Received, Payload, Any]] = deque()
+        self._local: deque[tuple[DrivenNode, Received, Payload, Any]] = deque()
         """Messages between nodes of this process, which no transport carries."""
-        self._due: list[tuple[float, int, Node, str]] = []
+        self._due: list[tuple[float, int, DrivenNode, str]] = []
         self._num_timers = 0
         self.stopped_because: str | None = None
         self.num_events = 0
@@ -171,7 +173,7 @@ class Driver:
     def _receive_from_afar(self, target: NodeId, event: Received, payload: Payload, hyper: Any) -> None:
         self._receive(self.nodes[target], event, payload, hyper)
 
-    def _receive(self, node: Node, event: Received, payload: Payload, hyper: Any) -> None:
+    def _receive(self, node: DrivenNode, event: Received, payload: Payload, hyper: Any) -> None:
         """Deliver a message, whose body is named only while it is answered (rule 5 of docs/architecture.md)."""
         if node.put_off:
             own = None if payload is None else payload.copy()
@@ -181,7 +183,7 @@ class Driver:
         self.deliver(node, event)
         node.store.receive(None, None, None)
 
-    def deliver(self, node: Node, event: Event) -> None:
+    def deliver(self, node: DrivenNode, event: Event) -> None:
         """Tell a node's peer an event and perform its answer."""
         if node.put_off:
             node.put_off.append(lambda: self.deliver(node, event))
@@ -200,7 +202,7 @@ class Driver:
             error.story = error.story or node.peer.story()
             raise
 
-    def _perform(self, node: Node, actions: Sequence[Action], done: int) -> None:
+    def _perform(self, node: DrivenNode, actions: Sequence[Action], done: int) -> None:
         """Perform actions in the order in which they were emitted (rule 6)."""
         while done < len(actions):
             action = actions[done]
@@ -221,7 +223,7 @@ class Driver:
                 self._perform_rare(node, action)
             done += 1
 
-    def _put_off(self, node: Node, actions: Sequence[Action], done: int) -> None:
+    def _put_off(self, node: DrivenNode, actions: Sequence[Action], done: int) -> None:
         """Keep the rest of an answer until the script waits: `inner` is the script's own optimizer, which writes to the
         memory that the script reads."""
         body, payload, hyper = node.store.received()
@@ -234,7 +236,7 @@ class Driver:
         node.put_off.append(go_on)
 
     @contextmanager
-    def script_waits(self, call: str, then: str = RESUME, *, refuses_writes: bool = True) -> Iterator[Node]:
+    def script_waits(self, call: str, then: str = RESUME, *, refuses_writes: bool = True) -> Iterator[DrivenNode]:
         """A context in which the worker's script waits in `call`; afterwards it sees what was written meanwhile.
 
         First performs what was put off while the script ran. The script's state moves by `call` now and by `then` at
@@ -264,7 +266,7 @@ class Driver:
         for go_on in waiting:
             go_on()
 
-    def _apply(self, node: Node, updates: list[Apply]) -> int:
+    def _apply(self, node: DrivenNode, updates: list[Apply]) -> int:
         check_stepped(updates[0], has_stepped=node.script.at is IN_STEP)
         if self.shared_params is None:
             node.store.apply(updates)
@@ -272,7 +274,7 @@ class Driver:
             self.shared_params.update(lambda: node.store.apply(updates))
         return len(updates)
 
-    def _compute(self, node: Node, action: Compute, *, is_last: bool) -> None:
+    def _compute(self, node: DrivenNode, action: Compute, *, is_last: bool) -> None:
         if not is_last:
             raise IllegalAction(f"{action} must be the last action of its answer; the user runs at once.")
         if action.portion is not None and node.wanted is None:
@@ -281,7 +283,7 @@ class Driver:
         if node.wanted is not None:
             node.wanted.portion, node.wanted = action.portion, None
 
-    def _perform_rare(self, node: Node, action: Action) -> None:
+    def _perform_rare(self, node: DrivenNode, action: Action) -> None:
         if isinstance(action, Note):
             count, total, most = self.notes.get(action.name, (0.0, 0.0, action.value))
             self.notes[action.name] = [count + 1, total + action.value, max(most, action.value)]
@@ -299,7 +301,7 @@ class Driver:
         else:
             raise IllegalAction(f"{action!r} is not an action; the vocabulary of core/actions.py is closed.")
 
-    def _send(self, node: Node, action: Send) -> None:
+    def _send(self, node: DrivenNode, action: Send) -> None:
         check_send(action, self._kinds, self.world.num_nodes)
         store, body = node.store, action.body
         hyper = store.hyper() if body is not None and self._kinds[action.kind] else None

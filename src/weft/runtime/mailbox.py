@@ -16,7 +16,7 @@ from weft.core.events import Received
 from weft.core.names import INBOX, PARAMS, Buffer, NodeId, Part
 from weft.core.world import World
 from weft.runtime.measure.tracer import Tracer
-from weft.runtime.reduce.between_hosts import Came, Key
+from weft.runtime.reduce.between_hosts import EarlyPart, Key
 from weft.store.coded import Coded, received, shape_of
 from weft.store.live import LiveStore
 from weft.transports.frames import CODED_ITEMSIZE, HEADER_BYTES, Header, kind_table
@@ -66,7 +66,7 @@ class Mailbox:
         self._tracer = tracer
         self._codecs: Mapping[str, Codec] = codecs or {}
         self._kinds = dict(kinds)
-        self._names = {place: name for name, place in kinds.items()}
+        self._names = {number: name for name, number in kinds.items()}
         self.transport = transport
         self._receive: Receive
         self._stores: Mapping[NodeId, LiveStore] = {}
@@ -74,7 +74,7 @@ class Mailbox:
         self._fetched: dict[tuple[NodeId, int], Array] = {}
         self.on_note: Callable[[NodeId, bytes | memoryview], None] = _refuse
         """Called with the source and content of each note; set by a native reduction that exchanges notes."""
-        self.on_sum: Callable[[Key, Came], None] | None = None
+        self.on_sum: Callable[[Key, EarlyPart], None] | None = None
         """Called with each part of another host's sum; set on the leader of a host only."""
 
     def open(self, receive: Receive, stores: Mapping[NodeId, LiveStore]) -> None:
@@ -94,9 +94,9 @@ class Mailbox:
             body = body.raw()
         part = (0, 0) if action.body is None or action.body.part is None else action.body.part
         bucket = action.bucket if action.body is None else action.body.bucket
-        self._mailbox(action.to, action.kind, source, action.clock, bucket, part, action.weight, data, body)
+        self._send_frame(action.to, action.kind, source, action.clock, bucket, part, action.weight, data, body)
 
-    def _mailbox(
+    def _send_frame(
         self,
         to: NodeId,
         kind: str,
@@ -137,8 +137,8 @@ class Mailbox:
             payload = np.frombuffer(frame.body, f"f{header.itemsize}")
         if kind == FETCH:
             values = self._stores[header.target].lend(Buffer(PARAMS, header.bucket))
-            place = (header.bucket, (0, 0))
-            self._mailbox(header.source, VALUES, header.target, header.clock, *place, 1.0, b"", values)
+            bucket_and_part = (header.bucket, (0, 0))
+            self._send_frame(header.source, VALUES, header.target, header.clock, *bucket_and_part, 1.0, b"", values)
         elif kind == VALUES:
             assert isinstance(payload, np.ndarray)
             self._fetched[header.source, header.bucket] = payload.copy()
@@ -160,8 +160,8 @@ class Mailbox:
         """Send a part of this host's sum to the leader of another host."""
         lane, bucket = key
         assert self._me is not None
-        place = (bucket, (0, 0) if part is None else (part.which, part.of))
-        self._mailbox(to, SUMS[lane], self._me, number, *place, 1.0, about, values)
+        bucket_and_part = (bucket, (0, 0) if part is None else (part.which, part.of))
+        self._send_frame(to, SUMS[lane], self._me, number, *bucket_and_part, 1.0, about, values)
 
     def _take_sum(self, lane: int, header: Header, about: bytes | memoryview, values: Array | Coded | None) -> None:
         if self.on_sum is None or not isinstance(values, np.ndarray):
@@ -170,7 +170,7 @@ class Mailbox:
                 "which expects none."
             )
         part = Part(*header.part) if header.part[1] else None
-        self.on_sum((lane, header.bucket), Came(header.source, header.clock, part, bytes(about), values))
+        self.on_sum((lane, header.bucket), EarlyPart(header.source, header.clock, part, bytes(about), values))
 
     def _decoded(self, header: Header, body: Buffer, coding: list[Any], raw: memoryview) -> Coded:
         """A coded body, checked against its bucket; raises a CodecError that names its sender."""
@@ -190,14 +190,14 @@ class Mailbox:
 
     def tell(self, me: NodeId, to: NodeId, note: bytes) -> None:
         """Send a note to the native reduction of another process."""
-        self._mailbox(to, NOTE, me, 0, 0, (0, 0), 1.0, note, None)
+        self._send_frame(to, NOTE, me, 0, 0, (0, 0), 1.0, note, None)
 
     def fetch(self, me: NodeId, wanted: list[tuple[NodeId, int]], wait: Callable[[Callable[[], bool]], None]) -> None:
         """Request the `wanted` (node, bucket) parameters of other processes; `fetched` has them when `wait` returns."""
         self._fetched.clear()
         afar = [(node, bucket) for node, bucket in wanted if node not in self._stores]
         for node, bucket in afar:
-            self._mailbox(node, FETCH, me, 0, bucket, (0, 0), 1.0, b"", None)
+            self._send_frame(node, FETCH, me, 0, bucket, (0, 0), 1.0, b"", None)
         wait(lambda: len(self._fetched) == len(afar))
 
     def fetched(self, node: NodeId, bucket: int) -> Array:

@@ -64,7 +64,7 @@ class SharedParams:
     def version(self) -> int:
         """The number of the reduction that the next step applies. It has gaps where all workers skipped a step."""
         arena = self._arena
-        return max(arena.words[arena.reduction_line(0, b, arena.place) + READY] for b in self._trained)
+        return max(arena.words[arena.reduction_line(0, b, arena.local_rank) + READY] for b in self._trained)
 
     def update(self, apply: Callable[[], None]) -> None:
         """Run `apply` on this worker's stretch when all workers have left their iterations.
@@ -73,7 +73,7 @@ class SharedParams:
         """
         arena, version = self._arena, self.version
         written = [bucket for bucket, view in self._views.items() if self._differs(bucket, view)]
-        arena.words[arena.worker_line(arena.place) + WRITTEN] = self._digest(written)
+        arena.words[arena.worker_line(arena.local_rank) + WRITTEN] = self._digest(written)
         self._tell(STEPPING, version)
         self._take(written)
         apply()
@@ -102,22 +102,22 @@ class SharedParams:
         if written and len(told) > 1:
             raise self._refusal(written[0])
         for bucket in written:
-            start, stop = arena.span(bucket, arena.place)
+            start, stop = arena.span(bucket, arena.local_rank)
             arena.array(PARAMS, bucket)[start:stop] = self._views[bucket][start:stop]
 
     def _refusal(self, bucket: int) -> ConfigError:
         view, shared = self._views[bucket], self._arena.array(PARAMS, bucket)
-        place = int(np.flatnonzero(view.view(f"i{view.itemsize}") != shared.view(f"i{view.itemsize}"))[0])
-        rank = self._arena.ranks[self._arena.place]
+        element = int(np.flatnonzero(view.view(f"i{view.itemsize}") != shared.view(f"i{view.itemsize}"))[0])
+        rank = self._arena.ranks[self._arena.local_rank]
         return ConfigError(
-            f"worker {rank} has written to '{self._name_of(bucket, place)}' between two steps what other workers have "
-            "not, so their parameters would differ.\n"
+            f"worker {rank} has written to '{self._name_of(bucket, element)}' between two steps what other workers "
+            "have not, so their parameters would differ.\n"
             "  Write the same on every worker, or under a strategy where each has a replica of its own: gossip."
         )
 
     def _tell(self, word: int, version: int) -> None:
         fence()
-        self._arena.words[self._arena.worker_line(self._arena.place) + word] = version
+        self._arena.words[self._arena.worker_line(self._arena.local_rank) + word] = version
         self._bells.ring_scripts()
         self._awaited = word, version
         self._wait(lambda: all(self._is_there(worker, word, version) for worker in self._workers))
@@ -131,7 +131,7 @@ class SharedParams:
         if self._arena.words[self._arena.worker_line(worker) + word] >= version:
             return True
         if has_gone_on:
-            ranks, me = self._arena.ranks, self._arena.place
+            ranks, me = self._arena.ranks, self._arena.local_rank
             raise ConfigError(
                 f"worker {ranks[worker]} skipped a step that worker {ranks[me]} makes, so their parameters would "
                 "differ.\n  Skip a step on all workers or on none: a test on the reduced gradient is the same for all."
@@ -144,10 +144,10 @@ class SharedParams:
 
     def waits_for(self) -> list[int]:
         """The ranks of the workers for which the update waits; empty if it does not."""
-        return [self._arena.ranks[place] for place in self._late()]
+        return [self._arena.ranks[local_rank] for local_rank in self._late()]
 
     def _late(self) -> list[int]:
-        """The places of the workers for which the update waits."""
+        """The local ranks of the workers for which the update waits."""
         if self._awaited is None:
             return []
         word, version = self._awaited

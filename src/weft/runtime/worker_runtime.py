@@ -9,18 +9,18 @@ from weft.core.errors import ConfigError
 from weft.core.names import PARAMS, Bucket, NodeId, Result, Role
 from weft.core.recorder import Recording, replay
 from weft.core.script_state import ScriptState
-from weft.core.seat import Places, Replica, name_at
+from weft.core.seat import Replica, ReplicaMemory, name_at
 from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.cost.links import Link
 from weft.cost.staging import prices_s
 from weft.observe.records.status import CodingStatus, DeviceStatus, LinkStatus, in_all
-from weft.runtime.channel import Concluded, Job
 from weft.runtime.connections import LOOPBACK, SHM, TORCH, Connections
-from weft.runtime.driver import Driver, Node
+from weft.runtime.driver import DrivenNode, Driver
 from weft.runtime.mailbox import Mailbox, kinds_of, rank_of
 from weft.runtime.measure.tracer import Tracer
-from weft.runtime.reduce.agreed import AgreedReduce, apart_places
+from weft.runtime.messages import Concluded, WorkerJob
+from weft.runtime.reduce.agreed import AgreedReduce, apart_memory
 from weft.runtime.reduce.between_hosts import Plan
 from weft.runtime.reduce.device import (
     DeviceReduce,
@@ -51,7 +51,7 @@ class WorkerRuntime:
     """The strategy, world, driver and mailbox of one worker process while it trains."""
 
     def __init__(
-        self, job: Job, strategy: Strategy, world: World, bells: Bells, driver: Driver, mailbox: Mailbox
+        self, job: WorkerJob, strategy: Strategy, world: World, bells: Bells, driver: Driver, mailbox: Mailbox
     ) -> None:
         self._job = job
         self.strategy = strategy
@@ -64,7 +64,7 @@ class WorkerRuntime:
         """Seconds that sums on the host and on devices cost, where some workers have devices."""
 
     @property
-    def worker(self) -> Node:
+    def worker(self) -> DrivenNode:
         return self.driver.worker
 
     @property
@@ -188,17 +188,17 @@ class _Fetched:
 def _wait_for_all_values(arena: Arena, bells: Bells, wait_words: Wait) -> None:
     """Block until all workers of the host have written the initial values to the replica that they share."""
     line, workers = arena.worker_line, range(arena.num_workers)
-    arena.words[line(arena.place) + STEPPING] = 1
+    arena.words[line(arena.local_rank) + STEPPING] = 1
     bells.ring_scripts()
     wait_words(lambda: all(arena.words[line(worker) + STEPPING] for worker in workers))
 
 
-def _arena(job: Job, buckets: Sequence[Bucket]) -> Arena:
+def _arena(job: WorkerJob, buckets: Sequence[Bucket]) -> Arena:
     has_devices, ranks = bool(job.on_devices), job.on_host
-    return Arena(job.descriptors.arena, job.place, len(ranks), buckets, has_devices=has_devices, ranks=ranks)
+    return Arena(job.descriptors.arena, job.local_rank, len(ranks), buckets, has_devices=has_devices, ranks=ranks)
 
 
-def _torch(job: Job, strategy: Strategy, replica: Replica) -> Summing | None:
+def _torch(job: WorkerJob, strategy: Strategy, replica: Replica) -> Summing | None:
     """Sums by torch.distributed, if --transport torch asks for them; raises ConfigError where they cannot be used."""
     is_native = job.transport == TORCH and not strategy.speaks_reductions
     if replica.device is not None and not (is_native and strategy.keeps_replicas_equal):
@@ -221,7 +221,7 @@ def _torch(job: Job, strategy: Strategy, replica: Replica) -> Summing | None:
 
 
 def _lay_out(
-    job: Job,
+    job: WorkerJob,
     strategy: Strategy,
     replica: Replica,
     order: Sequence[int],
@@ -229,23 +229,23 @@ def _lay_out(
     *,
     in_place: bool,
     shares_params: bool,
-) -> tuple[Arena, Places | None]:
-    """Lay the replica out: in the arena if it is reduced `in_place`, else in its own memory; the arena, its places."""
+) -> tuple[Arena, ReplicaMemory | None]:
+    """Lay the replica out: in the arena if it is reduced `in_place`, else in its own memory; the arena, its memory."""
     arenas: list[Arena] = []
-    found: list[Places] = []
+    found: list[ReplicaMemory] = []
 
-    def place(buckets: Sequence[Any]) -> Places:
+    def allocate(buckets: Sequence[Any]) -> ReplicaMemory:
         arenas.append(_arena(job, buckets))
         if strategy.shares_replica:
-            found.append(arenas[0].common_places())
+            found.append(arenas[0].common_memory())
         elif summing is not None:
-            found.append(apart_places(buckets, summing))
+            found.append(apart_memory(buckets, summing))
         else:
-            found.append(arenas[0].places(shares_params=shares_params))
+            found.append(arenas[0].replica_memory(shares_params=shares_params))
         return found[0]
 
     if in_place or strategy.shares_replica:
-        replica.settle(order, place, job.bucket_bytes_max)
+        replica.settle(order, allocate, job.bucket_bytes_max)
     else:
         replica.settle(order, None, job.bucket_bytes_max)
         if strategy.tunes:
@@ -256,7 +256,7 @@ def _lay_out(
 
 def _reduce_here(
     runtime: WorkerRuntime,
-    job: Job,
+    job: WorkerJob,
     arena: Arena,
     store: LiveStore,
     wait_words: Wait,
@@ -301,7 +301,7 @@ def _reduce_here(
     )
 
 
-def _world(job: Job, strategy: Strategy, buckets: tuple[Bucket, ...]) -> World:
+def _world(job: WorkerJob, strategy: Strategy, buckets: tuple[Bucket, ...]) -> World:
     """The world of a run; a server is on the host of the worker process that hosts it."""
     world = World(strategy.roles(job.num_workers), buckets, strategy.graph(job.num_workers))
     if not job.hosts:
@@ -310,7 +310,7 @@ def _world(job: Job, strategy: Strategy, buckets: tuple[Bucket, ...]) -> World:
 
 
 def _stores(
-    job: Job,
+    job: WorkerJob,
     strategy: Strategy,
     world: World,
     replica: Replica,
@@ -341,7 +341,7 @@ def _stores(
 
 
 def build(
-    job: Job,
+    job: WorkerJob,
     strategy: Strategy,
     replica: Replica,
     order: Sequence[int],
@@ -361,9 +361,9 @@ def build(
     summing = _torch(job, strategy, replica)
     in_place = is_native and strategy.keeps_replicas_equal
     shares_params = in_place and replica.shares_update and job.transport == SHM and not job.on_devices
-    arena, places = _lay_out(job, strategy, replica, order, summing, in_place=in_place, shares_params=shares_params)
-    lines = [arena.sleeping_line(place) for place in range(len(job.on_host))]
-    bells = Bells(job.place, arena.words, lines, job.descriptors.bells)
+    arena, memory = _lay_out(job, strategy, replica, order, summing, in_place=in_place, shares_params=shares_params)
+    lines = [arena.sleeping_line(local_rank) for local_rank in range(len(job.on_host))]
+    bells = Bells(job.local_rank, arena.words, lines, job.descriptors.bells)
     if strategy.shares_replica:
         _wait_for_all_values(arena, bells, wait_words)
     world = _world(job, strategy, replica.buckets)
@@ -381,7 +381,7 @@ def build(
     runtime = WorkerRuntime(job, strategy, world, bells, driver, mailbox)
     store = stores[job.rank]
     if summing is not None:
-        given = places.given if in_place and places is not None else ()
+        given = memory.given if in_place and memory is not None else ()
         driver.reduce = AgreedReduce(world, job.rank, mailbox, store, summing, bells.ring_own, given, tracer)
     elif is_native:
         driver.reduce = _reduce_here(runtime, job, arena, store, wait_words, plan, is_given=in_place, tracer=tracer)

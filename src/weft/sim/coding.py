@@ -9,7 +9,7 @@ from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.cost.coding import CodingSpeed
 from weft.sim.kernel import to_ns
-from weft.sim.node import Node
+from weft.sim.node import SimulatedNode
 
 
 class CodingTime:
@@ -20,17 +20,17 @@ class CodingTime:
         self._buckets = world.buckets
         self._speed = speed
 
-    def encode(self, node: Node, action: Encode, now_ns: int) -> None:
+    def encode(self, node: SimulatedNode, action: Encode, now_ns: int) -> None:
         self._keep_busy(node, self._speed.encode_s(self._codecs[action.kind], self._num_bytes(action.into)), now_ns)
 
-    def decode(self, node: Node, event: Received, payload: Any, now_ns: int) -> None:
+    def decode(self, node: SimulatedNode, event: Received, payload: Any, now_ns: int) -> None:
         """A message came; one that is coded is decoded."""
         codec = getattr(payload, "codec", None)
         if codec is not None and event.body is not None:
             self._keep_busy(node, self._speed.decode_s(codec, self._num_bytes(event.body)), now_ns)
 
     @staticmethod
-    def _keep_busy(node: Node, seconds: float, now_ns: int) -> None:
+    def _keep_busy(node: SimulatedNode, seconds: float, now_ns: int) -> None:
         node.busy_ns = max(node.busy_ns, now_ns) + to_ns(seconds)
 
     def _num_bytes(self, buffer: Buffer) -> int:

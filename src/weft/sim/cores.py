@@ -8,7 +8,7 @@ from weft.sim.kernel import Kernel
 Done = Callable[..., None]
 
 
-class Host:
+class HostCores:
     """The cores of one host, and what runs on them: by worker, how many nanoseconds of a core are left."""
 
     __slots__ = ("generation", "num_cores", "running", "since_ns")
@@ -38,7 +38,7 @@ class Cores:
 
     def __init__(self, kernel: Kernel, hosts: Sequence[int], num_cores: int) -> None:
         self._kernel = kernel
-        self._hosts = {number: Host(num_cores) for number in set(hosts)}
+        self._hosts = {number: HostCores(num_cores) for number in set(hosts)}
         self._host_of = hosts
 
     def run(self, worker: int, work_ns: float, done: Done, args: tuple[Any, ...]) -> None:
@@ -48,14 +48,14 @@ class Cores:
         host.running[worker] = (work_ns, done, args)
         self._plan(host)
 
-    def _plan(self, host: Host) -> None:
+    def _plan(self, host: HostCores) -> None:
         host.generation += 1
         if host.running:
             least = min(left for left, _, _ in host.running.values())
             due_ns = self._kernel.now_ns + max(0, round(least / host.rate))
             self._kernel.at(due_ns, self._finish, (host, host.generation))
 
-    def _finish(self, host: Host, generation: int) -> None:
+    def _finish(self, host: HostCores, generation: int) -> None:
         """Those that are through by now go on; the others have more of a core from now on."""
         if generation != host.generation:
             return

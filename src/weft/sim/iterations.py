@@ -8,9 +8,9 @@ from weft.sim.compute import ready_shares
 from weft.sim.cores import Cores
 from weft.sim.facts import Facts
 from weft.sim.kernel import NS_PER_S, Kernel
-from weft.sim.node import Node
+from weft.sim.node import SimulatedNode
 
-Fill = Callable[[Node, GradientReady, bool], None]
+Fill = Callable[[SimulatedNode, GradientReady, bool], None]
 """Tells a node that a bucket is ready, and whether it is the last."""
 
 
@@ -41,7 +41,7 @@ class Iterations:
         self._cores = None if num_cores is None else Cores(kernel, world.hosts, num_cores)
         self._stretch = stretch or (1.0,) * world.num_workers
 
-    def begin(self, node: Node, seconds: float, samples: float) -> None:
+    def begin(self, node: SimulatedNode, seconds: float, samples: float) -> None:
         """An iteration of so many seconds begins now, or when its node has finished coding."""
         kernel = self._kernel
         if node.gate is not None:
@@ -55,7 +55,7 @@ class Iterations:
             event = GradientReady(node.step, bucket, samples)
             kernel.at(now_ns + round(seconds * share_ns), self._fill, (node, event, bucket == self._last))
 
-    def _run(self, node: Node, seconds: float, samples: float, began_ns: int, place: int) -> None:
+    def _run(self, node: SimulatedNode, seconds: float, samples: float, began_ns: int, place: int) -> None:
         """Run an iteration on a core until its next bucket is ready; a stretched one, to its end."""
         assert self._cores is not None
         before = self._ready[place - 1][1] if place else 0.0
@@ -64,7 +64,7 @@ class Iterations:
         then = self._sleep if is_stretched else self._go_on
         self._cores.run(node.id, seconds * (until - before), then, (node, seconds, samples, began_ns, place))
 
-    def _go_on(self, node: Node, seconds: float, samples: float, began_ns: int, place: int) -> None:
+    def _go_on(self, node: SimulatedNode, seconds: float, samples: float, began_ns: int, place: int) -> None:
         bucket = self._ready[place][0]
         if bucket != self._last:
             self._run(node, seconds, samples, began_ns, place + 1)
@@ -72,14 +72,14 @@ class Iterations:
             self._count(node, began_ns)
         self._fill(node, GradientReady(node.step, bucket, samples), bucket == self._last)
 
-    def _sleep(self, node: Node, seconds: float, samples: float, began_ns: int, place: int) -> None:
+    def _sleep(self, node: SimulatedNode, seconds: float, samples: float, began_ns: int, place: int) -> None:
         rest_ns = round(seconds * (self._stretch[node.id] - 1) * NS_PER_S)
         self._kernel.at(self._kernel.now_ns + rest_ns, self._wake, (node, samples, began_ns))
 
-    def _wake(self, node: Node, samples: float, began_ns: int) -> None:
+    def _wake(self, node: SimulatedNode, samples: float, began_ns: int) -> None:
         self._count(node, began_ns)
         for bucket, _ in self._ready:
             self._fill(node, GradientReady(node.step, bucket, samples), bucket == self._last)
 
-    def _count(self, node: Node, began_ns: int) -> None:
+    def _count(self, node: SimulatedNode, began_ns: int) -> None:
         self._facts.compute_s[node.id] += (self._kernel.now_ns - began_ns) / NS_PER_S

@@ -16,7 +16,7 @@ Group = tuple[NodeId, ...]
 Key = tuple[Group, str, int, Buffer]
 
 
-class Member(Protocol):
+class CollectiveMember(Protocol):
     """A node, as far as collectives know it."""
 
     id: NodeId
@@ -34,7 +34,7 @@ class NativeReduce:
         self,
         kernel: Kernel,
         network: Network,
-        member: Callable[[NodeId], Member],
+        member: Callable[[NodeId], CollectiveMember],
         deliver: Callable[[NodeId, Reduced], None],
     ) -> None:
         self._kernel = kernel
@@ -45,7 +45,7 @@ class NativeReduce:
         self._free_ns: dict[Group, int] = {}
         self._num_cancelled = 0
 
-    def join(self, node: Member, action: Reduce) -> int:
+    def join(self, node: CollectiveMember, action: Reduce) -> int:
         """Add one member's contribution; returns the bytes that the whole group sends, once it is complete."""
         if node.id not in action.group or action.op not in OPS or action.weight < 0:
             raise IllegalAction(

@@ -9,7 +9,7 @@ from weft.store.gate import Gate
 from weft.store.store import Store
 
 
-class Node:
+class SimulatedNode:
     """What the simulator keeps for a node."""
 
     __slots__ = (

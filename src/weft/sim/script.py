@@ -11,7 +11,7 @@ from greenlet import GreenletExit, greenlet
 
 from weft.core.errors import ConfigError, NodeLost, WeftError
 from weft.core.leaving import left_by
-from weft.core.pace import Pace
+from weft.core.pace import LearningRatePace
 from weft.core.script_state import EVALUATE, ScriptState
 from weft.core.seat import TWICE, Replica, Reported
 from weft.core.strategy import Strategy
@@ -23,7 +23,7 @@ from weft.sim.stage import Stage
 
 
 @dataclass(slots=True)
-class Joined:
+class JoinCalled:
     """The script called weft.join."""
 
     replica: Replica
@@ -32,7 +32,7 @@ class Joined:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ScriptPlan:
     """What a script is about to do, as far as it has said."""
 
     num_epochs: int | None
@@ -56,7 +56,7 @@ class ScriptSeat:
         steps_max: int | None,
         shared: dict[object, Any],
         shares: VirtualShares | None = None,
-        pace: Pace = Pace(),  # noqa: B008
+        pace: LearningRatePace = LearningRatePace(),  # noqa: B008
     ) -> None:
         self.pace = pace
         self.saves = True
@@ -68,10 +68,10 @@ class ScriptSeat:
         self.face: object | None = None
         self.script = ScriptState()
         """Its simulation moves it, once there is one."""
-        self._joined: Joined | None = None
+        self._joined: JoinCalled | None = None
         self.runs_closures = False
         self.deals_portions = False
-        self.planned: Plan | None = None
+        self.planned: ScriptPlan | None = None
         self.same_samples = SameSamples(num_workers)
         self.same_stream = SameStream()
         """Those of all workers, once they are put on one stage."""
@@ -86,12 +86,12 @@ class ScriptSeat:
         self._num_steps = 0
         self._num_shares = 0
 
-    def _ask(self, request: Request | Joined) -> None:
+    def _ask(self, request: Request | JoinCalled) -> None:
         """Let the kernel have a request; returns when the script may go on.
 
         A reported function runs in the kernel itself, and a hook of backward in no greenlet that could switch.
         """
-        if not isinstance(request, Joined):
+        if not isinstance(request, JoinCalled):
             self.script.check(CALLS[type(request)])
         assert self.kernel is not None
         self.kernel.switch(request)
@@ -99,7 +99,7 @@ class ScriptSeat:
     def join(self, replica: Replica, strategy: Strategy | str | None, compress: str | None = None) -> None:
         if self._joined is not None:
             raise ConfigError(TWICE)
-        self._joined = Joined(replica, strategy, compress)
+        self._joined = JoinCalled(replica, strategy, compress)
         self._ask(self._joined)
 
     @property
@@ -189,7 +189,7 @@ class ScriptSeat:
         return self._shared[key]
 
     def plan(self, num_epochs: int | None, num_samples: int, batch_size: int, drop_last: bool) -> None:
-        self.planned = Plan(num_epochs, num_samples, batch_size, drop_last)
+        self.planned = ScriptPlan(num_epochs, num_samples, batch_size, drop_last)
 
 
 class FreshLoader(SourceFileLoader):
@@ -226,7 +226,7 @@ class ScriptProgram:
         """Let the script run to its first request, by which it has said all that its world depends on; True if it has
         another model, which must begin as worker 0's does before the script goes on."""
         request = self.resume()
-        if isinstance(request, Joined):
+        if isinstance(request, JoinCalled):
             return True
         self._first = request
         return False

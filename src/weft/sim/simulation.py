@@ -48,7 +48,7 @@ from weft.sim.iterations import Iterations
 from weft.sim.kernel import NS_PER_S, Kernel, to_ns
 from weft.sim.native import NativeReduce
 from weft.sim.network import Network
-from weft.sim.node import Node
+from weft.sim.node import SimulatedNode
 from weft.sim.program import CALLS, BackwardDone, PortionWanted, Program, ReportDone, SaveAsked, StepDone
 from weft.sim.reports import Reports
 from weft.store.store import Store
@@ -104,8 +104,8 @@ class Simulation:
             node.gate = node.store.guard(node.id, world.num_workers, strategy, partial(self._leave_out, node.id))
         self._native = NativeReduce(self.kernel, network, self.nodes.__getitem__, self._deliver_to)
 
-    def _new_node(self, id: NodeId, peer: Peer, store: Store, program: Program | None) -> Node:
-        return Node(id, peer, store, program)
+    def _new_node(self, id: NodeId, peer: Peer, store: Store, program: Program | None) -> SimulatedNode:
+        return SimulatedNode(id, peer, store, program)
 
     def run(self) -> Facts:
         """Run to the end; raises Deadlock, NodeLost or ProtocolError when it cannot be reached."""
@@ -123,11 +123,11 @@ class Simulation:
         self._reports.end(self.facts)
         return self.facts
 
-    def stuck(self) -> list[Node]:
+    def stuck(self) -> list[SimulatedNode]:
         """The nodes whose scripts have not ended."""
         return [node for node in self.nodes if self._is_stuck(node)]
 
-    def _is_stuck(self, node: Node) -> bool:
+    def _is_stuck(self, node: SimulatedNode) -> bool:
         return node.script.at not in (ENDED, NO_USER)
 
     def who_waits(self) -> str:
@@ -138,7 +138,7 @@ class Simulation:
     def _deliver_to(self, node: NodeId, event: Event) -> None:
         self._deliver(self.nodes[node], event)
 
-    def _deliver(self, node: Node, event: Event) -> None:
+    def _deliver(self, node: SimulatedNode, event: Event) -> None:
         """Tell a node a fact and perform its answer."""
         now_ns = self.kernel.now_ns
         self.facts.num_events += 1
@@ -159,7 +159,7 @@ class Simulation:
                 node.gate.reduced()
             self._resume(node, is_free=True)
 
-    def _receive(self, node: Node, event: Received, payload: Any, hyper: Any) -> None:
+    def _receive(self, node: SimulatedNode, event: Received, payload: Any, hyper: Any) -> None:
         """Deliver a message with a body, which is named only while it is answered (rule 5)."""
         node.store.receive(event.body, payload, hyper)
         if self._coding is not None:
@@ -167,7 +167,7 @@ class Simulation:
         self._deliver(node, event)
         node.store.receive(None, None, None)
 
-    def _perform(self, node: Node, actions: Sequence[Action]) -> None:
+    def _perform(self, node: SimulatedNode, actions: Sequence[Action]) -> None:
         """Perform actions in the order in which they were emitted (rule 6).
 
         Updates of several buckets by one rule, and the same message to several targets, go together.
@@ -191,7 +191,7 @@ class Simulation:
             else:
                 self._perform_rare(node, action)
 
-    def _perform_rare(self, node: Node, action: Action) -> None:
+    def _perform_rare(self, node: SimulatedNode, action: Action) -> None:
         if isinstance(action, Note):
             self.facts.note(action.name, action.value)
         elif isinstance(action, Encode):
@@ -209,18 +209,18 @@ class Simulation:
         else:
             raise IllegalAction(f"{action!r} is not an action; the vocabulary of core/actions.py is closed.")
 
-    def _join(self, node: Node, action: Reduce) -> None:
+    def _join(self, node: SimulatedNode, action: Reduce) -> None:
         self.facts.sent_together(action.group, self._native.join(node, action))
 
-    def _due_ns(self, node: Node, at_s: float) -> int:
+    def _due_ns(self, node: SimulatedNode, at_s: float) -> int:
         """When a timer of a node's own clock comes due."""
         return to_ns(at_s)
 
-    def _fire(self, node: Node, name: str, generation: int) -> None:
+    def _fire(self, node: SimulatedNode, name: str, generation: int) -> None:
         if node.timers[name] == generation:
             self._deliver(node, TimerFired(name))
 
-    def _send(self, node: Node, actions: Sequence[Action], done: int) -> int:
+    def _send(self, node: SimulatedNode, actions: Sequence[Action], done: int) -> int:
         """Send the message before `done`, and to whom the same is sent next: captured once, one event for all.
 
         Returns how many actions are done then.
@@ -245,7 +245,7 @@ class Simulation:
             done += 1
         return done
 
-    def _post(self, node: Node, action: Send, event: Received, size: int, payload: Any, hyper: Any) -> None:
+    def _post(self, node: SimulatedNode, action: Send, event: Received, size: int, payload: Any, hyper: Any) -> None:
         """Let an event reach its target when the network delivers it."""
         to, kernel = action.to, self.kernel
         if not 0 <= to < len(self.nodes):
@@ -266,7 +266,7 @@ class Simulation:
         else:
             kernel.at(time_ns, self._receive, (self.nodes[to], event, payload, hyper))
 
-    def _come_in(self, node: Node, event: Received, size: int, payload: Any, hyper: Any) -> None:
+    def _come_in(self, node: SimulatedNode, event: Received, size: int, payload: Any, hyper: Any) -> None:
         """A message that had to queue at its sender arrives now, unless it must queue at its target, too."""
         kernel = self.kernel
         arrival_ns = self._network.come_in(event.source, node.id, size, kernel.now_ns)
@@ -275,7 +275,7 @@ class Simulation:
         else:
             self._receive(node, event, payload, hyper)
 
-    def _apply(self, node: Node, actions: Sequence[Action], done: int) -> int:
+    def _apply(self, node: SimulatedNode, actions: Sequence[Action], done: int) -> int:
         """Perform the update before `done` with those of other buckets that follow; how many actions are done then."""
         first: Apply = actions[done - 1]  # type: ignore[assignment]
         check_stepped(first, has_stepped=node.script.at is IN_STEP and bool(node.step))
@@ -283,7 +283,7 @@ class Simulation:
         node.store.apply(updates)
         return done + len(updates) - 1
 
-    def _start_compute(self, node: Node, action: Compute) -> None:
+    def _start_compute(self, node: SimulatedNode, action: Compute) -> None:
         if node.program is None or action.step != node.step:
             raise IllegalAction(
                 f"{action} was emitted, but the next step of {self.world.name(node.id)} is {node.step}."
@@ -298,7 +298,7 @@ class Simulation:
         elif node.script.at is not IN_REPORT:
             raise IllegalAction(f"{action} was emitted, but the user's iteration is under way ({node.script.at}).")
 
-    def _resume(self, node: Node, is_free: bool) -> None:
+    def _resume(self, node: SimulatedNode, is_free: bool) -> None:
         """Let a worker's script run to its next request, and arrange for what it asked.
 
         `is_free` says that no action of this node is waiting to be performed, so a fact may be told at once.
@@ -342,23 +342,23 @@ class Simulation:
             elif not self._take_report(node, request):  # type: ignore[arg-type]
                 return
 
-    def _end_script(self, node: Node) -> None:
+    def _end_script(self, node: SimulatedNode) -> None:
         node.script.call(EXIT)
         self.facts.finished_s[node.id] = self.kernel.now_s
 
-    def _schedule_gradients(self, node: Node, samples: float) -> None:
+    def _schedule_gradients(self, node: SimulatedNode, samples: float) -> None:
         fresh, node.samples = samples - node.samples, samples
         self._iterations.begin(node, self._seconds(node, fresh), samples)
 
-    def _seconds(self, node: Node, samples: float) -> float:
+    def _seconds(self, node: SimulatedNode, samples: float) -> float:
         """How long an iteration takes that begins now."""
         return self._compute.seconds(node.id, node.step, samples, self._rngs[node.id])
 
-    def _fill(self, node: Node, event: GradientReady, is_last: bool) -> None:
+    def _fill(self, node: SimulatedNode, event: GradientReady, is_last: bool) -> None:
         node.held = is_last
         self._deliver(node, node.weighed(event))
 
-    def _finish_step(self, node: Node, request: StepDone) -> None:
+    def _finish_step(self, node: SimulatedNode, request: StepDone) -> None:
         now_s, samples, loss = self.kernel.now_ns / NS_PER_S, request.samples, request.loss
         if node.gate is not None:
             samples, loss = node.gate.finish(node.step, samples, loss)
@@ -375,11 +375,11 @@ class Simulation:
         self.facts.left_out[worker] = left_out.num_steps
         self.on_left_out(worker, left_out)
 
-    def _ask_for_portion(self, node: Node, request: PortionWanted) -> None:
+    def _ask_for_portion(self, node: SimulatedNode, request: PortionWanted) -> None:
         node.wanted, node.samples = request, 0.0
         self._deliver(node, PortionAsked(request.share, request.num_portions))
 
-    def _take_report(self, node: Node, request: ReportDone) -> bool:
+    def _take_report(self, node: SimulatedNode, request: ReportDone) -> bool:
         """Tell the peer of an epoch's first report; keep it, and True, when the peer lets the user go on."""
         node.report = request
         numbers = self._reports.own_numbers(node.id, request)
@@ -392,7 +392,7 @@ class Simulation:
         self._keep_report(node)
         return True
 
-    def _keep_report(self, node: Node) -> None:
+    def _keep_report(self, node: SimulatedNode) -> None:
         assert node.report is not None
         request, node.report = node.report, None
         self._reports.add(node.id, request, self.kernel.now_s, self.facts)

@@ -9,7 +9,7 @@ from weft.core.names import Buffer, NodeId
 from weft.observe.records.tracks import Numbering, Passage, Reduction, Span, Tracks
 from weft.sim.facts import Facts
 from weft.sim.kernel import NS_PER_S
-from weft.sim.node import Node
+from weft.sim.node import SimulatedNode
 from weft.sim.program import StepDone
 from weft.sim.simulation import Simulation
 
@@ -34,14 +34,14 @@ class TracedSimulation(Simulation):
             self._tracks.spans[worker] = _with_waits(spans, facts.finished_s[worker] if is_whole else None)
         return facts
 
-    def _post(self, node: Node, action: Send, event: Received, size: int, payload: Any, hyper: Any) -> None:
+    def _post(self, node: SimulatedNode, action: Send, event: Received, size: int, payload: Any, hyper: Any) -> None:
         super()._post(node, action, event, size, payload, hyper)
         number = self._numbering.next(True, node.id, action.to)
         self._sizes[node.id, action.to, number] = size
         leaves_s = max(self.kernel.now_ns, node.busy_ns) / NS_PER_S
         self._pass(True, event, action.to, number, size, leaves_s)
 
-    def _deliver(self, node: Node, event: Event) -> None:
+    def _deliver(self, node: SimulatedNode, event: Event) -> None:
         if isinstance(event, Received):
             number = self._numbering.next(False, event.source, node.id)
             size = self._sizes.pop((event.source, node.id, number))
@@ -64,21 +64,21 @@ class TracedSimulation(Simulation):
         passage = Passage(is_sent, event.source, target, number, event.kind, event.clock, size, at_s, at_s)
         self._tracks.keep(self._tracks.passages, passage)
 
-    def _join(self, node: Node, action: Reduce) -> None:
+    def _join(self, node: SimulatedNode, action: Reduce) -> None:
         self._given[node.id, action.clock, action.buffer] = action.kind, self.kernel.now_s
         super()._join(node, action)
 
-    def _schedule_gradients(self, node: Node, samples: float) -> None:
+    def _schedule_gradients(self, node: SimulatedNode, samples: float) -> None:
         self._computing_since_s[node.id] = max(self.kernel.now_ns, node.busy_ns) / NS_PER_S
         super()._schedule_gradients(node, samples)
 
-    def _fill(self, node: Node, event: GradientReady, is_last: bool) -> None:
+    def _fill(self, node: SimulatedNode, event: GradientReady, is_last: bool) -> None:
         if is_last:
             span = COMPUTES, self._computing_since_s[node.id], self.kernel.now_s
             self._tracks.keep(self._tracks.spans[node.id], span)
         super()._fill(node, event, is_last)
 
-    def _finish_step(self, node: Node, request: StepDone) -> None:
+    def _finish_step(self, node: SimulatedNode, request: StepDone) -> None:
         self._tracks.keep(self._tracks.steps[node.id], (node.step + 1, self.kernel.now_s))
         super()._finish_step(node, request)
 

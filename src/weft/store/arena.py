@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.core.names import Bucket
-from weft.core.seat import Places
+from weft.core.seat import ReplicaMemory
 from weft.store.pages import WrittenPages
 
 Array = NDArray[Any]
@@ -57,15 +57,15 @@ class Arena:
     def __init__(
         self,
         fd: int,
-        place: int,
+        local_rank: int,
         num_workers: int,
         buckets: Sequence[Bucket],
         *,
         has_devices: bool = False,
         ranks: Sequence[int] | None = None,
     ) -> None:
-        """`place` is this worker's index among the workers of its host; `ranks` are their ranks, 0 to n - 1 if None."""
-        self.place = place
+        """`local_rank` is this worker's number on its host; `ranks` are its workers, 0 to n - 1 if None."""
+        self.local_rank = local_rank
         self.ranks = range(num_workers) if ranks is None else ranks
         self.num_workers = num_workers
         self.buckets = buckets
@@ -73,8 +73,8 @@ class Arena:
         num_lines = 3 * num_workers + 2 * len(buckets) * num_workers
         words_bytes = _pages(num_lines * LINE_WORDS * 8)
         self._region = {
-            name: words_bytes + place * model_bytes
-            for place, name in enumerate(
+            name: words_bytes + index * model_bytes
+            for index, name in enumerate(
                 ["params", "reduced.0", "reduced.1"]
                 + [f"given.{w}" for w in range(num_workers)]
                 + [f"staged.{w}" for w in range(num_workers)]
@@ -107,24 +107,24 @@ class Arena:
         """The stretch of a bucket that a worker sums and updates."""
         return stretch(self.buckets[bucket].num_elements, worker, self.num_workers)
 
-    def places(self, *, shares_params: bool) -> Places:
+    def replica_memory(self, *, shares_params: bool) -> ReplicaMemory:
         """The memory of a replica whose gradients are reduced here; its parameters are the shared ones or its own."""
         buckets = range(len(self.buckets))
         trained = [bucket for bucket in buckets if self.buckets[bucket].trainable]
-        given = [self.array(f"given.{self.place}", bucket) for bucket in trained]
+        given = [self.array(f"given.{self.local_rank}", bucket) for bucket in trained]
         seen = [self.view("reduced.0", bucket) for bucket in trained]
         if not shares_params:
-            return Places([_own(bucket) for bucket in self.buckets], given, seen)
+            return ReplicaMemory([_own(bucket) for bucket in self.buckets], given, seen)
         params = [self.view("params", b) if b in trained else _own(self.buckets[b]) for b in buckets]
         master = [self.array("params", bucket) for bucket in trained]
-        spans = [self.span(bucket, self.place) for bucket in trained]
-        return Places(params, given, seen, spans, lambda k, bucket: self.array(f"state.{k}", bucket), master)
+        spans = [self.span(bucket, self.local_rank) for bucket in trained]
+        return ReplicaMemory(params, given, seen, spans, lambda k, bucket: self.array(f"state.{k}", bucket), master)
 
-    def common_places(self) -> Places:
+    def common_memory(self) -> ReplicaMemory:
         """The memory of a replica whose trained parameters all workers write, without locks; all else is their own."""
         params = [self.array("params", b) if kind.trainable else _own(kind) for b, kind in enumerate(self.buckets)]
         gradient = [_own(kind) for kind in self.buckets if kind.trainable]
-        return Places(params, gradient, gradient)
+        return ReplicaMemory(params, gradient, gradient)
 
     def view(self, region: str, bucket: int) -> Array:
         """A bucket as this worker's script sees it: the shared memory, until the script writes to it."""
@@ -166,10 +166,10 @@ class Arena:
         return (2 * self.num_workers + worker) * LINE_WORDS
 
 
-def stretch(num_elements: int, place: int, of: int) -> tuple[int, int]:
-    """Stretch `place` of `of` near-equal stretches, each on cache lines of its own, as (start, stop)."""
-    cut = [num_elements * p // of // ALIGN_ELEMENTS * ALIGN_ELEMENTS for p in (place, place + 1)]
-    return cut[0], num_elements if place == of - 1 else cut[1]
+def stretch(num_elements: int, which: int, of: int) -> tuple[int, int]:
+    """Stretch `which` of `of` near-equal stretches, each on cache lines of its own, as (start, stop)."""
+    cut = [num_elements * p // of // ALIGN_ELEMENTS * ALIGN_ELEMENTS for p in (which, which + 1)]
+    return cut[0], num_elements if which == of - 1 else cut[1]
 
 
 def _own(bucket: Bucket) -> Array:

@@ -62,10 +62,10 @@ def sketch(array: Any) -> list[float]:
     length = max(1, min(STRETCH, ceil(len(flat) / NUM_SUMS)))
     sums, square, signs = [0.0] * NUM_SUMS, 0.0, _signs()
     with np.errstate(all="ignore"):
-        for place, start in enumerate(range(0, len(flat), length)):
+        for index, start in enumerate(range(0, len(flat), length)):
             piece = flat[start : start + length].astype(np.float64)
             square += float(piece @ piece)
-            sums[place % NUM_SUMS] += float(piece @ signs[place % NUM_SUMS, : len(piece)])
+            sums[index % NUM_SUMS] += float(piece @ signs[index % NUM_SUMS, : len(piece)])
     return [sqrt(square), *sums]
 
 

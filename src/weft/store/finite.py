@@ -39,12 +39,12 @@ def bad_tensor(replica: Replica, slot: str, buckets: Sequence[int]) -> str | Non
         array = replica.array(slot, bucket)
         if not is_finite(array):
             values = array if isinstance(array, np.ndarray) else array.cpu().numpy()
-            place = int(np.flatnonzero(~np.isfinite(values))[0])
-            return tensor_at(replica.buckets[bucket], replica.names(bucket), place) or "what Weft adds"
+            element = int(np.flatnonzero(~np.isfinite(values))[0])
+            return tensor_at(replica.buckets[bucket], replica.names(bucket), element) or "what Weft adds"
     return None
 
 
-def tensor_at(bucket: Bucket, names: Sequence[str], place: int) -> str:
+def tensor_at(bucket: Bucket, names: Sequence[str], element: int) -> str:
     """The name of the tensor of a bucket that an element belongs to."""
     starts = [start for start, _ in bucket.tensors] or [0]
-    return names[sum(start <= place for start in starts) - 1]
+    return names[sum(start <= element for start in starts) - 1]

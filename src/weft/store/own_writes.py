@@ -63,9 +63,9 @@ class OwnWrites:
         bucket = self._written()[0]
         array, given = self._replica.array(PARAMS, bucket), self._given[bucket]
         kind = f"i{array.itemsize}"
-        place = int(np.flatnonzero(array.view(kind) != given.view(kind))[0])
+        element = int(np.flatnonzero(array.view(kind) != given.view(kind))[0])
         raise ConfigError(
-            f"the script wrote to '{name_at(self._replica, bucket, place)}' between two steps, but under "
+            f"the script wrote to '{name_at(self._replica, bucket, element)}' between two steps, but under "
             f"'{self._name}' parameters come from elsewhere, and what it wrote would be lost.\n"
             "  Use allreduce, local_sgd or gossip, which keep such writes, or write before weft.join."
         )

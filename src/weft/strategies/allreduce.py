@@ -93,8 +93,3 @@ class AllReducePeer(ReducingPeer):
         world, empty = self.world, self.empty
         actions: Actions = [Apply(world.gradient[b], world.params[b]) for b in world.trainable if b not in empty]
         return [*actions, Compute(self.step)]
-
-
-def apply_gradient(world: World, samples: float = 1.0) -> Actions:
-    """Apply the worker's own gradient to its own parameters; a gradient of no samples counts for nothing."""
-    return [Apply(world.gradient[b], world.params[b]) for b in world.trainable] if samples else []

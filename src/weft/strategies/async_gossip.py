@@ -12,9 +12,9 @@ from weft.core.names import PARAMS, Buffer, Carries, NodeId, Result, Role, Slot
 from weft.core.peer import Actions, Peer
 from weft.core.strategy import Entry, Strategy
 from weft.core.world import World
-from weft.strategies.allreduce import apply_gradient
 from weft.strategies.parts.example_topology import example_topology
 from weft.strategies.parts.live_graph import first_live_graph, next_live_graph
+from weft.strategies.parts.local_step import apply_gradient
 from weft.strategies.parts.reductions import check_period
 from weft.topologies import Exponential, Topology
 

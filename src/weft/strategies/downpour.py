@@ -13,7 +13,7 @@ from weft.core.peer import Actions, Peer
 from weft.core.rules import Rule
 from weft.core.strategy import Entry, Strategy
 from weft.core.world import World
-from weft.strategies.allreduce import apply_gradient
+from weft.strategies.parts.local_step import apply_gradient
 from weft.strategies.parts.shards import (
     ANSWER,
     ASK,

@@ -12,8 +12,8 @@ from weft.core.names import CENTRE, Buffer, Carries, NodeId, Result, Role, Roles
 from weft.core.peer import Actions, Peer
 from weft.core.strategy import Entry, Strategy
 from weft.core.world import World
-from weft.strategies.allreduce import apply_gradient
-from weft.strategies.local_sgd import LocalSGDPeer
+from weft.strategies.parts.local_step import apply_gradient
+from weft.strategies.parts.periodic_average import PeriodicAveragePeer
 from weft.strategies.parts.reductions import check_period
 from weft.strategies.parts.shards import check_servers
 
@@ -129,7 +129,7 @@ class EASGD(Strategy):
         return ElasticWorker(self.period, me, world, rng)
 
 
-class SyncElasticPeer(LocalSGDPeer):
+class SyncElasticPeer(PeriodicAveragePeer):
     """Keeps a centre of its own, which moves as everybody's does."""
 
     def __init__(self, period: int, force: float, me: NodeId, world: World, rng: Random) -> None:

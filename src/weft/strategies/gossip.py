@@ -13,8 +13,8 @@ from weft.core.names import Buffer, Carries, NodeId, Result, Role, Slot
 from weft.core.peer import Actions, Peer
 from weft.core.strategy import Entry, Strategy
 from weft.core.world import World
-from weft.strategies.allreduce import apply_gradient
 from weft.strategies.parts.example_topology import example_topology
+from weft.strategies.parts.local_step import apply_gradient
 from weft.strategies.parts.neighbour_sum import NeighbourSum
 from weft.strategies.parts.rounds import CROSSING, Rounds, again
 from weft.topologies import Exponential, Topology

@@ -135,7 +135,7 @@ class ParameterServer(StaleSync):
         return {"servers": rng.randint(1, 3)}
 
 
-class Shard:
+class ServerBucket:
     """What a server knows of one of its buckets: who has pushed how much, and who waits."""
 
     def __init__(self, workers: Iterable[NodeId]) -> None:
@@ -196,7 +196,7 @@ class StaleSyncServer(ShardServer):
         super().__init__(me, world, rng)
         self._staleness = recipe.staleness
         self._late = recipe.late_rule
-        self.shards = {bucket: Shard(world.workers) for bucket in self._mine}
+        self.shards = {bucket: ServerBucket(world.workers) for bucket in self._mine}
         self.num_unanswered = 0
         """Pushes that the server before it may have taken, and that were not answered: they are not applied again."""
 
@@ -227,7 +227,7 @@ class StaleSyncServer(ShardServer):
         actions += self._answers(ready, bucket)
         return actions
 
-    def _take(self, shard: Shard, event: Received) -> Actions:
+    def _take(self, shard: ServerBucket, event: Received) -> Actions:
         """Apply a push by its share and its age."""
         assert event.body is not None
         bucket, worker = event.bucket, event.source

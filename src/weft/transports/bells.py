@@ -39,12 +39,12 @@ def fence() -> None:
 class Bells:
     """The bells of all workers of a host: for each an eventfd, and a word that says whether a thread listens for it."""
 
-    def __init__(self, me: int, words: memoryview, places: Sequence[int], eventfds: Sequence[Sequence[int]]) -> None:
+    def __init__(self, me: int, words: memoryview, lines: Sequence[int], eventfds: Sequence[Sequence[int]]) -> None:
         self._me = me
         self._words = words
-        self._places = places
+        self._lines = lines
         self._eventfds = eventfds
-        self._others = [worker for worker in range(len(places)) if worker != me]
+        self._others = [worker for worker in range(len(lines)) if worker != me]
 
     def fileno(self, bell: int) -> int:
         return self._eventfds[self._me][bell]
@@ -52,7 +52,7 @@ class Bells:
     def ring(self, worker: int, *bells: int) -> None:
         """Wake the threads of `worker` that listen for these bells. The caller has to call fence() before."""
         for bell in bells:
-            if self._words[self._places[worker] + bell]:
+            if self._words[self._lines[worker] + bell]:
                 os.eventfd_write(self._eventfds[worker][bell], 1)
 
     def ring_scripts(self) -> None:
@@ -68,7 +68,7 @@ class Bells:
 
     def listen(self, bell: int, *, enabled: bool = True) -> None:
         """Set or clear this worker's listening word. After setting it, the caller has to look for news once more."""
-        self._words[self._places[self._me] + bell] = int(enabled)
+        self._words[self._lines[self._me] + bell] = int(enabled)
         fence()
 
     def silence(self, bell: int) -> None:

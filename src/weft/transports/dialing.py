@@ -8,7 +8,7 @@ from secrets import token_bytes
 from time import monotonic
 
 from weft.core.errors import ConfigError, NodeLost, TransportError
-from weft.transports.handshake import NONCE_BYTES, Candidate, Refused, Steps, call, certified_name
+from weft.transports.handshake import NONCE_BYTES, Candidate, HandshakeRefused, Steps, call, certified_name
 from weft.transports.transport import Rank
 
 CALLS_MAX = 3
@@ -61,7 +61,7 @@ def dial(
             if tls is not None:
                 sock = tls.wrap_socket(sock, server_hostname=certified_name(other), do_handshake_on_connect=False)
             Candidate(sock, begin, deadline_s).advance()
-        except (Refused, OSError) as error:
+        except (HandshakeRefused, OSError) as error:
             sock.close()
             _raise_unless_it_hung_up(who, error, timeout_s)
         else:
@@ -73,14 +73,14 @@ def dial(
     )
 
 
-def _raise_unless_it_hung_up(who: str, error: Refused | OSError, timeout_s: float) -> None:
+def _raise_unless_it_hung_up(who: str, error: HandshakeRefused | OSError, timeout_s: float) -> None:
     if isinstance(error, ConnectionRefusedError):
         raise NodeLost(f"{who} does not listen any more.\n  What it printed last may say why.") from error
     if isinstance(error, TimeoutError) or isinstance(error.__cause__, TimeoutError):
         raise TransportError(
             f"{who} did not answer within {timeout_s:g} s.\n  Is it still starting, or stuck?"
         ) from error
-    if not isinstance(error, Refused):
+    if not isinstance(error, HandshakeRefused):
         raise TransportError(f"{who} cannot be reached: {error}.") from error
     if error.reason not in ("truncated", "broken off"):
         raise TransportError(f"{who} did not prove to belong to this job: {error}") from error

@@ -6,7 +6,7 @@ import socket
 import ssl
 from collections.abc import Callable
 
-from weft.transports.handshake import Candidate, Refused, Steps
+from weft.transports.handshake import Candidate, HandshakeRefused, Steps
 from weft.transports.transport import Rank
 
 PENDING_MAX = 32
@@ -46,7 +46,7 @@ class Door:
             except BlockingIOError:
                 return
             except OSError as error:  # ECONNABORTED: it closed already; EMFILE: no descriptor is left
-                self.count(Refused("not accepted", f"{error}."), "a stranger")
+                self.count(HandshakeRefused("not accepted", f"{error}."), "a stranger")
                 return
             self._take_in(sock, f"{address[0]}:{address[1]}")
 
@@ -57,11 +57,11 @@ class Door:
                 sock = self._tls.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
         except OSError as error:
             sock.close()
-            self.count(Refused("no TLS", f"the encrypted connection failed: {error}."), address)
+            self.count(HandshakeRefused("no TLS", f"the encrypted connection failed: {error}."), address)
             return
         if len(self._pending) == PENDING_MAX:
             oldest = next(iter(self._pending))
-            self._refuse(oldest, Refused("too many at once", f"{PENDING_MAX} connections came after it."))
+            self._refuse(oldest, HandshakeRefused("too many at once", f"{PENDING_MAX} connections came after it."))
         candidate = Candidate(sock, self._begin, self._clock() + HANDSHAKE_S_MAX)
         self._pending[candidate] = address
         self._selector.register(sock, selectors.EVENT_READ, candidate)
@@ -73,7 +73,7 @@ class Door:
             return None
         try:
             rank = candidate.advance()
-        except Refused as refusal:
+        except HandshakeRefused as refusal:
             self._refuse(candidate, refusal)
             return None
         if rank is not None:
@@ -86,15 +86,15 @@ class Door:
         if self._pending:
             now = self._clock()
             for candidate in [each for each in self._pending if each.deadline_s <= now]:
-                self._refuse(candidate, Refused("too slow", f"no proof came within {HANDSHAKE_S_MAX:g} s."))
+                self._refuse(candidate, HandshakeRefused("too slow", f"no proof came within {HANDSHAKE_S_MAX:g} s."))
 
-    def _refuse(self, candidate: Candidate, refusal: Refused) -> None:
+    def _refuse(self, candidate: Candidate, refusal: HandshakeRefused) -> None:
         address = self._pending.pop(candidate)
         self._selector.unregister(candidate.sock)
         candidate.sock.close()
         self.count(refusal, address)
 
-    def count(self, refusal: Refused, address: str) -> None:
+    def count(self, refusal: HandshakeRefused, address: str) -> None:
         """Count a refusal by its reason; log the first of each reason."""
         if refusal.reason not in self.refused:
             _log.warning("refused a connection from %s: %s Others like it are only counted.", address, refusal)

@@ -139,4 +139,4 @@ def check_data(header: Header, data: bytes | memoryview) -> None:
 
 def kind_table(names: Sequence[str]) -> dict[str, int]:
     """The index of each kind's name, the same in every process of a run."""
-    return {name: place for place, name in enumerate(sorted(names))}
+    return {name: number for number, name in enumerate(sorted(names))}

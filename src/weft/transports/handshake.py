@@ -38,7 +38,7 @@ Steps = Generator[tuple[bytes, int], bytes, Rank]
 """One side of the handshake: yields (bytes to send, number of bytes to receive next); returns the other's rank."""
 
 
-class Refused(TransportError):
+class HandshakeRefused(TransportError):
     """A connection that is not let in; `reason` is what it is counted under."""
 
     def __init__(self, reason: str, detail: str) -> None:
@@ -60,7 +60,7 @@ class Conversation(NamedTuple):
 
     def check(self, secret: bytes, role: bytes, proof: bytes) -> None:
         if not hmac.compare_digest(self.proof(secret, role), proof):
-            raise Refused("wrong proof", "its secret is not this job's, or an old conversation was replayed.")
+            raise HandshakeRefused("wrong proof", "its secret is not this job's, or an old conversation was replayed.")
 
 
 def call(me: Rank, other: Rank, secret: bytes, nonce: bytes) -> Steps:
@@ -78,22 +78,22 @@ def answer(me: Rank, expected: Callable[[Rank], str | None], secret: bytes, nonc
     magic, version, caller, callee, caller_nonce = HELLO.unpack((yield b"", HELLO.size))
     _check_opening(magic, version)
     if callee != me:
-        raise Refused("wrong rank", f"it looks for rank {callee}, but this is rank {me}.")
+        raise HandshakeRefused("wrong rank", f"it looks for rank {callee}, but this is rank {me}.")
     conversation = Conversation(caller, me, caller_nonce, nonce)
     proof = yield CHALLENGE.pack(MAGIC, VERSION, nonce), PROOF_BYTES
     conversation.check(secret, b"caller", proof)
     objection = expected(caller)
     if objection is not None:
-        raise Refused(objection, f"it is rank {caller}, which is not awaited by rank {me}.")
+        raise HandshakeRefused(objection, f"it is rank {caller}, which is not awaited by rank {me}.")
     yield conversation.proof(secret, b"answerer"), 0
     return Rank(caller)
 
 
 def _check_opening(magic: bytes, version: int) -> None:
     if magic != MAGIC:
-        raise Refused("wrong magic", f"it begins with {magic!r}, not {MAGIC!r}: not one of Weft's.")
+        raise HandshakeRefused("wrong magic", f"it begins with {magic!r}, not {MAGIC!r}: not one of Weft's.")
     if version != VERSION:
-        raise Refused("wrong version", f"it speaks version {version}, but this is version {VERSION}.")
+        raise HandshakeRefused("wrong version", f"it speaks version {version}, but this is version {VERSION}.")
 
 
 def certified_name(rank: Rank) -> str:
@@ -107,13 +107,15 @@ def _certified_rank(shown: dict[str, Any]) -> Rank:
     return Rank(name.removeprefix("rank-").removesuffix(".weft"))
 
 
-def _refusal(error: ssl.SSLError) -> Refused:
+def _refusal(error: ssl.SSLError) -> HandshakeRefused:
     """The refusal for a TLS error: one end rejected the other's certificate, or the other end did not use TLS."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        return Refused("wrong certificate", f"its certificate is not of this job: {error.verify_message}.")
+        return HandshakeRefused("wrong certificate", f"its certificate is not of this job: {error.verify_message}.")
     if error.reason in NOT_BELIEVED:
-        return Refused("wrong certificate", "it does not believe a certificate of this job: it is of another one.")
-    return Refused("no TLS", f"the encrypted connection failed: {error}.")
+        return HandshakeRefused(
+            "wrong certificate", "it does not believe a certificate of this job: it is of another one."
+        )
+    return HandshakeRefused("no TLS", f"the encrypted connection failed: {error}.")
 
 
 class Candidate:
@@ -130,7 +132,7 @@ class Candidate:
         self._num_awaited = 0
 
     def advance(self) -> Rank | None:
-        """Go on as far as the other end has sent. Returns its rank when done, None before; raises Refused."""
+        """Go on as far as the other end has sent. Returns its rank when done, None before; raises HandshakeRefused."""
         try:
             if self._steps is None:
                 self._steps = self._begin(self._certified())
@@ -141,7 +143,7 @@ class Candidate:
         except ssl.SSLError as error:
             raise _refusal(error) from error
         except OSError as error:
-            raise Refused("broken off", f"the connection broke: {error}.") from error
+            raise HandshakeRefused("broken off", f"the connection broke: {error}.") from error
 
     def _certified(self) -> Rank | None:
         if not isinstance(self.sock, ssl.SSLSocket):
@@ -156,7 +158,7 @@ class Candidate:
             while len(self._heard) < self._num_awaited:
                 piece = self.sock.recv(self._num_awaited - len(self._heard))
                 if not piece:
-                    raise Refused("truncated", "the connection ended in the middle of the handshake.")
+                    raise HandshakeRefused("truncated", "the connection ended in the middle of the handshake.")
                 self._heard += piece
             heard, self._heard = self._heard, b""
             try:

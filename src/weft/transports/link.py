@@ -24,7 +24,7 @@ _NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 _HUNG_UP = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
 
 
-class Link:
+class SocketLink:
     """One connection to process `rank`, after its handshake. `check` turns header bytes into a checked Header."""
 
     def __init__(

@@ -9,8 +9,8 @@ class MixedTransport:
     """One transport made of two; the sender need not know on which host the receiver is."""
 
     def __init__(self, on_host: Sequence[Rank], rings: Transport, sockets: Transport) -> None:
-        """`on_host` are the ranks of this host's workers in the order of their places, by which rings address them."""
-        self._places = {rank: place for place, rank in enumerate(on_host)}
+        """`on_host` are the ranks of this host's workers by local rank, which is how rings address them."""
+        self._local_ranks = {rank: local_rank for local_rank, rank in enumerate(on_host)}
         self._rings = rings
         self._sockets = sockets
 
@@ -27,11 +27,11 @@ class MixedTransport:
         return self._sockets.refused  # only processes of this run have the rings' memfd
 
     def send(self, to: Rank, header: bytes, data: bytes, body: memoryview | None) -> None:
-        place = self._places.get(to)
-        if place is None:
+        local_rank = self._local_ranks.get(to)
+        if local_rank is None:
             self._sockets.send(to, header, data, body)
         else:
-            self._rings.send(place, header, data, body)
+            self._rings.send(local_rank, header, data, body)
 
     def poll(self, take: Callable[[Frame], None]) -> int:
         return self._rings.poll(take) + self._sockets.poll(take)
@@ -39,8 +39,8 @@ class MixedTransport:
     def outbox_bytes(self, to: Rank | None = None) -> int:
         if to is None:
             return self._rings.outbox_bytes() + self._sockets.outbox_bytes()
-        place = self._places.get(to)
-        return self._sockets.outbox_bytes(to) if place is None else self._rings.outbox_bytes(place)
+        local_rank = self._local_ranks.get(to)
+        return self._sockets.outbox_bytes(to) if local_rank is None else self._rings.outbox_bytes(local_rank)
 
     def traffic(self) -> dict[Rank, Traffic]:
         return self._sockets.traffic()

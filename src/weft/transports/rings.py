@@ -77,17 +77,17 @@ class RingTransport:
         words, memory = self._to[to]
         size = _lines(HEADER_BYTES + len(data)) + _lines(len(body))
         written = words[WRITTEN]
-        place = written % self._capacity
-        skipped = self._capacity - place if place + size > self._capacity else 0
+        offset = written % self._capacity
+        skipped = self._capacity - offset if offset + size > self._capacity else 0
         if written + skipped + size - words[READ] > self._capacity:
             return False
         if skipped:
-            memory[place : place + len(LAP)] = LAP
-            place = 0
-        memory[place : place + HEADER_BYTES] = header
-        end = place + HEADER_BYTES + len(data)
-        memory[place + HEADER_BYTES : end] = data
-        begin = place + _lines(HEADER_BYTES + len(data))
+            memory[offset : offset + len(LAP)] = LAP
+            offset = 0
+        memory[offset : offset + HEADER_BYTES] = header
+        end = offset + HEADER_BYTES + len(data)
+        memory[offset + HEADER_BYTES : end] = data
+        begin = offset + _lines(HEADER_BYTES + len(data))
         memory[begin : begin + len(body)] = body
         fence()  # the frame is visible before the word that announces it
         words[WRITTEN] = written + skipped + size
@@ -108,19 +108,19 @@ class RingTransport:
         num_frames = 0
         while words[WRITTEN] > words[READ] and num_frames < FRAMES_PER_POLL:
             read = words[READ]
-            place = read % self._capacity
-            if memory[place : place + len(LAP)] == LAP:
-                words[READ] = read + self._capacity - place
+            offset = read % self._capacity
+            if memory[offset : offset + len(LAP)] == LAP:
+                words[READ] = read + self._capacity - offset
                 continue
-            header = self._layout.read(memory[place : place + HEADER_BYTES])
-            end = place + HEADER_BYTES + header.data_bytes
-            begin = place + _lines(HEADER_BYTES + header.data_bytes)
-            data = memory[place + HEADER_BYTES : end]
+            header = self._layout.read(memory[offset : offset + HEADER_BYTES])
+            end = offset + HEADER_BYTES + header.data_bytes
+            begin = offset + _lines(HEADER_BYTES + header.data_bytes)
+            data = memory[offset + HEADER_BYTES : end]
             check_data(header, data)
             take(Frame(header, data, memory[begin : begin + header.body_bytes]))
             num_frames += 1
             fence()  # the frame was read before its room is given back, and may be overwritten
-            words[READ] = read + begin - place + _lines(header.body_bytes)
+            words[READ] = read + begin - offset + _lines(header.body_bytes)
         if num_frames:
             fence()  # READ is visible before BLOCKED is read, else the writer could miss the room and the bell
             if words[BLOCKED]:

@@ -7,7 +7,7 @@ Memory = Any
 """A flat array of numbers: a numpy array, or a device tensor that the runtime only passes on."""
 
 
-class Sum(Protocol):
+class PendingSum(Protocol):
     """A sum under way. Its memory must not be touched until it is done."""
 
     @property
@@ -53,7 +53,7 @@ class Summing(Protocol):
         """Copy `source` to `into`, on the same device."""
         ...
 
-    def begin(self, given: Memory, into: Memory, share: float | None, op: str) -> Sum:
+    def begin(self, given: Memory, into: Memory, share: float | None, op: str) -> PendingSum:
         """Begin to sum `given` times `share` over all processes, into `into`; a `share` of None leaves this one out.
 
         For the maximum, shares do not matter. The value of `given` is that of now. Both memories belong to the library

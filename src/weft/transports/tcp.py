@@ -26,7 +26,7 @@ from weft.transports.handshake import (
     Steps,
     answer,
 )
-from weft.transports.link import GOODBYE, Link
+from weft.transports.link import GOODBYE, SocketLink
 from weft.transports.tcp_info import traffic
 from weft.transports.transport import Frame, Rank, Traffic
 
@@ -75,14 +75,14 @@ class TcpTransport:
         secret: bytes,
         layout: Layout,
         *,
-        place: Callable[[NodeId], Rank],
+        rank_of: Callable[[NodeId], Rank],
         tls: "Contexts | None" = None,
         is_private: bool = False,
         others: Sequence[Rank] | None = None,
         connect_timeout_s: float = 10.0,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        """`addresses` are those of all ranks, in order; `place` maps a node to the rank of its process.
+        """`addresses` are those of all ranks, in order; `rank_of` maps a node to the rank of its process.
 
         `others` are the ranks to connect to; None: all.
 
@@ -100,12 +100,12 @@ class TcpTransport:
         self._addresses = addresses
         self._secret = secret
         self._layout = layout
-        self._place = place
+        self._rank_of = rank_of
         self._tls = tls
         self._connect_timeout_s = connect_timeout_s
         self._clock = clock
         self._is_closed = False
-        self._links: dict[Rank, Link] = {}
+        self._links: dict[Rank, SocketLink] = {}
         self._selector = selectors.DefaultSelector()
         self._door = Door(listener, self._answer, tls and tls.answer, self._selector, clock)
         self.refused = self._door.refused
@@ -150,7 +150,7 @@ class TcpTransport:
         )
 
     def _add(self, rank: Rank, sock: socket.socket) -> None:
-        self._links[rank] = Link(rank, sock, self._read_header, self._layout.body_bytes_max)
+        self._links[rank] = SocketLink(rank, sock, self._read_header, self._layout.body_bytes_max)
 
     def _answer(self, certified: Rank | None) -> Steps:
         return answer(self._rank, partial(self._objection, certified), self._secret, token_bytes(NONCE_BYTES))
@@ -172,7 +172,7 @@ class TcpTransport:
 
     def _read_header(self, rank: Rank, raw: memoryview) -> Header:
         header = self._layout.read(raw)
-        home, goal = self._place(header.source), self._place(header.target)
+        home, goal = self._rank_of(header.source), self._rank_of(header.target)
         if (home, goal) != (rank, self._rank):
             raise TransportError(
                 f"it goes from node {header.source} of rank {home} to node {header.target} of rank {goal}, "
@@ -192,7 +192,7 @@ class TcpTransport:
         self.num_copies += is_copied
         self._watch(link, was_waiting)
 
-    def _watch(self, link: Link, was_waiting: int) -> None:
+    def _watch(self, link: SocketLink, was_waiting: int) -> None:
         """Poll for EVENT_WRITE only while the outbox is not empty."""
         if bool(link.waiting_bytes) != bool(was_waiting):
             events = selectors.EVENT_READ | (selectors.EVENT_WRITE if link.waiting_bytes else 0)
@@ -202,7 +202,7 @@ class TcpTransport:
         num_frames = 0
         for key, events in self._selector.select(0):
             link = key.data
-            if not isinstance(link, Link):
+            if not isinstance(link, SocketLink):
                 self._serve_door(link)
                 continue
             if events & selectors.EVENT_WRITE:
@@ -214,7 +214,7 @@ class TcpTransport:
         self._door.dismiss_the_slow()
         return num_frames
 
-    def _receive(self, link: Link, take: Callable[[Frame], None]) -> int:
+    def _receive(self, link: SocketLink, take: Callable[[Frame], None]) -> int:
         num_frames = num_bytes = 0
         while (num_frames < TURN_FRAMES_MAX and num_bytes < TURN_BYTES_MAX) or link.has_decrypted():
             try:
@@ -235,7 +235,7 @@ class TcpTransport:
             self._drop(link, "it has said goodbye")
         return num_frames
 
-    def _drop(self, link: Link, how: str) -> None:
+    def _drop(self, link: SocketLink, how: str) -> None:
         self.gone[link.rank] = how
         del self._links[link.rank]
         self._selector.unregister(link.sock)

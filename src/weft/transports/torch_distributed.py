@@ -27,7 +27,7 @@ from torch.distributed import Store  # type: ignore[attr-defined]
 
 from weft.core.actions import MAX
 from weft.core.errors import TransportError
-from weft.transports.summing import Sum
+from weft.transports.summing import PendingSum
 from weft.transports.torch_streams import CudaStream, Stream
 
 Array = NDArray[Any]
@@ -131,7 +131,7 @@ class TorchSums:
         self._about = rank, num_workers, host
         self._stream = stream
         self._make_group = make or (gloo_group if stream is None else partial(nccl_group, stream.device))
-        self._place = RendezvousStore()
+        self._store = RendezvousStore()
         self._is_meeting = False
         self._group: Any = None
         self._error: BaseException | None = None
@@ -141,21 +141,21 @@ class TorchSums:
     def meet(self, wake: Callable[[], None]) -> None:
         if not self._is_meeting:
             self._is_meeting = True
-            self._place.wake = wake
+            self._store.wake = wake
             Thread(target=self._make, name="weft meets torch", daemon=True).start()
 
     def _make(self) -> None:
         try:
-            self._group = self._make_group(self._place, *self._about)
+            self._group = self._make_group(self._store, *self._about)
         except BaseException as error:  # raised by `is_ready`, in the driving thread
             self._error = error
-        self._place.wake()
+        self._store.wake()
 
     def notes(self) -> list[tuple[str, bytes]]:
-        return self._place.notes()
+        return self._store.notes()
 
     def hear(self, name: str, value: bytes) -> None:
-        self._place.hear(name, value)
+        self._store.hear(name, value)
 
     @property
     def is_ready(self) -> bool:
@@ -184,10 +184,10 @@ class TorchSums:
         assert self._stream is not None
         self._stream.run(partial(_bring, source, into, 1.0, MAX))
 
-    def begin(self, given: Any, into: Any, share: float | None, op: str) -> Sum:
+    def begin(self, given: Any, into: Any, share: float | None, op: str) -> PendingSum:
         if self._stream is None:
             _bring(torch.from_numpy(given), torch.from_numpy(into), share, op)
-            return TorchSum(self._all_reduce(torch.from_numpy(into), op), self._place.wake)
+            return TorchSum(self._all_reduce(torch.from_numpy(into), op), self._store.wake)
         is_there = isinstance(into, Tensor)
         work = partial(self._sum_there if is_there else self._sum_staged, given, into, share, op)
         return EnqueuedSum(self._stream.run(work), is_there=is_there)
@@ -228,21 +228,21 @@ def _bring(given: Tensor, into: Tensor, share: float | None, op: str) -> None:
             into.mul_(share)
 
 
-def gloo_group(place: RendezvousStore, rank: int, num_workers: int, host: str) -> Any:
+def gloo_group(store: RendezvousStore, rank: int, num_workers: int, host: str) -> Any:
     """A Gloo process group over sockets at the address `host`."""
     gloo: Any = dist.ProcessGroupGloo
     options = gloo._Options()
     options._timeout = TIMEOUT
     options._devices = [gloo.create_device(hostname=host)]
-    return gloo(place, rank, num_workers, options)
+    return gloo(store, rank, num_workers, options)
 
 
-def nccl_group(device: torch.device, place: RendezvousStore, rank: int, num_workers: int, host: str) -> Any:
+def nccl_group(device: torch.device, store: RendezvousStore, rank: int, num_workers: int, host: str) -> Any:
     """An NCCL process group; it connects here, while the driving thread relays the store. We have not run it yet."""
     nccl: Any = dist.ProcessGroupNCCL
     options = nccl.Options()
     options._timeout = TIMEOUT
-    group = nccl(place, rank, num_workers, options)
+    group = nccl(store, rank, num_workers, options)
     group.eager_connect_single_device(device)
     return group
 

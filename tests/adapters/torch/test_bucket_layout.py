@@ -5,13 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from weft.adapters.torch.bucket_layout import ALIGN_BYTES, Flat, bucketed, by_type
+from weft.adapters.torch.bucket_layout import ALIGN_BYTES, BucketLayout, bucketed, by_type
 
 SHAPES = st.lists(st.lists(st.integers(1, 5), max_size=3).map(tuple), min_size=1, max_size=6)
 KINDS = st.sampled_from([torch.float16, torch.float32, torch.float64])
 
 
-def adopt(flat: Flat, memory: torch.Tensor) -> None:
+def adopt(flat: BucketLayout, memory: torch.Tensor) -> None:
     """Let the tensors live in this memory, with the values that they have."""
     flat.write(memory)
     flat.move(memory)
@@ -25,7 +25,7 @@ def tensors(shapes: list[tuple[int, ...]], kind: torch.dtype = torch.float32) ->
 def test_tensors_flags_and_gaps_are_the_whole_bucket_and_lie_on_cache_lines(
     shapes: list[tuple[int, ...]], kind: torch.dtype
 ) -> None:
-    flat = Flat(tensors(shapes, kind))
+    flat = BucketLayout(tensors(shapes, kind))
     taken = [place for start, flag in zip(flat.starts, flat.flags(), strict=True) for place in range(start, flag + 1)]
     assert len(set(taken)) == len(taken) == sum(tensor.numel() + 1 for tensor in flat.tensors)
     assert max(taken) == flat.num_elements - 1
@@ -39,7 +39,7 @@ def test_tensors_keep_their_values_when_they_move_and_live_in_the_memory_from_th
     shapes: list[tuple[int, ...]], kind: torch.dtype
 ) -> None:
     mine = tensors(shapes, kind)
-    flat = Flat(mine)
+    flat = BucketLayout(mine)
     memory = torch.zeros(flat.num_elements, dtype=kind)
     adopt(flat, memory)
     for i, (tensor, shape) in enumerate(zip(mine, shapes, strict=True)):
@@ -52,7 +52,7 @@ def test_tensors_keep_their_values_when_they_move_and_live_in_the_memory_from_th
 
 def test_a_parameter_stays_the_same_object_and_a_leaf() -> None:
     parameter = torch.nn.Parameter(torch.ones(2, 3).T)
-    flat = Flat([parameter])
+    flat = BucketLayout([parameter])
     adopt(flat, torch.zeros(flat.num_elements))
     assert (parameter.is_leaf, parameter.requires_grad, tuple(parameter.shape)) == (True, True, (3, 2))
     (parameter * 2).sum().backward()

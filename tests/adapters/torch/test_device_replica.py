@@ -13,7 +13,7 @@ from weft.adapters.torch import join
 from weft.adapters.torch.device_replica import DeviceReplica, is_elsewhere
 from weft.core.errors import ConfigError
 from weft.core.names import GRADIENT, PARAMS, Bucket
-from weft.core.seat import Places
+from weft.core.seat import ReplicaMemory
 from weft.transports import torch_distributed
 
 
@@ -23,11 +23,11 @@ def made() -> DeviceReplica:
     return DeviceReplica(model, torch.optim.SGD(model.parameters(), lr=0.5))
 
 
-def on_device(buckets: tuple[Bucket, ...]) -> Places:
+def on_device(buckets: tuple[Bucket, ...]) -> ReplicaMemory:
     """Gradients in tensors, as a device has them."""
     params = [np.zeros(bucket.num_elements, f"f{bucket.itemsize}") for bucket in buckets]
     given, seen = ([torch.zeros(b.num_elements) for b in buckets if b.trainable] for _ in range(2))
-    return Places(params, given, seen)
+    return ReplicaMemory(params, given, seen)
 
 
 def test_parameters_stay_where_they_are_and_gradients_are_tensors_there() -> None:

@@ -14,7 +14,7 @@ from weft.adapters.torch import replica as module
 from weft.adapters.torch.replica import TorchReplica
 from weft.core.errors import ConfigError
 from weft.core.names import GRADIENT, PARAMS, Bucket
-from weft.core.seat import Places
+from weft.core.seat import ReplicaMemory
 
 
 def made(dtype: torch.dtype = torch.float32, **options: Any) -> TorchReplica:
@@ -130,7 +130,7 @@ def test_what_stands_in_grad_at_the_step_is_what_is_applied_whether_edited_repla
 
 def test_what_is_given_and_what_is_seen_may_be_different_memory() -> None:
     replica = made()
-    replica.settle(place=apart)
+    replica.settle(allocate=apart)
     for parameter in replica.model.parameters():
         parameter.grad = torch.ones_like(parameter)
     replica.give()
@@ -144,9 +144,9 @@ def test_what_is_given_and_what_is_seen_may_be_different_memory() -> None:
     assert (place.given == 1).all()
 
 
-def apart(buckets: Sequence[Bucket]) -> Places:
+def apart(buckets: Sequence[Bucket]) -> ReplicaMemory:
     params, given, seen = ([np.zeros(b.num_elements, np.float32) for b in buckets] for _ in range(3))
-    return Places(params, given[:1], seen[:1])
+    return ReplicaMemory(params, given[:1], seen[:1])
 
 
 def test_parameters_are_laid_out_in_the_order_of_the_first_backward_those_it_left_out_last_first() -> None:
@@ -306,7 +306,7 @@ def test_flags_lie_behind_each_parameter_of_a_bucket() -> None:
     replica = made()
     *flags, mark = replica.flags(0)
     assert len(flags) == 6
-    assert mark == replica.mark.place
+    assert mark == replica.mark.element
     replica.model(torch.ones(4, 3)).sum().backward()
     replica.give()
     assert replica.array("given", 0)[flags].tolist() == [1.0] * 6

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from weft.adapters.torch.bucket_layout import Flat
+from weft.adapters.torch.bucket_layout import BucketLayout
 from weft.adapters.torch.sliced import ELEMENT_BY_ELEMENT, SlicedUpdate, works_element_by_element
-from weft.core.seat import Places
+from weft.core.seat import ReplicaMemory
 
 NUM_WORKERS = 3
 SHAPES = [(40, 9), (9,), (), (7, 33), (33,), (5,)]
@@ -42,7 +42,7 @@ USED_IN_TURN = [range(6), (0, 1, 3, 4), range(6), (1, 2, 3), (), (0, 1, 4), rang
 """Which tensors have a gradient in which step. Tensor 5 of a bucket of its own is not always used either."""
 
 
-def adopt(flat: Flat, memory: torch.Tensor) -> None:
+def adopt(flat: BucketLayout, memory: torch.Tensor) -> None:
     """Let the tensors live in this memory, with the values that they have."""
     flat.write(memory)
     flat.move(memory)
@@ -85,7 +85,7 @@ class Team:
         self.members = [Plain(kind, **options) for _ in range(NUM_WORKERS)]
         for member in self.members:
             prepare(member)
-        flats = [[Flat([member.params[i] for i in bucket]) for bucket in BUCKETS] for member in self.members]
+        flats = [[BucketLayout([member.params[i] for i in bucket]) for bucket in BUCKETS] for member in self.members]
         self.params = [np.zeros(flat.num_elements, f"f{flat.itemsize}") for flat in flats[0]]
         self.seen = [np.zeros_like(array) for array in self.params]
         self.state: dict[tuple[int, int], Any] = {}
@@ -94,15 +94,15 @@ class Team:
                 adopt(flat, torch.from_numpy(array))
         self.flats = flats[0]
         self.updates = [
-            SlicedUpdate(member.optimizer, mine, self.places(rank))
+            SlicedUpdate(member.optimizer, mine, self.memory(rank))
             for rank, (member, mine) in enumerate(zip(self.members, flats, strict=True))
         ]
 
-    def places(self, rank: int) -> Places:
+    def memory(self, rank: int) -> ReplicaMemory:
         cuts = [[len(array) * w // NUM_WORKERS // 32 * 32 for w in range(NUM_WORKERS)] for array in self.params]
         ends = [[*cut[1:], len(array)] for cut, array in zip(cuts, self.params, strict=True)]
         spans = [(cut[rank], end[rank]) for cut, end in zip(cuts, ends, strict=True)]
-        return Places(self.params, self.seen, self.seen, spans, self.row)
+        return ReplicaMemory(self.params, self.seen, self.seen, spans, self.row)
 
     def row(self, k: int, bucket: int) -> Any:
         return self.state.setdefault((k, bucket), np.zeros_like(self.params[bucket]))
@@ -250,11 +250,12 @@ def test_steps_of_half_precision_are_counted_beyond_what_half_precision_counts()
     parameter.grad = torch.ones_like(parameter)
     optimizer.step()
     optimizer.state[parameter]["step"].fill_(4097.0)
-    flat = Flat([parameter])
+    flat = BucketLayout([parameter])
     params, seen = (np.zeros(flat.num_elements, np.float16) for _ in range(2))
     adopt(flat, torch.from_numpy(params))
     rows = [np.zeros_like(params) for _ in range(8)]
-    SlicedUpdate(optimizer, [flat], Places([params], [seen], [seen], [(0, len(params))], lambda k, bucket: rows[k]))
+    memory = ReplicaMemory([params], [seen], [seen], [(0, len(params))], lambda k, bucket: rows[k])
+    SlicedUpdate(optimizer, [flat], memory)
     assert float(optimizer.state_dict()["state"][0]["step"]) == 4097.0
 
 

@@ -14,7 +14,7 @@ from weft.store.reduction import reduce_arrays
 
 def mark_of(gradient: np.ndarray, num_workers: int | None = 2) -> StepMark:
     mark = StepMark(torch.float32)
-    mark.given, mark.place, mark.num_workers = gradient, len(gradient) - 1, num_workers
+    mark.given, mark.element, mark.num_workers = gradient, len(gradient) - 1, num_workers
     return mark
 
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from weft.bench.codecs import NAMES
-from weft.bench.contender import Contender
-from weft.bench.contenders.gradients import ERRORS_MAX, Job, gradients
+from weft.bench.contender import BenchmarkContender
+from weft.bench.contenders.gradients import ERRORS_MAX, CodecCase, gradients
 from weft.bench.contenders.torch_codec import largest, pack, pair_of, unpack
 from weft.bench.group import Group
 
@@ -14,7 +14,7 @@ from weft.bench.group import Group
 @pytest.mark.parametrize("name", NAMES)
 def test_a_round_trip_is_about_right(name: str) -> None:
     values, number = gradients(1 << 16), 1 << 16
-    encode, decode = pair_of(Job(name, number, False), torch.from_numpy(values))
+    encode, decode = pair_of(CodecCase(name, number, False), torch.from_numpy(values))
     said = decode(encode(), torch.empty(number)).numpy()
     wanted = np.sign(values) if name == "signsgd" else values
     assert np.linalg.norm(said - wanted) <= ERRORS_MAX[name] * np.linalg.norm(wanted)
@@ -28,6 +28,6 @@ def test_the_largest_are_exact_and_bits_come_back() -> None:
 
 
 def test_it_is_measured_in_a_process_of_its_own() -> None:
-    with Group(Contender("torch", "weft.bench.contenders.torch_codec"), "topk-decode/256KiB", 1) as group:
+    with Group(BenchmarkContender("torch", "weft.bench.contenders.torch_codec"), "topk-decode/256KiB", 1) as group:
         group.meet()
         assert group.block(2) > 0

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from weft.bench.codecs import NAMES
-from weft.bench.contender import Contender
+from weft.bench.contender import BenchmarkContender
 from weft.bench.contenders.gradients import ERRORS_MAX, gradients
 from weft.bench.contenders.weft_codec import CODECS
 from weft.bench.group import Group
@@ -21,6 +21,6 @@ def test_a_round_trip_is_about_right(name: str) -> None:
 
 
 def test_it_is_measured_in_a_process_of_its_own() -> None:
-    with Group(Contender("weft", "weft.bench.contenders.weft_codec"), "dgc/256KiB", 1) as group:
+    with Group(BenchmarkContender("weft", "weft.bench.contenders.weft_codec"), "dgc/256KiB", 1) as group:
         group.meet()
         assert group.block(2) > 0

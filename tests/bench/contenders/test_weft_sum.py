@@ -2,14 +2,14 @@
 
 from support.peers.peers import peer_of, tell
 
-from weft.bench.contenders.weft_sum import Sum
+from weft.bench.contenders.weft_sum import SumGradients
 from weft.core.actions import SUM, Compute, Reduce
 from weft.core.events import GradientReady, StepFinished
 from weft.core.names import Buffer
 
 
 def test_every_gradient_is_one_sum_over_all_workers() -> None:
-    peer = peer_of(Sum())
+    peer = peer_of(SumGradients())
     for clock in (1, 2):
         assert tell(peer, GradientReady(0, 0, 1.0)) == [
             Reduce((0, 1, 2), "sum", clock, Buffer("gradient", 0), SUM, 1.0)

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from weft.cli.options.compare_request import Asked
+from weft.cli.options.compare_request import CompareOptions
 from weft.core.errors import ConfigError
-from weft.core.pace import Pace
+from weft.core.pace import LearningRatePace
 from weft.engines.compare.trials import RealTrials, SimulatedTrials
 from weft.observe.records.comparison import Target
 
@@ -19,7 +19,7 @@ def script(tmp_path: Path) -> Path:
     return path
 
 
-def asked(script: Path, **other: Any) -> Asked:
+def asked(script: Path, **other: Any) -> CompareOptions:
     said: dict[str, Any] = {
         "arguments": ("--lr", "1"),
         "num_workers": 4,
@@ -29,7 +29,7 @@ def asked(script: Path, **other: Any) -> Asked:
         "scale_lr": False,
         "warmup": 0,
     }
-    return Asked(script, **{**said, **other})
+    return CompareOptions(script, **{**said, **other})
 
 
 def test_real_runs_have_one_job_in_common(script: Path) -> None:
@@ -37,7 +37,7 @@ def test_real_runs_have_one_job_in_common(script: Path) -> None:
     assert isinstance(trials, RealTrials)
     job = trials.common
     assert (job.num_workers, job.slow, job.hiccups, job.options.worker.threads) == (4, {0: 4.0}, (0.1, 8.0), 2)
-    assert (job.transport, job.pace) == ("shm", Pace(4, 4.0, 5))
+    assert (job.transport, job.pace) == ("shm", LearningRatePace(4, 4.0, 5))
 
 
 def test_simulated_ones_have_slow_workers_as_stragglers_of_their_cluster(script: Path) -> None:

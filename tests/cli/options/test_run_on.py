@@ -6,7 +6,7 @@ import pytest
 from support.processes.commands import assert_refused
 
 from weft.cli.options.run_on import ground, read_ground
-from weft.config.options import Ray
+from weft.config.options import RayOptions
 from weft.engines.ray.launch import RayPlan
 from weft.engines.real.job import RealJob
 from weft.engines.real.observer import Observer
@@ -29,15 +29,15 @@ def script(tmp_path: Path) -> Path:
 
 def test_this_machine_is_where_runs_are_unless_told_otherwise(script: Path) -> None:
     jobs = [RealJob(script=script, num_workers=1)]
-    assert read_ground(None, Ray(address="10.0.0.1:6379"), (), jobs) is None
-    assert read_ground("here", Ray(), (), jobs) is None
+    assert read_ground(None, RayOptions(address="10.0.0.1:6379"), (), jobs) is None
+    assert read_ground("here", RayOptions(), (), jobs) is None
     with ground(None, jobs, lambda text: None) as perform:
         assert perform(jobs[0], Observer()).workers[0].step == 3
 
 
 def test_a_ray_cluster_is_asked_for_what_each_worker_needs(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    plan = read_ground("ray", Ray(resources="cpu=2,gpu=1"), (), [RealJob(script=script)])
+    plan = read_ground("ray", RayOptions(resources="cpu=2,gpu=1"), (), [RealJob(script=script)])
     assert plan == RayPlan(None, {"CPU": 2.0, "GPU": 1.0})
 
 

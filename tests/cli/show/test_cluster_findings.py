@@ -10,10 +10,10 @@ from weft.cli.show import cluster_findings as shown_by
 from weft.cli.verbs import doctor as module
 from weft.config.cluster import load_cluster
 from weft.engines.diagnose.cluster.connections import NOT_CALLED, SILENT
-from weft.engines.diagnose.cluster.info import Seen
+from weft.engines.diagnose.cluster.info import HostFinding
 from weft.engines.diagnose.cluster.run import Checkup
 
-SILENT_PAIR = {(1, 0): Seen(0, SILENT, "no."), (0, 1): Seen(1, NOT_CALLED, "nothing.")}
+SILENT_PAIR = {(1, 0): HostFinding(0, SILENT, "no."), (0, 1): HostFinding(1, NOT_CALLED, "nothing.")}
 
 
 def shown(monkeypatch: pytest.MonkeyPatch, checkup: Checkup | None, *arguments: object) -> Ended:
@@ -47,7 +47,7 @@ def test_a_pair_in_trouble_ends_it_with_1(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 def test_pairs_in_trouble_are_shown_when_not_all_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shown_by, "ROWS_MAX", 2)
-    failed = {(3, 2): Seen(2, SILENT, "no.")}
+    failed = {(3, 2): HostFinding(2, SILENT, "no.")}
     out = shown(monkeypatch, a_checkup([1] * 4, seen=failed)).out
     assert [line.split("│")[1].strip() for line in out.splitlines() if "│" in line] == ["node1", "node3"]
     assert "4 more pairs are not shown." in out

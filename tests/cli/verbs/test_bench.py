@@ -9,8 +9,8 @@ from support.scripts.mnist_files import write_tiny_mnist
 
 from weft.bench import simulator
 from weft.bench.benchmark import Benchmark, Work
-from weft.bench.contender import Contender
-from weft.bench.racing import Finish, finish_rows
+from weft.bench.contender import BenchmarkContender
+from weft.bench.racing import RaceResult, finish_rows
 from weft.bench.slownet import BARS as SLOWNET_BARS
 from weft.bench.straggler import BARS as STRAGGLER_BARS
 from weft.cli.verbs import bench
@@ -48,9 +48,9 @@ def trials(bar: float) -> Benchmark:
     """Weft and a rival that do the same: copies."""
     copy = "weft.bench.contenders.memcpy"
     contenders = (
-        Contender("weft", copy, is_alone=True),
-        Contender("rival", copy, is_alone=True),
-        Contender("absent", copy, missing=lambda: "not installed"),
+        BenchmarkContender("weft", copy, is_alone=True),
+        BenchmarkContender("rival", copy, is_alone=True),
+        BenchmarkContender("absent", copy, missing=lambda: "not installed"),
     )
     return Benchmark("allreduce", "seconds", (Work("2x64KiB", "64KiB", 2),), contenders, {"rival/2x64KiB": bar}, 1e-3)
 
@@ -87,7 +87,7 @@ def test_slow_networks_are_measured_shown_and_written(tmp_path: Path, monkeypatc
 
     def measured(course: object, *options: object) -> dict[str, object]:
         asked.extend(options[:-1])
-        finishes = {"weft": [Finish(20.0, 300, 0.97, True)] * 3, "ddp": [Finish(300.0, 300, 0.97, True)] * 3}
+        finishes = {"weft": [RaceResult(20.0, 300, 0.97, True)] * 3, "ddp": [RaceResult(300.0, 300, 0.97, True)] * 3}
         return {"unit": "seconds", "rows": finish_rows(finishes, "weft", SLOWNET_BARS), "ratios": {}}
 
     monkeypatch.setattr(bench, "measure_slownet", measured)
@@ -104,7 +104,7 @@ def test_slow_workers_are_measured_shown_and_written(tmp_path: Path, monkeypatch
 
     def measured(course: object, *options: object) -> dict[str, object]:
         asked.extend(options[:-1])
-        finishes = {"ssp": [Finish(10.0, 9, 0.97, True)] * 3, "ddp": [Finish(30.0, 9, 0.97, True)] * 3}
+        finishes = {"ssp": [RaceResult(10.0, 9, 0.97, True)] * 3, "ddp": [RaceResult(30.0, 9, 0.97, True)] * 3}
         return {"unit": "seconds", "rows": finish_rows(finishes, "ssp", STRAGGLER_BARS), "ratios": {}}
 
     monkeypatch.setattr(bench, "measure_straggler", measured)

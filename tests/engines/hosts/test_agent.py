@@ -22,23 +22,24 @@ from weft.engines.hosts.agent_link import (
     CONTROLLER,
     AgentHeartbeat,
     AgentLink,
-    Asked,
-    Came,
     ControllerHeartbeat,
-    Gone,
+    InterruptRequested,
     Kill,
     Relayed,
     RunFailed,
-    Said,
     Tell,
     Values,
-    Wrote,
+    WorkerConnected,
+    WorkerExited,
+    WorkerMessage,
+    WorkerOutput,
 )
 from weft.engines.hosts.agent_socket import meet
 from weft.engines.hosts.join import wait_for_reader
-from weft.engines.hosts.launch_env import Placement
+from weft.engines.hosts.launch_env import LaunchPlacement
 from weft.engines.real import timeouts as real_timeouts
-from weft.runtime.channel import Channel, Halt, Leaving, StepTold
+from weft.runtime.channel import Channel
+from weft.runtime.messages import Halt, Leaving, StepTold
 from weft.transports.door import Door
 from weft.transports.handshake import NONCE_BYTES, answer
 from weft.transports.tcp import listen
@@ -52,7 +53,7 @@ def _serve(orders: AgentOrders) -> None:
 class Played:
     """A head that answers one host agent, and the host agent in a thread."""
 
-    def __init__(self, pids: dict[int, int], placed: Placement | None = None) -> None:
+    def __init__(self, pids: dict[int, int], placed: LaunchPlacement | None = None) -> None:
         self.heard: list[Relayed] = []
         self.ended: list[str] = []
         self.token = token()
@@ -112,7 +113,7 @@ class Played:
 
 
 @contextmanager
-def played(pids: dict[int, int], placed: Placement | None = None) -> Iterator[Played]:
+def played(pids: dict[int, int], placed: LaunchPlacement | None = None) -> Iterator[Played]:
     controller = Played(pids, placed)
     try:
         yield controller
@@ -153,11 +154,11 @@ def _play_worker(name: str) -> None:
 def test_a_worker_gets_its_channel_and_its_hosts_memory_and_is_heard() -> None:
     with worker() as (pid, tell), sleeper() as other, played({0: pid, 1: other}) as controller:
         os.write(tell, controller.token.encode())
-        controller.until(Came(0, pid))
-        controller.until(Said(0, StepTold(4 + 2 * 2)))
+        controller.until(WorkerConnected(0, pid))
+        controller.until(WorkerMessage(0, StepTold(4 + 2 * 2)))
         controller.send(Tell(0, Halt()))
-        controller.until(Asked(0, 2))
-        controller.until(Wrote(0, "a line", False))
+        controller.until(InterruptRequested(0, 2))
+        controller.until(WorkerOutput(0, "a line", False))
         assert not controller.ended
 
 
@@ -166,7 +167,7 @@ def played_with_mortal() -> Iterator[tuple[Played, int]]:
     """A worker that has come, and may be killed; its id."""
     with worker() as (pid, tell), played({0: pid}) as controller:
         os.write(tell, controller.token.encode())
-        controller.until(Came(0, pid))
+        controller.until(WorkerConnected(0, pid))
         yield controller, pid
 
 
@@ -181,27 +182,27 @@ def test_a_worker_that_ends_is_told_and_its_state_before() -> None:
             lambda: any(isinstance(each, AgentHeartbeat) and each.states.get(0) == "S" for each in controller.heard)
         )
         controller.send(Kill())
-        controller.until(Gone(0))
+        controller.until(WorkerExited(0))
         assert has_ended(pid)
 
 
 def test_who_has_not_come_is_not_killed_whatever_the_orders_say() -> None:
     with sleeper() as innocent, played({1: innocent}) as controller:
         controller.send(Kill())
-        controller.until(Gone(1))
+        controller.until(WorkerExited(1))
         assert os.waitpid(innocent, os.WNOHANG) == (0, 0)
 
 
 def test_who_has_not_come_is_killed_if_its_environment_says_that_it_is_that_worker() -> None:
     environ = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "mill", "MASTER_PORT": "4711"}
     about = [sys.executable, "-c", "import signal; signal.pause()"]
-    placed = Placement(0, 2, "mill", 4711, "run/0", True)
+    placed = LaunchPlacement(0, 2, "mill", 4711, "run/0", True)
     with subprocess.Popen(about, env=environ) as late, subprocess.Popen(about, env={**environ, "RANK": "0"}) as other:
         os.kill(late.pid, signal.SIGSTOP)
         with played({1: late.pid, 5: other.pid}, placed) as controller:
             controller.send(Kill())
-            controller.until(Gone(1))
-            controller.until(Gone(5))
+            controller.until(WorkerExited(1))
+            controller.until(WorkerExited(5))
             assert late.wait(20) == -signal.SIGKILL
             assert other.poll() is None
         other.kill()
@@ -210,11 +211,11 @@ def test_who_has_not_come_is_killed_if_its_environment_says_that_it_is_that_work
 def test_a_worker_that_dies_in_the_midst_of_coming_hurts_nobody() -> None:
     with worker() as (pid, tell), sleeper() as dying, played({0: pid, 1: dying}) as controller:
         os.write(tell, controller.token.encode())
-        controller.until(Came(0, pid))
+        controller.until(WorkerConnected(0, pid))
         controller.send(Tell(1, Halt()))  # nobody is there to hear it
         os.kill(dying, signal.SIGKILL)
-        controller.until(Gone(1))
-        controller.until(Said(0, StepTold(4 + 2 * 2)))
+        controller.until(WorkerExited(1))
+        controller.until(WorkerMessage(0, StepTold(4 + 2 * 2)))
         assert not controller.ended
 
 
@@ -237,7 +238,7 @@ def test_a_worker_that_leaves_is_let_go_and_sees_the_end_of_its_steward() -> Non
         os._exit(7)
     with played({0: pid}) as controller:
         os.write(tell, controller.token.encode())
-        controller.until(Gone(0))
+        controller.until(WorkerExited(0))
         assert os.waitpid(pid, os.WNOHANG) == (0, 0)  # it waits for the host agent, which waits for the controller
     os.close(told)
     os.close(tell)
@@ -256,7 +257,7 @@ def test_a_worker_that_is_stopped_while_it_waits_for_the_end_of_its_steward_is_e
         os.kill(os.getpid(), signal.SIGSTOP)
     with played({0: pid}) as controller:
         os.write(tell, controller.token.encode())
-        controller.until(Gone(0))
+        controller.until(WorkerExited(0))
         os.waitpid(pid, os.WUNTRACED)
     os.close(told)
     os.close(tell)
@@ -269,7 +270,7 @@ def test_strangers_on_the_same_host_are_not_let_in() -> None:
     with sleeper() as other, played({1: other}) as controller:
         with pytest.raises(TransportError, match="did not let worker 1 in"):
             meet(controller.token, 0, 1, [], 10.0)  # this process is not that worker
-        assert Came(1, os.getpid()) not in controller.heard
+        assert WorkerConnected(1, os.getpid()) not in controller.heard
 
 
 def test_first_values_of_another_host_are_written_and_failures_are_printed_last(
@@ -280,7 +281,7 @@ def test_first_values_of_another_host_are_written_and_failures_are_printed_last(
         controller.send(Values(6, b"values"))
         controller.send(RunFailed("weft: worker 3 stopped"))
         controller.send(Kill())
-        controller.until(Gone(0))
+        controller.until(WorkerExited(0))
         assert has_ended(pid)
         assert controller.link is not None
         controller.link.close()

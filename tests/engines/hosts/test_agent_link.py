@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from weft.engines.hosts.agent_link import PACKET_BYTES_MAX, AgentLink, Kill, Relayed, Said, Tell, Values
-from weft.runtime.channel import Halt, StepTold, packed
+from weft.engines.hosts.agent_link import PACKET_BYTES_MAX, AgentLink, Kill, Relayed, Tell, Values, WorkerMessage
+from weft.runtime.channel import packed
+from weft.runtime.messages import Halt, StepTold
 from weft.transports.framed_socket import LENGTH
 
 
@@ -47,7 +48,7 @@ def ends():  # type: ignore[no-untyped-def]
 
 
 def test_messages_come_whole_and_in_order(ends: Ends) -> None:
-    said = [Said(3, StepTold(7)), Tell(1, Halt()), Kill()]
+    said = [WorkerMessage(3, StepTold(7)), Tell(1, Halt()), Kill()]
     for message in said:
         ends.mine.send(message)
     ends.turn()

@@ -7,7 +7,8 @@ import socket
 from support.processes.agents import sleeper
 
 from weft.engines.hosts.agent_worker import AgentWorker
-from weft.runtime.channel import Channel, LeaveAt, StepAsked
+from weft.runtime.channel import Channel
+from weft.runtime.messages import LeaveAt, StepAsked
 
 
 def test_one_that_does_not_listen_holds_up_nobody_and_hears_all_when_it_does() -> None:

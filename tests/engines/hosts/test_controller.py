@@ -10,14 +10,24 @@ from support.processes.agents import HostAgent, new_head
 
 from weft.core.errors import ConfigError, NodeLost, TransportError, WeftError
 from weft.engines.hosts import timeouts
-from weft.engines.hosts.agent_link import Asked, Came, Gone, Kill, RunFailed, Said, Tell, Values, Wrote
+from weft.engines.hosts.agent_link import (
+    InterruptRequested,
+    Kill,
+    RunFailed,
+    Tell,
+    Values,
+    WorkerConnected,
+    WorkerExited,
+    WorkerMessage,
+    WorkerOutput,
+)
 from weft.engines.hosts.controller import Controller
 from weft.engines.real import session
 from weft.engines.real.observer import Observer
 from weft.engines.real.outcome import RealOutcome
-from weft.runtime.channel import Job, Joined, Welcome
+from weft.runtime.messages import ScriptJoined, Welcome, WorkerJob
 
-JOINED = Joined(["w (2,) float64"], 16, None, 7)
+JOINED = ScriptJoined(["w (2,) float64"], 16, None, 7)
 
 
 @contextmanager
@@ -37,22 +47,22 @@ def test_workers_are_told_their_part_and_all_hosts_have_the_first_values(
     controller, address = new_head(tmp_path, ["mill", "barn"], observer)
     with running(controller, monkeypatch) as run:
         mill = HostAgent(address, 0)
-        mill.link.send(Came(0, 100))
+        mill.link.send(WorkerConnected(0, 100))
         mill.link.send(Values(0, b"first values"))  # before the other host has called
-        mill.link.send(Said(0, JOINED))
+        mill.link.send(WorkerMessage(0, JOINED))
         barn = HostAgent(address, 1)
-        barn.link.send(Came(1, 101))
-        told = barn.until(Tell, Job)
+        barn.link.send(WorkerConnected(1, 101))
+        told = barn.until(Tell, WorkerJob)
         assert (told.rank, told.message.rank, told.message.hosts) == (1, 1, [0, 1])
         assert told.message.addresses == ["127.0.0.1", "127.0.0.1"]
         assert barn.until(Values) == Values(0, b"first values")
-        barn.link.send(Wrote(1, "hello", True))
-        barn.link.send(Said(1, JOINED))
+        barn.link.send(WorkerOutput(1, "hello", True))
+        barn.link.send(WorkerMessage(1, JOINED))
         barn.until(Tell, Welcome)
         assert not any(isinstance(each, Values) for each in mill.heard)
-        barn.link.send(Gone(1))
+        barn.link.send(WorkerExited(1))
         mill.until(RunFailed)
-        mill.link.send(Gone(0))
+        mill.link.send(WorkerExited(0))
         with pytest.raises(
             NodeLost, match=r"worker 1 \(host barn, pid 101\) stopped after it had joined: its process has ended"
         ):
@@ -82,7 +92,7 @@ def test_a_host_that_hangs_up_is_given_up_and_the_others_are_ended(
         mill, barn = HostAgent(address, 0), HostAgent(address, 1)
         barn.close()
         mill.until(Kill)
-        mill.link.send(Gone(0))
+        mill.link.send(WorkerExited(0))
         with pytest.raises(NodeLost, match=r"host barn .* is gone: its connection ended"):
             run.result(20)
         mill.close()
@@ -103,8 +113,8 @@ def test_strangers_and_the_same_host_twice_are_refused_and_counted(
         assert sum(controller.refused.values()) >= 3
         assert {"duplicate host", "wrong host"} <= controller.refused.keys()
         barn = HostAgent(address, 1)
-        barn.link.send(Gone(1))
-        mill.link.send(Gone(0))
+        barn.link.send(WorkerExited(1))
+        mill.link.send(WorkerExited(0))
         with pytest.raises(WeftError):
             run.result(20)
         mill.close()
@@ -115,9 +125,9 @@ def test_a_host_speaks_for_its_own_workers_only(tmp_path: Path, monkeypatch: pyt
     controller, address = new_head(tmp_path, ["mill", "barn"])
     with running(controller, monkeypatch) as run:
         mill, barn = HostAgent(address, 0), HostAgent(address, 1)
-        barn.link.send(Asked(0, 1))
+        barn.link.send(InterruptRequested(0, 1))
         mill.until(RunFailed)
-        mill.link.send(Gone(0))
+        mill.link.send(WorkerExited(0))
         with pytest.raises(NodeLost, match=r"host barn .* speaks for worker 0, which is not on it"):
             run.result(20)
         mill.close()

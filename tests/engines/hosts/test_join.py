@@ -22,7 +22,7 @@ from weft.core.errors import ConfigError, TransportError, WeftError
 from weft.engines.hosts import join, timeouts
 from weft.engines.hosts.agent import AgentOrders
 from weft.engines.hosts.join import ControllerOrders, join_run, part, pass_signals_on, wait_for_reader
-from weft.engines.hosts.launch_env import Placement
+from weft.engines.hosts.launch_env import LaunchPlacement
 from weft.engines.hosts.rendezvous import post_note
 from weft.engines.hosts.worker_info import worker_info
 from weft.runtime.channel import Channel
@@ -177,7 +177,7 @@ def test_several_hosts_need_a_secret(tmp_path: Path) -> None:
 def test_who_waits_for_others_in_vain_says_which_attempt_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sys, "argv", [str(write(tmp_path, TRAIN))])
     monkeypatch.setattr(timeouts, "ALL_JOINED_S_MAX", 0.05)
-    rendezvous, placed = MemoryBoard(), Placement(0, 2, "127.0.0.1", 29500, "mill/1", False)
+    rendezvous, placed = MemoryBoard(), LaunchPlacement(0, 2, "127.0.0.1", 29500, "mill/1", False)
     with pytest.raises(TransportError, match=r"no process had posted 'present/1'\.\n  This is attempt 'mill/1'"):
         join_run(placed, rendezvous, {})
     with pytest.raises(ConfigError, match=r"rank 0 is there twice: .*\n.* This is attempt 'mill/1'"):
@@ -197,7 +197,7 @@ def join_alone(monkeypatch: pytest.MonkeyPatch, script: Path) -> list[bytes]:
     rendezvous = MemoryBoard()
     post_note(rendezvous, "present/1", worker_info(1, "127.0.0.1", script, Settings()))
     with pytest.raises(Enough):
-        join_run(Placement(0, 2, "127.0.0.1", 29500, "mill/0", False), rendezvous, dict(SECRET))
+        join_run(LaunchPlacement(0, 2, "127.0.0.1", 29500, "mill/0", False), rendezvous, dict(SECRET))
     return given
 
 

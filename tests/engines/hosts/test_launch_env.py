@@ -3,7 +3,7 @@
 import pytest
 
 from weft.core.errors import ConfigError
-from weft.engines.hosts.launch_env import Placement, first_host, placement
+from weft.engines.hosts.launch_env import LaunchPlacement, first_host, placement
 
 TORCHRUN = {
     "RANK": "3",
@@ -34,25 +34,29 @@ BATCH = {
 
 
 def test_torchrun_has_a_store_running_and_counts_its_attempts() -> None:
-    assert placement(TORCHRUN) == Placement(3, 4, "10.0.0.1", 29500, "mill/2", False)
+    assert placement(TORCHRUN) == LaunchPlacement(3, 4, "10.0.0.1", 29500, "mill/2", False)
 
 
 def test_without_an_agent_worker_0_has_the_store() -> None:
-    assert placement(KUBERNETES) == Placement(0, 2, "job-master-0", 23456, "run/0", True)
-    assert placement({**KUBERNETES, "RANK": "1"}) == Placement(1, 2, "job-master-0", 23456, "run/0", False)
+    assert placement(KUBERNETES) == LaunchPlacement(0, 2, "job-master-0", 23456, "run/0", True)
+    assert placement({**KUBERNETES, "RANK": "1"}) == LaunchPlacement(1, 2, "job-master-0", 23456, "run/0", False)
 
 
 def test_srun_names_hosts_in_its_own_way_and_has_no_port() -> None:
-    assert placement(SRUN) == Placement(0, 8, "node03", 20000 + (1234567 * 31 + 1) % 10000, "slurm-1234567.1", True)
+    assert placement(SRUN) == LaunchPlacement(
+        0, 8, "node03", 20000 + (1234567 * 31 + 1) % 10000, "slurm-1234567.1", True
+    )
     told = {**SRUN, "MASTER_ADDR": "10.0.0.9", "MASTER_PORT": "4000"}
-    assert placement(told) == Placement(0, 8, "10.0.0.9", 4000, "slurm-1234567.1", True)
+    assert placement(told) == LaunchPlacement(0, 8, "10.0.0.9", 4000, "slurm-1234567.1", True)
 
 
 def test_a_job_of_several_parts_must_say_where_rank_0_is() -> None:
     parts = {**SRUN, "SLURM_HET_SIZE": "2", "SLURM_STEP_TASKS_PER_NODE": "1,2"}
     with pytest.raises(ConfigError, match="has 2 parts"):
         placement(parts)
-    assert placement({**parts, "MASTER_ADDR": "node04"}) == Placement(0, 8, "node04", 21578, "slurm-1234567.1", True)
+    assert placement({**parts, "MASTER_ADDR": "node04"}) == LaunchPlacement(
+        0, 8, "node04", 21578, "slurm-1234567.1", True
+    )
     assert placement({**SRUN, "SLURM_HET_SIZE": "1"}) == placement(SRUN)
 
 

@@ -10,12 +10,12 @@ from contextlib import contextmanager
 import pytest
 
 from weft.engines.hosts import timeouts
-from weft.engines.hosts.launch_env import Placement
+from weft.engines.hosts.launch_env import LaunchPlacement
 from weft.engines.hosts.siblings import rank_in, watched_siblings
 from weft.engines.real import timeouts as real_timeouts
 
 ENVIRON = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "mill", "MASTER_PORT": "4711"}
-PLACED = Placement(0, 2, "mill", 4711, "run/0", True)
+PLACED = LaunchPlacement(0, 2, "mill", 4711, "run/0", True)
 
 
 @contextmanager

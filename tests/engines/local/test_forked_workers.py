@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ from support.processes.launches import wait_until
 
 from weft.core.errors import NodeLost
 from weft.engines.local import forked_workers
-from weft.engines.local.forked_workers import ForkServer
+from weft.engines.local.forked_workers import ForkServer, LocalWorker, Process
 from weft.engines.real import timeouts
 from weft.engines.real.stopped_processes import children_of, process_state
 
@@ -154,7 +155,7 @@ def test_whoever_is_stopped_while_workers_are_born_is_named_and_nothing_is_left(
 LAUNCHER = """
 import os, sys
 from pathlib import Path
-from weft.engines.local.forked_workers import ForkServer
+from weft.engines.local.forked_workers import ForkServer, LocalWorker, Process
 
 with ForkServer(Path(sys.argv[1]), os.environ) as fork_server:
     fork_server.fork(1, [], lambda: None)
@@ -221,3 +222,17 @@ def test_a_system_that_starts_no_process_at_all_is_named(tmp_path: Path, monkeyp
     ) as raised:
         ForkServer(tmp_path / "train.py", os.environ)
     assert str(raised.value).endswith("or ulimit -u.")
+
+
+def test_a_worker_has_the_id_of_its_process_and_nothing_is_known_of_its_end() -> None:
+    mine, theirs = socket.socketpair()
+    pid = os.fork()
+    if not pid:
+        os._exit(3)
+    process = Process(pid, mine, -1, -1)
+    worker = LocalWorker(2, process)
+    assert (worker.rank, worker.pid, worker.host, worker.exit_code) == (2, pid, socket.gethostname(), None)
+    assert (worker.is_alive, worker.has_finished, worker.status) == (True, False, None)
+    process.wait()
+    worker.channel.close()
+    theirs.close()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from weft.engines.netem.links import CREDIT_S, QUEUE_BYTES_MIN, QUEUE_S, Line, Links
+from weft.engines.netem.links import CREDIT_S, QUEUE_BYTES_MIN, QUEUE_S, EmulatedLink, Links
 
 RATE = 10e6
 DELAY_S = 0.02
@@ -21,7 +21,7 @@ def came(links: Links, until_s: float, step_s: float = 1e-4) -> list[tuple[float
 
 
 def test_a_packet_takes_its_turn_on_both_links_and_the_delay_between() -> None:
-    links = Links([Line(RATE, DELAY_S, 0.0)] * 2)
+    links = Links([EmulatedLink(RATE, DELAY_S, 0.0)] * 2)
     links.send(0, 1, b"small", NOW_S)
     assert list(links.due(NOW_S + DELAY_S - 1e-6)) == []
     assert list(links.due(NOW_S + DELAY_S + 1e-5)) == [(1, b"small")]
@@ -29,7 +29,7 @@ def test_a_packet_takes_its_turn_on_both_links_and_the_delay_between() -> None:
 
 
 def test_packets_of_one_worker_come_out_at_the_rate_of_its_link_in_order() -> None:
-    links = Links([Line(RATE, DELAY_S, 0.0)] * 3)
+    links = Links([EmulatedLink(RATE, DELAY_S, 0.0)] * 3)
     for number in range(100):
         links.send(0, 1 + number % 2, PACKET + bytes([number]), NOW_S)
     told = came(links, NOW_S + 1)
@@ -38,7 +38,7 @@ def test_packets_of_one_worker_come_out_at_the_rate_of_its_link_in_order() -> No
 
 
 def test_packets_of_several_workers_share_the_receivers_link() -> None:
-    links = Links([Line(RATE, DELAY_S, 0.0)] * 3)
+    links = Links([EmulatedLink(RATE, DELAY_S, 0.0)] * 3)
     for _ in range(50):
         links.send(0, 2, PACKET, NOW_S)
         links.send(1, 2, PACKET, NOW_S)
@@ -46,7 +46,7 @@ def test_packets_of_several_workers_share_the_receivers_link() -> None:
 
 
 def test_a_worker_with_a_long_queue_does_not_hold_others_up() -> None:
-    links = Links([Line(RATE, DELAY_S, 0.0)] * 3)
+    links = Links([EmulatedLink(RATE, DELAY_S, 0.0)] * 3)
     for _ in range(50):
         links.send(0, 2, PACKET, NOW_S)
     links.send(1, 2, b"mine", NOW_S)
@@ -57,7 +57,7 @@ def test_a_worker_with_a_long_queue_does_not_hold_others_up() -> None:
 
 
 def test_a_full_queue_drops_what_comes_and_holds_a_tenth_of_a_second() -> None:
-    links = Links([Line(RATE, DELAY_S, 0.0)] * 2)
+    links = Links([EmulatedLink(RATE, DELAY_S, 0.0)] * 2)
     for _ in range(300):
         links.send(0, 1, PACKET, NOW_S)
     carried = len(came(links, NOW_S + 1))
@@ -66,7 +66,7 @@ def test_a_full_queue_drops_what_comes_and_holds_a_tenth_of_a_second() -> None:
 
 
 def test_a_queue_of_a_very_slow_link_still_holds_a_burst() -> None:
-    links = Links([Line(1e4, DELAY_S, 0.0)] * 2)
+    links = Links([EmulatedLink(1e4, DELAY_S, 0.0)] * 2)
     for _ in range(100):
         links.send(0, 1, PACKET, NOW_S)
     assert 100 - links.num_dropped == pytest.approx(QUEUE_BYTES_MIN / len(PACKET), abs=2)
@@ -75,7 +75,7 @@ def test_a_queue_of_a_very_slow_link_still_holds_a_burst() -> None:
 def test_what_is_lost_is_lost_at_random_and_the_same_with_the_same_seed() -> None:
     counts = []
     for seed in (1, 1, 2):
-        links = Links([Line(1e12, DELAY_S, 0.25)] * 2, seed)
+        links = Links([EmulatedLink(1e12, DELAY_S, 0.25)] * 2, seed)
         for number in range(1000):
             links.send(0, 1, number.to_bytes(2, "big"), NOW_S)
         counts.append([packet for _, packet in links.due(NOW_S + 1)])
@@ -84,7 +84,7 @@ def test_what_is_lost_is_lost_at_random_and_the_same_with_the_same_seed() -> Non
 
 
 def test_a_late_look_costs_no_bandwidth_if_it_is_not_too_late() -> None:
-    links = Links([Line(RATE, DELAY_S, 0.0)] * 2)
+    links = Links([EmulatedLink(RATE, DELAY_S, 0.0)] * 2)
     for _ in range(2):
         links.send(0, 1, PACKET, NOW_S)
     assert len(list(links.due(NOW_S + 1))) == 2
@@ -96,7 +96,7 @@ def test_a_late_look_costs_no_bandwidth_if_it_is_not_too_late() -> None:
 
 
 def test_a_worker_may_have_another_link_which_slows_only_what_it_sends_or_gets() -> None:
-    slow, fast = Line(RATE / 10, 4 * DELAY_S, 0.0), Line(RATE, DELAY_S, 0.0)
+    slow, fast = EmulatedLink(RATE / 10, 4 * DELAY_S, 0.0), EmulatedLink(RATE, DELAY_S, 0.0)
     took_s = {}
     for source, target in ((1, 2), (0, 1), (1, 0)):
         links = Links([slow, fast, fast])
@@ -109,7 +109,9 @@ def test_a_worker_may_have_another_link_which_slows_only_what_it_sends_or_gets()
 
 
 def test_between_two_workers_the_greater_loss_counts() -> None:
-    links = Links([Line(1e12, DELAY_S, 0.5), Line(1e12, DELAY_S, 0.0), Line(1e12, DELAY_S, 0.0)], 1)
+    links = Links(
+        [EmulatedLink(1e12, DELAY_S, 0.5), EmulatedLink(1e12, DELAY_S, 0.0), EmulatedLink(1e12, DELAY_S, 0.0)], 1
+    )
     for _ in range(100):
         links.send(1, 2, b"safe", NOW_S)
     assert links.num_lost == 0

@@ -14,26 +14,26 @@ from support.network.namespaces import held, namespaces_of, pair
 from support.processes.launches import FOREVER, TRAIN, launched, wait_until
 from support.processes.real import real
 
-from weft.config.network import Network
+from weft.config.network import EmulatedNetwork
 from weft.core.errors import ConfigError, NodeLost
 from weft.engines.netem import network as module
 from weft.engines.netem.network import SlowNetwork, check_network, connect_timeout_s, patience_s
 
-SLOW = Network(5e6, 0.01)
-LOSSY = Network(5e6, 0.005, 0.03)
+SLOW = EmulatedNetwork(5e6, 0.01)
+LOSSY = EmulatedNetwork(5e6, 0.005, 0.03)
 NUM_BYTES = 4 << 20
 WARM_BYTES = 1 << 20
 """TCP begins slowly; the rate is that of the rest."""
 BAR_S = 2.0
 
-Make = Callable[[Network], SlowNetwork]
+Make = Callable[[EmulatedNetwork], SlowNetwork]
 
 
 @pytest.fixture
 def make() -> Iterator[Make]:
     made: list[SlowNetwork] = []
 
-    def two_workers(network: Network) -> SlowNetwork:
+    def two_workers(network: EmulatedNetwork) -> SlowNetwork:
         made.append(SlowNetwork(network, 2, seed=1))
         return made[-1]
 
@@ -169,5 +169,5 @@ def test_without_root_or_devices_it_says_how_to_run_it_otherwise(monkeypatch: py
 
 def test_far_workers_have_more_time_to_connect_and_to_wait() -> None:
     assert (connect_timeout_s(None, 4), patience_s(None)) == (10.0, 0.0)
-    assert (connect_timeout_s(Network(1e6, 0.5), 4), patience_s(Network(1e6, 0.5))) == (34.0, 2.0)
+    assert (connect_timeout_s(EmulatedNetwork(1e6, 0.5), 4), patience_s(EmulatedNetwork(1e6, 0.5))) == (34.0, 2.0)
     assert patience_s(LOSSY) > 10.0

@@ -11,17 +11,17 @@ import pytest
 from support.network.namespaces import inside
 
 from weft.engines.netem import relay
-from weft.engines.netem.links import Line
+from weft.engines.netem.links import EmulatedLink
 from weft.engines.netem.namespaces import address
-from weft.engines.netem.relay import FDS_PER_MESSAGE, Carried, Plan
+from weft.engines.netem.relay import FDS_PER_MESSAGE, Carried, RelayPlan
 
-PLAN = Plan([Line(1e6, 0.0, 0.0)] * 2, 0)
+PLAN = RelayPlan([EmulatedLink(1e6, 0.0, 0.0)] * 2, 0)
 
 
 class Relay:
     """A relay and our end of its socket."""
 
-    def __init__(self, plan: Plan = PLAN, launcher: int | None = None) -> None:
+    def __init__(self, plan: RelayPlan = PLAN, launcher: int | None = None) -> None:
         self.end, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.end.settimeout(10)
         command = (sys.executable, "-m", "weft.engines.netem.relay", str(theirs.fileno()))
@@ -90,7 +90,7 @@ from weft.engines.netem import relay
 os.setgid(65534)
 os.setuid(65534)
 mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-plan = msgspec.json.encode(relay.Plan([relay.Line(1.0, 0.0, 0.0)], 0)).decode()
+plan = msgspec.json.encode(relay.RelayPlan([relay.EmulatedLink(1.0, 0.0, 0.0)], 0)).decode()
 sys.argv = ["relay", str(theirs.detach()), str(os.getppid()), plan]
 relay.main()
 print(msgspec.json.decode(mine.recv(4096), type=relay.Carried).error.partition("] ")[2])

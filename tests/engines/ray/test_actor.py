@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from weft.engines.hosts.worker_info import WorkerInfo, home
-from weft.engines.ray.actor import Begin, Ended, Roll, WorkerActor
+from weft.engines.ray.actor import Begin, ProcessEnded, Roll, WorkerActor
 
 
 def test_a_post_says_where_it_is() -> None:
@@ -25,7 +25,7 @@ def test_a_post_starts_a_process_and_tells_how_it_ended() -> None:
     environment = f"/proc/{pid}/environ"
     assert os.path.exists(environment)
     os.kill(pid, signal.SIGKILL)
-    ended = msgspec.json.decode(actor.do("wait", b""), type=Ended)
+    ended = msgspec.json.decode(actor.do("wait", b""), type=ProcessEnded)
     assert ended.code == -signal.SIGKILL
     assert not os.path.exists(environment)
 
@@ -34,6 +34,6 @@ def test_what_a_process_wrote_before_anybody_listened_is_kept(monkeypatch: pytes
     monkeypatch.setattr("sys.executable", shutil.which("ls"))  # which does not know the options of Python
     actor = WorkerActor()
     actor.do("begin", msgspec.json.encode(Begin("nobody meets here", 0, 0, 1, True)))
-    ended = msgspec.json.decode(actor.do("wait", b""), type=Ended)
+    ended = msgspec.json.decode(actor.do("wait", b""), type=ProcessEnded)
     assert ended.code == 2
     assert "invalid option" in ended.words

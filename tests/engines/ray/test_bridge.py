@@ -11,7 +11,7 @@ from support.processes.ray_nodes import CPUS_PER_NODE, Nodes, parent_of
 from weft.core.errors import ConfigError, NodeLost
 from weft.engines.hosts.worker_info import WorkerInfo
 from weft.engines.ray.actor import Roll
-from weft.engines.ray.cluster import Cluster
+from weft.engines.ray.cluster import RayCluster
 
 pytestmark = pytest.mark.xdist_group("ray")
 ONE = {"CPU": 1.0}
@@ -32,7 +32,7 @@ def test_workers_are_put_on_all_nodes_and_give_their_places_back(
 ) -> None:
     for name, value in nodes.environment.items():
         monkeypatch.setenv(name, value)
-    with Cluster(nodes.address, {}, shipped) as cluster:
+    with RayCluster(nodes.address, {}, shipped) as cluster:
         cluster.settle(go_on)
         assert (cluster.address, cluster.nodes) == ("127.0.0.1", ["node:127.0.0.1"] * 2)
         num_workers = CPUS_PER_NODE + 1
@@ -56,7 +56,7 @@ def test_a_cluster_that_wants_another_token_is_told(
     for name, value in {**nodes.environment, "RAY_AUTH_TOKEN": "0" * 64}.items():
         monkeypatch.setenv(name, value)
     with (
-        Cluster(nodes.address, {}, shipped) as cluster,
+        RayCluster(nodes.address, {}, shipped) as cluster,
         pytest.raises(ConfigError, match="wants a token that it was not given"),
     ):
         cluster.settle(go_on)

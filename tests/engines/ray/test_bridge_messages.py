@@ -2,12 +2,12 @@
 
 import socket
 
-from weft.engines.ray.bridge_messages import Answered, Ask, Clear, Line, Place, ToBridge, ToLauncher
+from weft.engines.ray.bridge_messages import Answered, Ask, BridgeConnection, Clear, Place, ToBridge, ToLauncher
 
 
 def test_what_is_said_at_one_end_is_heard_at_the_other_in_order() -> None:
     ours, theirs = socket.socketpair()
-    launcher, bridge = Line(ours, ToLauncher), Line(theirs, ToBridge)
+    launcher, bridge = BridgeConnection(ours, ToLauncher), BridgeConnection(theirs, ToBridge)
     said = [Place([{"CPU": 1.0}] * 2, 10.0), Ask(1, "begin", b"\x00\xff\n"), Clear()]
     for each in said:
         launcher.send(each)
@@ -27,7 +27,7 @@ def test_what_is_said_at_one_end_is_heard_at_the_other_in_order() -> None:
 
 def test_silence_is_nothing_and_an_end_that_is_gone_is_noticed() -> None:
     ours, theirs = socket.socketpair()
-    launcher, bridge = Line(ours, ToLauncher), Line(theirs, ToBridge)
+    launcher, bridge = BridgeConnection(ours, ToLauncher), BridgeConnection(theirs, ToBridge)
     assert list(bridge.receive()) == []
     assert not bridge.is_closed
     assert not bridge.is_hung_up

@@ -8,19 +8,18 @@ import pytest
 from support.scripts.training_scripts import write
 
 from weft.config.devices import FakeKind
-from weft.config.network import Network
-from weft.config.options import Network as NetworkOptions
-from weft.config.options import Options, Reduce, Shares
+from weft.config.network import EmulatedNetwork
+from weft.config.options import NetworkOptions, Options, ReduceOptions, ShareOptions
 from weft.engines.real.assignment import assigned
 from weft.engines.real.job import RealJob
-from weft.runtime.channel import Job
 from weft.runtime.descriptors import Descriptors
+from weft.runtime.messages import WorkerJob
 
 SECRET = bytes(range(32))
 DESCRIPTORS = Descriptors(3, 4, 5, 6, [[7, 8], [9, 10]])
 
 
-def told(folder: Path, rank: int = 0, **options: Any) -> Job:
+def told(folder: Path, rank: int = 0, **options: Any) -> WorkerJob:
     return assigned(RealJob(script=write(folder, ""), **options), DESCRIPTORS, ["a", "b"], SECRET)(rank)
 
 
@@ -39,13 +38,15 @@ def test_workers_are_told_where_they_are_and_what_they_share(tmp_path: Path) -> 
 def test_workers_are_told_whose_hosts_are_whose_and_whether_others_can_be_on_their_network(tmp_path: Path) -> None:
     apart = told(tmp_path, num_workers=3, hosts=(0, 0, 1))
     assert (apart.hosts, apart.is_private) == ([0, 0, 1], False)
-    network = Network(1e6, 0.01)
+    network = EmulatedNetwork(1e6, 0.01)
     assert told(tmp_path, num_workers=2, network=network, transport="tcp").is_private
 
 
 def test_workers_on_devices_are_told_theirs_and_all_who_is_on_one(tmp_path: Path) -> None:
     devices = {1: FakeKind(0.5, 7.0)}
-    first, second = (told(tmp_path, rank, devices=devices, options=Options(reduce=Reduce("host"))) for rank in (0, 1))
+    first, second = (
+        told(tmp_path, rank, devices=devices, options=Options(reduce=ReduceOptions("host"))) for rank in (0, 1)
+    )
     assert (first.device, second.device) == (None, (0.5, 7.0))
     assert first.on_devices == second.on_devices == [1]
     assert first.reduce_place == second.reduce_place == "host"
@@ -63,7 +64,7 @@ def test_workers_on_devices_are_told_theirs_and_all_who_is_on_one(tmp_path: Path
 def test_data_is_shared_as_asked_but_evenly_under_a_baseline_and_alone(
     tmp_path: Path, options: dict[str, Any], share: str
 ) -> None:
-    job = told(tmp_path, options=Options(shares=Shares(every=5)), **options)
+    job = told(tmp_path, options=Options(shares=ShareOptions(every=5)), **options)
     assert (job.share, job.block_steps) == (share, 5)
 
 

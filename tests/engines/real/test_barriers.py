@@ -1,7 +1,7 @@
 """Reports and saves of all workers: who is chosen, and what they told."""
 
 from weft.engines.real.barriers import Barrier, left_to_worker_0
-from weft.runtime.channel import Reported
+from weft.runtime.messages import Reported
 
 
 def reported(numbers: dict[str, float]) -> Reported:

@@ -8,7 +8,7 @@ import pytest
 from weft.core import errors
 from weft.core.errors import ConfigError, Deadlock, NodeLost
 from weft.engines.real.failure import also, blame, describe
-from weft.runtime.channel import Failed, Halted
+from weft.runtime.messages import Failed, Halted
 from weft.runtime.seats.engine_seat import HALT_EXIT_CODE, OTHERS_TO_JOIN
 
 HOST = "mill"

@@ -7,13 +7,13 @@ import pytest
 from support.processes.records import job_with
 
 from weft.engines.real.host_memory import keep_own, make_memories, share_out, spread_values
-from weft.runtime.channel import Job
 from weft.runtime.descriptors import Descriptors
+from weft.runtime.messages import WorkerJob
 
 HOSTS = [0, 0, 1]
 
 
-def job(rank: int, hosts: list[int], namespaces: list[int]) -> Job:
+def job(rank: int, hosts: list[int], namespaces: list[int]) -> WorkerJob:
     return job_with(
         rank=rank, num_workers=3, secret=b"s" * 32, descriptors=Descriptors(-1, -1, -1, -1, [], namespaces), hosts=hosts
     )

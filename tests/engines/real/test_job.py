@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from weft.config.devices import FakeKind
-from weft.config.network import Network
+from weft.config.network import EmulatedNetwork
 from weft.core.errors import ConfigError
 from weft.engines.real.job import RealJob, spread
 
@@ -60,7 +60,7 @@ from weft.engines.real.job import RealJob, spread
             "torch.distributed that sums.\n  Leave out one of them.",
         ),
         (
-            {"network": Network(1e6, 0.0), "transport": "torch"},
+            {"network": EmulatedNetwork(1e6, 0.0), "transport": "torch"},
             "--net is for workers that talk by sockets.\n  Use --transport tcp, or leave it out.",
         ),
         (
@@ -78,11 +78,11 @@ from weft.engines.real.job import RealJob, spread
             "  Use e.g. --strategy allreduce.",
         ),
         (
-            {"network": Network(1e6, 0.0), "transport": "shm"},
+            {"network": EmulatedNetwork(1e6, 0.0), "transport": "shm"},
             "--net is for workers that talk by sockets.\n  Use --transport tcp, or leave it out.",
         ),
         (
-            {"network": Network(1e6, 0.0, own=((2, Network(1e6, 0.1)),)), "transport": "tcp"},
+            {"network": EmulatedNetwork(1e6, 0.0, own=((2, EmulatedNetwork(1e6, 0.1)),)), "transport": "tcp"},
             "--net says the link of worker 2, but there are 2 workers.\n  Name one from 0 to 1.",
         ),
         (
@@ -99,7 +99,7 @@ from weft.engines.real.job import RealJob, spread
             "--hosts does not go with --baseline ddp.\n  Leave out one of them.",
         ),
         (
-            {"hosts": (0, 1), "network": Network(1e6, 0.0, own=((1, Network(1e6, 0.1)),))},
+            {"hosts": (0, 1), "network": EmulatedNetwork(1e6, 0.0, own=((1, EmulatedNetwork(1e6, 0.1)),))},
             "--hosts does not go with the link of a single worker.\n  Leave out one of them.",
         ),
         ({"share": "steeling"}, "share 'steeling' is not known.\n  Did you mean 'stealing'?"),

@@ -1,7 +1,7 @@
 """What is loaded once on each host."""
 
 from weft.engines.real.once_loads import Loadings
-from weft.runtime.channel import OnceAnswer, OnceAsked, OnceLoaded
+from weft.runtime.messages import OnceAnswer, OnceAsked, OnceLoaded
 
 
 def test_the_first_worker_of_each_host_loads_and_the_others_of_its_host_share_its_value() -> None:

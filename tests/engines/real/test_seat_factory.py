@@ -12,18 +12,19 @@ from weft.config.compression import Compression, compressed
 from weft.config.registry import lowered
 from weft.core.errors import ConfigError
 from weft.engines.real.seat_factory import OWN, BaselineSeat, hook_of, resolve, seat_of
-from weft.runtime.channel import Channel, Job, Welcome
+from weft.runtime.channel import Channel
 from weft.runtime.descriptors import Descriptors
+from weft.runtime.messages import Welcome, WorkerJob
 from weft.runtime.seats.live_seat import LiveSeat
 from weft.runtime.seats.plain_seat import PlainSeat
 
 
-def job(num_workers: int = 2, baseline: str | None = None) -> Job:
+def job(num_workers: int = 2, baseline: str | None = None) -> WorkerJob:
     """A job that never runs."""
-    told: dict[str, Any] = dict.fromkeys(Job.__struct_fields__, 0)
+    told: dict[str, Any] = dict.fromkeys(WorkerJob.__struct_fields__, 0)
     told |= {"num_workers": num_workers, "script": "train.py", "arguments": [], "steps_max": None}
     told |= {"global_batch": None, "transport": "shm", "secret": b"", "baseline": baseline, "hiccups": (0.0, 1.0)}
-    return Job(**{**told, "descriptors": Descriptors(0, 0, 0, 0, [])})
+    return WorkerJob(**{**told, "descriptors": Descriptors(0, 0, 0, 0, [])})
 
 
 @pytest.fixture

@@ -5,34 +5,34 @@ from typing import Any
 import pytest
 from support.processes.records import status_with
 
-from weft.config.network import Network
+from weft.config.network import EmulatedNetwork
 from weft.core.errors import ConfigError
 from weft.engines.explanation import Explanation
 from weft.engines.real import session as module
 from weft.engines.real.session import RunSession
-from weft.runtime.channel import (
+from weft.runtime.connections import LINKS
+from weft.runtime.messages import (
+    Conclude,
     Concluded,
     Decided,
-    Ended,
     Evaluated,
-    Finish,
     FractionsAsked,
     FractionsTold,
-    Joined,
-    Measured,
     Message,
     OnceAnswer,
     OnceAsked,
     OnceLoaded,
     Order,
     Planned,
+    PortionRequested,
     PortionTold,
-    PortionWanted,
     Reported,
     Saves,
+    ScriptCompleted,
+    ScriptJoined,
+    ThroughputMeasured,
     Welcome,
 )
-from weft.runtime.connections import LINKS
 
 STATUS = status_with(time_s=1.0, step=5, samples=10.0, doing="ended")
 LAYOUT = ["w (3,) float64"]
@@ -56,14 +56,14 @@ class Talk:
         self.engine.hear(rank, message)
         return list(self.sent)
 
-    def join(self, *joined: Joined) -> list[tuple[int, Message]]:
+    def join(self, *joined: ScriptJoined) -> list[tuple[int, Message]]:
         answers = [self.hear(rank, each) for rank, each in enumerate(joined)]
         assert not any(answers[:-1]), "nobody is welcome before all have joined"
         return answers[-1]
 
 
-def joined(strategy: str | None = None, port: int = 0, layout: list[str] = LAYOUT, num_bytes: int = 24) -> Joined:
-    return Joined(layout, num_bytes, strategy, port)
+def joined(strategy: str | None = None, port: int = 0, layout: list[str] = LAYOUT, num_bytes: int = 24) -> ScriptJoined:
+    return ScriptJoined(layout, num_bytes, strategy, port)
 
 
 def welcomed(talk: Talk) -> Welcome:
@@ -132,7 +132,7 @@ def test_over_sockets_the_cheapest_collective_for_the_model_is_taken_and_explain
 
 def test_on_a_slow_network_the_collective_is_chosen_for_its_links() -> None:
     told: list[Explanation] = []
-    for network in (None, Network(1e9, 2.0)):
+    for network in (None, EmulatedNetwork(1e9, 2.0)):
         talk = Talk(4, "allreduce", transport="tcp", network=network)
         talk.engine.on_explain = told.append
         talk.join(*[joined(num_bytes=40_000_000)] * 4)
@@ -151,7 +151,7 @@ def test_workers_of_several_hosts_sum_where_they_sit_first_and_that_is_explained
     assert told[0].native == "summed in the shared memory of each host, then between the first workers of all hosts"
     assert told[0].place == "processes on 2 hosts: shared memory within a host, TLS between them"
     assert told[0].link == LINKS["tls"]
-    far = Talk(4, "allreduce", hosts=[0, 0, 1, 1], network=Network(1e9, 2.0))
+    far = Talk(4, "allreduce", hosts=[0, 0, 1, 1], network=EmulatedNetwork(1e9, 2.0))
     far.engine.on_explain = told.append
     welcomed(far)
     assert told[1].place == (
@@ -304,8 +304,8 @@ def test_who_saves_or_evaluates_is_told_who_is_best_by_what_each_told_last() -> 
     assert talk.hear(1, Saves(0, badness=0.25)) == [(1, Decided(True, best=1))]
     talk.hear(1, Reported(0, 0, {}, ["accuracy"], badness=0.75))
     assert talk.hear(0, Reported(0, 0, {}, ["accuracy"], badness=0.5)) == [(0, Decided(True, best=0))]
-    talk.hear(0, Ended(STATUS, badness=0.875))
-    assert talk.hear(1, Ended(STATUS, badness=0.75)) == to_all(Finish([], [], best=1), 2)
+    talk.hear(0, ScriptCompleted(STATUS, badness=0.875))
+    assert talk.hear(1, ScriptCompleted(STATUS, badness=0.75)) == to_all(Conclude([], [], best=1), 2)
 
 
 def test_what_all_need_is_loaded_by_the_first_who_asks_and_the_others_wait_for_it() -> None:
@@ -324,9 +324,9 @@ def test_when_all_scripts_have_ended_worker_0_concludes_what_only_some_reported_
     talk.hear(1, Reported(1, 1, {"loss": 9.0}, []))
     talk.hear(0, Saves(0))
     talk.hear(1, Saves(1))
-    assert talk.hear(0, Ended(STATUS)) == []
-    assert talk.hear(1, Ended(STATUS)) == []
-    assert talk.hear(2, Ended(STATUS)) == to_all(Finish([0], [0])), "only what worker 0 knows of"
+    assert talk.hear(0, ScriptCompleted(STATUS)) == []
+    assert talk.hear(1, ScriptCompleted(STATUS)) == []
+    assert talk.hear(2, ScriptCompleted(STATUS)) == to_all(Conclude([0], [0])), "only what worker 0 knows of"
     talk.hear(0, Evaluated(0, 0, {"accuracy": 0.5}))
     assert talk.reports == [(1, {"loss": 9.0}, None), (0, {"loss": 2.0, "accuracy": 0.5}, None)]
 
@@ -335,11 +335,11 @@ def test_the_run_is_over_when_all_have_said_their_last_word() -> None:
     talk = Talk(2)
     talk.join(joined(), joined())
     for rank in range(2):
-        talk.hear(rank, Ended(STATUS))
+        talk.hear(rank, ScriptCompleted(STATUS))
     assert talk.engine.run_s > 0.0
     assert talk.hear(0, Concluded(0.5, [])) == []
     assert not talk.engine.is_over
-    assert talk.hear(1, Concluded(None, None)) == to_all(Finish([], []), 2)
+    assert talk.hear(1, Concluded(None, None)) == to_all(Conclude([], []), 2)
     assert talk.engine.is_over
     assert talk.engine.concluded == {0: Concluded(0.5, []), 1: Concluded(None, None)}
 
@@ -348,19 +348,19 @@ def test_the_first_to_ask_for_a_block_fixes_its_fractions_by_what_all_have_told(
     talk = Talk(2, share="proportional", block_steps=4)
     talk.join(joined(), joined())
     assert talk.engine.label == "allreduce share=proportional"
-    nothing = Measured(0, 0.0, 0.0)
+    nothing = ThroughputMeasured(0, 0.0, 0.0)
     assert talk.hear(1, FractionsAsked(0, 64, 0, nothing)) == [(1, FractionsTold([0.5, 0.5]))]
     assert talk.hear(0, FractionsAsked(0, 64, 0, nothing)) == [(0, FractionsTold([0.5, 0.5]))]
-    assert talk.hear(0, Measured(8, 40.0, 3.0)) == []
-    (answer,) = talk.hear(1, FractionsAsked(0, 64, 1, Measured(8, 40.0, 1.0)))
+    assert talk.hear(0, ThroughputMeasured(8, 40.0, 3.0)) == []
+    (answer,) = talk.hear(1, FractionsAsked(0, 64, 1, ThroughputMeasured(8, 40.0, 1.0)))
     assert answer == (1, FractionsTold([pytest.approx(0.25), pytest.approx(0.75)]))
-    assert talk.hear(0, FractionsAsked(0, 64, 1, Measured(16, 80.0, 99.0))) == [(0, answer[1])]
+    assert talk.hear(0, FractionsAsked(0, 64, 1, ThroughputMeasured(16, 80.0, 99.0))) == [(0, answer[1])]
 
 
 def test_portions_come_from_one_queue_for_each_share() -> None:
     talk = Talk(2, "asgd", share="stealing")
     talk.join(joined(), joined())
-    wanted = [talk.hear(rank, PortionWanted(share, 8, 2)) for rank, share in ((0, 0), (1, 0), (1, 0), (1, 1))]
+    wanted = [talk.hear(rank, PortionRequested(share, 8, 2)) for rank, share in ((0, 0), (1, 0), (1, 0), (1, 1))]
     assert wanted == [[(rank, PortionTold(portion))] for rank, portion in ((0, 0), (1, 1), (1, None), (1, 0))]
 
 
@@ -370,9 +370,9 @@ def test_a_worker_that_comes_to_a_share_with_other_data_is_refused(share: str, s
     talk.join(joined(), joined())
 
     def ask(rank: int, num_samples: int) -> None:
-        nothing = Measured(0, 0.0, 0.0)
+        nothing = ThroughputMeasured(0, 0.0, 0.0)
         steals = share == "stealing"
-        talk.hear(rank, PortionWanted(0, num_samples, 2) if steals else FractionsAsked(0, num_samples, 0, nothing))
+        talk.hear(rank, PortionRequested(0, num_samples, 2) if steals else FractionsAsked(0, num_samples, 0, nothing))
 
     ask(1, 64)
     with pytest.raises(ConfigError, match="worker 0 came to share 1 with 96 samples, but worker 1 with 64"):

@@ -11,7 +11,7 @@ from support.scripts.training_scripts import write
 from weft.engines.real import timeouts
 from weft.engines.real.stalls import Delays
 from weft.engines.real.timeouts import STACK_FRESH_S, STALL_S
-from weft.engines.real.worker_record import Worker
+from weft.engines.real.worker_record import WorkerRecord
 from weft.observe.records.status import StackTold
 from weft.runtime.measure import script_watch
 
@@ -22,8 +22,8 @@ STACK = (
 
 def worker(
     rank: int, step: int = 4, *, waits: bool = False, has_joined: bool = True, has_ended: bool = False
-) -> Worker:
-    made = Worker(rank, "mill", 100 + rank)
+) -> WorkerRecord:
+    made = WorkerRecord(rank, "mill", 100 + rank)
     made.has_joined, made.has_ended = has_joined, has_ended
     doing = "waits for worker 1" if waits else "computes"
     status = status_with(rank=rank, step=step, doing=doing, is_waiting=waits)
@@ -31,7 +31,7 @@ def worker(
     return made
 
 
-def said(workers: list[Worker], *, has_begun: bool = True) -> list[str]:
+def said(workers: list[WorkerRecord], *, has_begun: bool = True) -> list[str]:
     """What is said when worker 1 has been in one place for long, and the others have been what they are."""
     found = Delays()
     assert found.check(0.0, workers, has_begun=has_begun) == []

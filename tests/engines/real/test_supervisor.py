@@ -10,9 +10,9 @@ from weft.engines.real import timeouts
 from weft.engines.real.job import RealJob
 from weft.engines.real.observer import Observer
 from weft.engines.real.supervisor import Supervisor
-from weft.engines.real.worker_record import Worker
+from weft.engines.real.worker_record import WorkerRecord
 from weft.observe.records.status import StackTold
-from weft.runtime.channel import Failed, Halt, Halted, Joined, Message, Welcome
+from weft.runtime.messages import Failed, Halt, Halted, Message, ScriptJoined, Welcome
 from weft.runtime.seats.returned_files import FilePiece, PieceTaken, Unsaved
 
 LAYOUT = ["w (2,) float64"]
@@ -35,7 +35,7 @@ class Stage(Supervisor):
         self.killed: list[int] = []
 
     def _start(self) -> None:
-        self._workers = [Worker(rank, f"mill-{rank}", 100 + rank) for rank in range(2)]
+        self._workers = [WorkerRecord(rank, f"mill-{rank}", 100 + rank) for rank in range(2)]
 
     def _send(self, rank: int, message: Message) -> None:
         self.told.append((rank, message))
@@ -72,7 +72,7 @@ def script(tmp_path: Path) -> Path:
 
 
 def test_a_worker_that_dies_without_a_word_is_named_with_its_host_and_who_waited(script: Path) -> None:
-    stage = Stage(script, [(0, Joined(LAYOUT, 16, None, 0)), (1, None)])
+    stage = Stage(script, [(0, ScriptJoined(LAYOUT, 16, None, 0)), (1, None)])
     with pytest.raises(NodeLost, match=r"worker 1 \(host mill-1, pid 101\) stopped before it had joined") as raised:
         stage.run()
     assert "Worker 0 was at step 3, waiting for worker 1." in str(raised.value)
@@ -88,7 +88,7 @@ def test_who_does_not_end_when_told_is_killed(script: Path) -> None:
 
 
 def test_all_are_welcome_when_all_have_joined(script: Path) -> None:
-    joined = Joined(LAYOUT, 16, None, 0)
+    joined = ScriptJoined(LAYOUT, 16, None, 0)
     stage = Stage(script, [(0, joined), (1, joined), (1, None)])
     with pytest.raises(NodeLost):
         stage.run()
@@ -96,7 +96,7 @@ def test_all_are_welcome_when_all_have_joined(script: Path) -> None:
 
 
 def test_workers_whose_models_differ_end_the_run_before_it_begins(script: Path) -> None:
-    stage = Stage(script, [(0, Joined(LAYOUT, 16, None, 0)), (1, Joined(["w (3,) float64"], 24, None, 0))])
+    stage = Stage(script, [(0, ScriptJoined(LAYOUT, 16, None, 0)), (1, ScriptJoined(["w (3,) float64"], 24, None, 0))])
     with pytest.raises(ConfigError, match="Build the same model on every worker"):
         stage.run()
     assert stage.killed == [1]
@@ -140,7 +140,12 @@ def test_who_keeps_others_waiting_is_said_and_said_again_when_the_run_fails(
     monkeypatch.setattr(timeouts, "STALL_S", 0.0)
     words: list[str] = []
     asleep = StackTold(12.0, '  File "train.py", line 9, in <module>\n    time.sleep(1000)')
-    acts: list[tuple[int, Message | None]] = [(0, Joined(LAYOUT, 16, None, 0)), (1, asleep), (1, asleep), (1, None)]
+    acts: list[tuple[int, Message | None]] = [
+        (0, ScriptJoined(LAYOUT, 16, None, 0)),
+        (1, asleep),
+        (1, asleep),
+        (1, None),
+    ]
     with pytest.raises(NodeLost, match=r"worker 1 .* stopped before it had joined") as raised:
         Stage(script, acts, Observer(on_tell=words.append)).run()
     assert len(words) == 1

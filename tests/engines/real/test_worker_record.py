@@ -2,11 +2,11 @@
 
 from support.processes.records import status_with
 
-from weft.engines.real.worker_record import Worker
+from weft.engines.real.worker_record import WorkerRecord
 
 
 def test_where_a_script_was_is_told_by_what_was_heard_of_it() -> None:
-    worker = Worker(1, "mill", 4711)
+    worker = WorkerRecord(1, "mill", 4711)
     assert worker.moment == "before it had joined"
     worker.has_joined = True
     assert worker.moment == "after it had joined"

@@ -12,11 +12,11 @@ from weft.core.errors import ConfigError
 from weft.engines.simulated.dry_programs import ghosts, num_samples, num_steps
 from weft.engines.simulated.job import SimulatedJob
 from weft.sim.program import PortionWanted, StepDone
-from weft.sim.script import Plan
+from weft.sim.script import ScriptPlan
 from weft.sim.shares import VirtualShares
 
-PLAN = Plan(num_epochs=2, num_samples=26, batch_size=4, drop_last=False)
-ENDLESS = Plan(num_epochs=None, num_samples=26, batch_size=4, drop_last=False)
+PLAN = ScriptPlan(num_epochs=2, num_samples=26, batch_size=4, drop_last=False)
+ENDLESS = ScriptPlan(num_epochs=None, num_samples=26, batch_size=4, drop_last=False)
 
 
 def job(folder: Path, **options: Any) -> SimulatedJob:
@@ -25,7 +25,7 @@ def job(folder: Path, **options: Any) -> SimulatedJob:
     )
 
 
-def steps(asked: SimulatedJob, plan: Plan | None, text: str = "allreduce") -> list[list[float]]:
+def steps(asked: SimulatedJob, plan: ScriptPlan | None, text: str = "allreduce") -> list[list[float]]:
     """The samples of each worker's steps, when all take turns."""
     shares = VirtualShares(3, asked.sharing)
     programs = ghosts(asked, strategy(text), plan, 7.0, shares)
@@ -64,13 +64,13 @@ def test_ghosts_that_steal_make_one_step_for_each_portion(tmp_path: Path) -> Non
 
 
 def test_a_strategy_that_deals_portions_has_ghosts_that_ask_it(tmp_path: Path) -> None:
-    assert sum(map(sum, steps(job(tmp_path), Plan(1, 26, 4, False), "sandblaster"))) == 26
+    assert sum(map(sum, steps(job(tmp_path), ScriptPlan(1, 26, 4, False), "sandblaster"))) == 26
     assert num_steps(job(tmp_path), strategy("sandblaster"), PLAN) == 14
 
 
 @pytest.mark.parametrize("share", ["static", "proportional", "stealing"])
 @pytest.mark.parametrize("plan", [PLAN, ENDLESS])
-def test_all_make_as_many_steps_as_the_run_says(tmp_path: Path, plan: Plan, share: str) -> None:
+def test_all_make_as_many_steps_as_the_run_says(tmp_path: Path, plan: ScriptPlan, share: str) -> None:
     asked = job(tmp_path, share=share, steps_max=9)
     assert [len(made) for made in steps(asked, plan, "async_gossip")] == [9, 9, 9]
     assert num_steps(asked, strategy("async_gossip"), plan) == 27
@@ -81,7 +81,7 @@ def test_a_script_that_shares_nothing_has_the_samples_of_its_first_step(tmp_path
 
 
 @pytest.mark.parametrize("plan", [None, ENDLESS])
-def test_a_dry_run_without_an_end_is_refused(tmp_path: Path, plan: Plan | None) -> None:
+def test_a_dry_run_without_an_end_is_refused(tmp_path: Path, plan: ScriptPlan | None) -> None:
     with pytest.raises(ConfigError) as refused:
         ghosts(job(tmp_path), strategy("allreduce"), plan, 7.0, VirtualShares(3))
     assert str(refused.value) == (

@@ -12,7 +12,7 @@ from weft.fuzz.checks.averages import Outer, rounds_count_by_samples
 from weft.fuzz.evidence import Evidence
 from weft.fuzz.run import run
 from weft.fuzz.scenario import Scenario, draw
-from weft.sim.faults.plan import Faults, NotFinite
+from weft.sim.faults.plan import Faults, NonFiniteGradient
 
 Recursion = Callable[[list[float]], float]
 
@@ -62,7 +62,7 @@ def test_the_known_answers_are_those_of_the_papers(outer: Outer, recursion: Recu
         assert float(outer.grown(np.array([age]))[0]) == pytest.approx(recursion([1.0] + [0.0] * age))
 
 
-def scenario(strategy: str, *faults: NotFinite) -> Scenario:
+def scenario(strategy: str, *faults: NonFiniteGradient) -> Scenario:
     drawn = next(s for s in (draw(seed, (strategy,)) for seed in range(99)) if s.num_workers == 3)
     return replace(drawn, num_steps=9, faults=Faults(faults), collective=None, compress=None, scheme=None)
 
@@ -91,8 +91,8 @@ def test_an_average_by_samples_is_found_clean(evidence: Evidence) -> None:
     "strategy", ["diloco(period=2)", "diloco(period=2, outer=momentum)", "bmuf(period=2)", "slowmo(period=2)"]
 )
 def test_outer_rules_are_found_clean_whatever_is_not_a_number(strategy: str) -> None:
-    nobody = [NotFinite(worker, step) for worker in range(3) for step in (4, 5)]
-    assert audit(run(scenario(strategy, NotFinite(1, 2), *nobody))) == []
+    nobody = [NonFiniteGradient(worker, step) for worker in range(3) for step in (4, 5)]
+    assert audit(run(scenario(strategy, NonFiniteGradient(1, 2), *nobody))) == []
 
 
 def test_other_weights_than_those_of_the_samples_are_found(evidence: Evidence) -> None:

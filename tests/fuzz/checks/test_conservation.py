@@ -43,9 +43,13 @@ def test_messages_that_were_lost_with_their_sender_count() -> None:
         if scenario.num_workers < 4:
             continue
         evidence = run(scenario)
-        lost = [le for le in evidence.simulation.letters if le.fate is OPEN and le.event.kind == "answer"]
+        lost = [
+            message
+            for message in evidence.simulation.messages
+            if message.fate is OPEN and message.event.kind == "answer"
+        ]
         assert list(conservation.total_is_conserved(evidence, "params", with_answers)) == []
-        if any(letter.payload.any() for letter in lost):
+        if any(message.payload.any() for message in lost):
             assert len(list(conservation.total_is_conserved(evidence, "params", {}))) == 1
             return
     raise AssertionError("no seed lost an answer with its sender")
@@ -75,7 +79,11 @@ def test_what_accrues_is_sent_or_kept_once() -> None:
     evidence = ran("downpour(push=3, fetch=2)", Faults())
     check = conservation.accrued_is_sent_once
     assert list(check(evidence, "downpour.accrued", "push")) == []
-    sent = [le for le in evidence.simulation.letters if le.event.kind == "push" and le.sender.id not in evidence.lost]
+    sent = [
+        message
+        for message in evidence.simulation.messages
+        if message.event.kind == "push" and message.sender.id not in evidence.lost
+    ]
     sent[0].payload *= 2
     (violation,) = check(evidence, "downpour.accrued", "push")
     assert violation.what.startswith(f"worker {sent[0].sender.id} sent or kept 2 of its step 0")

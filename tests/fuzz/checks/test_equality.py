@@ -12,7 +12,7 @@ from weft.fuzz.evidence import Evidence
 from weft.fuzz.run import run
 from weft.fuzz.scenario import draw
 from weft.fuzz.witness import Sighting, Version
-from weft.sim.faults.plan import Faults, Finish
+from weft.sim.faults.plan import EarlyFinish, Faults
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_a_copy_that_no_server_ever_had_is_found(evidence: Evidence) -> None:
 
 def test_workers_that_end_with_different_centres_are_named() -> None:
     scenario = next(s for s in (draw(seed, ("easgd(period=2)",)) for seed in range(99)) if s.num_workers == 3)
-    evidence = run(replace(scenario, num_trained=2, faults=Faults((Finish(0, 4),))))
+    evidence = run(replace(scenario, num_trained=2, faults=Faults((EarlyFinish(0, 4),))))
     assert list(slot_is_alike(evidence, "centre")) == []
     evidence.slot(0, Buffer("centre", 1))[2] += 1.0
     assert list(slot_is_alike(evidence, "centre")) == []

@@ -34,12 +34,12 @@ def test_half_a_copy_is_found(bucket: int, value: float) -> None:
 def test_asking_one_that_is_no_better_is_found(strategy: str, by: str) -> None:
     evidence = ran(strategy)
     assert list(asks_only_the_better(evidence, by)) == []
-    asked = next(letter for letter in evidence.simulation.letters if letter.event.kind == "ask")
+    asked = next(message for message in evidence.simulation.messages if message.event.kind == "ask")
     source, clock = asked.event.source, asked.event.clock
-    for letter in evidence.simulation.letters:
-        if letter.event.kind == "score" and (letter.event.source, letter.event.clock) == (asked.target, clock):
-            letter.event = Received(asked.target, "score", clock, 0, None, 1.0, {by: 7.0})
-        elif letter.event.kind == "score" and (letter.event.source, letter.event.clock) == (source, clock):
-            letter.event = Received(source, "score", clock, 0, None, 1.0, {by: 7.0})
+    for message in evidence.simulation.messages:
+        if message.event.kind == "score" and (message.event.source, message.event.clock) == (asked.target, clock):
+            message.event = Received(asked.target, "score", clock, 0, None, 1.0, {by: 7.0})
+        elif message.event.kind == "score" and (message.event.source, message.event.clock) == (source, clock):
+            message.event = Received(source, "score", clock, 0, None, 1.0, {by: 7.0})
     what = f"worker {source} asked worker {asked.target} after epoch {clock}, which had told 7, no better than 7"
     assert list(asks_only_the_better(evidence, by)) == [Violation(4, what)]

@@ -8,11 +8,11 @@ from weft.core.actions import Combine
 from weft.core.events import Received
 from weft.core.names import INBOX, Buffer
 from weft.fuzz.checks import mixing
-from weft.fuzz.checks.mixing import Take
+from weft.fuzz.checks.mixing import MixTaken
 from weft.fuzz.evidence import Evidence
 from weft.fuzz.run import run
 from weft.fuzz.scenario import draw
-from weft.sim.faults.plan import Crash, Faults, Finish
+from weft.sim.faults.plan import Crash, EarlyFinish, Faults
 
 CRASHES = Faults((Crash(0, 0.2), Crash(3, 0.21)), notice_s=0.02)
 
@@ -27,13 +27,13 @@ def evidence() -> Evidence:
     return ran("gossip(topology=ring)", Faults())
 
 
-def change_a_take(evidence: Evidence, scale: float) -> Take:
+def change_a_take(evidence: Evidence, scale: float) -> MixTaken:
     """The first take of a body, made larger in the record."""
     for _, _, event, actions in evidence.recording.entries:
         for place, action in enumerate(actions):
             if isinstance(event, Received) and isinstance(action, Combine) and action.add == Buffer(INBOX, 0):
                 actions[place] = replace(action, scale=scale * action.scale)
-                return Take(event.clock, 0, -1, event.source, action.scale)
+                return MixTaken(event.clock, 0, -1, event.source, action.scale)
     raise AssertionError("nobody took anything")
 
 
@@ -53,7 +53,7 @@ def test_a_sum_that_was_begun_anew_has_forgotten_what_was_in_it() -> None:
         (0, 0, first, [Combine(sums, 0.0, inbox, 0.5)]),
         (0, 0, second, [Combine(sums, 0.0, inbox, 0.25), Combine(params, 0.0, sums)]),
     ]
-    assert mixing.takes(entries) == [Take(4, 0, 0, 2, 0.25)]
+    assert mixing.takes(entries) == [MixTaken(4, 0, 0, 2, 0.25)]
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_a_sum_that_was_begun_anew_has_forgotten_what_was_in_it() -> None:
         ("gossip_grad", True),
     ],
 )
-@pytest.mark.parametrize("faults", [Faults(), CRASHES, Faults((Finish(2, 9),))], ids=["calm", "crashes", "finish"])
+@pytest.mark.parametrize("faults", [Faults(), CRASHES, Faults((EarlyFinish(2, 9),))], ids=["calm", "crashes", "finish"])
 def test_clean_runs_are_found_clean(strategy: str, is_applied_first: bool, faults: Faults) -> None:
     evidence = ran(strategy, faults)
     assert evidence.error is None

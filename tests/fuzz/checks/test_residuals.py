@@ -48,9 +48,11 @@ def test_a_residual_that_was_forgotten_is_found(pushed: Evidence) -> None:
 
 
 def test_what_nobody_heard_must_have_come_back(pushed: Evidence) -> None:
-    letter = next(le for le in pushed.simulation.letters if le.event.kind == "push" and le.sender.id == 2)
-    assert letter.fate is RECEIVED
-    letter.fate = RETURNED
+    message = next(
+        message for message in pushed.simulation.messages if message.event.kind == "push" and message.sender.id == 2
+    )
+    assert message.fate is RECEIVED
+    message.fate = RETURNED
     (violation,) = residuals.are_balanced(pushed)
     assert violation.what.startswith("worker 2 keeps 0 of step 0 of worker 2 in bucket 0")
     pushed.slot(2, Buffer("push:residual", 0))[pushed.scenario.book.place(2, 0)] = 1.0

@@ -5,13 +5,13 @@ from math import inf
 import pytest
 from support.ui.comparisons import HABITS, run
 
-from weft.observe.records.comparison import Run
+from weft.observe.records.comparison import ComparedRun
 from weft.observe.report.series import POINTS_MAX, mean_line, reported, thinned, training_loss
 
 
 def test_what_is_not_a_number_is_a_gap_not_a_0() -> None:
     reports = [{"at_s": 1.0, "x": 0.5}, {"at_s": 2.0, "x": None}, {"at_s": 3.0, "x": inf}, {"at_s": 4.0}, {"x": 1.0}]
-    told = Run(0, 1.0, 1, 1.0, None, None, {}, reports, [], None, [], [])
+    told = ComparedRun(0, 1.0, 1, 1.0, None, None, {}, reports, [], None, [], [])
     assert reported(told, "x") == [(1.0, 0.5)]
     assert training_loss(told) == []
 

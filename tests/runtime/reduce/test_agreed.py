@@ -18,7 +18,7 @@ from weft.core.errors import Deadlock, IllegalAction, UnexpectedMessage
 from weft.core.events import Reduced
 from weft.core.names import Bucket, Buffer, Part, Roles
 from weft.core.world import World
-from weft.runtime.reduce.agreed import Agreed, AgreedReduce, Given, LibraryNote, ScriptEnded, apart_places
+from weft.runtime.reduce.agreed import Agreed, AgreedReduce, Given, LibraryNote, ScriptEnded, apart_memory
 from weft.store.live import LiveStore
 from weft.store.reduction import reduce_arrays
 
@@ -33,8 +33,8 @@ class Workers:
         self.num = num_workers
         self.stream, self.notes = Stream(num_workers), Notes(num_workers)
         world = World(Roles(num_workers), BUCKETS)
-        self.places = [apart_places(BUCKETS, summing) for summing in self.stream.processes]
-        self.stores = [LiveStore(Memory(BUCKETS, p.params, p.seen), (), {}) for p in self.places]
+        self.memories = [apart_memory(BUCKETS, summing) for summing in self.stream.processes]
+        self.stores = [LiveStore(Memory(BUCKETS, p.params, p.seen), (), {}) for p in self.memories]
         self.each = [
             AgreedReduce(
                 world,
@@ -43,7 +43,7 @@ class Workers:
                 self.stores[rank],
                 self.stream.processes[rank],
                 lambda: None,
-                self.places[rank].given if gradient_is_given else (),
+                self.memories[rank].given if gradient_is_given else (),
             )
             for rank in range(num_workers)
         ]
@@ -82,8 +82,8 @@ def test_whatever_the_order_in_which_workers_give_all_get_the_weighted_result(
         inputs, weights = {}, {}
         for rank in range(num_workers):
             for bucket in range(len(BUCKETS)):
-                workers.places[rank].given[bucket][:] = rng.normal(size=BUCKETS[bucket].num_elements)
-                inputs[rank, bucket] = workers.places[rank].given[bucket].copy()
+                workers.memories[rank].given[bucket][:] = rng.normal(size=BUCKETS[bucket].num_elements)
+                inputs[rank, bucket] = workers.memories[rank].given[bucket].copy()
                 weights[rank, bucket] = chance.choice([0.0, 1.0, 1.0, 3.0])
         todo = list(inputs)
         chance.shuffle(todo)
@@ -99,20 +99,20 @@ def test_whatever_the_order_in_which_workers_give_all_get_the_weighted_result(
             for rank in range(num_workers):
                 expected = reduce_arrays(values, told, op) if any(told) else values[rank]
                 tolerance = {2: 2e-3, 4: 1e-5, 8: 1e-12}[kind.itemsize]
-                np.testing.assert_allclose(workers.places[rank].seen[bucket], expected, tolerance, tolerance)
-                assert np.array_equal(workers.places[rank].given[bucket], inputs[rank, bucket]), "the input stays"
+                np.testing.assert_allclose(workers.memories[rank].seen[bucket], expected, tolerance, tolerance)
+                assert np.array_equal(workers.memories[rank].given[bucket], inputs[rank, bucket]), "the input stays"
                 assert Reduced(clock, Buffer("gradient", bucket), sum(told)) in workers.ended[rank]
     assert {len(events) for events in workers.ended} == {3 * len(BUCKETS)}
 
 
 def test_a_contribution_that_weighs_nothing_is_left_out_even_if_it_is_no_number() -> None:
     workers = Workers(2)
-    workers.places[0].given[0][:] = np.nan
-    workers.places[1].given[0][:] = 3.0
+    workers.memories[0].given[0][:] = np.nan
+    workers.memories[1].given[0][:] = 3.0
     for rank, weight in enumerate((0.0, 5.0)):
         workers.each[rank].join(reduce(2, 0, weight=weight))
     workers.settle()
-    assert all(np.array_equal(places.seen[0], np.full(100, 3.0)) for places in workers.places)
+    assert all(np.array_equal(memory.seen[0], np.full(100, 3.0)) for memory in workers.memories)
 
 
 def test_what_is_written_after_a_reduction_was_asked_for_does_not_leak_into_it() -> None:
@@ -121,16 +121,16 @@ def test_what_is_written_after_a_reduction_was_asked_for_does_not_leak_into_it()
     workers = Workers(2, gradient_is_given=False)
     buffer = Buffer("params", 1)
     for rank, worker in enumerate(workers.each):
-        workers.places[rank].params[1][:] = rank
+        workers.memories[rank].params[1][:] = rank
         worker.join(reduce(2, 1, slot="params"))
         workers.stores[rank].combine(Combine(buffer, 0.0, None, 0.0))
     while workers.stream.num_done == 0:
         assert workers.ended == [[], []]
-        assert all(np.array_equal(places.params[1], np.zeros(7)) for places in workers.places), "nobody sees it early"
+        assert all(np.array_equal(memory.params[1], np.zeros(7)) for memory in workers.memories), "nobody sees it early"
         workers.drive()
     workers.settle()
     assert workers.ended == [[Reduced(0, buffer, 2.0)]] * 2
-    assert all(np.array_equal(places.params[1], np.full(7, 0.5)) for places in workers.places)
+    assert all(np.array_equal(memory.params[1], np.full(7, 0.5)) for memory in workers.memories)
     assert [worker.num_copies for worker in workers.each] == [1, 1]
 
 
@@ -150,10 +150,10 @@ def test_nothing_is_ended_before_the_library_says_so_though_it_was_begun_long_ag
 def test_a_reduction_to_which_all_bring_nothing_leaves_the_value_and_bothers_nobody() -> None:
     workers = Workers(2)
     for rank, worker in enumerate(workers.each):
-        workers.places[rank].given[0][:] = rank
+        workers.memories[rank].given[0][:] = rank
         worker.join(reduce(2, 0, weight=0.0))
     workers.settle()
-    assert [places.seen[0][0] for places in workers.places] == [0.0, 1.0]
+    assert [memory.seen[0][0] for memory in workers.memories] == [0.0, 1.0]
     assert [each.begun for each in workers.stream.processes] == [[], []]
     assert workers.ended == [[Reduced(0, Buffer("gradient", 0), 0.0)]] * 2
 
@@ -247,8 +247,8 @@ def test_what_the_library_has_to_say_to_meet_goes_to_all_others() -> None:
     workers = Workers(3)
     workers.each[1].join(reduce(3, 0))
     workers.each[1].progress(workers.ended[1].append)
-    letter = msgspec.msgpack.encode(LibraryNote("1", b"here"))
-    assert all(letter in workers.notes.under_way[1, other] for other in (0, 2))
+    message = msgspec.msgpack.encode(LibraryNote("1", b"here"))
+    assert all(message in workers.notes.under_way[1, other] for other in (0, 2))
 
 
 def test_bytes_are_counted_as_in_a_ring_and_goodbye_is_said() -> None:

@@ -13,7 +13,7 @@ from weft.core.actions import MAX, SUM
 from weft.core.errors import ConfigError, IllegalAction, UnexpectedMessage
 from weft.core.names import Part
 from weft.engines.real.hops import hops_between
-from weft.runtime.reduce.between_hosts import About, BetweenHosts, Came, Key
+from weft.runtime.reduce.between_hosts import About, BetweenHosts, EarlyPart, Key
 
 LEADERS = [0, 3, 4, 8, 9, 11, 12]
 KEY = (0, 5)
@@ -23,7 +23,7 @@ class Leaders:
     """The leaders of several hosts; what is sent waits in channels that keep their order."""
 
     def __init__(self, num_hosts: int, num_bytes: int = 100) -> None:
-        self.channels: dict[tuple[int, int], deque[tuple[Key, Came]]] = {}
+        self.channels: dict[tuple[int, int], deque[tuple[Key, EarlyPart]]] = {}
         self.leaders = LEADERS[:num_hosts]
         self.ends = [
             BetweenHosts(
@@ -37,7 +37,7 @@ class Leaders:
         ]
 
     def _send(self, me: int, to: int, key: Key, number: int, part: Part | None, about: bytes, values: Any) -> None:
-        came = Came(self.leaders[me], number, part, about, values.copy())
+        came = EarlyPart(self.leaders[me], number, part, about, values.copy())
         self.channels.setdefault((me, self.leaders.index(to)), deque()).append((key, came))
 
     def deliver(self, source: int, target: int) -> None:
@@ -125,14 +125,14 @@ def test_hosts_that_skipped_different_steps_are_told_apart() -> None:
 @pytest.mark.parametrize(
     "came",
     [
-        Came(1, 1, None, bytes(36), np.zeros(3)),  # no leader
-        Came(3, 2, None, bytes(36), np.zeros(3)),  # too far ahead
-        Came(3, 0, None, bytes(36), np.zeros(3)),  # over
-        Came(3, 1, None, bytes(28), np.zeros(3)),  # too short
-        Came(3, 1, Part(1, 7), bytes(36), np.zeros(3)),  # cut otherwise
+        EarlyPart(1, 1, None, bytes(36), np.zeros(3)),  # no leader
+        EarlyPart(3, 2, None, bytes(36), np.zeros(3)),  # too far ahead
+        EarlyPart(3, 0, None, bytes(36), np.zeros(3)),  # over
+        EarlyPart(3, 1, None, bytes(28), np.zeros(3)),  # too short
+        EarlyPart(3, 1, Part(1, 7), bytes(36), np.zeros(3)),  # cut otherwise
     ],
 )
-def test_what_no_leader_sends_is_refused_before_it_is_kept(came: Came) -> None:
+def test_what_no_leader_sends_is_refused_before_it_is_kept(came: EarlyPart) -> None:
     leaders = Leaders(2)
     with pytest.raises(UnexpectedMessage, match=r"^worker \d sent a part of a sum of bucket 5 that worker 0 does not"):
         leaders.ends[0].hear(KEY, came)
@@ -141,7 +141,7 @@ def test_what_no_leader_sends_is_refused_before_it_is_kept(came: Came) -> None:
 
 def test_nothing_is_kept_twice() -> None:
     leaders = Leaders(2)
-    came = Came(3, 1, None, bytes(36), np.zeros(3))
+    came = EarlyPart(3, 1, None, bytes(36), np.zeros(3))
     leaders.ends[0].hear(KEY, came)
     with pytest.raises(UnexpectedMessage, match="does not await: of reduction 1, while 0 is the last one here"):
         leaders.ends[0].hear(KEY, came)

@@ -14,8 +14,7 @@ from support.processes.real import real
 from support.scripts.training_scripts import write
 
 from weft.config.devices import FakeKind
-from weft.config.options import Options
-from weft.config.options import Reduce as ReduceOptions
+from weft.config.options import Options, ReduceOptions
 from weft.core.actions import MAX, MEAN, SUM, Reduce
 from weft.core.events import Reduced
 from weft.core.names import Bucket, Buffer
@@ -66,7 +65,7 @@ def test_any_interleaving_gives_the_bits_of_a_host_without_devices(
         todo = [(rank, bucket) for rank in range(num_workers) for bucket in range(len(BUCKETS))]
         for rank, bucket in todo:
             inputs[rank, bucket] = rng.normal(size=BUCKETS[bucket].num_elements).astype(f"f{BUCKETS[bucket].itemsize}")
-            host.places[rank].given[bucket][:] = inputs[rank, bucket]
+            host.memories[rank].given[bucket][:] = inputs[rank, bucket]
             weights[rank, bucket] = chance.choice([0.0, 1.0, 1.0, 3.0])
         done: dict[int, list[Reduced]] = {rank: [] for rank in range(num_workers)}
         while todo or any(len(events) < len(BUCKETS) for events in done.values()):
@@ -81,7 +80,7 @@ def test_any_interleaving_gives_the_bits_of_a_host_without_devices(
             values = [inputs[rank, bucket] for rank in range(num_workers)]
             for rank in range(num_workers):
                 expected = reduce_arrays(values, told, op) if any(told) else values[rank]
-                assert np.array_equal(host.places[rank].seen[bucket], expected)
+                assert np.array_equal(host.memories[rank].seen[bucket], expected)
     host.close()
 
 
@@ -90,13 +89,13 @@ def test_what_is_no_gradient_is_staged_and_written_back_on_devices_too(place: st
     host = Host(3, BUCKETS, has_devices=True)
     workers = reducers(host, [1], [place] * 2, is_given=False)
     for rank, worker in enumerate(workers):
-        host.places[rank].params[0][:] = rank
+        host.memories[rank].params[0][:] = rank
         worker.join(reduce(0, 0, 1.0, 3, slot="params"))
     ended: list[Reduced] = []
     for worker in (*workers, *workers):
         worker.progress(ended.append)
     assert len(ended) == 3
-    assert all(np.array_equal(places.params[0], np.ones(100)) for places in host.places)
+    assert all(np.array_equal(memory.params[0], np.ones(100)) for memory in host.memories)
     host.close()
 
 
@@ -114,13 +113,13 @@ def test_so_much_is_copied_either_way(on_devices: list[int], place: str, copied:
     host = Host(4, BUCKETS, has_devices=True)
     workers = reducers(host, on_devices, [place] * 2)
     for rank, worker in enumerate(workers):
-        host.places[rank].given[0][:] = rank
+        host.memories[rank].given[0][:] = rank
         worker.join(reduce(0, 0, 1.0, 4))
     for worker in (*workers, *workers):
         worker.progress(lambda event: None)
     devices = [worker.device for worker in workers if worker.device is not None]
     assert [(device.bytes_in, device.bytes_out) for device in devices] == copied
-    assert all(np.array_equal(places.seen[0], np.full(100, 1.5)) for places in host.places)
+    assert all(np.array_equal(memory.seen[0], np.full(100, 1.5)) for memory in host.memories)
     host.close()
 
 

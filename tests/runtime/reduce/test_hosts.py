@@ -16,7 +16,7 @@ from weft.core.events import Reduced
 from weft.core.names import Bucket, Buffer, Part
 from weft.engines.real.hops import hops_between
 from weft.runtime.reduce import hosts
-from weft.runtime.reduce.between_hosts import BetweenHosts, Came, Key
+from weft.runtime.reduce.between_hosts import BetweenHosts, EarlyPart, Key
 from weft.runtime.reduce.hosts import ADDED, SPREAD, HostsReduce
 from weft.runtime.reduce.shared import ENDED
 from weft.store.reduction import reduce_arrays
@@ -30,12 +30,12 @@ class FakePost:
     def __init__(self, rank: int, posts: dict[int, "FakePost"]) -> None:
         self.rank = rank
         self.on_sum: Any = None
-        self.came: deque[tuple[Key, Came]] = deque()
+        self.came: deque[tuple[Key, EarlyPart]] = deque()
         self._posts = posts
         posts[rank] = self
 
     def send_sum(self, to: int, key: Key, number: int, part: Part | None, about: bytes, values: Any) -> None:
-        self._posts[to].came.append((key, Came(self.rank, number, part, about, values.copy())))
+        self._posts[to].came.append((key, EarlyPart(self.rank, number, part, about, values.copy())))
 
     def deliver(self) -> None:
         if self.came:
@@ -48,7 +48,7 @@ class Hosts:
     def __init__(self, *sizes: int) -> None:
         self.hosts = [Host(size, BUCKETS) for size in sizes]
         self.numbers = [number for number, size in enumerate(sizes) for _ in range(size)]
-        self.places = [places for host in self.hosts for places in host.places]
+        self.memories = [memory for host in self.hosts for memory in host.memories]
         self.posts: dict[int, FakePost] = {}
         self.workers: list[HostsReduce] = []
         for host in self.hosts:
@@ -95,7 +95,7 @@ def test_any_interleaving_gives_all_workers_of_all_hosts_the_same_bits(
         weights = {each: chance.choice([0.0, 1.0, 1.0, 3.0]) for each in todo}
         inputs = {each: rng.normal(size=BUCKETS[each[1]].num_elements) for each in todo}
         for (rank, bucket), values in inputs.items():
-            (hosts.places[rank].given if slot == "gradient" else hosts.places[rank].params)[bucket][:] = values
+            (hosts.memories[rank].given if slot == "gradient" else hosts.memories[rank].params)[bucket][:] = values
         done: dict[int, list[Reduced]] = {rank: [] for rank in ranks}
         while todo or any(len(events) < len(BUCKETS) for events in done.values()):
             rank = chance.choice(ranks)
@@ -107,7 +107,7 @@ def test_any_interleaving_gives_all_workers_of_all_hosts_the_same_bits(
             hosts.workers[rank].progress(done[rank].append)
         for bucket in buckets:
             told = [weights[rank, bucket] for rank in ranks]
-            found = [(each.seen if slot == "gradient" else each.params)[bucket] for each in hosts.places]
+            found = [(each.seen if slot == "gradient" else each.params)[bucket] for each in hosts.memories]
             if any(told):
                 expected = reduce_arrays([inputs[rank, bucket] for rank in ranks], told, op)
                 assert np.allclose(found[0], expected, rtol=1e-12, atol=1e-12)

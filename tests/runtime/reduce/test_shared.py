@@ -41,7 +41,7 @@ def test_any_interleaving_gives_the_bits_of_reduce_arrays(seed: int, num_workers
         inputs, weights = {}, {}
         for rank in range(num_workers):
             for bucket in range(len(BUCKETS)):
-                inputs[rank, bucket] = host.places[rank].given[bucket]
+                inputs[rank, bucket] = host.memories[rank].given[bucket]
                 inputs[rank, bucket][:] = rng.normal(size=BUCKETS[bucket].num_elements)
                 weights[rank, bucket] = chance.choice([0.0, 1.0, 1.0, 3.0])
         todo = [(rank, bucket) for rank in range(num_workers) for bucket in range(len(BUCKETS))]
@@ -58,7 +58,7 @@ def test_any_interleaving_gives_the_bits_of_reduce_arrays(seed: int, num_workers
             values = [inputs[rank, bucket] for rank in range(num_workers)]
             for rank in range(num_workers):
                 expected = reduce_arrays(values, told, op) if any(told) else values[rank]
-                assert np.array_equal(host.places[rank].seen[bucket], expected)
+                assert np.array_equal(host.memories[rank].seen[bucket], expected)
         assert {event.weight for event in done[0]} == {
             sum(weights[rank, bucket] for rank in range(num_workers)) for bucket in range(len(BUCKETS))
         }
@@ -69,13 +69,13 @@ def test_parameters_are_staged_and_written_back() -> None:
     host = Host(2, BUCKETS)
     workers = reducers(host, gradient_is_given=False)
     for rank, worker in enumerate(workers):
-        host.places[rank].params[0][:] = rank
+        host.memories[rank].params[0][:] = rank
         worker.join(reduce(0, 0, 1.0, 2, slot="params"))
     ended: list[Reduced] = []
     for worker in (*workers, *workers):
         worker.progress(ended.append)
     assert ended == [Reduced(0, Buffer("params", 0), 2.0)] * 2
-    assert all(np.array_equal(places.params[0], np.full(100, 0.5)) for places in host.places)
+    assert all(np.array_equal(memory.params[0], np.full(100, 0.5)) for memory in host.memories)
     assert [worker.num_copies for worker in workers] == [1, 1]
     host.close()
 
@@ -85,13 +85,13 @@ def test_what_a_script_writes_to_its_gradient_stays_its_own_and_the_next_result_
     workers = reducers(host)
     for clock in range(3):
         for rank, worker in enumerate(workers):
-            host.places[rank].given[0][:] = clock + rank
+            host.memories[rank].given[0][:] = clock + rank
             worker.join(reduce(0, clock, 1.0, 2))
         for worker in (*workers, *workers):
             worker.progress(lambda event: None)
-        assert all(np.array_equal(places.seen[0], np.full(100, clock + 0.5)) for places in host.places)
-        host.places[0].seen[0][:] *= 2  # as clipping does
-        assert np.array_equal(host.places[1].seen[0], np.full(100, clock + 0.5))
+        assert all(np.array_equal(memory.seen[0], np.full(100, clock + 0.5)) for memory in host.memories)
+        host.memories[0].seen[0][:] *= 2  # as clipping does
+        assert np.array_equal(host.memories[1].seen[0], np.full(100, clock + 0.5))
     assert [worker.num_copies for worker in workers] == [2, 0]
     host.close()
 

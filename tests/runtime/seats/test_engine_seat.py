@@ -13,20 +13,17 @@ from support.processes.records import job_with
 from weft.core.consensus import END
 from weft.core.errors import ConfigError
 from weft.core.seat import TWICE
-from weft.runtime.channel import (
-    Channel,
+from weft.runtime.channel import Channel
+from weft.runtime.messages import (
+    Conclude,
     Concluded,
     Decided,
-    Ended,
     Failed,
-    Finish,
     FractionsAsked,
     FractionsTold,
     Halt,
     Halted,
-    Joined,
     LeaveAt,
-    Measured,
     OnceAnswer,
     OnceAsked,
     OnceLoaded,
@@ -34,8 +31,11 @@ from weft.runtime.channel import (
     ReplicaTold,
     Reported,
     Saves,
+    ScriptCompleted,
+    ScriptJoined,
     StepAsked,
     StepTold,
+    ThroughputMeasured,
     Welcome,
 )
 from weft.runtime.seats.engine_seat import HALT_EXIT_CODE, EngineSeat
@@ -121,7 +121,7 @@ def test_joining_twice_is_refused(engine: Engine) -> None:
     with pytest.raises(ConfigError) as refused:
         engine.joined()
     assert str(refused.value) == TWICE
-    assert engine.heard(Joined) == [Joined([], 0, None, 0)]
+    assert engine.heard(ScriptJoined) == [ScriptJoined([], 0, None, 0)]
 
 
 def test_the_end_of_a_script_that_never_joined_or_stepped_is_an_error(engine: Engine) -> None:
@@ -134,16 +134,16 @@ def test_the_end_of_a_script_that_never_joined_or_stepped_is_an_error(engine: En
 def test_a_script_whose_shares_were_handed_nothing_may_end_without_a_step(engine: Engine) -> None:
     seat = engine.joined()
     seat._num_shares = 1
-    engine.answers(Finish([], []), Finish([], []))
+    engine.answers(Conclude([], []), Conclude([], []))
     seat.end()
-    assert len(engine.heard(Ended)) == 1
+    assert len(engine.heard(ScriptCompleted)) == 1
 
 
 def test_fractions_are_asked_for_with_what_was_measured(engine: Engine) -> None:
     seat = engine.joined()
     engine.answers(FractionsTold([0.25, 0.75]))
     assert seat.fractions(0, 64, 1) == [0.25, 0.75]
-    assert engine.heard(FractionsAsked) == [FractionsAsked(0, 64, 1, Measured(0, 0.0, 0.0))]
+    assert engine.heard(FractionsAsked) == [FractionsAsked(0, 64, 1, ThroughputMeasured(0, 0.0, 0.0))]
 
 
 def test_who_is_told_to_halt_says_what_it_waits_for_and_ends(engine: Engine) -> None:
@@ -252,22 +252,22 @@ def test_a_model_that_the_disk_cannot_take_is_told_of_and_nothing_ends(
 
 def test_worker_zero_concludes_what_is_still_open(engine: Engine) -> None:
     seat = engine.joined()
-    engine.answers(Decided(False), Finish([], [0]), Finish([], []))
+    engine.answers(Decided(False), Conclude([], [0]), Conclude([], []))
     seat.save("late", "ensemble")
     seat.step_finished(1.0, None)  # type: ignore[attr-defined]
     seat.end()
     assert engine.model.saved == [("late", ["member0.", "member1."])]
-    assert len(engine.heard(Ended)) == 1
+    assert len(engine.heard(ScriptCompleted)) == 1
 
 
 def test_the_engine_is_told_of_the_replica_before_a_report_and_at_the_end(engine: Engine) -> None:
     seat = engine.joined()
     seat.step_finished(1.0, None)  # type: ignore[attr-defined]
-    engine.answers(Finish([], []), Finish([], []))
+    engine.answers(Conclude([], []), Conclude([], []))
     seat.report(0, {"loss": 1.0})
     seat.end()
-    told = engine.heard(ReplicaTold, Reported, Ended, Concluded)
-    assert [type(message) for message in told] == [ReplicaTold, Reported, ReplicaTold, Ended, Concluded]
+    told = engine.heard(ReplicaTold, Reported, ScriptCompleted, Concluded)
+    assert [type(message) for message in told] == [ReplicaTold, Reported, ReplicaTold, ScriptCompleted, Concluded]
     assert (told[0], told[2]) == (ReplicaTold(0, 1, {"w": 7}), ReplicaTold(END, 1, {"w": 7}))
     assert told[4].consensus is None
 

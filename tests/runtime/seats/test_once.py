@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from weft.runtime.channel import Message, OnceAnswer, OnceAsked, OnceLoaded
+from weft.runtime.messages import Message, OnceAnswer, OnceAsked, OnceLoaded
 from weft.runtime.seats.once import Once
 
 

@@ -7,21 +7,21 @@ from typing import Any
 
 from support.processes.records import job_with
 
-from weft.runtime.channel import (
-    Channel,
+from weft.runtime.channel import Channel
+from weft.runtime.messages import (
+    Conclude,
     Concluded,
     Decided,
-    Ended,
     Evaluated,
-    Finish,
-    Job,
-    Joined,
     LeaveAt,
     Message,
     Reported,
+    ScriptCompleted,
+    ScriptJoined,
     StepAsked,
     StepTold,
     Welcome,
+    WorkerJob,
 )
 from weft.runtime.seats.plain_seat import PlainSeat
 
@@ -35,7 +35,7 @@ class Model:
         return ["w (3,) float64"]
 
 
-def job(**changes: Any) -> Job:
+def job(**changes: Any) -> WorkerJob:
     return job_with(**{"num_workers": 1, **changes})
 
 
@@ -50,7 +50,7 @@ def with_engine(run: Callable[[PlainSeat, Model], None], *answers: Message) -> t
         while not engine.is_closed:
             for message in engine.receive(wait=True):
                 heard.append(message)
-                if isinstance(message, Joined | Reported | Ended | Concluded) and waiting:
+                if isinstance(message, ScriptJoined | Reported | ScriptCompleted | Concluded) and waiting:
                     engine.send(waiting.pop(0))
 
     thread = threading.Thread(target=listen)
@@ -70,9 +70,13 @@ def test_it_joins_steps_reports_on_its_own_model_and_ends() -> None:
         seat.report(0, {"loss": 0.5, "accuracy": lambda: 0.75})
         seat.end()
 
-    heard, _ = with_engine(run, Welcome("allreduce", [0]), Decided(True), Finish([], []), Finish([], []))
-    told = [message for message in heard if isinstance(message, Joined | Reported | Evaluated | Ended | Concluded)]
-    assert [type(message) for message in told] == [Joined, Reported, Evaluated, Ended, Concluded]
+    heard, _ = with_engine(run, Welcome("allreduce", [0]), Decided(True), Conclude([], []), Conclude([], []))
+    told = [
+        message
+        for message in heard
+        if isinstance(message, ScriptJoined | Reported | Evaluated | ScriptCompleted | Concluded)
+    ]
+    assert [type(message) for message in told] == [ScriptJoined, Reported, Evaluated, ScriptCompleted, Concluded]
     assert told[1] == Reported(0, 0, {"loss": 0.5}, ["accuracy"], badness=0.5)
     assert told[2] == Evaluated(0, 0, {"accuracy": 0.75}, consensus=0.0)
     assert (told[3].final.step, told[3].final.samples) == (1, 4.0)  # type: ignore[union-attr]

@@ -7,9 +7,15 @@ from msgspec.structs import replace
 from support.processes.records import job_with
 
 from weft.core.activity import READS, WAITS
-from weft.runtime.channel import FractionsAsked, FractionsTold, Measured, PortionTold, PortionWanted
 from weft.runtime.measure import activity_clock as clock
 from weft.runtime.measure.activity_clock import ActivityClock
+from weft.runtime.messages import (
+    FractionsAsked,
+    FractionsTold,
+    PortionRequested,
+    PortionTold,
+    ThroughputMeasured,
+)
 from weft.runtime.seats.shares import EngineShares
 
 JOB = job_with(block_steps=8)
@@ -46,10 +52,10 @@ def test_own_time_is_computing_and_reading_but_not_waiting_and_is_told_with_ever
     with asked.activity_clock.during(READS):
         asked.now += 1.0
     asked.step(8.0, 0.5)
-    assert asked.said == [Measured(2, 24.0, 3.5)]
+    assert asked.said == [ThroughputMeasured(2, 24.0, 3.5)]
     asked.step(8.0, 0.5)
     assert asked.shares.fractions(1, 64, 4) == [0.25, 0.75]
-    assert asked.said[1:] == [FractionsAsked(1, 64, 4, Measured(3, 32.0, 4.0))]
+    assert asked.said[1:] == [FractionsAsked(1, 64, 4, ThroughputMeasured(3, 32.0, 4.0))]
 
 
 @pytest.mark.parametrize(
@@ -68,4 +74,4 @@ def test_only_proportional_shares_are_measured(
 def test_a_worker_that_steals_asks_for_one_portion_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = Asked(monkeypatch, "stealing", PortionTold(3), PortionTold(None))
     assert [asked.shares.portion(64, 2, 4), asked.shares.portion(64, 2, 4)] == [3, None]
-    assert asked.said == [PortionWanted(2, 64, 4)] * 2
+    assert asked.said == [PortionRequested(2, 64, 4)] * 2

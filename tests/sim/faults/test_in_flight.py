@@ -15,10 +15,10 @@ def node() -> FailableNode:
     return FailableNode(2, peer_of(Puppets(), me=2), GhostStore([Bucket(1)], []), None, process=2, view=3)
 
 
-def test_a_letter_knows_the_view_of_its_sending_and_says_so_when_it_comes_back() -> None:
-    letter = MessageInFlight(node(), 1, Received(2, "word", 5, 0, None, 2.0, {"a": 1}), None, None, number=1)
-    assert (letter.view, letter.fate) == (3, OPEN)
-    assert letter.returned() == Returned(1, "word", 5, 0, None, 2.0, {"a": 1}, view=3)
+def test_a_message_knows_the_view_of_its_sending_and_says_so_when_it_comes_back() -> None:
+    message = MessageInFlight(node(), 1, Received(2, "word", 5, 0, None, 2.0, {"a": 1}), None, None, number=1)
+    assert (message.view, message.fate) == (3, OPEN)
+    assert message.returned() == Returned(1, "word", 5, 0, None, 2.0, {"a": 1}, view=3)
 
 
 def test_a_node_lives_by_its_own_clock() -> None:

@@ -2,7 +2,7 @@
 
 from typing import get_args
 
-from weft.sim.faults.plan import KINDS, Crash, Fault, Faults, Finish, NotFinite, Pause, Skew
+from weft.sim.faults.plan import KINDS, Crash, EarlyFinish, Fault, Faults, NonFiniteGradient, Pause, Skew
 
 
 def test_a_schedule_is_plain_data_that_prints_as_what_would_build_it_again() -> None:
@@ -13,6 +13,6 @@ def test_a_schedule_is_plain_data_that_prints_as_what_would_build_it_again() -> 
 
 
 def test_faults_are_over_when_the_last_has_ended_and_the_engine_has_had_time_to_notice() -> None:
-    schedule = (Crash(0, 3.0), Pause(1, 1.0, 4.0), Skew(0, 99.0, 1.0), NotFinite(0, 99), Finish(1, 99))
+    schedule = (Crash(0, 3.0), Pause(1, 1.0, 4.0), Skew(0, 99.0, 1.0), NonFiniteGradient(0, 99), EarlyFinish(1, 99))
     assert Faults(schedule, notice_s=0.5, fence_s=2.0, linger_s=0.25).over_s == 5.0 + 2.0 + 2 * 0.5 + 0.25
     assert Faults(notice_s=0.5, fence_s=2.0, linger_s=0.25).over_s == 3.25

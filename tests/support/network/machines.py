@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from support.network.namespaces import inside
-from weft.config.network import Network, read_network
+from weft.config.network import EmulatedNetwork, read_network
 from weft.engines.netem.namespaces import CLONE_NEWNET, DEVICE, MTU_BYTES, address, enter, own_namespace
 from weft.engines.netem.network import SlowNetwork
 from weft.parent_death import die_with_parent
@@ -199,7 +199,7 @@ def become(parent: int, namespace: int, host: int, command: Sequence[str]) -> No
 
 
 @contextmanager
-def machines(num_hosts: int, network: Network | None = None, show: Show | None = None) -> Iterator[Machines]:
+def machines(num_hosts: int, network: EmulatedNetwork | None = None, show: Show | None = None) -> Iterator[Machines]:
     """Hosts that are gone afterwards with all that runs there; their links are slow ones, or as fast as the kernel."""
     slow = None if network is None else SlowNetwork(network, num_hosts, seed=0)
     namespaces = fast_namespaces(num_hosts) if slow is None else slow.namespaces

@@ -41,7 +41,7 @@ class Mesh:
                 self.addresses,
                 SECRET,
                 LAYOUT,
-                place=lambda node: node,
+                rank_of=lambda node: node,
                 tls=contexts(self.authority.issue(rank)) if self.authority else None,
                 clock=lambda: self.now_s,
             )

@@ -11,10 +11,10 @@ import pytest
 from support.network.captures import Way, capture, is_tls_1_3, tls_records
 from support.network.machines import Machines, machines
 from support.network.namespaces import held, inside, pair
-from weft.config.network import Network
+from weft.config.network import EmulatedNetwork
 from weft.transports.certificates import Authority, contexts
 
-SLOW = Network(12.5e6, 0.005)
+SLOW = EmulatedNetwork(12.5e6, 0.005)
 MEET = """
 import os, torch.distributed as dist, torch
 dist.init_process_group("gloo")
@@ -31,7 +31,7 @@ def namespaces(hosts: Machines) -> set[str]:
 
 
 @pytest.mark.parametrize("network", [None, SLOW], ids=["fast", "slow"])
-def test_every_host_has_a_name_and_an_address_at_which_the_others_reach_it(network: Network | None) -> None:
+def test_every_host_has_a_name_and_an_address_at_which_the_others_reach_it(network: EmulatedNetwork | None) -> None:
     with machines(3, network) as hosts:
         assert hosts.addresses == ["10.77.0.1", "10.77.0.2", "10.77.0.3"]
         code = "import os, sys; print(os.uname().nodename, os.readlink('/proc/self/ns/net')); sys.exit({})"
@@ -58,7 +58,7 @@ def test_torchrun_on_two_hosts_forms_one_world(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("network", [None, SLOW], ids=["fast", "slow"])
-def test_nothing_is_left_of_hosts_on_which_something_was_still_running(network: Network | None) -> None:
+def test_nothing_is_left_of_hosts_on_which_something_was_still_running(network: EmulatedNetwork | None) -> None:
     with machines(2, network) as hosts:
         made = namespaces(hosts)
         sleeper = "import subprocess; subprocess.Popen(['sleep', '1000'], start_new_session=True); print('begun')"

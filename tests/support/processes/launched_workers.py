@@ -22,7 +22,7 @@ from support.processes.real import keep_garbage
 from weft.adapters.torch.rendezvous import TorchRendezvous
 from weft.core.seat import join_by, sit
 from weft.engines.hosts import join, worker_info
-from weft.engines.hosts.launch_env import Placement
+from weft.engines.hosts.launch_env import LaunchPlacement
 
 LOOPBACK = "127.0.0.1"
 WRITTEN = "written"
@@ -110,7 +110,7 @@ def launched(script: Path, hosts: list[str], environ: Mapping[str, str] | None =
             pid = os.fork()
             if not pid:
                 try:
-                    placed = Placement(rank, len(hosts), LOOPBACK, port, "run", False)
+                    placed = LaunchPlacement(rank, len(hosts), LOOPBACK, port, "run", False)
                     _become_worker(run, script, placed, hosts, given)
                 finally:
                     os._exit(1)
@@ -128,7 +128,7 @@ def launched(script: Path, hosts: list[str], environ: Mapping[str, str] | None =
 
 
 def _become_worker(
-    run: LaunchedWorkers, script: Path, placed: Placement, hosts: list[str], given: Mapping[str, str]
+    run: LaunchedWorkers, script: Path, placed: LaunchPlacement, hosts: list[str], given: Mapping[str, str]
 ) -> None:
     """What an engine's process does: runs the script as if it were the only thing that this process ever did."""
     keep_garbage()

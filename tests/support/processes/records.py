@@ -3,7 +3,7 @@
 from typing import Any
 
 from weft.observe.records.status import Status
-from weft.runtime.channel import Job
+from weft.runtime.messages import WorkerJob
 from weft.runtime.descriptors import Descriptors
 
 
@@ -16,7 +16,7 @@ def status_with(**told: Any) -> Status:
     return Status(**{**blank, **told})
 
 
-def job_with(**told: Any) -> Job:
+def job_with(**told: Any) -> WorkerJob:
     """The part of worker 0 of two in shared memory, with no descriptor, but for what is told."""
     plain = {
         "rank": 0, "num_workers": 2, "seed": 0, "script": "train.py", "arguments": [], "steps_max": None,
@@ -24,4 +24,4 @@ def job_with(**told: Any) -> Job:
         "bucket_bytes_max": 1, "outbox_bytes_max": 1, "checks_replay": False, "baseline": None,
         "descriptors": Descriptors(-1, -1, -1, -1, []),
     }  # fmt: skip
-    return Job(**{**plain, **told})
+    return WorkerJob(**{**plain, **told})

@@ -97,7 +97,7 @@ class Shuffled:
         self.totals: list[float] = []
         self._num_steps, self._num_crashes, self._epoch_steps = num_steps, num_crashes, epoch_steps
         self._measure = measure
-        self._num_letters = 0
+        self._num_messages = 0
 
     def run(self) -> "Shuffled":
         for me in self.world.workers:
@@ -116,15 +116,15 @@ class Shuffled:
         return self.nodes[me].slots[Buffer(PARAMS, bucket)]
 
     def under_way(self) -> list[MessageInFlight]:
-        return [letter for letters in (*self.channels.values(), self.returning) for letter in letters]
+        return [message for messages in (*self.channels.values(), self.returning) for message in messages]
 
     def _moves(self) -> list[Move]:
         moves: list[Move] = []
-        for (source, target), letters in self.channels.items():
+        for (source, target), messages in self.channels.items():
             node = self.nodes[target]
-            if letters and node.is_here and letters[0].view == node.view:
+            if messages and node.is_here and messages[0].view == node.view:
                 moves.append((self._deliver, source, target))
-            if letters and self.nodes[source].is_here and self.rng.random() < BREAK:
+            if messages and self.nodes[source].is_here and self.rng.random() < BREAK:
                 moves.append((self._break, source, target))
         for me, node in enumerate(self.nodes):
             if node.is_here and node.is_computing:
@@ -142,7 +142,7 @@ class Shuffled:
 
     def _may_leave(self, me: int) -> bool:
         """Its script has ended, and all that it sent has been received."""
-        is_done = self.nodes[me].has_ended and not any(letter.source == me for letter in self.under_way())
+        is_done = self.nodes[me].has_ended and not any(message.source == me for message in self.under_way())
         return is_done and self.nodes[me].is_here and self.nodes[me].view == len(self.views) - 1
 
     def _leave(self, me: int) -> None:
@@ -167,14 +167,14 @@ class Shuffled:
         node.view += 1
         members = self.views[node.view]
         mine: list[MessageInFlight] = []
-        for (source, target), letters in self.channels.items():
+        for (source, target), messages in self.channels.items():
             if source == me:
-                mine += letters
-                letters.clear()
+                mine += messages
+                messages.clear()
             elif source not in members and target in (me, *(set(self.world.workers) - set(members))):
-                self.dropped += letters
-                letters.clear()
-        self.returning.extend(sorted(mine, key=lambda letter: letter.number))
+                self.dropped += messages
+                messages.clear()
+        self.returning.extend(sorted(mine, key=lambda message: message.number))
         self._tell(me, MembersChanged(node.view, members, "lost"))
         self._return()
 
@@ -185,18 +185,18 @@ class Shuffled:
 
     def _return(self) -> None:
         while self.returning:
-            letter = self.returning.popleft()
-            send = letter.send
+            message = self.returning.popleft()
+            send = message.send
             event = Returned(
-                send.to, send.kind, send.clock, send.bucket, letter.body, send.weight, send.data, letter.view
+                send.to, send.kind, send.clock, send.bucket, message.body, send.weight, send.data, message.view
             )
-            self._tell(letter.source, event, letter.payload)
+            self._tell(message.source, event, message.payload)
 
     def _deliver(self, source: int, target: int) -> None:
-        letter = self.channels[source, target].popleft()
-        send = letter.send
-        event = Received(source, send.kind, send.clock, send.bucket, letter.body, send.weight, send.data)
-        self._tell(target, event, letter.payload)
+        message = self.channels[source, target].popleft()
+        send = message.send
+        event = Received(source, send.kind, send.clock, send.bucket, message.body, send.weight, send.data)
+        self._tell(target, event, message.payload)
 
     def _finish_step(self, me: int) -> None:
         node = self.nodes[me]
@@ -236,9 +236,9 @@ class Shuffled:
     def _perform(self, me: int, node: Node, action: Action) -> None:
         if isinstance(action, Send):
             payload = None if action.body is None else self._value(node, action.body).copy()
-            self._num_letters += 1
-            letter = MessageInFlight(self._num_letters, me, action, payload, node.view)
-            self.channels.setdefault((me, action.to), deque()).append(letter)
+            self._num_messages += 1
+            message = MessageInFlight(self._num_messages, me, action, payload, node.view)
+            self.channels.setdefault((me, action.to), deque()).append(message)
         elif isinstance(action, Combine):
             into = node.slots.get(action.into, np.zeros(TWO[action.into.bucket].num_elements))
             kept = action.keep * into if action.keep else np.zeros_like(into)

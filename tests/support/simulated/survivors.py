@@ -96,8 +96,8 @@ class Crew:
                 self.stores[worker].combine(action)
             elif isinstance(action, Send):
                 payload = None if action.body is None else self.stores[worker].capture(action.body)
-                letter = MessageInFlight(self.num_sent, self.at_view[worker], action.to, action, payload)
-                self.channels.setdefault((worker, action.to), deque()).append(letter)
+                message = MessageInFlight(self.num_sent, self.at_view[worker], action.to, action, payload)
+                self.channels.setdefault((worker, action.to), deque()).append(message)
                 self.num_sent += 1
             else:
                 assert isinstance(action, Compute)
@@ -113,8 +113,8 @@ class Crew:
             if self.computes[worker] is not None:
                 moves.append((self.compute, worker))
         for source, target in sorted(self.channels):
-            letters = self.channels[source, target]
-            if letters and target in self.alive and letters[0].view == self.at_view[target]:
+            messages = self.channels[source, target]
+            if messages and target in self.alive and messages[0].view == self.at_view[target]:
                 moves.append((self.deliver, source, target))
         return moves
 
@@ -131,10 +131,10 @@ class Crew:
         self.at_view[worker] += 1
         view = self.at_view[worker]
         lost: list[MessageInFlight] = []
-        for (source, _), letters in self.channels.items():
+        for (source, _), messages in self.channels.items():
             if source == worker:
-                lost += letters
-                letters.clear()
+                lost += messages
+                messages.clear()
         self.tell(worker, MembersChanged(view, self.views[view], "lost somebody"))
         self._give_back(worker, lost)
 
@@ -145,7 +145,7 @@ class Crew:
         self._give_back(source, lost)
 
     def _give_back(self, worker: int, lost: list[MessageInFlight]) -> None:
-        for _, view, _, sent, payload in sorted(lost, key=lambda letter: letter.number):
+        for _, view, _, sent, payload in sorted(lost, key=lambda message: message.number):
             body = None if sent.body is None else Buffer(INBOX, sent.bucket, sent.body.part)
             event = Returned(sent.to, sent.kind, sent.clock, sent.bucket, body, sent.weight, sent.data, view)
             self.tell(worker, event, payload)

@@ -15,7 +15,7 @@ from weft.core.names import PARAMS, Bucket
 from weft.core.peer import Peer
 from weft.core.recorder import Recording
 from weft.core.rules import Rule
-from weft.core.seat import Places
+from weft.core.seat import ReplicaMemory
 from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.cost.links import Link
@@ -141,10 +141,10 @@ def tuned(replica: ArrayReplica, request: Request) -> Generator[Request, None, N
         replica.tuning.take()
 
 
-def _beside(first: ArrayReplica, buckets: Sequence[Bucket]) -> Places:
+def _beside(first: ArrayReplica, buckets: Sequence[Bucket]) -> ReplicaMemory:
     """The first replica's memory, and gradients of one's own."""
     gradient = [np.zeros(kind.num_elements, f"f{kind.itemsize}") for kind in buckets]
-    return Places([first.array(PARAMS, b) for b in range(len(buckets))], gradient, gradient)
+    return ReplicaMemory([first.array(PARAMS, b) for b in range(len(buckets))], gradient, gradient)
 
 
 def simulate_arrays(
@@ -181,7 +181,7 @@ def simulate_arrays(
         replica.tune({"lr": (1e-3, 1.0)} if tunes is None else tunes)
         replica.share_tuned()
     for replica in replicas[1:] if strategy.shares_replica else ():
-        replica.settle(place=partial(_beside, replicas[0]))
+        replica.settle(allocate=partial(_beside, replicas[0]))
     roles = strategy.roles(num_workers)
     hosts = tuple(i % num_workers for i in range(sum(roles))) if hosts is None else tuple(hosts)
     world = World(roles, replicas[0].buckets, strategy.graph(num_workers), hosts)

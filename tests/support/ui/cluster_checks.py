@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from weft.engines.diagnose.cluster.info import Card, Report, Seen
+from weft.engines.diagnose.cluster.info import Card, HostFinding, Report
 from weft.engines.diagnose.cluster.run import Checkup
 
 RATE, TRIP_S = 12.5e6, 0.02
@@ -23,15 +23,15 @@ def a_card(rank: int, host: int, **other: object) -> Card:
     return Card(rank, **{**told, **other})  # type: ignore[arg-type]
 
 
-def seen_well(other: int, trip_s: float | None = TRIP_S, skew_s: float | None = 0.0, rate: float = RATE) -> Seen:
+def seen_well(other: int, trip_s: float | None = TRIP_S, skew_s: float | None = 0.0, rate: float = RATE) -> HostFinding:
     """Of another host with which nothing is wrong; both ways at once it carries a little less."""
-    return Seen(other, "", "", trip_s, None if trip_s is None else 1.1 * trip_s, skew_s, rate, 0.95 * rate)
+    return HostFinding(other, "", "", trip_s, None if trip_s is None else 1.1 * trip_s, skew_s, rate, 0.95 * rate)
 
 
 def a_checkup(
     sizes: Sequence[int],
     *,
-    seen: Mapping[tuple[int, int], Seen | None] | None = None,
+    seen: Mapping[tuple[int, int], HostFinding | None] | None = None,
     cards: Mapping[int, Mapping[str, object]] | None = None,
     num_missing: int = 0,
 ) -> Checkup:

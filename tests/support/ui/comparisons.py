@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import exp
 from random import Random
 
-from weft.observe.records.comparison import Comparison, Contender, Run, Setup, Span, Target, WorkerFigures
+from weft.observe.records.comparison import ComparedRun, Comparison, Contender, Setup, Span, Target, WorkerFigures
 
 SAMPLES = 60_000.0
 EPOCHS = 10
@@ -69,7 +69,7 @@ def worker(habit: Habit, rank: int, seconds: float) -> WorkerFigures:
     return WorkerFigures(rank, steps, 32.0 * steps, *shares, sent, stretch)
 
 
-def run(habit: Habit, seed: int, target: Target | None) -> Run:
+def run(habit: Habit, seed: int, target: Target | None) -> ComparedRun:
     """One run over all samples."""
     dice = Random(f"{habit.label}/{seed}")
     length = max(habit.step_s) * 1.05
@@ -100,7 +100,7 @@ def run(habit: Habit, seed: int, target: Target | None) -> Run:
     if habit.staleness is not None:
         ages = {str(age): 40 * habit.staleness.count(age) + dice.randrange(8) for age in sorted(set(habit.staleness))}
     slowest = "Worker 0 computes 4.0 times as long as the others: its machine is slow or shared."
-    return Run(
+    return ComparedRun(
         seed=seed,
         seconds=seconds,
         steps=int(total / 32 / 4),
@@ -123,10 +123,12 @@ def measured(
     samples_to_target: float | None = None,
     waiting: float | None = None,
     sent: int | None = None,
-) -> Run:
+) -> ComparedRun:
     """A run of which only some figures are known."""
     worker = WorkerFigures(0, 4, 1000.0, None, None, waiting, None, sent, [])
-    return Run(0, seconds, 4, 1000.0, to_target_s, samples_to_target, {"accuracy": final}, [], [], None, [worker], [])
+    return ComparedRun(
+        0, seconds, 4, 1000.0, to_target_s, samples_to_target, {"accuracy": final}, [], [], None, [worker], []
+    )
 
 
 def among(*contenders: Contender, target: float | None = 0.97) -> Comparison:

@@ -11,7 +11,7 @@ BUCKET_BYTES_MAX = 4 << 20
 ALIGN_BYTES = 64
 
 
-class Flat:
+class BucketLayout:
     """The layout of one bucket.
 
     Each tensor is followed by one more number. In a gradient it is the flag: not 0 if the tensor has a gradient. It is

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from weft.adapters.torch.bucket_layout import Flat
+from weft.adapters.torch.bucket_layout import BucketLayout
 from weft.adapters.torch.replica import TorchReplica
 from weft.core.names import PARAMS
 
@@ -35,7 +35,7 @@ class DeviceReplica(TorchReplica):
     def layout(self) -> Sequence[str]:
         return [f"{line} on {self._home.type}" for line in super().layout()]
 
-    def _live_in(self, flats: Sequence[Flat], memory: Sequence[Tensor]) -> None:
+    def _live_in(self, flats: Sequence[BucketLayout], memory: Sequence[Tensor]) -> None:
         """Nothing to do: the tensors stay on the device."""
 
     def values(self) -> Sequence[Any]:
@@ -60,7 +60,7 @@ class DeviceReplica(TorchReplica):
         for flat, array in zip(self._flats, self._arrays[PARAMS], strict=True):
             flat.write(torch.from_numpy(array))
 
-    def _kept(self) -> list[tuple[Flat, Any]]:
+    def _kept(self) -> list[tuple[BucketLayout, Any]]:
         """Tensors that are averaged but not trained (buffers), with their mirrors on the host."""
         pairs = zip(self.buckets, self._flats, self._arrays[PARAMS], strict=True)
         return [(flat, array) for bucket, flat, array in pairs if not bucket.trainable]

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from weft.adapters.torch.bucket_layout import BUCKET_BYTES_MAX, Flat, bucketed, by_type
+from weft.adapters.torch.bucket_layout import BUCKET_BYTES_MAX, BucketLayout, bucketed, by_type
 from weft.adapters.torch.ensemble_call import predicting_together
 from weft.adapters.torch.factors import FactorCapture
 from weft.adapters.torch.join_checks import check_joining, requires_closure
@@ -25,7 +25,7 @@ from weft.adapters.torch.unchanged import Unchanged
 from weft.adapters.tuning import Tuning
 from weft.core.errors import ConfigError
 from weft.core.names import GRADIENT, PARAMS, Bucket
-from weft.core.seat import Number, Places
+from weft.core.seat import Number, ReplicaMemory
 from weft.model_files import write_model
 
 
@@ -53,7 +53,7 @@ class TorchReplica:
         self.unchanged = Unchanged()
         self._frozen: list[Tensor] = []
         self._buffers: list[Tensor] = []
-        self._flats: list[Flat] = []
+        self._flats: list[BucketLayout] = []
         self._arrays: dict[str, Sequence[Any]] = {}
         self._sliced: list[SlicedUpdate] = []
         self.tuning: Tuning | None = None
@@ -65,7 +65,7 @@ class TorchReplica:
     def add(self, model: nn.Module, *optimizers: Optimizer) -> None:
         """Add a model with the optimizers of its parameters."""
         trained = [p for p in model.parameters() if p.requires_grad]
-        trained_before = {id(place.parameter) for place in self.trained}
+        trained_before = {id(trained.parameter) for trained in self.trained}
         check_joining(model, optimizers, self.models, self.optimizers.all, trained_before)
         known = {id(buffer) for buffer in self._buffers}  # of a frozen part that several models share
         buffers = [b for b in model.buffers() if b.is_floating_point() and id(b) not in known]
@@ -123,12 +123,12 @@ class TorchReplica:
 
     def order(self) -> Sequence[int]:
         filled = list(dict.fromkeys(self.filled_first))
-        return filled + [place.index for place in reversed(self.trained) if place.index not in set(filled)]
+        return filled + [trained.index for trained in reversed(self.trained) if trained.index not in set(filled)]
 
     def settle(
         self,
         order: Sequence[int] | None = None,
-        place: Callable[[Sequence[Bucket]], Places] | None = None,
+        allocate: Callable[[Sequence[Bucket]], ReplicaMemory] | None = None,
         bucket_bytes_max: int | None = None,
     ) -> None:
         ordered = [self.trained[index] for index in (self.order() if order is None else order)]
@@ -137,24 +137,24 @@ class TorchReplica:
         kept = by_type([*self._buffers, *([] if self.loss is None else [self.loss])])
         self.mark = StepMark(trained[0][0].dtype)
         trained[0].append(self.mark.tensor)
-        self._flats = [Flat(group) for group in (*trained, *kept)]
+        self._flats = [BucketLayout(group) for group in (*trained, *kept)]
         self.buckets = tuple(
             Bucket(flat.num_elements, flat.itemsize, i < len(trained), tensors=flat.shapes(), flagged=True)
             for i, flat in enumerate(self._flats)
         )
-        places = (place or own_places)(self.buckets)
-        self._arrays = {PARAMS: places.params, GRADIENT: places.seen, "given": places.given}
-        masters = dict(enumerate(places.master or ()))
-        for bucket, (flat, array) in enumerate(zip(self._flats, places.params, strict=True)):
+        memory = (allocate or own_memory)(self.buckets)
+        self._arrays = {PARAMS: memory.params, GRADIENT: memory.seen, "given": memory.given}
+        masters = dict(enumerate(memory.master or ()))
+        for bucket, (flat, array) in enumerate(zip(self._flats, memory.params, strict=True)):
             flat.write(torch.from_numpy(masters.get(bucket, array)))
-        self._live_in(self._flats, [torch.from_numpy(array) for array in places.params])
-        self._settle_gradients(places)
-        if places.spans is not None:
+        self._live_in(self._flats, [torch.from_numpy(array) for array in memory.params])
+        self._settle_gradients(memory)
+        if memory.spans is not None:
             flats = self._flats[: len(trained)]
-            self._sliced = [SlicedUpdate(optimizer, flats, places) for optimizer in self.optimizers.all]
+            self._sliced = [SlicedUpdate(optimizer, flats, memory) for optimizer in self.optimizers.all]
         self.is_settled = True
 
-    def _live_in(self, flats: Sequence[Flat], memory: Sequence[Tensor]) -> None:
+    def _live_in(self, flats: Sequence[BucketLayout], memory: Sequence[Tensor]) -> None:
         """Make the tensors views of the buckets' memory, and have `unchanged` keep them so."""
         names = {id(tensor): name for name, tensor in named_tensors(self.model)}
         homes: list[tuple[str, Tensor, Tensor]] = []
@@ -165,17 +165,17 @@ class TorchReplica:
             ]
         self.unchanged.live_in(homes)
 
-    def _settle_gradients(self, places: Places) -> None:
-        known = {id(place.parameter): place for place in self.trained}
-        self.mark.given, self.mark.place = places.given[0], self._flats[0].flags()[-1]
-        for bucket, (flat, given, seen) in enumerate(zip(self._flats, places.given, places.seen, strict=False)):
+    def _settle_gradients(self, memory: ReplicaMemory) -> None:
+        known = {id(trained.parameter): trained for trained in self.trained}
+        self.mark.given, self.mark.element = memory.given[0], self._flats[0].flags()[-1]
+        for bucket, (flat, given, seen) in enumerate(zip(self._flats, memory.given, memory.seen, strict=False)):
             views = flat.views(torch.as_tensor(given)), flat.views(torch.as_tensor(seen))
             for tensor, flag, mine, reduced in zip(flat.tensors, flat.flags(), *views, strict=True):
                 if tensor is self.mark.tensor:
                     continue
-                place = known[id(tensor)]
-                place.bucket, place.flag, place.given, place.seen = bucket, flag, mine, reduced
-                place.given_flags, place.seen_flags = given, seen
+                trained = known[id(tensor)]
+                trained.bucket, trained.flag, trained.given, trained.seen = bucket, flag, mine, reduced
+                trained.given_flags, trained.seen_flags = given, seen
 
     def layout(self) -> Sequence[str]:
         return layout(self.model)
@@ -193,11 +193,11 @@ class TorchReplica:
     def give(self, only: int | None = None) -> None:
         """Copy `.grad` of all parameters, or of those of optimizer `only`, to the worker's contribution."""
         with torch.no_grad():
-            for place in self.trained:
-                if only is None or place.owner == only:
-                    place.give()
+            for trained in self.trained:
+                if only is None or trained.owner == only:
+                    trained.give()
                 else:
-                    place.give_nothing()
+                    trained.give_nothing()
 
     def keep(self) -> None:
         """Copy `.grad` of the stepping optimizer's parameters to the gradient that will be applied.
@@ -207,17 +207,17 @@ class TorchReplica:
         """
         is_own = self._arrays[GRADIENT] is self._arrays["given"]
         with torch.no_grad():
-            for place in self.trained:
-                if place.owner == self.optimizers.stepping:
-                    place.keep()
+            for trained in self.trained:
+                if trained.owner == self.optimizers.stepping:
+                    trained.keep()
                 elif is_own:
-                    place.keep_nothing()
+                    trained.keep_nothing()
 
     def expose(self, only: int | None = None) -> None:
         """Set `.grad` of all parameters, or of those of optimizer `only`, to the gradient to be applied."""
-        for place in self.trained:
-            if only is None or place.owner == only:
-                place.expose()
+        for trained in self.trained:
+            if only is None or trained.owner == only:
+                trained.expose()
 
     def apply(self, gradients: Mapping[int, Any], scale: float, hyper: Any | None) -> None:
         if self.has_stepped:
@@ -233,7 +233,7 @@ class TorchReplica:
         if all(gradients.get(bucket) is array for bucket, array in enumerate(seen)):
             self.optimizers.with_numbers(hyper, scale, self.optimizers.step)
             return
-        before = [(place.parameter, place.parameter.grad) for place in self.trained]
+        before = [(trained.parameter, trained.parameter.grad) for trained in self.trained]
         for parameter, _ in before:
             parameter.grad = None
         for bucket, array in gradients.items():
@@ -372,8 +372,8 @@ def save_tensors(path: str, tensors: dict[str, Tensor]) -> None:
     write_model(path, partial(save_file, tensors))
 
 
-def own_places(buckets: Sequence[Bucket]) -> Places:
-    """Places in this process's own memory, with one gradient that is both given and seen."""
+def own_memory(buckets: Sequence[Bucket]) -> ReplicaMemory:
+    """ReplicaMemory in this process's own memory, with one gradient that is both given and seen."""
     params = [np.zeros(bucket.num_elements, f"f{bucket.itemsize}") for bucket in buckets]
     gradient = [np.zeros(bucket.num_elements, f"f{bucket.itemsize}") for bucket in buckets if bucket.trainable]
-    return Places(params, gradient, gradient)
+    return ReplicaMemory(params, gradient, gradient)

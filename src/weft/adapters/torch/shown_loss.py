@@ -32,7 +32,7 @@ def _watched_scale(scaler: GradScaler, outputs: Any) -> Any:
     return scaled
 
 
-class Part(NamedTuple):
+class LossPart(NamedTuple):
     """The loss that one backward was called on."""
 
     loss: torch.Tensor
@@ -44,8 +44,8 @@ class ShownLoss:
     """The losses of the backwards since the last step."""
 
     def __init__(self) -> None:
-        self._pending: Part | None = None
-        self._parts: list[Part] = []
+        self._pending: LossPart | None = None
+        self._parts: list[LossPart] = []
         self._num_parts = 1
         """Number of backwards of `loss / n` in the last step that had several."""
 
@@ -59,7 +59,7 @@ class ShownLoss:
         self._pending = None
         loss = getattr(tensors, UNSCALED, tensors)
         if isinstance(loss, torch.Tensor) and loss.numel() == 1:
-            self._pending = Part(loss.detach(), _factor(loss))
+            self._pending = LossPart(loss.detach(), _factor(loss))
 
     def after_backward(self) -> None:
         """Count the loss: backward has filled gradients of the model."""
@@ -87,7 +87,7 @@ class ShownLoss:
         return mean * self._num_parts if self._num_parts > 1 and _are_parts_of(self._num_parts, parts) else mean
 
 
-def _are_parts_of(num_parts: int, parts: list[Part]) -> bool:
+def _are_parts_of(num_parts: int, parts: list[LossPart]) -> bool:
     """Whether each loss was divided by `num_parts`."""
     return all(isclose(part.factor * num_parts, 1.0, rel_tol=1e-6) for part in parts)
 

@@ -19,9 +19,9 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from weft.adapters.torch.bucket_layout import Flat
+from weft.adapters.torch.bucket_layout import BucketLayout
 from weft.core.errors import ConfigError
-from weft.core.seat import Places
+from weft.core.seat import ReplicaMemory
 
 ELEMENT_BY_ELEMENT = tuple(
     getattr(torch.optim, name)
@@ -62,13 +62,13 @@ class Segment:
 class SlicedUpdate:
     """Runs an optimizer of the same class as the user's on this worker's stretch of every bucket."""
 
-    def __init__(self, optimizer: Optimizer, flats: Sequence[Flat], places: Places) -> None:
-        assert places.spans is not None
+    def __init__(self, optimizer: Optimizer, flats: Sequence[BucketLayout], memory: ReplicaMemory) -> None:
+        assert memory.spans is not None
         self._optimizer = optimizer
         self._flats = flats
-        self._places = places
-        self._params = [torch.from_numpy(array) for array in places.master or places.params]
-        self._seen = [torch.from_numpy(array) for array in places.seen]
+        self._memory = memory
+        self._params = [torch.from_numpy(array) for array in memory.master or memory.params]
+        self._seen = [torch.from_numpy(array) for array in memory.seen]
         self._flags = [flat.flags() for flat in flats]
         self._state_names, self._scalars = _probe(optimizer)
         self._by_tensor: set[int] = set()
@@ -82,10 +82,10 @@ class SlicedUpdate:
         self._take_state()
         self._watch_state()
 
-    def _cut(self, bucket: int, flat: Flat, groups: dict[int, int], *, merge: bool) -> Iterator[Segment]:
+    def _cut(self, bucket: int, flat: BucketLayout, groups: dict[int, int], *, merge: bool) -> Iterator[Segment]:
         """This worker's stretch of a bucket, in as few segments as there are runs of one group."""
-        assert self._places.spans is not None
-        low, high = self._places.spans[bucket]
+        assert self._memory.spans is not None
+        low, high = self._memory.spans[bucket]
         segment: Segment | None = None
         for number, (tensor, (start, stop)) in enumerate(zip(flat.tensors, flat.stretches(), strict=True)):
             start, stop, group = max(start, low), min(stop, high), groups.get(id(tensor))
@@ -120,7 +120,7 @@ class SlicedUpdate:
                 "  Add all groups before weft.join."
             )
         for bucket, flags in enumerate(self._flags):
-            if self._segments[bucket] and (bucket in self._by_tensor or not self._places.seen[bucket][flags].all()):
+            if self._segments[bucket] and (bucket in self._by_tensor or not self._memory.seen[bucket][flags].all()):
                 self._skip_unused(bucket)
         for hook in self._optimizer._optimizer_step_pre_hooks.values():
             hook(self._optimizer, (), {})
@@ -145,7 +145,7 @@ class SlicedUpdate:
     def _skip_unused(self, bucket: int) -> None:
         """Skip tensors for which no worker had a gradient; their bucket is cut by tensor from now on."""
         self._cut_by_tensor(bucket)
-        seen = self._places.seen[bucket]
+        seen = self._memory.seen[bucket]
         for segment in self._segments[bucket]:
             used = bool(seen[self._flags[bucket][segment.first]])
             segment.parameter.grad = segment.gradient if used else None
@@ -180,9 +180,9 @@ class SlicedUpdate:
 
     def _views(self, segment: Segment) -> dict[str, Tensor]:
         """The shared memory of a segment's state."""
-        assert self._places.state is not None
+        assert self._memory.state is not None
         return {
-            name: torch.from_numpy(self._places.state(k, segment.bucket))[segment.start : segment.stop]
+            name: torch.from_numpy(self._memory.state(k, segment.bucket))[segment.start : segment.stop]
             for k, name in enumerate(self._state_names)
         }
 
@@ -202,8 +202,8 @@ class SlicedUpdate:
 
     def _scalar_row(self, bucket: int, k: int) -> Any:
         """One number for each tensor of a bucket, in a state row of its own; float64 if it fits, for large counts."""
-        assert self._places.state is not None
-        row = self._places.state(len(self._state_names) + k, bucket)
+        assert self._memory.state is not None
+        row = self._memory.state(len(self._state_names) + k, bucket)
         kind = np.float64 if row.nbytes >= 8 * len(self._flats[bucket].tensors) else np.float32
         return row.view(np.uint8)[: row.nbytes // kind().itemsize * kind().itemsize].view(kind)
 
@@ -240,9 +240,9 @@ class SlicedUpdate:
 
     def _gather_state(self) -> None:
         """Set the state of the user's optimizer to views of the shared memory, with all workers' stretches."""
-        assert self._places.state is not None
+        assert self._memory.state is not None
         for bucket, flat in enumerate(self._flats):
-            rows = [torch.from_numpy(self._places.state(k, bucket)) for k in range(len(self._state_names))]
+            rows = [torch.from_numpy(self._memory.state(k, bucket)) for k in range(len(self._state_names))]
             views = [flat.views(row) for row in rows]
             for number, tensor in enumerate(flat.tensors):
                 mask = int(self._names_row(bucket)[number])
@@ -273,10 +273,10 @@ class SlicedUpdate:
         return any(a != scalars[0] or b.keys() != kept[0].keys() for a, b in zip(scalars, kept, strict=True))
 
     def _take(self, segment: Segment, kept: Sequence[dict[str, Any]]) -> None:
-        assert self._places.state is not None
+        assert self._memory.state is not None
         flat = self._flats[segment.bucket]
         for k, name in enumerate(self._state_names):
-            row = torch.from_numpy(self._places.state(k, segment.bucket))
+            row = torch.from_numpy(self._memory.state(k, segment.bucket))
             for number in range(segment.first, segment.last + 1):
                 if name in kept[number]:
                     start, stop = flat.starts[number], flat.flags()[number]

@@ -33,7 +33,7 @@ class StepMark:
 
     def __init__(self, dtype: torch.dtype) -> None:
         self.tensor = torch.empty(0, dtype=dtype)
-        self.place = 0
+        self.element = 0
         self.given: Any = None
         """Memory of the first bucket of this worker's contribution."""
         self._own: int | None = None
@@ -44,14 +44,14 @@ class StepMark:
     def give(self, *, has_new_samples: bool, after: int = 0) -> None:
         """Mark this worker's contribution; `after` is the optimizer of the last step, from 1."""
         self._own = (NEW if has_new_samples else AGAIN) + OPTIMIZER * after
-        self.given[self.place] = self._own
+        self.given[self.element] = self._own
 
     def check(self, gradients: Mapping[int, Any]) -> None:
         """Raise ConfigError if the mean is of different marks. A server, which has no mark of its own, recognises
         values that no mark has."""
         if self.num_workers is None or 0 not in gradients:
             return
-        mark, limit, expected = float(gradients[0][self.place]), FAR, self._own
+        mark, limit, expected = float(gradients[0][self.element]), FAR, self._own
         if expected is None:
             expected, limit = round(mark), min(FAR, (self.num_workers + 4) * ROUNDING[gradients[0].itemsize] * mark)
         is_one = expected == 0 or expected % OPTIMIZER in (NEW, AGAIN)

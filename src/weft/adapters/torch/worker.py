@@ -108,20 +108,20 @@ class TorchWorker(LoaderWorker):
         """Replace `step` of these optimizers, and register hooks on their parameters' gradients."""
         myself = ref(self)
 
-        def watcher(place: Trained) -> Callable[[torch.Tensor], None]:
+        def watcher(trained: Trained) -> Callable[[torch.Tensor], None]:
             def fill(parameter: torch.Tensor) -> None:
                 worker = myself()
                 if worker is not None:
-                    worker._fill(place)
+                    worker._fill(trained)
 
             return fill
 
         for number, optimizer in enumerate(optimizers, len(self._optimizers)):
             optimizer.step = MethodType(self._step_function(number), optimizer)  # type: ignore[method-assign]
-        for place in replica.trained:
-            if place.owner >= len(self._optimizers):
+        for trained in replica.trained:
+            if trained.owner >= len(self._optimizers):
                 # by a weak reference: the garbage collector does not see cycles through a tensor's hooks
-                place.parameter.register_post_accumulate_grad_hook(watcher(place))  # type: ignore[no-untyped-call]
+                trained.parameter.register_post_accumulate_grad_hook(watcher(trained))  # type: ignore[no-untyped-call]
         self._hear_backward()
         refuse_other_optimizers()
 
@@ -138,7 +138,7 @@ class TorchWorker(LoaderWorker):
         torch.autograd.backward = _watched_backward
         self._shown.watch()
 
-    def _fill(self, place: Trained) -> None:
+    def _fill(self, trained: Trained) -> None:
         """The post-accumulate hook: backward, still running, has filled a parameter's gradient."""
         replica = self._replica
         assert replica is not None
@@ -146,25 +146,25 @@ class TorchWorker(LoaderWorker):
             self._seat.script.call(FILL)
         if self._accumulates or not replica.is_settled or self._seat.is_simulated or replica.needs_closure:
             if not replica.is_settled:
-                replica.filled_first.append(place.index)
-            self._filled.add(place.index)
+                replica.filled_first.append(trained.index)
+            self._filled.add(trained.index)
             return
-        if place.index in self._filled:
+        if trained.index in self._filled:
             raise ConfigError(
-                f"backward filled the gradient of a parameter of shape {tuple(place.parameter.shape)} twice.\n"
+                f"backward filled the gradient of a parameter of shape {tuple(trained.parameter.shape)} twice.\n"
                 "  Use torch.utils.checkpoint with use_reentrant=False."
             )
         if not self._unfilled:
             self._unfilled = list(self._per_bucket)
             replica.pull()
             self._mark()
-        self._filled.add(place.index)
-        place.give()
-        if place.parameter.grad is not place.seen:
-            place.parameter.grad = None  # frees its memory for the gradients of the next layers
-        self._unfilled[place.bucket] -= 1
-        if not self._unfilled[place.bucket]:
-            self._seat.gradient_filled(place.bucket, self._weight())
+        self._filled.add(trained.index)
+        trained.give()
+        if trained.parameter.grad is not trained.seen:
+            trained.parameter.grad = None  # frees its memory for the gradients of the next layers
+        self._unfilled[trained.bucket] -= 1
+        if not self._unfilled[trained.bucket]:
+            self._seat.gradient_filled(trained.bucket, self._weight())
 
     def _mark(self) -> None:
         """Write the step mark into the gradient: what all workers must have in common."""
@@ -176,8 +176,8 @@ class TorchWorker(LoaderWorker):
     def _per_bucket(self) -> list[int]:
         assert self._replica is not None
         counts = [0] * sum(bucket.trainable for bucket in self._replica.buckets)
-        for place in self._replica.trained:
-            counts[place.bucket] += 1
+        for trained in self._replica.trained:
+            counts[trained.bucket] += 1
         return counts
 
     def _backward_returned(self) -> None:
@@ -208,9 +208,9 @@ class TorchWorker(LoaderWorker):
             replica.give(only)
         elif any(self._unfilled):
             with torch.no_grad():
-                for place in replica.trained:
-                    if place.index not in self._filled:
-                        place.give()
+                for trained in replica.trained:
+                    if trained.index not in self._filled:
+                        trained.give()
         self._filled.clear()
         self._unfilled = []
         self._is_repeat = self._samples is None
@@ -223,9 +223,9 @@ class TorchWorker(LoaderWorker):
     def _gradients(self) -> Iterator[Any]:
         """The first bytes of each of this worker's own gradients, before they are reduced."""
         assert self._replica is not None
-        for place in self._replica.trained:
-            if place.parameter.grad is not None:
-                yield place.parameter.grad.detach().reshape(-1)[:NUM_ELEMENTS_MAX].view(torch.uint8).cpu().numpy()
+        for trained in self._replica.trained:
+            if trained.parameter.grad is not None:
+                yield trained.parameter.grad.detach().reshape(-1)[:NUM_ELEMENTS_MAX].view(torch.uint8).cpu().numpy()
 
     def _step_function(self, number: int) -> Callable[..., Any]:
         def step(optimizer: Optimizer, closure: Callable[[], Any] | None = None) -> Any:
@@ -327,13 +327,13 @@ class TorchWorker(LoaderWorker):
         assert joined is not None
         if of is None:
             return None
-        place = next((place for place, model in enumerate(joined.models) if model is of), None)
-        if place is None:
+        index = next((index for index, model in enumerate(joined.models) if model is of), None)
+        if index is None:
             raise ConfigError(
                 f"save(of=...) was given a {type(of).__name__} that has not joined.\n"
                 "  Give it one of the models that weft.join was given."
             )
-        return place
+        return index
 
     def check_optimizer(self, optimizer: Optimizer) -> None:
         """Raise ConfigError if an optimizer that has not joined steps parameters that have."""

@@ -27,7 +27,7 @@ ERRORS_MAX = {
 """How far decoded gradients may be from the gradients themselves, as a share of their norm."""
 
 
-class Job(NamedTuple):
+class CodecCase(NamedTuple):
     """'onebit-decode/64MiB': which codec, how many numbers, and which way."""
 
     codec: str
@@ -35,10 +35,10 @@ class Job(NamedTuple):
     decodes: bool
 
 
-def job_of(work: str) -> Job:
+def job_of(work: str) -> CodecCase:
     """What a task asks for."""
     name, size = work.split("/")
-    return Job(name.removesuffix(DECODING), num_elements(size), name.endswith(DECODING))
+    return CodecCase(name.removesuffix(DECODING), num_elements(size), name.endswith(DECODING))
 
 
 def gradients(number: int) -> Vector:
@@ -46,7 +46,9 @@ def gradients(number: int) -> Vector:
     return np.random.default_rng(0).standard_normal(number, np.float32) * np.float32(1e-3)
 
 
-def compete(task: Task, job: Job, values: Vector, encode: Callable[[], Any], decode: Callable[[Any], Vector]) -> None:
+def compete(
+    task: Task, job: CodecCase, values: Vector, encode: Callable[[], Any], decode: Callable[[Any], Vector]
+) -> None:
     """Serve blocks of one way, once a round trip was right. Signs are compared with the signs."""
     payload = encode()
     said = decode(payload).astype(np.float64)

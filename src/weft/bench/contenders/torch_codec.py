@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from weft.bench.contenders.gradients import Job, compete, gradients, job_of
+from weft.bench.contenders.gradients import CodecCase, compete, gradients, job_of
 from weft.bench.serving import Task, own_task
 
 Tensor = torch.Tensor
@@ -166,7 +166,7 @@ def sparse(values: Tensor, fraction: float, momentum: float | None = None) -> Pa
     return encode, decode
 
 
-def pair_of(job: Job, values: Tensor) -> Pair:
+def pair_of(job: CodecCase, values: Tensor) -> Pair:
     """How a codec is said in torch."""
     made: dict[str, Callable[[], Pair]] = {
         "fp16": lambda: cast(values, torch.float16),

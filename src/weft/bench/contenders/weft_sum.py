@@ -20,7 +20,7 @@ from weft.runtime.seats.live_seat import LiveSeat
 
 
 @dataclass(frozen=True)
-class Sum(Strategy):
+class SumGradients(Strategy):
     """Sums every gradient over all workers."""
 
     @property
@@ -55,7 +55,7 @@ def main(task: Task) -> None:
     seat = current()
     assert isinstance(seat, LiveSeat)
     array = np.zeros(num_elements(task.work), np.float32)
-    worker = weft.join(arrays={"vector": array}, optimizer=weft.SGD(lr=0.1), strategy=Sum())
+    worker = weft.join(arrays={"vector": array}, optimizer=weft.SGD(lr=0.1), strategy=SumGradients())
     seat.settle()
     replica = worker._replica
     vector: Vector = replica.array("given", 0)

@@ -23,7 +23,7 @@ from weft.runtime.connections import SHM, TCP
 
 
 @dataclass(frozen=True)
-class Asked:
+class CompareOptions:
     """Options as they were said; what was not is empty or None."""
 
     script: Path

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
-from weft.config.options import Ray, keys
+from weft.config.options import RayOptions, keys
 from weft.core.errors import ConfigError, did_you_mean
 from weft.engines.local.launcher import fork_server_of, run_local
 from weft.engines.ray.cluster import address_of, check_ray
@@ -19,7 +19,7 @@ HERE, RAY = "here", "ray"
 Perform = Callable[[RealJob, Observer], RealOutcome]
 
 
-def read_ground(on: str | None, ray: Ray, said: Sequence[str], jobs: Sequence[RealJob]) -> RayPlan | None:
+def read_ground(on: str | None, ray: RayOptions, said: Sequence[str], jobs: Sequence[RealJob]) -> RayPlan | None:
     """What --on and the options of Ray ask for, checked before anything starts; None is this machine.
 
     Options that were `said` on the command line are refused elsewhere; those of weft.toml wait for a run on Ray.

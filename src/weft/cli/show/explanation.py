@@ -3,7 +3,7 @@
 from weft.config.compression import IN_WORDS
 from weft.config.registry import in_words
 from weft.core.names import Result
-from weft.engines.explanation import Coding, Explanation
+from weft.engines.explanation import CodecExplanation, Explanation
 from weft.observe.records.quantities import human_bytes, human_seconds
 
 RESULTS = {
@@ -67,7 +67,7 @@ def _model(told: Explanation) -> str:
     return f"{size} in {num_buckets} buckets of up to {human_bytes(max(told.bucket_bytes))}, sent one by one"
 
 
-def _coding(told: Explanation, coding: Coding) -> list[str]:
+def _coding(told: Explanation, coding: CodecExplanation) -> list[str]:
     dense = sum(told.bucket_bytes)
     sizes = f"{human_bytes(dense)} become {human_bytes(coding.num_bytes)}, {dense / coding.num_bytes:.1f} times fewer"
     lines = [_line("codec", f"{coding.codec}: {sizes}")]

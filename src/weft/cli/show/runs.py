@@ -16,7 +16,7 @@ from weft.cli.show.outcomes import (
     show_tables,
 )
 from weft.cli.show.screen import screen
-from weft.config.network import Network
+from weft.config.network import EmulatedNetwork
 from weft.observe.records.left_out import summary as left_out_in_words
 from weft.observe.records.quantities import human_bytes, human_seconds
 
@@ -154,9 +154,9 @@ def _network(row: Row) -> str:
     return "" if told is None else f", {_links(told)}"
 
 
-def _links(told: Row) -> Network:
+def _links(told: Row) -> EmulatedNetwork:
     own = tuple((int(worker), _links(link)) for worker, link in told.get("own", {}).items())
-    return Network(told["bytes_per_s"], told["delay_s"], told["loss"], own)
+    return EmulatedNetwork(told["bytes_per_s"], told["delay_s"], told["loss"], own)
 
 
 def _told_apart(rows: list[Row]) -> list[Row]:

@@ -16,11 +16,10 @@ from weft.bench.racing import BLOCKS_MIN
 from weft.bench.simulator import measure_simulator
 from weft.bench.slownet import COMPRESS as SLOWNET_COMPRESS
 from weft.bench.slownet import STRATEGY as SLOWNET_STRATEGY
-from weft.bench.slownet import Course, measure_slownet
+from weft.bench.slownet import SlowNetWorkload, measure_slownet
 from weft.bench.straggler import BEST as STRAGGLER_BEST
 from weft.bench.straggler import OTHERS as STRAGGLER_OTHERS
-from weft.bench.straggler import Course as StragglerCourse
-from weft.bench.straggler import measure_straggler
+from weft.bench.straggler import StragglerWorkload, measure_straggler
 from weft.bench.throughput import THROUGHPUT
 from weft.cli.show.files import check_writable, write_or_show
 from weft.cli.show.listing import NARROW
@@ -91,7 +90,7 @@ def slownet(
     """Time to 97 % on MNIST over links of 100 Mbit/s and 10 ms: DistributedDataParallel and its hooks (needs root)."""
     _check(blocks, BLOCKS_MIN, json_file)
     check_extra("torch", "weft bench slownet")
-    course = Course(data)
+    course = SlowNetWorkload(data)
     with progress("slownet") as tell:
         report = measure_slownet(course, blocks, strategy, None if compress == "none" else compress, tell)
     _show(report, f"slownet: {report['unit']}", CONTENDER_COLUMNS, _contender_cells, json_file)
@@ -108,7 +107,7 @@ def straggler(
     """Time to 97 % on MNIST while one of 4 workers is 4 times slower: DistributedDataParallel, and other ways."""
     _check(blocks, 15, json_file)
     check_extra("torch", "weft bench straggler")
-    course = StragglerCourse(data)
+    course = StragglerWorkload(data)
     ways = [way for way in STRAGGLER_OTHERS if way != strategy]
     with progress("straggler") as tell:
         report = measure_straggler(course, blocks, strategy, ways, others, tell)

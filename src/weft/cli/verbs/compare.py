@@ -15,7 +15,7 @@ from weft.cli.options.compare_options import (
     Simulate,
     Target,
 )
-from weft.cli.options.compare_request import Asked
+from weft.cli.options.compare_request import CompareOptions
 from weft.cli.options.run_options import (
     Arguments,
     Net,
@@ -79,7 +79,7 @@ def compare(
     An interrupted comparison goes on where it was when the same command is given again; so does one with more
     contenders or more seeds.
     """
-    asked = Asked(
+    asked = CompareOptions(
         script,
         tuple(arguments or ()),
         DEFAULT_WORKERS if workers is None else workers,

@@ -40,7 +40,7 @@ def fuzz(
         strategy_of(strategy)
     names = tuple(STRATEGIES) if strategy is None else (strategy,)
     coverage = Coverage()
-    progress = Progress(coverage, seeds, strategy)
+    progress = CampaignProgress(coverage, seeds, strategy)
     try:
         campaign(coverage, range(first, first + seeds), names, jobs, progress.show)
     except KeyboardInterrupt:
@@ -54,7 +54,7 @@ def fuzz(
         raise typer.Exit(1)
 
 
-class Progress:
+class CampaignProgress:
     """Shows what a campaign finds at once and, every few seconds, how far it is."""
 
     def __init__(self, coverage: Coverage, num_seeds: int, strategy: str | None) -> None:

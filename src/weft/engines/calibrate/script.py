@@ -14,7 +14,7 @@ from weft.core.shortening import shortened
 from weft.engines.real.worker_env import THREADS
 from weft.interpreter import script_path
 from weft.sim.program import StepDone
-from weft.sim.script import Joined, ScriptProgram, ScriptSeat
+from weft.sim.script import JoinCalled, ScriptProgram, ScriptSeat
 from weft.sim.stage import PlainSwapper, Stage
 
 
@@ -57,7 +57,7 @@ def _times(program: ScriptProgram, script: Path) -> list[float]:
     times: list[float] = []
     start = time.perf_counter()
     while (request := program.resume()) is not None:
-        if isinstance(request, Joined):
+        if isinstance(request, JoinCalled):
             replica = request.replica
             replica.settle()
             start = time.perf_counter()

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from weft.config.cluster import Cluster, Host
+from weft.config.cluster import Cluster, HostSpec
 from weft.core.errors import ConfigError
 from weft.engines.local.launcher import fork_server_of, run_local
 from weft.engines.real.job import RealJob
@@ -41,7 +41,7 @@ def this_machine(job: RealJob, num_steps: int, tell: Callable[[str], None] = lam
     link = LINKS[job.transport]
     return Cluster(
         name="this machine",
-        hosts=(Host(1, job.num_workers),),
+        hosts=(HostSpec(1, job.num_workers),),
         between=link,
         within=link,
         seconds_per_sample=per_sample,

@@ -14,7 +14,7 @@ import weft
 from weft.config.ways import Way
 from weft.core.errors import ConfigError, WeftError
 from weft.engines.calibrate.machine import machine
-from weft.observe.records.comparison import Comparison, Contender, Run, Setup, Target, WorkerFigures
+from weft.observe.records.comparison import ComparedRun, Comparison, Contender, Setup, Target, WorkerFigures
 
 PACKAGE = Path(weft.__file__).parent
 Row = Mapping[str, Any]
@@ -72,8 +72,8 @@ class ComparisonRun:
         """
         took_s: list[float] = []
         lacking = list(self._lacking())
-        for place, (contender, way, seed) in enumerate(lacking):
-            left = len(lacking) - place
+        for index, (contender, way, seed) in enumerate(lacking):
+            left = len(lacking) - index
             if contender.error is not None:
                 continue
             left_s = left * sum(took_s) / len(took_s) if took_s else None
@@ -84,7 +84,7 @@ class ComparisonRun:
             except Interrupted:
                 raise
             except Exception as error:  # a bug in one contender must not end the others' runs
-                if isinstance(error, WeftError) and error.before_join and not place and not self.has_runs:
+                if isinstance(error, WeftError) and error.before_join and not index and not self.has_runs:
                     raise
                 contender.error = str(error) if isinstance(error, WeftError) else f"{type(error).__name__}: {error}"
             else:
@@ -142,7 +142,7 @@ def _read(file: Path) -> Comparison:
         ) from error
 
 
-def _aimed_at(run: Run, target: Target | None) -> Run:
+def _aimed_at(run: ComparedRun, target: Target | None) -> ComparedRun:
     """The run with its time to another target, computed from its reports."""
     reached = None if target is None else _reached(target, run.reports)
     samples = None if reached is None else _samples_at(run.curve, reached)
@@ -154,9 +154,9 @@ def _fingerprint(setup: Setup) -> str:
 
     Seeds, contenders and the target may change.
     """
-    place = machine()
-    place.pop("date")
-    same = msgspec.structs.replace(setup, seeds=[], target=None, command="", machine=place)
+    here = machine()
+    here.pop("date")
+    same = msgspec.structs.replace(setup, seeds=[], target=None, command="", machine=here)
     files = [*sorted(Path(setup.script).resolve().parent.glob("*.py")), *sorted(PACKAGE.rglob("*.py"))]
     if setup.cluster is not None and Path(setup.cluster).is_file():
         files.append(Path(setup.cluster))
@@ -166,14 +166,14 @@ def _fingerprint(setup: Setup) -> str:
     return digest.hexdigest()
 
 
-def run_of(row: Row, target: Target | None) -> Run:
+def run_of(row: Row, target: Target | None) -> ComparedRun:
     """A run as a comparison keeps it, from the JSON of its outcome."""
     clock = "wall_s" if row["virtual_s"] is None else "virtual_s"
     reports = [_at(report, clock) for report in row["reports"]]
     curve = [_at(point, clock) for point in row["curve"]]
     reached = None if target is None else _reached(target, reports)
     spans = row["timeline"] or [[] for _ in row["per_worker"]]
-    return Run(
+    return ComparedRun(
         seed=row["seed"],
         seconds=row[clock],
         steps=row["steps"],

@@ -28,7 +28,7 @@ import numpy as np
 from weft.core.errors import ConfigError
 from weft.engines.functions.defaults import Default, defaults_in, replaced
 from weft.engines.functions.lambdas import is_lambda, lambda_source
-from weft.engines.functions.state import HOME, Setting, reached, settings
+from weft.engines.functions.state import HOME, ModuleSetting, reached, settings
 
 DEFAULT = "weft_default_"
 """How the names of pieces begin that are defaults of arguments."""
@@ -78,7 +78,7 @@ def check_function(function: Callable[..., Any]) -> None:
 class Pieces:
     """The texts of which a script is made, in the order in which they depend on each other."""
 
-    def __init__(self, folder: Path, settings: Sequence[Setting] = ()) -> None:
+    def __init__(self, folder: Path, settings: Sequence[ModuleSetting] = ()) -> None:
         self._folder = folder
         self._settings = list(settings)
         """Assignments to attributes of modules that no piece has needed yet."""

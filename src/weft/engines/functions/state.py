@@ -19,7 +19,7 @@ HOME = uuid4().hex
 
 
 @dataclass(frozen=True)
-class Setting:
+class ModuleSetting:
     """An attribute of a module that some text sets."""
 
     module: ModuleType
@@ -43,9 +43,9 @@ def restore(home: str, module: str, name: str, value: object) -> None:
         setattr(import_module(module), name, value)
 
 
-def settings(namespaces: list[Mapping[str, object]]) -> list[Setting]:
+def settings(namespaces: list[Mapping[str, object]]) -> list[ModuleSetting]:
     """The attributes of modules that notebooks or scripts with these namespaces have set, except of Python's own."""
-    found: dict[tuple[str, str], Setting] = {}
+    found: dict[tuple[str, str], ModuleSetting] = {}
     for names in namespaces:
         for text in _texts(names):
             for setting in _settings_in(text, names):
@@ -78,7 +78,7 @@ def _texts(names: Mapping[str, object]) -> list[str]:
     return ["".join(linecache.getlines(file))] if isinstance(file, str) else []
 
 
-def _settings_in(text: str, names: Mapping[str, object]) -> Iterator[Setting]:
+def _settings_in(text: str, names: Mapping[str, object]) -> Iterator[ModuleSetting]:
     try:
         tree = ast.parse(text)
     except SyntaxError:  # a cell that has never run
@@ -89,7 +89,7 @@ def _settings_in(text: str, names: Mapping[str, object]) -> Iterator[Setting]:
             owner = _module(place.value, names) if isinstance(place, ast.Attribute) else None
             if isinstance(place, ast.Attribute) and owner is not None:
                 if hasattr(owner, place.attr) and not _is_pythons(owner):
-                    yield Setting(owner, place.attr, is_sure)
+                    yield ModuleSetting(owner, place.attr, is_sure)
                 break
             place = place.value
 

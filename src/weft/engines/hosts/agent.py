@@ -32,21 +32,21 @@ from weft.engines.hosts.agent_link import (
     CONTROLLER,
     AgentHeartbeat,
     AgentLink,
-    Asked,
-    Came,
     ControllerHeartbeat,
-    Gone,
+    InterruptRequested,
     Kill,
     Relayed,
     RunFailed,
-    Said,
     Tell,
     Values,
-    Wrote,
+    WorkerConnected,
+    WorkerExited,
+    WorkerMessage,
+    WorkerOutput,
 )
 from weft.engines.hosts.agent_socket import LET_IN, Hello, address_of
 from weft.engines.hosts.agent_worker import AgentWorker
-from weft.engines.hosts.launch_env import Placement
+from weft.engines.hosts.launch_env import LaunchPlacement
 from weft.engines.hosts.siblings import rank_in
 from weft.engines.real import timeouts as real_timeouts
 from weft.engines.real.child_processes import say
@@ -55,8 +55,9 @@ from weft.engines.real.host_memory import make_memories
 from weft.engines.real.stopped_processes import Stops, process_state
 from weft.engines.real.worker_output import Output
 from weft.observe.records.status import Status
-from weft.runtime.channel import Concluded, Failed, Joined, Leaving, peer_of
+from weft.runtime.channel import peer_of
 from weft.runtime.initial_values import add_piece, pieces
+from weft.runtime.messages import Concluded, Failed, Leaving, ScriptJoined
 from weft.transports.dialing import dial
 
 BACKLOG_BYTES_MAX = 4 << 20
@@ -76,7 +77,7 @@ class AgentOrders(Struct, frozen=True, kw_only=True):
     secret: bytes
     is_encrypted: bool
     """The agent link uses TLS, and worker 0's initial values go through it, because there are other hosts."""
-    placed: Placement | None = None
+    placed: LaunchPlacement | None = None
     """The placement of the worker that started this host agent, if a launcher's environment variables say it."""
 
 
@@ -97,7 +98,7 @@ class HostAgent:
         self._values: Iterator[bytes] = iter(())
         """Pieces of worker 0's initial values still to be sent; its `Joined` is held back in `_joined` until then."""
         self._values_start = 0
-        self._joined: Said | None = None
+        self._joined: WorkerMessage | None = None
         self._patience_s = timeouts.FIRST_HEARTBEAT_S_MAX
         self._orphaned_s = inf
         """When workers are killed that have not ended by themselves after the controller was lost."""
@@ -134,7 +135,7 @@ class HostAgent:
     def run(self) -> None:
         """Serve until all workers of this host have ended; then print why, if the run has failed."""
         for rank in self._orders.pids.keys() - self._workers.keys():
-            self._link.send(Gone(rank))
+            self._link.send(WorkerExited(rank))
         heartbeat_s = 0.0
         while self._workers:
             self._turn()
@@ -240,7 +241,7 @@ class HostAgent:
             worker.outputs.append(output)
             self._selector.register(descriptor, selectors.EVENT_READ, partial(self._copy, output))
         self._selector.register(end, selectors.EVENT_READ, partial(self._hear, worker))
-        self._link.send(Came(worker.rank, worker.pid))
+        self._link.send(WorkerConnected(worker.rank, worker.pid))
 
     def _hear(self, worker: AgentWorker) -> None:
         channel = worker.channel
@@ -257,8 +258,8 @@ class HostAgent:
                 self._concluded.add(worker.rank)
             elif isinstance(message, Failed):
                 self._last_words = f"Worker {worker.rank} failed at step {message.step}: {message.text}"
-            said = Said(worker.rank, message)
-            if isinstance(message, Joined) and worker.rank == 0 and self._orders.is_encrypted:
+            said = WorkerMessage(worker.rank, message)
+            if isinstance(message, ScriptJoined) and worker.rank == 0 and self._orders.is_encrypted:
                 self._values, self._joined = pieces(self._initial), said  # worker 0 is silent until this is answered
                 self._values_start = 0
                 self._send_values()
@@ -271,7 +272,7 @@ class HostAgent:
             channel.close()
 
     def _send_values(self) -> None:
-        """Send worker 0's initial values to the controller, no faster than it takes them; then worker 0's `Joined`."""
+        """Send worker 0's initial values to the controller, no faster than it takes them; then its `ScriptJoined`."""
         while self._joined is not None and self._link.waiting_bytes < BACKLOG_BYTES_MAX:
             piece = next(self._values, None)
             if piece is None:
@@ -289,10 +290,10 @@ class HostAgent:
             self._selector.unregister(worker.signals)
             return
         worker.times_asked += len(raw)
-        self._link.send(Asked(worker.rank, worker.times_asked))
+        self._link.send(InterruptRequested(worker.rank, worker.times_asked))
 
     def _pass_line(self, rank: int, is_error: bool, text: str) -> None:
-        self._link.send(Wrote(rank, text, is_error))
+        self._link.send(WorkerOutput(rank, text, is_error))
 
     def _copy(self, output: Output) -> None:
         if not output.is_closed and not output.read():
@@ -327,7 +328,7 @@ class HostAgent:
         if worker not in self._leaving:
             worker.close()
         del self._workers[worker.rank]
-        self._link.send(Gone(worker.rank))
+        self._link.send(WorkerExited(worker.rank))
 
     def _hear_controller(self, message: Relayed) -> None:
         if isinstance(message, Tell):

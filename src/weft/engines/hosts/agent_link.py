@@ -16,7 +16,8 @@ import msgspec
 from msgspec import Struct
 
 from weft.core.errors import TransportError
-from weft.runtime.channel import MESSAGE_BYTES_MAX, Message, packed
+from weft.runtime.channel import MESSAGE_BYTES_MAX, packed
+from weft.runtime.messages import Message
 from weft.transports.framed_socket import FramedSocket
 from weft.transports.transport import Rank
 
@@ -28,21 +29,21 @@ RECEIVED_PER_TURN_MAX = 4 << 20
 READ_BYTES = 1 << 18
 
 
-class Came(Struct, frozen=True, tag=True):
+class WorkerConnected(Struct, frozen=True, tag=True):
     """To the controller: a worker of this host has connected to its agent."""
 
     rank: int
     pid: int
 
 
-class Said(Struct, frozen=True, tag=True):
+class WorkerMessage(Struct, frozen=True, tag=True):
     """To the controller: a message that a worker sent on its channel."""
 
     rank: int
     message: Message
 
 
-class Wrote(Struct, frozen=True, tag=True):
+class WorkerOutput(Struct, frozen=True, tag=True):
     """To the controller: a line that a worker wrote to stdout, or to stderr (`is_error`)."""
 
     rank: int
@@ -50,13 +51,13 @@ class Wrote(Struct, frozen=True, tag=True):
     is_error: bool
 
 
-class Gone(Struct, frozen=True, tag=True):
+class WorkerExited(Struct, frozen=True, tag=True):
     """To the controller: a worker's process has ended or is leaving. It follows everything that the worker said."""
 
     rank: int
 
 
-class Asked(Struct, frozen=True, tag=True):
+class InterruptRequested(Struct, frozen=True, tag=True):
     """To the controller: a worker has received SIGINT or SIGTERM `times` times by now."""
 
     rank: int
@@ -99,7 +100,19 @@ class RunFailed(Struct, frozen=True, tag=True):
     text: str
 
 
-Relayed = Came | Said | Wrote | Gone | Asked | AgentHeartbeat | ControllerHeartbeat | Values | Tell | Kill | RunFailed
+Relayed = (
+    WorkerConnected
+    | WorkerMessage
+    | WorkerOutput
+    | WorkerExited
+    | InterruptRequested
+    | AgentHeartbeat
+    | ControllerHeartbeat
+    | Values
+    | Tell
+    | Kill
+    | RunFailed
+)
 
 _decoder: Any = msgspec.msgpack.Decoder(Relayed)
 

@@ -85,12 +85,12 @@ def meet(
     return channel, memories, writable
 
 
-def _called(place: str) -> socket.socket | None:
-    """A connection to the socket at `place`; None if no process listens there, or its backlog is full."""
+def _called(address: str) -> socket.socket | None:
+    """A connection to the socket at `address`; None if no process listens there, or its backlog is full."""
     end = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     end.setblocking(False)
     try:
-        end.connect(place)
+        end.connect(address)
     except OSError:
         end.close()
         return None

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from weft.engines.real.worker_output import Output
-from weft.runtime.channel import Channel, Message
+from weft.runtime.channel import Channel
+from weft.runtime.messages import Message
 
 
 class AgentWorker:

@@ -14,17 +14,17 @@ from weft.engines.hosts.agent_link import (
     CONTROLLER,
     AgentHeartbeat,
     AgentLink,
-    Asked,
-    Came,
     ControllerHeartbeat,
-    Gone,
+    InterruptRequested,
     Kill,
     Relayed,
     RunFailed,
-    Said,
     Tell,
     Values,
-    Wrote,
+    WorkerConnected,
+    WorkerExited,
+    WorkerMessage,
+    WorkerOutput,
 )
 from weft.engines.hosts.worker_info import WorkerInfo, host_numbers, rooms
 from weft.engines.real.assignment import assigned
@@ -32,15 +32,16 @@ from weft.engines.real.job import RealJob
 from weft.engines.real.observer import Observer
 from weft.engines.real.outcome import RealOutcome
 from weft.engines.real.supervisor import Supervisor
-from weft.engines.real.worker_record import Worker
-from weft.runtime.channel import Job, Message, packed
+from weft.engines.real.worker_record import WorkerRecord
+from weft.runtime.channel import packed
 from weft.runtime.descriptors import Descriptors
+from weft.runtime.messages import Message, WorkerJob
 from weft.transports.door import Door
 from weft.transports.handshake import NONCE_BYTES, Candidate, Steps, answer
 from weft.transports.transport import Rank
 
 
-class Host:
+class HostRecord:
     """One host, as the controller sees it."""
 
     def __init__(self, name: str, address: str) -> None:
@@ -48,7 +49,7 @@ class Host:
         self.address = address
         self.link: AgentLink | None = None
         self.states: dict[int, str] = {}
-        self.workers: list[Worker] = []
+        self.workers: list[WorkerRecord] = []
 
 
 class Controller(Supervisor):
@@ -78,11 +79,11 @@ class Controller(Supervisor):
         self._session.rooms = rooms(infos)
         self._values: list[bytes] = []
         """Packets of initial values, kept for hosts whose agents have not connected yet."""
-        self._workers = [Worker(each.rank, each.host, each.pid) for each in infos]
-        self._hosts: list[Host] = []
+        self._workers = [WorkerRecord(each.rank, each.host, each.pid) for each in infos]
+        self._hosts: list[HostRecord] = []
         for worker, number, each in zip(self._workers, self._host_of, infos, strict=True):
             if number == len(self._hosts):
-                self._hosts.append(Host(each.host, each.address))
+                self._hosts.append(HostRecord(each.host, each.address))
             self._hosts[number].workers.append(worker)
         is_encrypted = is_elsewhere or len(self._hosts) > 1
         tls = None
@@ -139,7 +140,7 @@ class Controller(Supervisor):
             self._check_interrupts()
             self._check()
 
-    def _part(self, rank: int) -> Job:
+    def _part(self, rank: int) -> WorkerJob:
         """The Job of worker `rank`, the first message on its channel."""
         return self._assignment(rank)
 
@@ -173,17 +174,17 @@ class Controller(Supervisor):
             if all(each.link is not None for each in self._hosts):
                 self._values.clear()
 
-    def _hear(self, host: Host, message: Relayed) -> None:
+    def _hear(self, host: HostRecord, message: Relayed) -> None:
         if isinstance(message, Values):
             self._spread(host, packed(message))
         elif isinstance(message, AgentHeartbeat):
             host.states = message.states
-        elif isinstance(message, Came | Said | Wrote | Gone | Asked):
+        elif isinstance(message, WorkerConnected | WorkerMessage | WorkerOutput | WorkerExited | InterruptRequested):
             if not 0 <= message.rank < len(self._workers) or self._workers[message.rank] not in host.workers:
                 raise TransportError(f"host {host.name} speaks for worker {message.rank}, which is not on it")
             self._hear_of(self._workers[message.rank], message)
 
-    def _spread(self, source: Host, packet: bytes) -> None:
+    def _spread(self, source: HostRecord, packet: bytes) -> None:
         """Send a packet of initial values to all other hosts; it is kept for those that have not connected yet."""
         for host in self._hosts:
             if host.link is not None and host is not source:
@@ -191,19 +192,23 @@ class Controller(Supervisor):
         if any(host.link is None for host in self._hosts):
             self._values.append(packet)
 
-    def _hear_of(self, worker: Worker, message: Came | Said | Wrote | Gone | Asked) -> None:
-        if isinstance(message, Said):
+    def _hear_of(
+        self,
+        worker: WorkerRecord,
+        message: WorkerConnected | WorkerMessage | WorkerOutput | WorkerExited | InterruptRequested,
+    ) -> None:
+        if isinstance(message, WorkerMessage):
             self._take(worker, message.message)
-        elif isinstance(message, Came):
+        elif isinstance(message, WorkerConnected):
             self._send(worker.rank, self._part(worker.rank))
-        elif isinstance(message, Wrote):
+        elif isinstance(message, WorkerOutput):
             self._observer.on_line(worker.rank, message.text, message.is_error)
-        elif isinstance(message, Asked):
+        elif isinstance(message, InterruptRequested):
             self._num_interrupts = max(self._num_interrupts, message.times)
         else:
             worker.is_alive = False
 
-    def _guilty(self) -> Worker | None:
+    def _guilty(self) -> WorkerRecord | None:
         """The worker that failed first. If it told its error, wait up to LET_GO_S for its process to end.
 
         So torchrun or srun, too, sees this worker fail before the others.
@@ -215,7 +220,7 @@ class Controller(Supervisor):
                 self._turn(0.02)
         return guilty
 
-    def _lose(self, host: Host, why: str) -> None:
+    def _lose(self, host: HostRecord, why: str) -> None:
         for worker in host.workers:
             if worker.is_alive:
                 worker.lost = f"host {host.name} ({host.address}) is gone: {why}"

@@ -38,7 +38,7 @@ from weft.engines.hosts import timeouts
 from weft.engines.hosts.agent import AgentOrders
 from weft.engines.hosts.agent_socket import meet
 from weft.engines.hosts.interfaces import VARIABLE, own_address
-from weft.engines.hosts.launch_env import Placement
+from weft.engines.hosts.launch_env import LaunchPlacement
 from weft.engines.hosts.rendezvous import Rendezvous, post_note, read_notes
 from weft.engines.hosts.script_exit import ScriptExit
 from weft.engines.hosts.worker_info import (
@@ -57,9 +57,10 @@ from weft.engines.real.secret import VARIABLE as SECRET_VARIABLE
 from weft.engines.real.secret import WRITE_ONE, new_secret, read_secret, secret_of_run
 from weft.engines.settings_sources import settings_of
 from weft.parent_death import die_with_parent
-from weft.runtime.channel import Channel, Job
+from weft.runtime.channel import Channel
 from weft.runtime.descriptors import Descriptors
 from weft.runtime.measure.script_watch import watch_script
+from weft.runtime.messages import WorkerJob
 from weft.runtime.seats.engine_seat import EngineSeat
 from weft.transports.tcp import listen
 
@@ -85,7 +86,7 @@ class ControllerOrders(Struct, frozen=True, kw_only=True):
     """The descriptor of the listening socket to which host agents connect; the controller inherits it."""
 
 
-def join_run(placed: Placement, rendezvous: Rendezvous, environ: MutableMapping[str, str]) -> Seat:
+def join_run(placed: LaunchPlacement, rendezvous: Rendezvous, environ: MutableMapping[str, str]) -> Seat:
     """Meet the other workers of this run at the rendezvous, and take this worker's seat.
 
     The job's secret is removed from `environ`, so that processes that the script starts do not inherit it.
@@ -133,7 +134,7 @@ def join_run(placed: Placement, rendezvous: Rendezvous, environ: MutableMapping[
 
 
 def _gather(
-    placed: Placement, rendezvous: Rendezvous, script: Path, settings: Settings, environ: Mapping[str, str]
+    placed: LaunchPlacement, rendezvous: Rendezvous, script: Path, settings: Settings, environ: Mapping[str, str]
 ) -> list[WorkerInfo]:
     """Post this worker's info and read those of all `num_workers`; raises if a rank is taken or infos do not fit."""
     me = worker_info(placed.rank, own_address(environ.get(VARIABLE), placed.host, placed.port), script, settings)
@@ -153,7 +154,7 @@ def _gather(
     return settled(infos)
 
 
-def _wait_for(placed: Placement, rendezvous: Rendezvous, names: Sequence[str]) -> None:
+def _wait_for(placed: LaunchPlacement, rendezvous: Rendezvous, names: Sequence[str]) -> None:
     """Return when all notes are there; worker 0 says which are not, if it waits for long."""
     deadline_s = time.monotonic() + timeouts.ALL_JOINED_S_MAX
     while (lack := _lack(rendezvous, names)) is not None:
@@ -172,7 +173,7 @@ def _lack(rendezvous: Rendezvous, names: Sequence[str]) -> TransportError | None
     return None
 
 
-def _attempt(placed: Placement) -> str:
+def _attempt(placed: LaunchPlacement) -> str:
     return (
         f"This is attempt '{placed.run}': an engine that restarts some hosts, and does not count alike on all of them, "
         "has to restart all."
@@ -230,12 +231,12 @@ def take_seat(
     return seat
 
 
-def part(channel: Channel, end: socket.socket, timeout_s: float) -> Job:
+def part(channel: Channel, end: socket.socket, timeout_s: float) -> WorkerJob:
     """The Job, the first message on a worker's channel; raises TransportError if none comes within `timeout_s`."""
     deadline_s = time.monotonic() + timeout_s
     end.settimeout(timeout_s)
     job = next(iter(channel.receive(wait=True)), None)
-    if isinstance(job, Job):
+    if isinstance(job, WorkerJob):
         end.settimeout(None)
         return job
     if time.monotonic() < deadline_s:

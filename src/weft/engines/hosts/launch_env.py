@@ -23,7 +23,7 @@ MPI_RANKS = ("PMIX_RANK", "PMI_RANK")
 """Rank of this process: the only variables that some launchers set (PRRTE's prun)."""
 
 
-class Placement(NamedTuple):
+class LaunchPlacement(NamedTuple):
     """The rank of this process in its run, and the address of the store (TCPStore) where all processes meet."""
 
     rank: int
@@ -36,7 +36,7 @@ class Placement(NamedTuple):
     """This process, worker 0, serves the store itself, because its launcher does not."""
 
 
-def placement(environ: Mapping[str, str]) -> Placement | None:
+def placement(environ: Mapping[str, str]) -> LaunchPlacement | None:
     """The placement that `environ` describes; None if no launcher set these variables, or if there is one process only.
 
     Processes that only MPI's variables describe are refused: each would train a model of its own.
@@ -73,14 +73,14 @@ def _refuse_mpi(environ: Mapping[str, str]) -> None:
         )
 
 
-def _of_torch(environ: Mapping[str, str]) -> Placement:
+def _of_torch(environ: Mapping[str, str]) -> LaunchPlacement:
     rank, num_workers, port = (_whole(environ, name) for name in ("RANK", "WORLD_SIZE", "MASTER_PORT"))
     run = f"{environ.get('TORCHELASTIC_RUN_ID', 'run')}/{environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
     has_store = environ.get("TORCHELASTIC_USE_AGENT_STORE", "") == "True"
-    return Placement(rank, num_workers, environ["MASTER_ADDR"], port, run, rank == 0 and not has_store)
+    return LaunchPlacement(rank, num_workers, environ["MASTER_ADDR"], port, run, rank == 0 and not has_store)
 
 
-def _of_slurm(environ: Mapping[str, str]) -> Placement:
+def _of_slurm(environ: Mapping[str, str]) -> LaunchPlacement:
     rank, num_workers, job = (
         _whole(environ, name) for name in ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_JOB_ID")
     )
@@ -94,7 +94,7 @@ def _of_slurm(environ: Mapping[str, str]) -> Placement:
     port = (
         _whole(environ, "MASTER_PORT") if environ.get("MASTER_PORT") else PORTS[(job * STEPS_APART + step) % len(PORTS)]
     )
-    return Placement(rank, num_workers, host, port, f"slurm-{job}.{step}", rank == 0)
+    return LaunchPlacement(rank, num_workers, host, port, f"slurm-{job}.{step}", rank == 0)
 
 
 def first_host(names: str) -> str:

@@ -14,13 +14,13 @@ from pathlib import Path
 
 from weft.core.errors import ConfigError
 from weft.engines.hosts import timeouts
-from weft.engines.hosts.launch_env import Placement, placement
+from weft.engines.hosts.launch_env import LaunchPlacement, placement
 from weft.engines.real import timeouts as real_timeouts
 from weft.engines.real.child_processes import say
 from weft.engines.real.stopped_processes import Stops, children_of, process_state
 
 
-def rank_in(run: Placement, pid: int) -> int | None:
+def rank_in(run: LaunchPlacement, pid: int) -> int | None:
     """The rank of process `pid` in `run`, by the environment that it was started with; None if it is of another run."""
     try:
         raw = Path(f"/proc/{pid}/environ").read_bytes()
@@ -34,7 +34,7 @@ def rank_in(run: Placement, pid: int) -> int | None:
 
 
 @contextmanager
-def watched_siblings(placed: Placement) -> Iterator[None]:
+def watched_siblings(placed: LaunchPlacement) -> Iterator[None]:
     """While the context is open, a thread kills siblings that are stopped (SIGSTOP): all others would wait for them."""
     is_over = threading.Event()
     threading.Thread(
@@ -46,7 +46,7 @@ def watched_siblings(placed: Placement) -> Iterator[None]:
         is_over.set()
 
 
-def _watch(placed: Placement, parent: int, is_over: threading.Event) -> None:
+def _watch(placed: LaunchPlacement, parent: int, is_over: threading.Event) -> None:
     stops = Stops[int]()
     while not is_over.wait(timeouts.SIBLINGS_LOOK_S):
         states = {pid: process_state(pid) for pid in children_of(parent) if pid != os.getpid()}

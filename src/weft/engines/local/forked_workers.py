@@ -19,7 +19,9 @@ from weft.engines.real.child_processes import start
 from weft.engines.real.exit_status import how_it_ended
 from weft.engines.real.fd_passing import send_fds
 from weft.engines.real.stopped_processes import Stops, children_of, process_state
+from weft.engines.real.worker_record import WorkerRecord
 from weft.interpreter import python_module
+from weft.runtime.channel import Channel
 
 PR_SET_CHILD_SUBREAPER = 36
 LOOK_S = 0.5
@@ -50,6 +52,15 @@ class Process:
         _, status = os.waitpid(self.pid, 0)
         self.exit_code = os.waitstatus_to_exitcode(status)
         os.close(self.pidfd)
+
+
+class LocalWorker(WorkerRecord):
+    """A worker process of the launcher's own, with its channel."""
+
+    def __init__(self, rank: int, process: Process) -> None:
+        super().__init__(rank, socket.gethostname(), process.pid)
+        self.process = process
+        self.channel = Channel(process.channel)
 
 
 class ForkServer:

@@ -2,14 +2,13 @@
 
 import os
 import selectors
-import socket
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from weft.core.errors import NodeLost, TransportError
-from weft.engines.local.forked_workers import ForkServer, Process
+from weft.engines.local.forked_workers import ForkServer, LocalWorker, Process
 from weft.engines.netem.namespaces import address
 from weft.engines.netem.network import SlowNetwork
 from weft.engines.real.assignment import assigned
@@ -25,8 +24,7 @@ from weft.engines.real.stopped_processes import process_state
 from weft.engines.real.supervisor import Supervisor
 from weft.engines.real.worker_env import worker_env
 from weft.engines.real.worker_output import Output
-from weft.engines.real.worker_record import Worker
-from weft.runtime.channel import Channel, Message
+from weft.runtime.messages import Message
 
 Fork = Callable[[int, Sequence[int], Callable[[], None]], list[Process]]
 """Forks workers: takes their number, the descriptors they share, and a check that is called while they are awaited."""
@@ -55,15 +53,6 @@ def run_local(job: RealJob, observer: Observer | None = None, fork: Fork | None 
         return launch.run()
     finally:
         launch.close()
-
-
-class LocalWorker(Worker):
-    """One that the launcher has started itself."""
-
-    def __init__(self, rank: int, process: Process) -> None:
-        super().__init__(rank, socket.gethostname(), process.pid)
-        self.process = process
-        self.channel = Channel(process.channel)
 
 
 class Launch(Supervisor):

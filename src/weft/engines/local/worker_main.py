@@ -1,26 +1,21 @@
 """The process of one worker: takes its seat, runs the user's script, and tells the launcher how it ended."""
 
 import os
-import random
-import runpy
 import signal
 import socket
-import sys
 from collections.abc import Sequence
 
 import msgspec
-import numpy as np
 
-from weft.core.leaving import code_of, left_by
 from weft.core.seat import sit
 from weft.engines.netem.namespaces import move_in
 from weft.engines.real.host_memory import keep_own
 from weft.engines.real.seat_factory import seat_of
-from weft.interpreter import script_path
+from weft.engines.real.worker_script import run_script
 from weft.parent_death import die_with_parent
-from weft.runtime.channel import Channel, Job
+from weft.runtime.channel import Channel
 from weft.runtime.measure.script_watch import watch_script
-from weft.runtime.seats.engine_seat import EngineSeat
+from weft.runtime.messages import WorkerJob
 
 
 def main(channel_fd: int, shared: Sequence[int]) -> None:
@@ -29,33 +24,11 @@ def main(channel_fd: int, shared: Sequence[int]) -> None:
     os.register_at_fork(after_in_child=die_with_parent)  # a DataLoader's processes end with the worker, even on SIGKILL
     channel = Channel(socket.socket(fileno=channel_fd))
     job = next(iter(channel.receive(wait=True)))
-    assert isinstance(job, Job)
+    assert isinstance(job, WorkerJob)
     job = msgspec.structs.replace(job, descriptors=keep_own(shared, job))
     if job.descriptors.namespaces:  # setns moves one thread only: no other has been started yet
         move_in(job.descriptors.namespaces, job.hosts[job.rank] if job.hosts else job.rank)
     seat = seat_of(job, channel)
     sit(seat)  # type: ignore[arg-type]
     watch_script(seat, channel)
-    perform(job, seat)
-
-
-def perform(job: Job, seat: EngineSeat) -> None:
-    """Run the user's script in a worker that has its seat; if it fails, exits with the code of its error."""
-    seed = random.Random(f"script/{job.seed}").getrandbits(63)
-    random.seed(seed)
-    np.random.seed(seed % 2**32)
-    sys.argv = [job.script, *job.arguments]
-    sys.path[:] = script_path(job.script)
-    try:
-        try:
-            runpy.run_path(job.script, run_name="__main__")
-        except SystemExit as stop:
-            left = left_by(stop, job.arguments, has_joined=seat.has_joined)
-            if left is not None:
-                raise left from None
-        seat.end()
-    except BaseException as error:
-        seat.fail(error)
-        sys.stdout.flush()
-        sys.stderr.flush()
-        sys.exit(code_of(error))
+    run_script(job, seat)

@@ -20,7 +20,7 @@ CREDIT_S = 0.004
 Packet = bytes
 
 
-class Line(Struct, frozen=True):
+class EmulatedLink(Struct, frozen=True):
     """One worker's link, up and down. Between two workers the longer delay and the greater loss count."""
 
     bytes_per_s: float
@@ -31,7 +31,7 @@ class Line(Struct, frozen=True):
 class Links:
     """Holds packets until they are due. The time is passed in, never read from a clock."""
 
-    def __init__(self, lines: Sequence[Line], seed: int = 0) -> None:
+    def __init__(self, lines: Sequence[EmulatedLink], seed: int = 0) -> None:
         self._byte_s = [1 / line.bytes_per_s for line in lines]
         self._delay_s = [line.delay_s for line in lines]
         self._loss = [line.loss for line in lines]

@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 from msgspec import to_builtins
 
-from weft.config.network import Network
+from weft.config.network import EmulatedNetwork
 from weft.core.errors import ConfigError, NodeLost
-from weft.engines.netem.links import Line
+from weft.engines.netem.links import EmulatedLink
 from weft.engines.netem.namespaces import TUN, WORKERS_MAX
-from weft.engines.netem.relay import FDS_PER_MESSAGE, Carried, Plan
+from weft.engines.netem.relay import FDS_PER_MESSAGE, Carried, RelayPlan
 from weft.interpreter import python_module
 
 MAKE_S_MAX = 60.0
@@ -38,12 +38,12 @@ def check_network(num_workers: int) -> None:
         raise ConfigError(f"--net is for {WORKERS_MAX} workers at most.\n  Use weft simulate SCRIPT --cluster FILE.")
 
 
-def connect_timeout_s(network: Network | None, num_workers: int) -> float:
+def connect_timeout_s(network: EmulatedNetwork | None, num_workers: int) -> float:
     """How long workers may take to connect: each connects to all of lower rank, one after the other."""
     return CONNECT_S if network is None else CONNECT_S + CALL_DELAYS * num_workers * network.worst.delay_s
 
 
-def patience_s(network: Network | None) -> float:
+def patience_s(network: EmulatedNetwork | None) -> float:
     """How much longer than usual all workers may wait without progress: TCP resends lost packets only after a while."""
     return 0.0 if network is None else 4 * network.worst.delay_s + (LOST_S if network.worst.loss else 0.0)
 
@@ -51,10 +51,10 @@ def patience_s(network: Network | None) -> float:
 class SlowNetwork:
     """The namespaces of a run's workers, and the process of the relay between them."""
 
-    def __init__(self, network: Network, num_workers: int, seed: int) -> None:
+    def __init__(self, network: EmulatedNetwork, num_workers: int, seed: int) -> None:
         self.carried = Carried()
         self._network = network
-        plan = Plan([_line(network.link(worker)) for worker in range(num_workers)], seed)
+        plan = RelayPlan([_line(network.link(worker)) for worker in range(num_workers)], seed)
         self._end, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._end.settimeout(MAKE_S_MAX)
         with theirs:
@@ -118,5 +118,5 @@ class SlowNetwork:
         self._relay.wait()
 
 
-def _line(link: Network) -> Line:
-    return Line(link.bytes_per_s, link.delay_s, link.loss)
+def _line(link: EmulatedNetwork) -> EmulatedLink:
+    return EmulatedLink(link.bytes_per_s, link.delay_s, link.loss)

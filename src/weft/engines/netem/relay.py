@@ -16,7 +16,7 @@ from contextlib import suppress
 
 import msgspec
 
-from weft.engines.netem.links import Line, Links
+from weft.engines.netem.links import EmulatedLink, Links
 from weft.engines.netem.namespaces import MTU_BYTES, enter, make_namespace, own_namespace, rank_at
 from weft.parent_death import die_with_parent
 
@@ -30,10 +30,10 @@ NICENESS = -15
 """The relay needs little CPU time, but at once: a late packet would look like a slower network."""
 
 
-class Plan(msgspec.Struct, frozen=True):
+class RelayPlan(msgspec.Struct, frozen=True):
     """The relay's orders, on its command line."""
 
-    lines: list[Line]
+    lines: list[EmulatedLink]
     """The links of the workers, in order of rank."""
     seed: int
 
@@ -55,7 +55,7 @@ def main() -> None:
     """Make the network, then carry packets until the launcher shuts the socket down."""
     die_with_parent(int(sys.argv[2]))
     end = socket.socket(fileno=int(sys.argv[1]))
-    plan = msgspec.json.decode(sys.argv[3], type=Plan)
+    plan = msgspec.json.decode(sys.argv[3], type=RelayPlan)
     try:
         tuns = _make(end, len(plan.lines))
     except OSError as error:

@@ -55,7 +55,7 @@ class Exam(Struct, frozen=True):
     script: str | None
 
 
-class Orders(Struct, frozen=True):
+class ActorOrders(Struct, frozen=True):
     """The actor to the worker's process, on its standard input: its rank, and how to find its host agent."""
 
     actor: int
@@ -65,7 +65,7 @@ class Orders(Struct, frozen=True):
     rank: int
 
 
-class Ended(Struct, frozen=True):
+class ProcessEnded(Struct, frozen=True):
     """Answer of 'wait': the process's exit code, and what it wrote before the host agent read its output."""
 
     code: int
@@ -115,7 +115,7 @@ class WorkerActor:
         )
         assert self._process.stdin is not None
         with suppress(BrokenPipeError), self._process.stdin as orders:  # if it has ended, 'wait' will tell how
-            orders.write(msgspec.json.encode(Orders(os.getpid(), begin.token, begin.host, begin.rank)))
+            orders.write(msgspec.json.encode(ActorOrders(os.getpid(), begin.token, begin.host, begin.rank)))
         return b"%d" % self._process.pid
 
     def _start_agent(self, argument: bytes) -> bytes:
@@ -130,7 +130,7 @@ class WorkerActor:
         code = self._process.wait()
         with self._words as file:
             file.seek(0)
-            return msgspec.json.encode(Ended(code, file.read(WORDS_BYTES_MAX).decode(errors="replace")))
+            return msgspec.json.encode(ProcessEnded(code, file.read(WORDS_BYTES_MAX).decode(errors="replace")))
 
     def _find_port(self, argument: bytes) -> bytes:
         """A free port at the address in `argument`."""

@@ -23,13 +23,13 @@ from weft.engines.ray.actor import WorkerActor
 from weft.engines.ray.bridge_messages import (
     Answered,
     Ask,
+    BridgeConnection,
     Clear,
     Cleared,
-    Line,
+    CommandRefused,
     Lost,
     Place,
     Placed,
-    Refused,
     Settle,
     Settled,
     ToBridge,
@@ -45,7 +45,7 @@ LOOK_S = 0.05
 class Bridge:
     """Handles messages, one after another, until the launcher closes the socket."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: BridgeConnection) -> None:
         self._line = line
         self._group: PlacementGroup | None = None
         self._actors: list[Any] = []
@@ -77,7 +77,7 @@ class Bridge:
                 self.clear()
                 self._line.send(Cleared())
         except Unable as refusal:
-            self._line.send(Refused(str(refusal)))
+            self._line.send(CommandRefused(str(refusal)))
 
     def _place(self, message: Place) -> None:
         """Reserve a placement group with a bundle per worker; then start an actor in each."""
@@ -95,13 +95,13 @@ class Bridge:
                     waited_s=message.patience_s,
                 )
                 raise Unable(why)
-        for place, bundle in enumerate(message.bundles):
+        for index, bundle in enumerate(message.bundles):
             actor = ray.remote(WorkerActor).options(
                 num_cpus=bundle.get(CPU, 0),
                 num_gpus=bundle.get(GPU, 0),
                 memory=bundle.get(MEMORY),
                 resources={name: amount for name, amount in bundle.items() if name not in (CPU, GPU, MEMORY)},
-                scheduling_strategy=PlacementGroupSchedulingStrategy(self._group, placement_group_bundle_index=place),
+                scheduling_strategy=PlacementGroupSchedulingStrategy(self._group, placement_group_bundle_index=index),
             )
             self._actors.append(actor.remote())
         self._line.send(Placed())
@@ -156,7 +156,7 @@ def main() -> None:
     """Serve the launcher at the other end of the socket that the command line names."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the launcher decides how Ctrl-C ends a run
     temporary = sys.argv[2]
-    bridge = Bridge(Line(socket.socket(fileno=int(sys.argv[1])), ToBridge))
+    bridge = Bridge(BridgeConnection(socket.socket(fileno=int(sys.argv[1])), ToBridge))
     with ExitStack() as last:  # callbacks run last to first, each even if one before it failed: the cluster may be gone
         last.callback(shutil.rmtree, temporary, ignore_errors=True)
         last.callback(ray.shutdown)

@@ -76,17 +76,17 @@ class Cleared(Struct, frozen=True, tag=True):
     """To the launcher: all actors are killed, and the placement group is removed."""
 
 
-class Refused(Struct, frozen=True, tag=True):
+class CommandRefused(Struct, frozen=True, tag=True):
     """To the launcher: the last request failed, and nothing of it is left on the cluster; `text` says why."""
 
     text: str
 
 
 ToBridge = Settle | Place | Ask | Clear
-ToLauncher = Settled | Placed | Answered | Lost | Cleared | Refused
+ToLauncher = Settled | Placed | Answered | Lost | Cleared | CommandRefused
 
 
-class Line:
+class BridgeConnection:
     """One end of the socket pair; `kind` is the union of messages that it receives."""
 
     def __init__(self, end: socket.socket, kind: Any) -> None:

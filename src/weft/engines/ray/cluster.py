@@ -16,13 +16,13 @@ from weft.core.errors import ConfigError, NodeLost
 from weft.engines.ray.bridge_messages import (
     Answered,
     Ask,
+    BridgeConnection,
     Clear,
     Cleared,
-    Line,
+    CommandRefused,
     Lost,
     Place,
     Placed,
-    Refused,
     Settle,
     Settled,
     ToBridge,
@@ -101,14 +101,14 @@ def short_folder(usual: str) -> str:
     return tempfile.mkdtemp(prefix="weft-ray-", dir=usual if len(usual) <= FOLDER_CHARACTERS_MAX else "/tmp")
 
 
-class Cluster:
+class RayCluster:
     """A cluster to which `folder` is uploaded; a context manager. However it ends, the bridge removes our actors."""
 
     def __init__(self, address: str | None, resources: Mapping[str, float], folder: Path) -> None:
         self._given = address
         self._temporary = short_folder(tempfile.gettempdir())
         mine, theirs = socket.socketpair()
-        self._line = Line(mine, ToLauncher)
+        self._line = BridgeConnection(mine, ToLauncher)
         self._words = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the rest)
         with theirs:
             self._process = subprocess.Popen(
@@ -126,7 +126,7 @@ class Cluster:
         self.nodes: list[str] = []
         """The nodes, by Ray's resource 'node:ADDRESS' that only that node has."""
 
-    def __enter__(self) -> "Cluster":
+    def __enter__(self) -> "RayCluster":
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -195,7 +195,7 @@ class Cluster:
 
     def _request(self, message: ToBridge, kind: type[Any], timeout_s: float, check: Callable[[], None]) -> Any:
         for said in self._until(message, timeout_s, "the Ray cluster", check):
-            if isinstance(said, Refused):
+            if isinstance(said, CommandRefused):
                 raise ConfigError(said.text)
             if isinstance(said, kind):
                 return said

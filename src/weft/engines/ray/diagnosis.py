@@ -10,7 +10,7 @@ from weft.core.errors import ConfigError
 from weft.engines.diagnose.cluster.run import Checkup
 from weft.engines.hosts.worker_info import WorkerInfo
 from weft.engines.ray.actor import Exam, Roll
-from weft.engines.ray.cluster import Cluster, address_of, check_ray
+from weft.engines.ray.cluster import RayCluster, address_of, check_ray
 from weft.engines.real.secret import new_secret
 
 PATIENCE_S = 10.0
@@ -26,14 +26,14 @@ def examine_cluster(address: str | None, script: Path | None) -> Checkup:
         raise ConfigError("there is no Ray cluster to examine.\n  Name one: --address HOST:6379, or RAY_ADDRESS.")
     with tempfile.TemporaryDirectory(prefix="weft-") as empty:
         folder = Path(empty) if script is None else script.resolve().parent
-        with Cluster(found, {}, folder) as cluster:
+        with RayCluster(found, {}, folder) as cluster:
             cluster.settle(go_on)
             bundles = [{node: PART_OF_A_NODE} for node in cluster.nodes]
             cluster.place(bundles, PATIENCE_S, go_on, spreads=True)
             return _examined(cluster, len(bundles), script)
 
 
-def _examined(cluster: Cluster, num_actors: int, script: Path | None) -> Checkup:
+def _examined(cluster: RayCluster, num_actors: int, script: Path | None) -> Checkup:
     name = None if script is None else script.name
     rolls = [msgspec.json.encode(Roll(rank, name, cluster.address)) for rank in range(num_actors)]
     infos = [msgspec.json.decode(raw, type=WorkerInfo) for raw in cluster.ask_all("present", rolls, go_on)]

@@ -15,15 +15,15 @@ from weft.core.errors import ConfigError
 from weft.engines.hosts.agent import AgentOrders
 from weft.engines.hosts.controller import Controller
 from weft.engines.hosts.worker_info import WorkerInfo, check_addresses, check_alike, check_places, home, host_numbers
-from weft.engines.ray.actor import Begin, Ended, Roll
+from weft.engines.ray.actor import Begin, ProcessEnded, Roll
 from weft.engines.ray.bridge_messages import Lost
-from weft.engines.ray.cluster import Cluster, meaning
+from weft.engines.ray.cluster import RayCluster, meaning
 from weft.engines.ray.resources import DEFAULT
 from weft.engines.real.job import RealJob
 from weft.engines.real.observer import Observer
 from weft.engines.real.outcome import RealOutcome
 from weft.engines.real.secret import new_secret
-from weft.runtime.channel import Job
+from weft.runtime.messages import WorkerJob
 from weft.transports.tcp import listen
 
 LOOPBACK = "127.0.0.1"
@@ -44,9 +44,9 @@ class RayPlan:
         return {name: amount * num_workers for name, amount in self.bundle.items()}
 
 
-def cluster_of(job: RealJob, plan: RayPlan) -> Cluster:
+def cluster_of(job: RealJob, plan: RayPlan) -> RayCluster:
     """The cluster for `job`; it also serves other jobs of the same script with as many workers."""
-    return Cluster(plan.address, plan.resources(job.num_workers), job.script.resolve().parent)
+    return RayCluster(plan.address, plan.resources(job.num_workers), job.script.resolve().parent)
 
 
 def check_for_ray(job: RealJob) -> None:
@@ -61,7 +61,7 @@ def check_for_ray(job: RealJob) -> None:
         raise ConfigError(f"{option} is for workers of this machine, not for --on ray.\n  Leave out one of them.")
 
 
-def run_on_ray(plan: RayPlan, cluster: Cluster, job: RealJob, observer: Observer) -> RealOutcome:
+def run_on_ray(plan: RayPlan, cluster: RayCluster, job: RealJob, observer: Observer) -> RealOutcome:
     """Run a script on a Ray cluster; an error is raised only after the actors and their placement group are gone."""
     job = replace(job, brings_back_to=Path.cwd())
     cluster.settle(observer.on_turn)
@@ -72,7 +72,7 @@ def run_on_ray(plan: RayPlan, cluster: Cluster, job: RealJob, observer: Observer
         cluster.clear()
 
 
-def _lead(job: RealJob, cluster: Cluster, observer: Observer) -> RealOutcome:
+def _lead(job: RealJob, cluster: RayCluster, observer: Observer) -> RealOutcome:
     ask = partial(cluster.ask_all, check=observer.on_turn)
     rolls = [Roll(rank, job.script.name, cluster.address) for rank in range(job.num_workers)]
     infos = [msgspec.json.decode(raw, type=WorkerInfo) for raw in ask("present", _encoded(rolls))]
@@ -88,7 +88,7 @@ def _lead(job: RealJob, cluster: Cluster, observer: Observer) -> RealOutcome:
     job = replace(job, hosts=tuple(hosts) if len(set(hosts)) > 1 else ())
     secret = new_secret()
     with listen(cluster.address if is_elsewhere else LOOPBACK) as listener:
-        controller = RayHead(job, observer, infos, listener, secret, cluster, is_elsewhere=is_elsewhere)
+        controller = RayController(job, observer, infos, listener, secret, cluster, is_elsewhere=is_elsewhere)
         try:
             for host in sorted(set(hosts)):
                 host_pids = {each.rank: each.pid for each in infos if hosts[each.rank] == host}
@@ -112,7 +112,7 @@ def _encoded(records: Sequence[object]) -> list[bytes]:
     return [msgspec.json.encode(record) for record in records]
 
 
-class RayHead(Controller):
+class RayController(Controller):
     """The controller of a run whose worker processes are children of actors, which tell their exit codes."""
 
     def __init__(
@@ -122,7 +122,7 @@ class RayHead(Controller):
         infos: Sequence[WorkerInfo],
         listener: socket,
         secret: bytes,
-        cluster: Cluster,
+        cluster: RayCluster,
         *,
         is_elsewhere: bool,
     ) -> None:
@@ -130,7 +130,7 @@ class RayHead(Controller):
         self._cluster = cluster
         self._selector.register(cluster.fileno(), selectors.EVENT_READ, self._hear_cluster)
 
-    def _part(self, rank: int) -> Job:
+    def _part(self, rank: int) -> WorkerJob:
         """The Job with the script's bare name: workers run in the uploaded folder."""
         return msgspec.structs.replace(super()._part(rank), script=self._job.script.name)
 
@@ -141,7 +141,7 @@ class RayHead(Controller):
                 worker.exit_code = -signal.SIGKILL
                 self._observer.on_line(worker.rank, f"its Ray actor is gone: {meaning(said.text)}", True)
             elif said.command == WAIT:
-                ended = msgspec.json.decode(said.answer, type=Ended)
+                ended = msgspec.json.decode(said.answer, type=ProcessEnded)
                 worker.exit_code = ended.code
                 for line in ended.words.splitlines():
                     self._observer.on_line(worker.rank, line, True)

@@ -11,14 +11,14 @@ import msgspec
 
 from weft.core.errors import WeftError
 from weft.engines.hosts.join import take_seat
-from weft.engines.local.worker_main import perform
-from weft.engines.ray.actor import Orders
+from weft.engines.ray.actor import ActorOrders
+from weft.engines.real.worker_script import run_script
 from weft.parent_death import die_with_parent
 
 
 def main() -> None:
     """Read the orders from standard input, take the seat and run the script."""
-    orders = msgspec.json.decode(sys.stdin.buffer.read(), type=Orders)
+    orders = msgspec.json.decode(sys.stdin.buffer.read(), type=ActorOrders)
     die_with_parent(orders.actor)
     pipes = [os.pipe(), os.pipe()]
     try:
@@ -30,7 +30,7 @@ def main() -> None:
         os.close(readable)
         os.dup2(writable, stream)
         os.close(writable)
-    perform(seat.job, seat)
+    run_script(seat.job, seat)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,8 @@ from dataclasses import astuple
 
 from weft.engines.netem.network import connect_timeout_s
 from weft.engines.real.job import RealJob
-from weft.runtime.channel import Job
 from weft.runtime.descriptors import Descriptors
+from weft.runtime.messages import WorkerJob
 
 
 def assigned(
@@ -16,15 +16,15 @@ def assigned(
     addresses: Sequence[str],
     secret: bytes,
     cores: Mapping[int, int] | None = None,
-) -> Callable[[int], Job]:
+) -> Callable[[int], WorkerJob]:
     """A function from rank to that worker's Job. `cores` is the number of cores of each host, if there are others."""
     options = job.options
     num_cores = {0: len(os.sched_getaffinity(0))} if cores is None else cores
     hosts = job.hosts if cores is not None and job.hosts else (0,) * job.num_workers
     owns_core = all(hosts.count(host) * options.worker.threads <= num for host, num in num_cores.items())
 
-    def of(rank: int) -> Job:
-        return Job(
+    def of(rank: int) -> WorkerJob:
+        return WorkerJob(
             rank=rank,
             num_workers=job.num_workers,
             seed=job.seed,

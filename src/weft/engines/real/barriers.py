@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from weft.runtime.channel import Evaluated, Message, Reported
+from weft.runtime.messages import Evaluated, Message, Reported
 
 
 @dataclass

@@ -9,7 +9,7 @@ from weft.core import errors
 from weft.core.errors import ConfigError, NodeLost, WeftError
 from weft.core.leaving import ScriptLeft, in_words
 from weft.engines.real.exit_status import how_it_ended
-from weft.runtime.channel import Failed, Halted
+from weft.runtime.messages import Failed, Halted
 from weft.runtime.seats.engine_seat import OTHERS_TO_JOIN
 
 SECOND_HAND = ("NodeLost", "TransportError")

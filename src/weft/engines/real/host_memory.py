@@ -4,9 +4,9 @@ import os
 from collections.abc import Sequence
 from itertools import islice
 
-from weft.runtime.channel import Job
 from weft.runtime.descriptors import Descriptors
 from weft.runtime.initial_values import add_piece, pieces
+from weft.runtime.messages import WorkerJob
 from weft.transports.bells import NUM_BELLS
 
 MEMORIES = ("arena", "rings", "initial", "once")
@@ -31,7 +31,7 @@ def share_out(fds: Sequence[int], hosts: Sequence[int], num_namespaces: int = 0)
     return [Descriptors.of([*some, *namespaces], num_namespaces) for some in each]
 
 
-def keep_own(fds: Sequence[int], job: Job) -> Descriptors:
+def keep_own(fds: Sequence[int], job: WorkerJob) -> Descriptors:
     """The descriptors of the worker's own host, in a worker that was forked with those of all; closes the others."""
     hosts = job.hosts or [0] * job.num_workers
     each = share_out(fds, hosts, len(job.descriptors.namespaces))

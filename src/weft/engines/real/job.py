@@ -8,13 +8,13 @@ from weft.config.compression import codec as codec_of
 from weft.config.devices import OPTION as DEVICE
 from weft.config.devices import FakeKind, check_on_devices
 from weft.config.extras import check_extra
-from weft.config.network import Network
+from weft.config.network import EmulatedNetwork
 from weft.config.option_values import check_hiccups
 from weft.config.options import Options
 from weft.config.registry import AUTO
 from weft.config.registry import strategy as strategy_of
 from weft.core.errors import ConfigError, did_you_mean
-from weft.core.pace import Pace
+from weft.core.pace import LearningRatePace
 from weft.data.shares import STATIC, check_share, check_sharing, with_share
 from weft.engines.job_checks import check_job, check_slow
 from weft.engines.netem.network import check_network
@@ -60,12 +60,12 @@ class RealJob:
     checks_replay: bool = False
     traces: bool = False
     """Record what every worker does and sends, for timelines and traces."""
-    pace: Pace = Pace()  # noqa: RUF009
+    pace: LearningRatePace = LearningRatePace()  # noqa: RUF009
     saves: bool = True
     """Whether models are written; not in comparisons, where several runs would overwrite each other's files."""
     is_probe: bool = False
     """A dry first look: every share ends after one step, and callables of reports are not run."""
-    network: Network | None = None
+    network: EmulatedNetwork | None = None
     """An emulated network (`--net`) between the workers, which then communicate by sockets."""
     devices: dict[int, FakeKind] = field(default_factory=dict)
     """Workers with a (fake) device of their own, by rank."""
@@ -113,7 +113,7 @@ class RealJob:
             if self.strategy is not None:
                 check_pair(built, codec, self.strategy)
 
-    def _check_links(self, network: Network) -> None:
+    def _check_links(self, network: EmulatedNetwork) -> None:
         for worker, _ in network.own:
             if worker >= self.num_workers:
                 raise ConfigError(

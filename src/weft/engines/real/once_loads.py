@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from weft.runtime.channel import OnceAnswer, OnceAsked, OnceLoaded
+from weft.runtime.messages import OnceAnswer, OnceAsked, OnceLoaded
 
 
 @dataclass

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from weft.engines.simulated.outcome import coding_json, finite, histogram, timeline_json
+from weft.engines.outcome_json import coding_json, finite, histogram, timeline_json
 from weft.observe.records.status import Status, in_all
 from weft.observe.records.stragglers import Blame
 from weft.observe.records.tracks import Tracks

@@ -13,7 +13,8 @@ from weft.core.errors import ConfigError
 from weft.core.seat import Replica
 from weft.core.strategy import Strategy
 from weft.engines.real.hops import hops_between
-from weft.runtime.channel import Channel, Concluded, Job, Joined, Welcome
+from weft.runtime.channel import Channel
+from weft.runtime.messages import Concluded, ScriptJoined, Welcome, WorkerJob
 from weft.runtime.seats.engine_seat import EngineSeat
 from weft.runtime.seats.live_seat import LiveSeat
 from weft.runtime.seats.plain_seat import PlainSeat
@@ -22,7 +23,7 @@ OWN = ""
 """Stands for a strategy that is an object of the script's own, which has no name."""
 
 
-def seat_of(job: Job, channel: Channel) -> EngineSeat:
+def seat_of(job: WorkerJob, channel: Channel) -> EngineSeat:
     """The seat for `job`. A single worker exchanges nothing, so its training loop is left as it is."""
     if job.baseline is not None and job.num_workers > 1:
         return BaselineSeat(job, channel, sharing)
@@ -48,7 +49,7 @@ class BaselineSeat(PlainSeat):
         self._replica = replica
         host = self.job.addresses[0] if self.job.addresses else ddp.LOOPBACK
         store = ddp.open_store(self.rank, self.num_workers, host=host) if self.rank == 0 else None
-        self._channel.send(Joined(list(replica.layout()), 0, None, 0 if store is None else store.port))
+        self._channel.send(ScriptJoined(list(replica.layout()), 0, None, 0 if store is None else store.port))
         welcome = self._welcome = self._expect(Welcome)
         self._store = store or ddp.open_store(self.rank, self.num_workers, welcome.ports[0], host)
         ddp.meet(self._store, self.rank, self.num_workers)

@@ -8,7 +8,7 @@ from weft.config.compression import cheapest as cheapest_scheme
 from weft.config.compression import check_pair, said, with_codec
 from weft.config.compression import codec as codec_of
 from weft.config.devices import check_on_devices
-from weft.config.network import Network
+from weft.config.network import EmulatedNetwork
 from weft.config.registry import AUTO
 from weft.config.registry import strategy as strategy_of
 from weft.core.consensus import END, Consensus, Look
@@ -28,29 +28,29 @@ from weft.engines.real.memory_check import Room, available_bytes, check_fits
 from weft.engines.real.once_loads import Loadings
 from weft.engines.real.seat_factory import OWN
 from weft.engines.real.short_runs import ShortRun
-from weft.runtime.channel import (
+from weft.runtime.connections import LINKS, SHM, TCP, TLS, TORCH
+from weft.runtime.messages import (
+    Conclude,
     Concluded,
     Decided,
-    Ended,
     Evaluated,
-    Finish,
     FractionsAsked,
     FractionsTold,
-    Joined,
-    Measured,
     Message,
     OnceAsked,
     OnceLoaded,
     Order,
     Planned,
+    PortionRequested,
     PortionTold,
-    PortionWanted,
     ReplicaTold,
     Reported,
     Saves,
+    ScriptCompleted,
+    ScriptJoined,
+    ThroughputMeasured,
     Welcome,
 )
-from weft.runtime.connections import LINKS, SHM, TCP, TLS, TORCH
 
 DEFAULT_STRATEGY = "allreduce"
 COPIES = 5
@@ -89,7 +89,7 @@ class RunSession:
         global_batch: int | None = None,
         baseline: str | None = None,
         bucket_bytes_max: int = 4 << 20,
-        network: Network | None = None,
+        network: EmulatedNetwork | None = None,
         share: str = STATIC,
         block_steps: int = EVERY,
         on_devices: Sequence[int] = (),
@@ -107,8 +107,8 @@ class RunSession:
         self._steps_max, self._global_batch = steps_max, global_batch
         self._baseline, self._share = baseline, share
         self._shares = Shares(num_workers, share, block_steps)
-        self._joined: dict[int, Joined] = {}
-        self._more: dict[int, Joined] = {}
+        self._joined: dict[int, ScriptJoined] = {}
+        self._more: dict[int, ScriptJoined] = {}
         """Workers that have joined with a further model; cleared when all have."""
         self._reports: dict[int, Barrier] = {}
         self._saves: dict[int, Barrier] = {}
@@ -120,7 +120,7 @@ class RunSession:
         """All replicas are equal at all times, so that any worker may evaluate or save."""
         self._deals_portions = self._shares.steals
         self._loadings, self._consensus = Loadings(self._hosts, send), Consensus(num_workers)
-        self.ended: dict[int, Ended] = {}
+        self.ended: dict[int, ScriptCompleted] = {}
         self.concluded: dict[int, Concluded] = {}
         self.steps_total: int | None = steps_max
         self.label = strategy or ""
@@ -170,7 +170,7 @@ class RunSession:
 
     def hear(self, rank: int, message: Message) -> None:
         """Take a message from worker `rank`, and answer it by `send`."""
-        if isinstance(message, Joined):
+        if isinstance(message, ScriptJoined):
             self._join(rank, message)
         elif isinstance(message, Order):
             self._to_all(message)
@@ -188,20 +188,20 @@ class RunSession:
             self._loadings.ask(rank, message)
         elif isinstance(message, OnceLoaded):
             self._loadings.take(rank, message)
-        elif isinstance(message, Measured | FractionsAsked | PortionWanted):
+        elif isinstance(message, ThroughputMeasured | FractionsAsked | PortionRequested):
             self._share_data(rank, message)
-        elif isinstance(message, Ended):
+        elif isinstance(message, ScriptCompleted):
             self._end(rank, message)
         elif isinstance(message, Concluded):
             self.concluded[rank] = message
             if self.is_over:
-                self._to_all(Finish([], [], best(self._badness)))
+                self._to_all(Conclude([], [], best(self._badness)))
 
     def _to_all(self, message: Message) -> None:
         for rank in range(self._num_workers):
             self._send(rank, message)
 
-    def _join(self, rank: int, message: Joined) -> None:
+    def _join(self, rank: int, message: ScriptJoined) -> None:
         if self.has_begun:
             self._join_more(rank, message)
             return
@@ -238,7 +238,7 @@ class RunSession:
         self.began_s = time.perf_counter()
         self._to_all(welcome)
 
-    def _join_more(self, rank: int, message: Joined) -> None:
+    def _join_more(self, rank: int, message: ScriptJoined) -> None:
         """A worker joins with a further model beside its earlier ones; when all have, all are sent `Welcome` again."""
         self._more[rank] = message
         if len(self._more) < self._num_workers:
@@ -365,21 +365,21 @@ class RunSession:
         barrier.came[rank] = message
         self._send(rank, Decided(barrier.chooses(self._num_workers, is_alike=self._is_alike), best(self._badness)))
 
-    def _share_data(self, rank: int, message: Measured | FractionsAsked | PortionWanted) -> None:
+    def _share_data(self, rank: int, message: ThroughputMeasured | FractionsAsked | PortionRequested) -> None:
         """Answer who trains on which data. The first worker that asks for a block fixes its fractions for all, from
         what all workers have measured until then."""
-        if not isinstance(message, Measured):
+        if not isinstance(message, ThroughputMeasured):
             self._shares.check(rank, message.share, message.num_samples)
-        if isinstance(message, PortionWanted):
+        if isinstance(message, PortionRequested):
             portion = self._shares.queues.take(rank, message.share, message.num_portions)
             self._send(rank, PortionTold(portion))
             return
-        measured = message if isinstance(message, Measured) else message.measured
+        measured = message if isinstance(message, ThroughputMeasured) else message.measured
         self._shares.fractions.tell(rank, Done(measured.steps, measured.samples, measured.seconds))
         if isinstance(message, FractionsAsked):
             self._send(rank, FractionsTold(list(self._shares.fractions.ask(message.share, message.block))))
 
-    def _end(self, rank: int, message: Ended) -> None:
+    def _end(self, rank: int, message: ScriptCompleted) -> None:
         self.ended[rank] = message
         self._badness[rank] = message.badness
         if len(self.ended) < self._num_workers:
@@ -389,4 +389,4 @@ class RunSession:
             self._short_run.end(max(ended.final.step for ended in self.ended.values()))
         for number in sorted(self._reports):
             self._tell_report(number, even_if_some_lack=True)
-        self._to_all(Finish(left_to_worker_0(self._reports), left_to_worker_0(self._saves), best(self._badness)))
+        self._to_all(Conclude(left_to_worker_0(self._reports), left_to_worker_0(self._saves), best(self._badness)))

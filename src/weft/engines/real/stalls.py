@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from weft.engines.real import timeouts
-from weft.engines.real.worker_record import Worker
+from weft.engines.real.worker_record import WorkerRecord
 from weft.observe.records.status import StackTold
 
 AGAIN = 2.0
@@ -18,7 +18,7 @@ TO_END = "has ended and waits for the others to end"
 
 
 @dataclass
-class Waiting:
+class BlockedWorker:
     """What a worker waits for, at which step, and since when."""
 
     what: str
@@ -32,7 +32,7 @@ class Delays:
     def __init__(self) -> None:
         self._stacks: dict[int, tuple[StackTold, float]] = {}
         """Each worker's last stack, and when it came."""
-        self._waiting: dict[int, Waiting] = {}
+        self._waiting: dict[int, BlockedWorker] = {}
         self._named_s: dict[int, float] = {}
         """Length of each worker's stall when it was named last."""
 
@@ -40,7 +40,7 @@ class Delays:
         """Take the stack of worker `rank`, whose script has been in one place for some time."""
         self._stacks[rank] = told, now_s
 
-    def check(self, now_s: float, workers: Sequence[Worker], *, has_begun: bool) -> list[str]:
+    def check(self, now_s: float, workers: Sequence[WorkerRecord], *, has_begun: bool) -> list[str]:
         """Messages about workers for which others wait, if they are due now."""
         self._waiting = {
             worker.rank: self._since(worker, what, now_s)
@@ -54,12 +54,12 @@ class Delays:
                 said.append(self._text(worker, told, workers))
         return said
 
-    def _since(self, worker: Worker, what: str, now_s: float) -> Waiting:
+    def _since(self, worker: WorkerRecord, what: str, now_s: float) -> BlockedWorker:
         step = 0 if worker.status is None else worker.status.step
         before = self._waiting.get(worker.rank)
-        return before if before is not None and before.step == step else Waiting(what, step, now_s)
+        return before if before is not None and before.step == step else BlockedWorker(what, step, now_s)
 
-    def _late(self, now_s: float, workers: Sequence[Worker]) -> list[tuple[Worker, StackTold]]:
+    def _late(self, now_s: float, workers: Sequence[WorkerRecord]) -> list[tuple[WorkerRecord, StackTold]]:
         """Those that stay in one place, if others have waited for long."""
         if not any(now_s - waiting.since_s >= timeouts.STALL_S for waiting in self._waiting.values()):
             return []
@@ -68,7 +68,7 @@ class Delays:
         }
         return [(w, fresh[w.rank]) for w in workers if w.rank in fresh and w.rank not in self._waiting]
 
-    def _text(self, worker: Worker, told: StackTold, workers: Sequence[Worker]) -> str:
+    def _text(self, worker: WorkerRecord, told: StackTold, workers: Sequence[WorkerRecord]) -> str:
         waits = [
             f"  Worker {w.rank}{_at_step(self._waiting[w.rank])} {self._waiting[w.rank].what}."
             for w in workers
@@ -84,7 +84,7 @@ class Delays:
             ]
         )
 
-    def lines(self, now_s: float, workers: Sequence[Worker]) -> list[str]:
+    def lines(self, now_s: float, workers: Sequence[WorkerRecord]) -> list[str]:
         """One line for each worker that keeps others waiting now, for the message that ends the run."""
         return [
             f"  Worker {worker.rank} was in one place of its script for {told.seconds:.0f} s: {_place(told.stack)}."
@@ -92,7 +92,7 @@ class Delays:
         ]
 
 
-def _waits_for(worker: Worker, *, has_begun: bool) -> str | None:
+def _waits_for(worker: WorkerRecord, *, has_begun: bool) -> str | None:
     """What `worker` waits for that other workers must do; None if it does not wait."""
     if not worker.is_alive or not worker.has_joined:
         return None
@@ -103,7 +103,7 @@ def _waits_for(worker: Worker, *, has_begun: bool) -> str | None:
     return worker.status.doing if worker.status is not None and worker.status.is_waiting else None
 
 
-def _at_step(waiting: Waiting) -> str:
+def _at_step(waiting: BlockedWorker) -> str:
     return "" if waiting.what in (TO_JOIN, TO_END) else f", at step {waiting.step},"
 
 

@@ -24,7 +24,7 @@ from weft.engines.real.returned_files import ReturnedFiles
 from weft.engines.real.session import RunSession
 from weft.engines.real.stalls import Delays
 from weft.engines.real.watchdog import Watchdog
-from weft.engines.real.worker_record import Worker
+from weft.engines.real.worker_record import WorkerRecord
 from weft.observe.records.left_out import Lines
 from weft.observe.records.progress import steps_in_all
 from weft.observe.records.same_samples import SameSamples
@@ -32,15 +32,15 @@ from weft.observe.records.same_stream import SameStream
 from weft.observe.records.status import StackTold, Status
 from weft.observe.records.stragglers import Blame, Cost, Stragglers
 from weft.observe.records.tracks import Traced, Tracks
-from weft.runtime.channel import (
+from weft.runtime.messages import (
     Concluded,
-    Ended,
     Failed,
     Halt,
     Halted,
-    Joined,
     LeaveAt,
     Message,
+    ScriptCompleted,
+    ScriptJoined,
     StepAsked,
     StepTold,
 )
@@ -57,7 +57,7 @@ class Supervisor:
         self._job = job
         self._observer = observer
         self._selector = selectors.DefaultSelector()
-        self._workers: Sequence[Worker] = ()
+        self._workers: Sequence[WorkerRecord] = ()
         self._curve: list[dict[str, float | None]] = []
         self._reports: list[dict[str, float | None]] = []
         self._tracks = Tracks(job.num_workers) if job.traces else None
@@ -170,7 +170,7 @@ class Supervisor:
         if self._num_interrupts:
             raise KeyboardInterrupt
 
-    def _take(self, worker: Worker, message: Message) -> None:
+    def _take(self, worker: WorkerRecord, message: Message) -> None:
         """Take a message that a worker sent."""
         if isinstance(message, Status):
             self._take_status(worker, message)
@@ -191,10 +191,10 @@ class Supervisor:
             self._session.unsaved.add(message.number)
             self._take_loss(f"worker {worker.rank} on host {worker.host}: {message.text}")
         else:
-            worker.has_joined = isinstance(message, Joined) or worker.has_joined
-            worker.has_ended = isinstance(message, Ended) or worker.has_ended
+            worker.has_joined = isinstance(message, ScriptJoined) or worker.has_joined
+            worker.has_ended = isinstance(message, ScriptCompleted) or worker.has_ended
             worker.has_finished = isinstance(message, Concluded) or worker.has_finished
-            if isinstance(message, Ended):  # a short run tells no other status
+            if isinstance(message, ScriptCompleted):  # a short run tells no other status
                 self._observer.on_status(msgspec.structs.replace(message.final, steps_total=self._steps_total()))
                 self._judge(message.final)
                 self._left_out.take(worker.rank, message.final.left_out)
@@ -205,7 +205,7 @@ class Supervisor:
                 except WeftError as error:  # raised by `_check`: ending workers here would re-enter the selector's loop
                     self._error = error
 
-    def _take_piece(self, worker: Worker, piece: FilePiece) -> None:
+    def _take_piece(self, worker: WorkerRecord, piece: FilePiece) -> None:
         """Write a piece of a file that a worker elsewhere saved, and answer whether the rest is wanted."""
         home = self._returned_files
         objection = "this run brings no files back" if home is None else home.take(worker.rank, piece)
@@ -220,7 +220,7 @@ class Supervisor:
         self._not_saved.append(text)
         self._observer.on_tell(text)
 
-    def _take_status(self, worker: Worker, status: Status) -> None:
+    def _take_status(self, worker: WorkerRecord, status: Status) -> None:
         worker.status = status
         worker.status = status = msgspec.structs.replace(status, steps_total=self._steps_total())
         self._watchdog.hear(status, time.perf_counter())
@@ -242,7 +242,7 @@ class Supervisor:
         share = sum(status.samples for status in told) / planned * len(self._workers) / len(told)
         return steps_in_all(total, sum(status.step for status in told) / len(told), share)
 
-    def _show_notices(self, worker: Worker, status: Status) -> None:
+    def _show_notices(self, worker: WorkerRecord, status: Status) -> None:
         for text in status.notices[worker.num_notices :]:
             self._observer.on_tell(text)
         worker.num_notices = max(worker.num_notices, len(status.notices))
@@ -269,7 +269,7 @@ class Supervisor:
         self._observer.on_report(epoch, numbers)
         self._observer.on_reported(self._reports[-1])
 
-    def _guilty(self) -> Worker | None:
+    def _guilty(self) -> WorkerRecord | None:
         """The worker that made the run fail; None if it has not failed."""
         if not any(worker.failed or is_silent_death(worker) for worker in self._workers):
             return None

@@ -12,7 +12,7 @@ from weft.observe.records.status import Status
 
 
 @dataclass
-class Seen:
+class LastHeard:
     """A worker's last status, when it came, and when it last showed progress."""
 
     status: Status
@@ -40,7 +40,7 @@ class Watchdog:
         self._patience_s = patience_s
         self._carried_s = -inf
         """When the emulated network last delivered packets; -inf without one."""
-        self._seen: dict[int, Seen] = {}
+        self._seen: dict[int, LastHeard] = {}
         self._stops = Stops[int]()
         self._name = name
         self._moment = moment
@@ -52,7 +52,7 @@ class Watchdog:
         """Take a worker's status."""
         before = self._seen.get(status.rank)
         if before is None:
-            self._seen[status.rank] = Seen(status, now_s, now_s)
+            self._seen[status.rank] = LastHeard(status, now_s, now_s)
             return
         steps = status.step - before.status.step
         if steps:
@@ -94,7 +94,7 @@ class Watchdog:
             return Deadlock(self._stuck(running, ended))
         return None
 
-    def _stuck(self, running: Mapping[int, Seen], ended: Mapping[int, object]) -> str:
+    def _stuck(self, running: Mapping[int, LastHeard], ended: Mapping[int, object]) -> str:
         lines = ["nothing can happen any more: every worker that has not ended waits."]
         for rank, seen in running.items():
             lines.append(f"  {self._name(rank)}, at step {seen.status.step}, {seen.status.doing}")

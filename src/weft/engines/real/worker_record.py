@@ -1,10 +1,10 @@
 """A worker process as its supervisor sees it: what it has said, and whether it lives."""
 
 from weft.observe.records.status import Status
-from weft.runtime.channel import Failed, Halted
+from weft.runtime.messages import Failed, Halted
 
 
-class Worker:
+class WorkerRecord:
     """One worker process, on this host or another."""
 
     def __init__(self, rank: int, host: str, pid: int) -> None:

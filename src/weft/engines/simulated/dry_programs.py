@@ -10,11 +10,11 @@ from weft.data.shares import STATIC
 from weft.data.static import Span, global_batches, share_of
 from weft.engines.simulated.job import SimulatedJob
 from weft.sim.program import GhostProgram, GhostSharer, GhostTaker, Program
-from weft.sim.script import Plan
+from weft.sim.script import ScriptPlan
 from weft.sim.shares import VirtualShares
 
 
-def num_steps(job: SimulatedJob, strategy: Strategy, plan: Plan | None) -> int:
+def num_steps(job: SimulatedJob, strategy: Strategy, plan: ScriptPlan | None) -> int:
     """The steps of all workers together."""
     if job.steps_max is not None:
         return job.steps_max * job.num_workers
@@ -27,7 +27,7 @@ def num_steps(job: SimulatedJob, strategy: Strategy, plan: Plan | None) -> int:
     return plan.num_epochs * len(spans) * (1 if is_for_all else job.num_workers)
 
 
-def num_samples(job: SimulatedJob, strategy: Strategy, plan: Plan) -> int | None:
+def num_samples(job: SimulatedJob, strategy: Strategy, plan: ScriptPlan) -> int | None:
     """The samples of all steps together; None if the run ends after a number of steps, or nobody knows when."""
     if job.steps_max is not None or plan.num_epochs is None:
         return None
@@ -35,7 +35,7 @@ def num_samples(job: SimulatedJob, strategy: Strategy, plan: Plan) -> int | None
 
 
 def ghosts(
-    job: SimulatedJob, strategy: Strategy, plan: Plan | None, first: float, shares: VirtualShares
+    job: SimulatedJob, strategy: Strategy, plan: ScriptPlan | None, first: float, shares: VirtualShares
 ) -> list[Program]:
     """A script for each worker; `first` is the number of samples in the first step."""
     workers, each = range(job.num_workers), num_steps(job, strategy, plan) // job.num_workers
@@ -52,7 +52,7 @@ def ghosts(
     return [GhostProgram(_even_sizes(spans, rank, job.num_workers), each) for rank in workers]
 
 
-def _spans(job: SimulatedJob, strategy: Strategy, plan: Plan) -> tuple[list[Span], bool]:
+def _spans(job: SimulatedJob, strategy: Strategy, plan: ScriptPlan) -> tuple[list[Span], bool]:
     """Those of one share, and whether each is for one worker rather than a part of it for every worker."""
     is_for_one = strategy.deals_portions or job.steals
     cut = portions if is_for_one else global_batches
@@ -60,7 +60,7 @@ def _spans(job: SimulatedJob, strategy: Strategy, plan: Plan) -> tuple[list[Span
 
 
 def _sizes(
-    job: SimulatedJob, plan: Plan, shares: VirtualShares, rank: int, spans: list[Span]
+    job: SimulatedJob, plan: ScriptPlan, shares: VirtualShares, rank: int, spans: list[Span]
 ) -> Iterator[Iterable[int]]:
     """The samples of one worker's batches, share by share; without an end if the run says when it ends."""
     numbers = count() if plan.num_epochs is None or job.steps_max is not None else range(plan.num_epochs)

@@ -11,7 +11,7 @@ from weft.config.compression import codec as codec_of
 from weft.config.registry import AUTO, lowered, spelled
 from weft.config.registry import strategy as strategy_of
 from weft.core.names import Bucket
-from weft.core.pace import Pace
+from weft.core.pace import LearningRatePace
 from weft.core.strategy import Strategy
 from weft.cost.choice import cheapest, prices_s
 from weft.data.shares import STATIC, STEALING, check_share, check_sharing, with_share
@@ -38,7 +38,7 @@ class SimulatedJob:
     share: str = STATIC
     traces: bool = False
     """Record what every worker does and sends, for timelines and traces."""
-    pace: Pace = Pace()  # noqa: RUF009
+    pace: LearningRatePace = LearningRatePace()  # noqa: RUF009
     saves: bool = True
     """Whether models are written; not in comparisons, where several runs would overwrite each other's files."""
     is_probe: bool = False

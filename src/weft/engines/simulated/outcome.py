@@ -1,15 +1,10 @@
 """The outcome of one run: what the table shows and what --json writes."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import isfinite
 from typing import Any
 
-from msgspec.structs import asdict
-
+from weft.engines.outcome_json import coding_json, finite, histogram, timeline_json
 from weft.observe.records.status import CodingStatus
-from weft.observe.records.timeline import timeline
-from weft.observe.records.tracks import Tracks
 from weft.sim.facts import Facts
 
 
@@ -75,27 +70,3 @@ class Outcome:
             "paused_fraction": 0.0,
             "bytes_sent": facts.bytes_from[rank],
         }
-
-
-def histogram(ages: Mapping[int, int]) -> dict[str, int]:
-    """Number of updates by their age in steps, from the newest to the oldest; keys are text, for JSON."""
-    return {str(age): ages[age] for age in sorted(ages)}
-
-
-def timeline_json(tracks: Tracks | None) -> list[list[list[Any]]] | None:
-    """For each worker, its spans in a part of the run; None if the run was not traced."""
-    return None if tracks is None else [[list(span) for span in lane] for lane in timeline(tracks)]
-
-
-def coding_json(coding: CodingStatus | None) -> dict[str, Any] | None:
-    """The figures of the codecs, as plain data."""
-    return None if coding is None else asdict(coding)
-
-
-def finite(value: Any) -> Any:
-    """`value` with None for numbers that are not finite, which JSON does not have."""
-    if isinstance(value, dict):
-        return {name: finite(inner) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [finite(inner) for inner in value]
-    return None if isinstance(value, float) and not isfinite(value) else value

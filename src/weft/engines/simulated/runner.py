@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from weft.adapters.torch.simulated_globals import TorchSwapper
-from weft.config.cluster import Placement
+from weft.config.cluster import ClusterPlacement
 from weft.config.extras import advice_on_import
 from weft.core.errors import ConfigError, WeftError
 from weft.core.leaving import lost_by
 from weft.core.names import PARAMS, Bucket, Role, Roles
 from weft.core.recorder import TraceHash
-from weft.core.seat import Places, Replica, check_optimizers, check_tuned
+from weft.core.seat import Replica, ReplicaMemory, check_optimizers, check_tuned
 from weft.core.shortening import shortened
 from weft.core.strategy import Strategy
 from weft.core.world import World
@@ -37,7 +37,7 @@ from weft.sim.facts import Facts
 from weft.sim.network import HostLinks
 from weft.sim.program import BackwardDone, Program, ReportDone, SaveAsked
 from weft.sim.reports import ModelReports, NoReports, Reports
-from weft.sim.script import Joined, ScriptProgram, ScriptSeat
+from weft.sim.script import JoinCalled, ScriptProgram, ScriptSeat
 from weft.sim.shares import VirtualShares
 from weft.sim.simulation import Simulation
 from weft.sim.stage import PlainSwapper, Stage
@@ -109,11 +109,11 @@ class _Scripts:
         hyper-parameters that it tunes, on which the world depends."""
         return bool(self._told("at step 0", rank, self.programs[rank].begin))
 
-    def join(self, rank: int) -> Joined:
+    def join(self, rank: int) -> JoinCalled:
         """Run one worker's script until it joins."""
         try:
             request = self.resume(rank, "before it joined")
-            if not isinstance(request, Joined):
+            if not isinstance(request, JoinCalled):
                 raise ConfigError(
                     f"script '{self._job.script}' ended without calling weft.join.\n"
                     "  Add worker = weft.join(model, optimizer) before its training loop."
@@ -202,8 +202,8 @@ def simulate_dry(
         joined = scripts.join(0)
         joined.replica.settle()
         request = scripts.resume(0, "at step 0")
-        while isinstance(request, ReportDone | SaveAsked | Joined):
-            if isinstance(request, Joined):
+        while isinstance(request, ReportDone | SaveAsked | JoinCalled):
+            if isinstance(request, JoinCalled):
                 joined.replica.settle()
             request = scripts.resume(0, "at step 0")
         plan = scripts.seats[0].planned
@@ -248,9 +248,9 @@ def _with_total(
     return replace(observer, on_step=first_step)
 
 
-def _join_all(job: SimulatedJob, scripts: _Scripts) -> list[Joined]:
+def _join_all(job: SimulatedJob, scripts: _Scripts) -> list[JoinCalled]:
     """Run all scripts to their joining; all begin with worker 0's parameters."""
-    joined: list[Joined] = []
+    joined: list[JoinCalled] = []
     before = resident_bytes()
     for rank in range(job.num_workers):
         joined.append(scripts.join(rank))
@@ -262,7 +262,7 @@ def _join_all(job: SimulatedJob, scripts: _Scripts) -> list[Joined]:
     return joined
 
 
-def _begin_all(job: SimulatedJob, scripts: _Scripts, joined: list[Joined]) -> None:
+def _begin_all(job: SimulatedJob, scripts: _Scripts, joined: list[JoinCalled]) -> None:
     """Run all scripts on to their first iteration; those with several models join with one after another."""
     while True:
         more = [scripts.begin(rank) for rank in range(job.num_workers)]
@@ -277,7 +277,7 @@ def _begin_all(job: SimulatedJob, scripts: _Scripts, joined: list[Joined]) -> No
             _settle(job, rank, joined)
 
 
-def _settle(job: SimulatedJob, rank: int, joined: list[Joined]) -> None:
+def _settle(job: SimulatedJob, rank: int, joined: list[JoinCalled]) -> None:
     """Let a worker's models begin with worker 0's values, in buckets."""
     first, mine = joined[0].replica, joined[rank].replica
     if rank:
@@ -285,20 +285,20 @@ def _settle(job: SimulatedJob, rank: int, joined: list[Joined]) -> None:
         for value, others in zip(mine.values(), first.values(), strict=True):
             value[...] = others
     if rank and job.asked(joined[0].strategy).shares_replica:
-        mine.settle(place=partial(_beside, first))
+        mine.settle(allocate=partial(_beside, first))
     else:
         mine.settle()
 
 
-def _beside(first: Replica, buckets: Sequence[Bucket]) -> Places:
-    """The places of a replica that shares worker 0's trained parameters; gradients and buffers are its own."""
+def _beside(first: Replica, buckets: Sequence[Bucket]) -> ReplicaMemory:
+    """The memory of a replica that shares worker 0's trained parameters; gradients and buffers are its own."""
     own = [np.zeros(kind.num_elements, f"f{kind.itemsize}") for kind in buckets]
     params = [first.array(PARAMS, b) if kind.trainable else own[b] for b, kind in enumerate(buckets)]
     gradient = [np.zeros_like(params[b]) for b, kind in enumerate(buckets) if kind.trainable]
-    return Places(params, gradient, gradient)
+    return ReplicaMemory(params, gradient, gradient)
 
 
-def _check_memory(job: SimulatedJob, joined: Joined, grown_bytes: int) -> None:
+def _check_memory(job: SimulatedJob, joined: JoinCalled, grown_bytes: int) -> None:
     """Refuse a run that will not fit: parameters, gradients, slots and two copies for the optimizer, at every node."""
     strategy = job.resolved(joined.strategy, joined.replica.buckets, joined.compress)
     world, _ = _world(job, strategy, joined.replica.buckets)
@@ -309,7 +309,7 @@ def _check_memory(job: SimulatedJob, joined: Joined, grown_bytes: int) -> None:
     )
 
 
-def _check_layout(rank: int, joined: list[Joined]) -> None:
+def _check_layout(rank: int, joined: list[JoinCalled]) -> None:
     first, mine = joined[0].replica, joined[rank].replica
     if {id(thing) for other in joined[:rank] for thing in other.replica.brought} & {
         id(thing) for thing in mine.brought
@@ -321,7 +321,7 @@ def _check_layout(rank: int, joined: list[Joined]) -> None:
     check_layouts(rank, list(first.layout()), list(mine.layout()))
 
 
-def _world(job: SimulatedJob, strategy: Strategy, buckets: Sequence[Bucket]) -> tuple[World, Placement]:
+def _world(job: SimulatedJob, strategy: Strategy, buckets: Sequence[Bucket]) -> tuple[World, ClusterPlacement]:
     """Servers sit on the hosts of the first workers."""
     strategy.check(job.num_workers, job.cluster.num_hosts(job.num_workers))
     placement = job.cluster.place(job.num_workers)
@@ -334,7 +334,7 @@ def _run(
     job: SimulatedJob,
     strategy: Strategy,
     world: World,
-    placement: Placement,
+    placement: ClusterPlacement,
     stores: Sequence[Store],
     programs: Sequence[Program],
     reports: Reports,

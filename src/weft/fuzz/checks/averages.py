@@ -31,7 +31,7 @@ class Outer(NamedTuple):
         return self.rate * (1.0 - self.momentum**powers) / (1.0 - self.momentum)
 
 
-class Part(NamedTuple):
+class RoundContribution(NamedTuple):
     """What a worker brings to a round."""
 
     places: list[int]
@@ -39,7 +39,7 @@ class Part(NamedTuple):
     samples: float
 
 
-Round = dict[NodeId, Part]
+Round = dict[NodeId, RoundContribution]
 
 
 def rounds_count_by_samples(
@@ -64,9 +64,9 @@ def _rounds(evidence: Evidence, period: int) -> list[Round]:
     for step in evidence.steps:
         if step.samples:
             parts = rounds[step.step // period]
-            places, samples = parts.get(step.worker, Part([], 0.0))
+            places, samples = parts.get(step.worker, RoundContribution([], 0.0))
             place = evidence.scenario.book.place(step.worker, step.step)
-            parts[step.worker] = Part([*places, place], samples + step.samples)
+            parts[step.worker] = RoundContribution([*places, place], samples + step.samples)
     return rounds
 
 

@@ -32,9 +32,9 @@ def total_is_conserved(
         if centre is not None:
             total += centre(bucket)
             total[GROUND] -= 1.0
-        for letter in evidence.simulation.letters:
-            if letter.event.bucket == bucket and letter.fate in (OPEN, CLOSED) and letter.event.kind in in_flight:
-                total += in_flight[letter.event.kind] * letter.payload
+        for message in evidence.simulation.messages:
+            if message.event.bucket == bucket and message.fate in (OPEN, CLOSED) and message.event.kind in in_flight:
+                total += in_flight[message.event.kind] * message.payload
         wrong = np.abs(total - applied)
         if wrong.max() > ROUNDING:
             place = int(wrong.argmax())
@@ -118,9 +118,11 @@ def accrued_is_sent_once(evidence: Evidence, slot: str, kind: str) -> Iterator[V
         assert isinstance(node.store, NumpyStore)
         for bucket in evidence.world.trainable:
             total = node.store.lend(Buffer(slot, bucket)).copy()
-            letters = [letter for letter in evidence.simulation.letters if letter.sender is node]
-            letters = [le for le in letters if le.event.bucket == bucket and le.event.kind == kind]
-            sent = {letter.event.clock: letter.payload for letter in letters if letter.fate in fates}
+            messages = [message for message in evidence.simulation.messages if message.sender is node]
+            messages = [
+                message for message in messages if message.event.bucket == bucket and message.event.kind == kind
+            ]
+            sent = {message.event.clock: message.payload for message in messages if message.fate in fates}
             for body in sent.values():
                 total += body
             done = [step for step in evidence.steps if step.worker == node.id and step.samples]

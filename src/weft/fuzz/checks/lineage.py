@@ -23,15 +23,15 @@ def is_whole(evidence: Evidence) -> Iterator[Violation]:
 def asks_only_the_better(evidence: Evidence, by: str) -> Iterator[Violation]:
     """Who is asked for what it has told a better score (a smaller number) for that epoch."""
     told: dict[tuple[NodeId, int], float] = {}
-    for letter in evidence.simulation.letters:
-        event = letter.event
+    for message in evidence.simulation.messages:
+        event = message.event
         if event.kind == "score":
             assert event.data is not None
             told[event.source, event.clock] = float(event.data[by])  # type: ignore[arg-type]
-        elif event.kind == "ask" and not told[letter.target, event.clock] < told[event.source, event.clock]:
+        elif event.kind == "ask" and not told[message.target, event.clock] < told[event.source, event.clock]:
             yield Violation(
                 4,
-                f"worker {event.source} asked worker {letter.target} after epoch {event.clock}, which had told "
-                f"{told[letter.target, event.clock]:g}, no better than {told[event.source, event.clock]:g}",
+                f"worker {event.source} asked worker {message.target} after epoch {event.clock}, which had told "
+                f"{told[message.target, event.clock]:g}, no better than {told[event.source, event.clock]:g}",
             )
             return

@@ -25,7 +25,7 @@ Entry = tuple[int, NodeId, Event, Sequence[Action]]
 """What a recording keeps: when, who, what and its answer."""
 
 
-class Take(NamedTuple):
+class MixTaken(NamedTuple):
     """One worker took so much of another's parameters of a round."""
 
     clock: int
@@ -35,10 +35,10 @@ class Take(NamedTuple):
     weight: float
 
 
-def takes(entries: Iterable[Entry]) -> list[Take]:
+def takes(entries: Iterable[Entry]) -> list[MixTaken]:
     """All that came into the replicas: what was added to a sum that then became parameters."""
-    open_sums: dict[tuple[NodeId, str, int], list[Take]] = {}
-    taken: list[Take] = []
+    open_sums: dict[tuple[NodeId, str, int], list[MixTaken]] = {}
+    taken: list[MixTaken] = []
     for _, node, event, actions in entries:
         for action in actions:
             if not isinstance(action, Combine) or action.add is None:
@@ -51,7 +51,7 @@ def takes(entries: Iterable[Entry]) -> list[Take]:
                 open_sums[key] = []
             if action.add.slot == INBOX:
                 assert isinstance(event, Received)
-                open_sums[key].append(Take(event.clock, event.bucket, node, event.source, action.scale))
+                open_sums[key].append(MixTaken(event.clock, event.bucket, node, event.source, action.scale))
     return taken
 
 
@@ -60,7 +60,10 @@ def moves_by_what_left(evidence: Evidence, is_applied_first: bool) -> Iterator[V
 
     `is_applied_first` says whether a step's gradient is in the parameters that are given away in its round.
     """
-    given = {(le.sender.id, le.event.clock, le.event.bucket): le.payload for le in _letters(evidence)}
+    given = {
+        (message.sender.id, message.event.clock, message.event.bucket): message.payload
+        for message in _messages(evidence)
+    }
     own = _own(evidence, is_applied_first)
     for bucket in evidence.world.trainable:
         expected = _applied(evidence, is_applied_first)
@@ -80,8 +83,8 @@ def moves_by_what_left(evidence: Evidence, is_applied_first: bool) -> Iterator[V
             return
 
 
-def _letters(evidence: Evidence) -> list[MessageInFlight]:
-    return [letter for letter in evidence.simulation.letters if letter.event.kind == MIX]
+def _messages(evidence: Evidence) -> list[MessageInFlight]:
+    return [message for message in evidence.simulation.messages if message.event.kind == MIX]
 
 
 def _own(evidence: Evidence, is_applied_first: bool) -> dict[tuple[NodeId, int], list[Array]]:
@@ -128,15 +131,19 @@ def rounds_are_balanced(evidence: Evidence) -> Iterator[Violation]:
 def _cut(evidence: Evidence) -> set[int]:
     """The rounds that each worker did not end and others may have begun with it, and those for which the parameters of
     one that left did not arrive."""
-    letters, ended, views = _letters(evidence), _ended(evidence), evidence.simulation.arbiter.views
+    messages, ended, views = _messages(evidence), _ended(evidence), evidence.simulation.arbiter.views
     left_in = {w: after.number for before, after in pairwise(views) for w in set(before.members) - set(after.members)}
     cut: set[int] = set()
     for worker in evidence.world.workers:
         after = left_in.get(worker, views[-1].number + 1)
-        begun = max([letter.event.clock for letter in letters if letter.view < after], default=-1)
+        begun = max([message.event.clock for message in messages if message.view < after], default=-1)
         cut.update(range(max(clock for node, clock in ended if node == worker) + 1, begun + 1))
         if worker in left_in:
-            cut.update(le.event.clock for le in letters if le.sender.id == worker and le.fate is not RECEIVED)
+            cut.update(
+                message.event.clock
+                for message in messages
+                if message.sender.id == worker and message.fate is not RECEIVED
+            )
     return cut
 
 

@@ -18,9 +18,9 @@ from weft.sim.faults.in_flight import RECEIVED
 
 def are_balanced(evidence: Evidence) -> Iterator[Violation]:
     """What a worker keeps is all that it was given to say, less what it said once and somebody heard."""
-    letters = evidence.simulation.letters
-    sent = {(letter.event.kind, id(letter.payload)) for letter in letters}
-    heard = {(letter.event.kind, id(letter.payload)) for letter in letters if letter.fate is RECEIVED}
+    messages = evidence.simulation.messages
+    sent = {(message.event.kind, id(message.payload)) for message in messages}
+    heard = {(message.event.kind, id(message.payload)) for message in messages if message.fate is RECEIVED}
     for worker in evidence.world.workers:
         store = evidence.simulation.nodes[worker].store
         if worker in evidence.lost or not isinstance(store, AccountingStore):

@@ -68,7 +68,7 @@ class WorkerFigures(Struct, frozen=True):
     """What its script did in a stretch of the run that is the same for all workers."""
 
 
-class Run(Struct, frozen=True):
+class ComparedRun(Struct, frozen=True):
     """One contender with one seed. Times are virtual ones if the comparison is simulated."""
 
     seed: int
@@ -118,7 +118,7 @@ class Contender(Struct):
     label: str
     """As it can be typed again: 'allreduce share=proportional'."""
     is_baseline: bool = False
-    runs: list[Run] = []
+    runs: list[ComparedRun] = []
     error: str | None = None
 
     def times(self) -> list[float]:

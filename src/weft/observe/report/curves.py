@@ -4,7 +4,7 @@ from collections.abc import Callable
 from statistics import median
 
 from weft.core.score import sign
-from weft.observe.records.comparison import Comparison, Run, Setup
+from weft.observe.records.comparison import ComparedRun, Comparison, Setup
 from weft.observe.records.quantities import human_seconds
 from weft.observe.report.figures import Standings, ranked
 from weft.observe.report.lines import Curve, chart
@@ -19,7 +19,7 @@ DOTS_MAX = 40
 
 
 def curves_of(
-    comparison: Comparison, table: Standings, looks: dict[str, str], line_of: Callable[[Run], Line]
+    comparison: Comparison, table: Standings, looks: dict[str, str], line_of: Callable[[ComparedRun], Line]
 ) -> list[Curve]:
     """One for each contender that has any point, in the order of the table."""
     found = []

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import fmean, median
 
 from weft.core.score import sign
-from weft.observe.records.comparison import Comparison, Contender, Run, spread
+from weft.observe.records.comparison import ComparedRun, Comparison, Contender, spread
 
 CLOSE = 1.05
 """Times that differ by less are about the same, however many seeds say so."""
@@ -151,7 +151,7 @@ def _figures(contender: Contender, measure: str | None, has_target: bool) -> Fig
     )
 
 
-def _middle(runs: Sequence[Run], figure: Callable[[Run], float | None]) -> float | None:
+def _middle(runs: Sequence[ComparedRun], figure: Callable[[ComparedRun], float | None]) -> float | None:
     """The median of a figure that all runs have."""
     values = [value for value in map(figure, runs) if value is not None]
     return median(values) if values and len(values) == len(runs) else None

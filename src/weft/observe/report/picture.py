@@ -6,7 +6,7 @@ from statistics import fmean
 from textwrap import wrap
 from typing import Any
 
-from weft.observe.records.comparison import Comparison, Run
+from weft.observe.records.comparison import ComparedRun, Comparison
 from weft.observe.records.quantities import human_seconds
 from weft.observe.report.figures import Standings, ranked, standings
 from weft.observe.report.palette import ACTIVITIES_LIGHT, BASELINE, DASHES, LIGHT, looks
@@ -88,7 +88,7 @@ def _curves(
     table: Standings,
     styles: dict[str, dict[str, Any]],
     name: str,
-    line_of: Callable[[Run], Line],
+    line_of: Callable[[ComparedRun], Line],
 ) -> list[Panel]:
     lines = {each.label: [line_of(run) for run in each.runs] for each in ranked(comparison, table)}
     lines = {label: seeds for label, seeds in lines.items() if any(seeds)}

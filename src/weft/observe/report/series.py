@@ -5,7 +5,7 @@ from itertools import pairwise
 from math import isfinite
 from statistics import fmean
 
-from weft.observe.records.comparison import Run
+from weft.observe.records.comparison import ComparedRun
 
 Point = tuple[float, float]
 Line = list[Point]
@@ -14,12 +14,12 @@ POINTS_MAX = 80
 """A line has no more points: a screen shows no more, and pages stay small."""
 
 
-def reported(run: Run, name: str) -> Line:
+def reported(run: ComparedRun, name: str) -> Line:
     """A reported number over time."""
     return _points(run.reports, name)
 
 
-def training_loss(run: Run) -> Line:
+def training_loss(run: ComparedRun) -> Line:
     """The training loss over time, smoothed to as many points as can be seen."""
     return thinned(_points(run.curve, "loss"))
 

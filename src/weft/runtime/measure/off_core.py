@@ -31,8 +31,8 @@ class Starving:
         """How many times the thread was scheduled so far; 0 without schedstat."""
         return self._told(2)
 
-    def _told(self, place: int) -> int:
-        return int(os.pread(self._account, 80, 0).split()[place]) if self._account >= 0 else 0
+    def _told(self, field: int) -> int:
+        return int(os.pread(self._account, 80, 0).split()[field]) if self._account >= 0 else 0
 
 
 class OffCore:

@@ -58,8 +58,8 @@ class Tracer:
 
     def reduced(self, node: NodeId, action: Reduce, num_bytes: int, since_s: float) -> None:
         """A reduction to which a worker contributed at `since_s` has ended."""
-        place = action.kind, action.clock, action.buffer.bucket
-        self._keep(self._reductions, Reduction(node, *place, num_bytes, since_s, time.perf_counter()))
+        what = action.kind, action.clock, action.buffer.bucket
+        self._keep(self._reductions, Reduction(node, *what, num_bytes, since_s, time.perf_counter()))
 
     def _keep(self, records: list[Any], record: Any) -> None:
         if len(records) < WAITING_MAX:

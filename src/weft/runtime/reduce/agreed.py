@@ -30,12 +30,12 @@ from weft.core.actions import MEAN, OPS, Reduce
 from weft.core.errors import Deadlock, IllegalAction, UnexpectedMessage
 from weft.core.events import Reduced
 from weft.core.names import GRADIENT, Bucket, Buffer
-from weft.core.seat import Places
+from weft.core.seat import ReplicaMemory
 from weft.core.world import World
 from weft.runtime.mailbox import Mailbox
 from weft.runtime.measure.tracer import Tracer
 from weft.store.numpy import NumpyStore
-from weft.transports.summing import Memory, Sum, Summing
+from weft.transports.summing import Memory, PendingSum, Summing
 
 Array = NDArray[Any]
 Key = tuple[str, int]
@@ -80,7 +80,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decoder: Any = msgspec.msgpack.Decoder(LibraryNote | Given | Agreed | ScriptEnded)
 
 
-class Open:
+class AgreedReduction:
     """One reduction under way."""
 
     __slots__ = ("action", "given", "is_given", "result", "since_s", "sum", "summed", "weights")
@@ -95,7 +95,7 @@ class Open:
         """Memory in which the library sums, in place."""
         self.is_given = is_given
         self.weights: Sequence[float] = ()
-        self.sum: Sum | None = None
+        self.sum: PendingSum | None = None
         self.since_s = time.perf_counter()
 
 
@@ -128,10 +128,10 @@ class AgreedReduce:
         self._staged: dict[Key, Array] = {}
         """Copies of contributions that are not `given` gradients."""
         self._widened: dict[Key, Memory] = {}
-        self._open: dict[Key, Open] = {}
-        self._agreed: deque[Open] = deque()
+        self._open: dict[Key, AgreedReduction] = {}
+        self._agreed: deque[AgreedReduction] = deque()
         """Reductions that are agreed on, and wait until the library's processes have met."""
-        self._under_way: list[Open] = []
+        self._under_way: list[AgreedReduction] = []
         self._gifts: dict[Key, dict[int, Given]] = {}
         """On worker 0: the workers' `Given`, for reductions to which not all have given."""
         self._ended: set[int] = set()
@@ -153,7 +153,7 @@ class AgreedReduce:
         self._summing.meet(self._wake)
         self._give(self._rank, Given(*key, action.clock, action.kind, action.op, action.weight))
 
-    def _place(self, action: Reduce) -> Open:
+    def _place(self, action: Reduce) -> AgreedReduction:
         """The memory of a reduction: given gradients are used in place, everything else is copied to staging."""
         buffer = action.buffer
         is_given = buffer.slot == GRADIENT and bool(self._gradients)
@@ -170,7 +170,7 @@ class AgreedReduce:
         summed = result
         if given.itemsize == HALF:
             summed = self._wide(buffer, result)
-        return Open(action, given, result, summed, is_given=is_given)
+        return AgreedReduction(action, given, result, summed, is_given=is_given)
 
     def _wide(self, buffer: Buffer, result: Memory) -> Memory:
         """Memory in single precision in which a bucket of half precision is summed."""
@@ -256,7 +256,7 @@ class AgreedReduce:
                 moved = True
         return moved
 
-    def _begin(self, reduction: Open) -> None:
+    def _begin(self, reduction: AgreedReduction) -> None:
         """Let the library sum a copy of the contribution, times its share; one of weight 0 is left out."""
         op, total = reduction.action.op, sum(reduction.weights)
         mine, into = reduction.weights[self._rank], reduction.summed
@@ -268,7 +268,7 @@ class AgreedReduce:
         num_workers = len(self._group)
         self.bytes_shared += 2 * (num_workers - 1) * into.nbytes // num_workers
 
-    def _end(self, reduction: Open) -> Reduced:
+    def _end(self, reduction: AgreedReduction) -> Reduced:
         action, result, weight = reduction.action, reduction.result, sum(reduction.weights)
         if weight and result is not reduction.summed:
             self._summing.copy(reduction.summed, result)
@@ -314,8 +314,8 @@ class AgreedReduce:
         self._summing.close()
 
 
-def apart_places(buckets: Sequence[Bucket], summing: Summing) -> Places:
-    """The places of a replica in its process's own memory, with separate memory for given and reduced gradients."""
+def apart_memory(buckets: Sequence[Bucket], summing: Summing) -> ReplicaMemory:
+    """The memory of a replica in its process's own memory, with separate memory for given and reduced gradients."""
     trained = [bucket for bucket in buckets if bucket.trainable]
     given, seen = ([summing.gradients(b.num_elements, b.itemsize) for b in trained] for _ in range(2))
-    return Places([np.zeros(bucket.num_elements, f"f{bucket.itemsize}") for bucket in buckets], given, seen)
+    return ReplicaMemory([np.zeros(bucket.num_elements, f"f{bucket.itemsize}") for bucket in buckets], given, seen)

@@ -45,13 +45,13 @@ class Hop(NamedTuple):
 
 
 Plan = Callable[[int, int, int], Sequence[Hop]]
-"""From a host's place, the number of hosts and the bytes of a bucket to the hops of the host's leader."""
+"""From a host's number, the number of hosts and the bytes of a bucket to the hops of the host's leader."""
 
 SendSum = Callable[[NodeId, Key, int, Part | None, bytes, Array], None]
 """Sends a part of a sum: target, lane and bucket, number of the reduction, part, packed `About`, values."""
 
 
-class Came(NamedTuple):
+class EarlyPart(NamedTuple):
     """A part of another host's sum, as it was received."""
 
     source: NodeId
@@ -81,7 +81,7 @@ class Exchange:
         start, stop = part.bounds(len(self.total))
         return self.total[start:stop]
 
-    def take(self, hop: Hop, came: Came) -> None:
+    def take(self, hop: Hop, came: EarlyPart) -> None:
         """Add the received part to the own sum, or replace the own by it, as `hop` says."""
         self._check_alike(came.source, About(*_ABOUT.unpack_from(came.about)))
         heard = np.frombuffer(came.about, offset=_ABOUT.size)
@@ -126,7 +126,7 @@ class BetweenHosts:
         self._open: dict[Key, Exchange] = {}
         self._numbers: dict[Key, int] = {}
         """The number of the last reduction that was begun, by lane and bucket."""
-        self._early: dict[Key, list[Came]] = {}
+        self._early: dict[Key, list[EarlyPart]] = {}
 
     def begin(self, key: Key, number: int, about: About, op: str, total: Array, weight: float) -> None:
         """Begin an exchange: `total` holds this host's sum, and will hold the sum of all hosts."""
@@ -145,10 +145,10 @@ class BetweenHosts:
                 self._send(other, key, exchange.number, hop.part, exchange.about(), exchange.part(hop.part))
                 exchange.at += 1
                 continue
-            place = next((i for i, one in enumerate(early) if self._is_next(exchange, hop, one)), None)
-            if place is None:
+            index = next((i for i, one in enumerate(early) if self._is_next(exchange, hop, one)), None)
+            if index is None:
                 return None
-            exchange.take(hop, early.pop(place))
+            exchange.take(hop, early.pop(index))
         del self._open[key]
         return float(sum(exchange.weights))
 
@@ -157,11 +157,11 @@ class BetweenHosts:
         """No exchange is under way."""
         return not self._open
 
-    def _is_next(self, exchange: Exchange, hop: Hop, came: Came) -> bool:
+    def _is_next(self, exchange: Exchange, hop: Hop, came: EarlyPart) -> bool:
         awaited = self._leaders[hop.other], exchange.number, hop.part
         return (came.source, came.number, came.part) == awaited
 
-    def hear(self, key: Key, came: Came) -> None:
+    def hear(self, key: Key, came: EarlyPart) -> None:
         """Take a received part: used in place if it is the next hop's, else copied and kept for later."""
         self._check(key, came)
         exchange = self._open.get(key)
@@ -172,7 +172,7 @@ class BetweenHosts:
                 return
         self._early.setdefault(key, []).append(came._replace(values=came.values.copy()))
 
-    def _check(self, key: Key, came: Came) -> None:
+    def _check(self, key: Key, came: EarlyPart) -> None:
         """Refuse parts that no correct leader sends; so parts of at most two reductions of a bucket are ever kept."""
         ahead = came.number - self._numbers.get(key, 0)
         is_due = ahead == 1 or (ahead == 0 and key in self._open)  # no host ends a reduction without this one's part

@@ -11,7 +11,7 @@ from weft.core.names import GRADIENT
 from weft.cost.links import Link
 from weft.cost.staging import AUTO, HOST, Speeds, cheaper
 from weft.runtime.measure.tracer import Tracer
-from weft.runtime.reduce.shared import Lane, Open, SharedReduce
+from weft.runtime.reduce.shared import Lane, SharedReduce, SharedReduction
 from weft.store.arena import Arena, stretch
 from weft.store.devices import Device, DeviceArray, measured_copies, measured_sums
 from weft.store.numpy import NumpyStore
@@ -54,23 +54,23 @@ class DeviceReduce(SharedReduce):
     def _give(self, lane: Lane, bucket: int) -> None:
         if self.device is None:
             return
-        mine = self._there(lane, bucket, self._arena.place)
+        mine = self._there(lane, bucket, self._arena.local_rank)
         self.device.take(lane.contribution, mine)
         if self.places[bucket] == HOST:
             self.device.copy_out(mine, lane.contribution)
 
-    def _add_up(self, reduction: Open) -> None:
+    def _add_up(self, reduction: SharedReduction) -> None:
         bucket = reduction.action.buffer.bucket
         if self.places[bucket] == HOST:
             super()._add_up(reduction)
         elif self.device is not None and any(reduction.weights):
             self._add_up_there(reduction, self.device)
 
-    def _add_up_there(self, reduction: Open, device: Device) -> None:
+    def _add_up_there(self, reduction: SharedReduction, device: Device) -> None:
         """Copy this device's stretch of contributions on the host in, sum it, and copy the sum out for host workers."""
         lane, bucket, arena = reduction.lane, reduction.action.buffer.bucket, self._arena
-        place = list(self._on_devices).index(arena.place)
-        start, stop = stretch(arena.buckets[bucket].num_elements, place, len(self._on_devices))
+        which = list(self._on_devices).index(arena.local_rank)
+        start, stop = stretch(arena.buckets[bucket].num_elements, which, len(self._on_devices))
         if start == stop:
             return
         payloads = [self._there(lane, bucket, worker).part(start, stop) for worker in range(arena.num_workers)]
@@ -84,12 +84,12 @@ class DeviceReduce(SharedReduce):
         if len(self._on_devices) < arena.num_workers:
             device.copy_out(total, arena.array(f"reduced.{int(lane.is_staged)}", bucket)[start:stop])
 
-    def _take(self, reduction: Open, weight: float) -> None:
+    def _take(self, reduction: SharedReduction, weight: float) -> None:
         if self.device is None:
             super()._take(reduction, weight)
             return
         lane, buffer, arena = reduction.lane, reduction.action.buffer, self._arena
-        result = self._there(lane, buffer.bucket, arena.place)
+        result = self._there(lane, buffer.bucket, arena.local_rank)
         if weight and self.places[buffer.bucket] == HOST:
             self.device.copy_in(arena.array(f"reduced.{int(lane.is_staged)}", buffer.bucket), result)
         elif weight:
@@ -112,7 +112,7 @@ def tell_speeds(arena: Arena, speeds: Speeds) -> None:
     """Publish this worker's measured speeds in its line of the arena, then set TOLD."""
     latency_s, bandwidth = speeds.copies or (0.0, 0.0)
     values = (speeds.host_sums_bytes_per_s, latency_s, bandwidth, speeds.device_sums_bytes_per_s)
-    line = arena.speed_line(arena.place)
+    line = arena.speed_line(arena.local_rank)
     for word, value in enumerate(values):
         arena.doubles[line + word] = value
     fence()  # the numbers are visible before the word that announces them

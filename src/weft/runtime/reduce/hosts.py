@@ -25,7 +25,7 @@ from weft.core.names import NodeId
 from weft.runtime.mailbox import Mailbox
 from weft.runtime.measure.tracer import Tracer
 from weft.runtime.reduce.between_hosts import About, BetweenHosts, Plan
-from weft.runtime.reduce.shared import CLOCK, DONE, KIND, Open, SharedReduce
+from weft.runtime.reduce.shared import CLOCK, DONE, KIND, SharedReduce, SharedReduction
 from weft.runtime.shared_params import COMMITTED
 from weft.store.arena import Arena
 from weft.store.numpy import NumpyStore
@@ -35,7 +35,7 @@ from weft.transports.bells import Bells, fence
 ADDED, SPREAD, TOTAL = 5, 6, 7
 """Further words of a worker's line for a lane and bucket; only the leader writes SPREAD and TOTAL (a double)."""
 LEADER = 0
-"""The place of a host's leader."""
+"""The local rank of a host's leader."""
 
 
 class HostsReduce(SharedReduce):
@@ -57,18 +57,18 @@ class HostsReduce(SharedReduce):
         super().__init__(arena, bells, store, gradient_is_given=gradient_is_given, tracer=tracer)
         self._group = tuple(range(len(hosts)))
         self._leaders: list[NodeId] = [list(hosts).index(host) for host in dict.fromkeys(hosts)]
-        self._spread: set[Open] = set()
+        self._spread: set[SharedReduction] = set()
         """Reductions for which this worker has taken the sum of all hosts and written DONE."""
         self._between: BetweenHosts | None = None
         leader = arena.ranks[LEADER]
-        if arena.place == LEADER:
+        if arena.local_rank == LEADER:
             sizes = [bucket.num_bytes for bucket in arena.buckets]
             self._between = BetweenHosts(self._leaders, self._leaders.index(leader), sizes, plan, mailbox.send_sum)
             mailbox.on_sum = self._between.hear
             self.needs_background = True  # frames may still wait in the outbox when the leader's script goes on
-        self._begun: set[Open] = set()
+        self._begun: set[SharedReduction] = set()
 
-    def _add_up(self, reduction: Open) -> None:
+    def _add_up(self, reduction: SharedReduction) -> None:
         """Sum this worker's stretch of the contributions of this host, times their weights."""
         lane, weights, op = reduction.lane, reduction.weights, reduction.action.op
         if any(weights):
@@ -77,10 +77,10 @@ class HostsReduce(SharedReduce):
         else:
             lane.total.fill(-inf if op == MAX else 0.0)
 
-    def _say_summed(self, reduction: Open) -> None:
+    def _say_summed(self, reduction: SharedReduction) -> None:
         self._say(reduction, ADDED)
 
-    def _pass_on(self, reduction: Open) -> bool:
+    def _pass_on(self, reduction: SharedReduction) -> bool:
         """Advance the exchange between hosts (leader), and take its result if it is there; whether anything moved."""
         if reduction in self._spread:
             return False
@@ -98,7 +98,7 @@ class HostsReduce(SharedReduce):
         self._say(reduction, DONE)
         return True
 
-    def _advance(self, between: BetweenHosts, reduction: Open) -> bool:
+    def _advance(self, between: BetweenHosts, reduction: SharedReduction) -> bool:
         """The leader's part: begin the exchange with the other leaders, or go on with it; whether it has ended now."""
         lane, action = reduction.lane, reduction.action
         key = int(lane.is_staged), action.buffer.bucket
@@ -122,7 +122,7 @@ class HostsReduce(SharedReduce):
         """Not while a leader's exchange is under way: the other leaders wait for its parts."""
         return self._between is None or self._between.is_idle
 
-    def _forget(self, reduction: Open) -> None:
+    def _forget(self, reduction: SharedReduction) -> None:
         self._spread.discard(reduction)
         self._begun.discard(reduction)
 

@@ -44,9 +44,9 @@ class Lane:
         workers = range(arena.num_workers)
         self.is_staged = bool(lane)
         self.lines = [arena.reduction_line(lane, bucket, worker) for worker in workers]
-        self.mine = self.lines[arena.place]
-        self.contribution = arena.array(f"{REGIONS[lane]}.{arena.place}", bucket)
-        start, stop = arena.span(bucket, arena.place)
+        self.mine = self.lines[arena.local_rank]
+        self.contribution = arena.array(f"{REGIONS[lane]}.{arena.local_rank}", bucket)
+        start, stop = arena.span(bucket, arena.local_rank)
         self.stretches = [arena.array(f"{REGIONS[lane]}.{worker}", bucket)[start:stop] for worker in workers]
         self.total = arena.array(f"reduced.{lane}", bucket)[start:stop]
         self.number = 0
@@ -54,7 +54,7 @@ class Lane:
         self.is_open = False
 
 
-class Open:
+class SharedReduction:
     """One reduction under way."""
 
     __slots__ = ("action", "is_summed", "lane", "since_s", "weight", "weights")
@@ -93,7 +93,7 @@ class SharedReduce:
         self._group = tuple(range(arena.num_workers))
         self._lanes: dict[tuple[int, int], Lane] = {}
         self._names: dict[tuple[str, str, str], int] = {}
-        self._open: list[Open] = []
+        self._open: list[SharedReduction] = []
         self.bytes_shared = 0
         self.num_copies = 0
 
@@ -115,7 +115,7 @@ class SharedReduce:
         words[lane.mine + KIND] = self._name(action)
         fence()  # contribution, weight, clock and kind are visible before the word that announces them
         words[lane.mine + READY] = lane.number
-        self._open.append(Open(action, lane))
+        self._open.append(SharedReduction(action, lane))
         self._bells.ring_scripts()
 
     def _give(self, lane: Lane, bucket: int) -> None:
@@ -155,14 +155,14 @@ class SharedReduce:
                 moved = True
         return moved
 
-    def _all_have(self, reduction: Open, word: int) -> bool:
+    def _all_have(self, reduction: SharedReduction, word: int) -> bool:
         words, number = self._words, reduction.lane.number
         for line in reduction.lane.lines:  # noqa: SIM110  a loop is twice as fast as all() here
             if words[line + word] < number:  # a fast worker's READY may be ahead: of the bucket's next reduction
                 return False
         return True
 
-    def _sum(self, reduction: Open) -> None:
+    def _sum(self, reduction: SharedReduction) -> None:
         self._check_alike(reduction)
         lane, doubles = reduction.lane, self._arena.doubles
         reduction.weights = [doubles[line + WEIGHT] for line in lane.lines]
@@ -171,30 +171,30 @@ class SharedReduce:
         reduction.is_summed = True
         self._say_summed(reduction)
 
-    def _say(self, reduction: Open, word: int) -> None:
+    def _say(self, reduction: SharedReduction, word: int) -> None:
         """Set this worker's `word` to the reduction's number, after all that it has written before, and ring."""
         fence()
         self._words[reduction.lane.mine + word] = reduction.lane.number
         self._bells.ring_scripts()
 
-    def _say_summed(self, reduction: Open) -> None:
+    def _say_summed(self, reduction: SharedReduction) -> None:
         self._say(reduction, DONE)
 
-    def _pass_on(self, reduction: Open) -> bool:
+    def _pass_on(self, reduction: SharedReduction) -> bool:
         """A hook for several hosts, between the host's sum and the result; whether anything was done."""
         return False
 
-    def _forget(self, reduction: Open) -> None:
+    def _forget(self, reduction: SharedReduction) -> None:
         """A hook for subclasses: the reduction has ended."""
 
-    def _add_up(self, reduction: Open) -> None:
+    def _add_up(self, reduction: SharedReduction) -> None:
         """Sum this worker's stretch of all contributions into the result."""
         lane, weights = reduction.lane, reduction.weights
         if len(lane.total) and any(weights):
             reduce_into(lane.total, lane.stretches, weights, reduction.action.op)
             self.bytes_shared += lane.total.nbytes * len(weights)
 
-    def _check_alike(self, reduction: Open) -> None:
+    def _check_alike(self, reduction: SharedReduction) -> None:
         words, mine = self._words, reduction.lane.mine
         for worker, line in enumerate(reduction.lane.lines):
             if words[line + CLOCK] != words[mine + CLOCK] or words[line + KIND] != words[mine + KIND]:
@@ -203,15 +203,15 @@ class SharedReduce:
                     f"at clock {words[line + CLOCK]}."
                 )
 
-    def _end(self, reduction: Open) -> Reduced:
+    def _end(self, reduction: SharedReduction) -> Reduced:
         action, weight = reduction.action, reduction.weight
         self._take(reduction, weight)
         if self._tracer is not None:
-            rank = self._arena.ranks[self._arena.place]
+            rank = self._arena.ranks[self._arena.local_rank]
             self._tracer.reduced(rank, action, reduction.lane.contribution.nbytes, reduction.since_s)
         return Reduced(action.clock, action.buffer, weight)
 
-    def _take(self, reduction: Open, weight: float) -> None:
+    def _take(self, reduction: SharedReduction, weight: float) -> None:
         """Write the result to the replica; its own contribution if the weights of all workers were 0."""
         action = reduction.action
         bucket = action.buffer.bucket
@@ -231,7 +231,7 @@ class SharedReduce:
 
     def say_ended(self) -> None:
         """Set ENDED: this worker contributes to no further reduction."""
-        self._words[self._arena.worker_line(self._arena.place) + ENDED] = 1
+        self._words[self._arena.worker_line(self._arena.local_rank) + ENDED] = 1
         self._bells.ring_scripts()
 
     def check_alive(self) -> None:
@@ -251,7 +251,7 @@ class SharedReduce:
         """The workers that have not given to the oldest reduction under way."""
         for reduction in self._open:
             lane, ranks = reduction.lane, self._arena.ranks
-            return [ranks[place] for place, line in enumerate(lane.lines) if self._words[line + READY] < lane.number]
+            return [rank for rank, line in zip(ranks, lane.lines) if self._words[line + READY] < lane.number]
         return []
 
     def close(self) -> None:

@@ -16,32 +16,32 @@ from weft.core.script_state import ENDED, EXIT, RUNNING, ScriptState
 from weft.core.seat import MINE, TWICE, Replica, Reported, saved_alone
 from weft.model_files import not_saved
 from weft.observe.records.left_out import LeftOut
-from weft.runtime.channel import (
-    Channel,
+from weft.runtime.channel import Channel
+from weft.runtime.measure.activity_clock import ActivityClock
+from weft.runtime.measure.metrics import Metrics
+from weft.runtime.measure.pauses import TICK_S, Pauses
+from weft.runtime.measure.processor import processor_kind
+from weft.runtime.measure.tracer import Tracer
+from weft.runtime.messages import (
+    Conclude,
     Concluded,
     Decided,
-    Ended,
     Evaluated,
-    Finish,
     Halt,
     Halted,
-    Job,
     LeaveAt,
     Leaving,
     Message,
     Planned,
     ReplicaTold,
     Saves,
+    ScriptCompleted,
     StepAsked,
     StepTold,
     Welcome,
+    WorkerJob,
 )
-from weft.runtime.channel import Reported as ReportedMessage
-from weft.runtime.measure.activity_clock import ActivityClock
-from weft.runtime.measure.metrics import Metrics
-from weft.runtime.measure.pauses import TICK_S, Pauses
-from weft.runtime.measure.processor import processor_kind
-from weft.runtime.measure.tracer import Tracer
+from weft.runtime.messages import Reported as ReportedMessage
 from weft.runtime.seats.failure import failure
 from weft.runtime.seats.once import Once, Sharing
 from weft.runtime.seats.returned_files import Unsaved, give_back
@@ -62,7 +62,7 @@ class EngineSeat:
 
     is_simulated = False
 
-    def __init__(self, job: Job, channel: Channel, sharing: Sharing) -> None:
+    def __init__(self, job: WorkerJob, channel: Channel, sharing: Sharing) -> None:
         self.job = job
         self.rank = job.rank
         self.num_workers = job.num_workers
@@ -360,8 +360,8 @@ class EngineSeat:
         self._say_ended()
         self._observe()
         self._tell_replica(END)
-        self._channel.send(Ended(self.metrics.status(ENDED), self._score.badness))
-        finish = self._expect(Finish)
+        self._channel.send(ScriptCompleted(self.metrics.status(ENDED), self._score.badness))
+        finish = self._expect(Conclude)
         self._best = finish.best
         if self.rank == 0:
             for number in finish.reports:
@@ -370,7 +370,7 @@ class EngineSeat:
                 path, model, of, allow_nan = self._open_saves[number]
                 self._bring(number, path, self._models(model), of, allow_nan=allow_nan)
         self._channel.send(self._conclude())
-        self._expect(Finish)
+        self._expect(Conclude)
         self._tell_trace(droppable=False)
         self._say_goodbye()
         self.has_ended = True

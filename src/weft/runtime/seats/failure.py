@@ -7,7 +7,7 @@ from traceback import StackSummary, TracebackException
 from weft.core.errors import WeftError
 from weft.core.leaving import ScriptLeft, code_of
 from weft.core.shortening import shortened
-from weft.runtime.channel import Failed
+from weft.runtime.messages import Failed
 
 PACKAGE = str(Path(__file__).resolve().parents[2]) + os.sep
 

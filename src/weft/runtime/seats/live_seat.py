@@ -4,7 +4,6 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 from weft.core.errors import ConfigError
@@ -16,10 +15,11 @@ from weft.core.seat import RESULT, Replica, Reported, check_optimizers, check_tu
 from weft.core.strategy import Strategy
 from weft.data.shares import check_sharing
 from weft.runtime.background import BackgroundDriver
-from weft.runtime.channel import Channel, Concluded, Job, Joined, Order, Welcome
+from weft.runtime.channel import Channel
 from weft.runtime.connections import Connections
 from weft.runtime.driver import Wanted
 from weft.runtime.initial_values import read_values, write_values
+from weft.runtime.messages import Concluded, Order, ScriptJoined, Welcome, WorkerJob
 from weft.runtime.reduce.between_hosts import Plan
 from weft.runtime.seats.engine_seat import OTHERS_TO_JOIN, EngineSeat
 from weft.runtime.seats.once import Sharing
@@ -36,7 +36,7 @@ class LiveSeat(EngineSeat):
 
     is_plain = False
 
-    def __init__(self, job: Job, channel: Channel, resolve: Resolve, sharing: Sharing, plan: Plan) -> None:
+    def __init__(self, job: WorkerJob, channel: Channel, resolve: Resolve, sharing: Sharing, plan: Plan) -> None:
         super().__init__(job, channel, sharing)
         self._resolve = resolve
         self._plan = plan
@@ -78,7 +78,7 @@ class LiveSeat(EngineSeat):
         self._num_values, start = len(values), self._values_end
         if self.rank == 0:
             self._values_end = write_values(memory, new, start)
-        self._channel.send(Joined(list(self._replica.layout()), size, strategy, self._connections.port, compress))
+        self._channel.send(ScriptJoined(list(self._replica.layout()), size, strategy, self._connections.port, compress))
         self._welcome = self._expect(Welcome)
         if self.rank:
             self._values_end = read_values(memory, new, start)
@@ -108,7 +108,7 @@ class LiveSeat(EngineSeat):
 
     def portions(self, num_portions: int, num_samples: int) -> Iterator[int] | None:
         if self.steals:
-            return self._portions(num_portions, partial(self.shares.portion, num_samples))
+            return self._portions(num_portions, lambda *share: self.shares.portion(num_samples, *share))
         return self._portions(num_portions, self._next_portion) if self._strategy()[0].deals_portions else None
 
     def _portions(self, num_portions: int, draw: Callable[[int, int], int | None]) -> Iterator[int]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from weft.runtime.channel import Message, OnceAnswer, OnceAsked, OnceLoaded
+from weft.runtime.messages import Message, OnceAnswer, OnceAsked, OnceLoaded
 
 
 class Sharing(Protocol):

@@ -7,9 +7,10 @@ from weft.core.names import GRADIENT
 from weft.core.seat import Replica, Reported, step_alone
 from weft.core.strategy import Strategy
 from weft.observe.records.left_out import LeftOut
-from weft.runtime.channel import Channel, Job, Joined, Welcome
+from weft.runtime.channel import Channel
 from weft.runtime.measure.foreign_links import foreign_links
 from weft.runtime.measure.off_core import OffCore
+from weft.runtime.messages import ScriptJoined, Welcome, WorkerJob
 from weft.runtime.seats.engine_seat import EngineSeat
 from weft.runtime.seats.once import Sharing
 from weft.store.finite import bad_tensor
@@ -20,7 +21,7 @@ class PlainSeat(EngineSeat):
 
     is_plain = True
 
-    def __init__(self, job: Job, channel: Channel, sharing: Sharing) -> None:
+    def __init__(self, job: WorkerJob, channel: Channel, sharing: Sharing) -> None:
         super().__init__(job, channel, sharing)
         self._off_core = OffCore()
 
@@ -38,12 +39,12 @@ class PlainSeat(EngineSeat):
         self._check_first_join()
         self._replica = replica
         text = strategy if isinstance(strategy, str) else None
-        self._channel.send(Joined(list(replica.layout()), 0, text, 0))
+        self._channel.send(ScriptJoined(list(replica.layout()), 0, text, 0))
         self._welcome = self._expect(Welcome)
         self._begin()
 
     def join_more(self) -> None:
-        self._channel.send(Joined(list(self._replica.layout()), 0, None, 0))
+        self._channel.send(ScriptJoined(list(self._replica.layout()), 0, None, 0))
         self._welcome = self._expect(Welcome)
 
     def settle(self) -> None:

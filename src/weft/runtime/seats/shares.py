@@ -5,8 +5,16 @@ from typing import Any
 
 from weft.core.activity import COMPUTES, READS
 from weft.data.shares import PROPORTIONAL, STEALING
-from weft.runtime.channel import FractionsAsked, FractionsTold, Job, Measured, Message, PortionTold, PortionWanted
 from weft.runtime.measure.activity_clock import ActivityClock
+from weft.runtime.messages import (
+    FractionsAsked,
+    FractionsTold,
+    Message,
+    PortionRequested,
+    PortionTold,
+    ThroughputMeasured,
+    WorkerJob,
+)
 
 TOLD_PER_BLOCK = 4
 """How often per block a worker tells its speed: the engine decides a block when the first worker asks for it."""
@@ -17,7 +25,7 @@ class EngineShares:
 
     def __init__(
         self,
-        job: Job,
+        job: WorkerJob,
         send: Callable[[Message], object],
         expect: Callable[[type[Any]], Any],
         activity_clock: ActivityClock,
@@ -27,14 +35,16 @@ class EngineShares:
         self._send = send
         self._expect = expect
         self._activity_clock = activity_clock
-        self._measured = Measured(0, 0.0, 0.0)
+        self._measured = ThroughputMeasured(0, 0.0, 0.0)
 
     def step(self, samples: float) -> None:
         """A step on `samples` samples has been computed."""
         if self.block_steps is None:
             return
         before, seconds = self._measured, self._activity_clock.seconds()
-        self._measured = Measured(before.steps + 1, before.samples + samples, seconds[COMPUTES] + seconds[READS])
+        self._measured = ThroughputMeasured(
+            before.steps + 1, before.samples + samples, seconds[COMPUTES] + seconds[READS]
+        )
         if self._measured.steps % max(1, self.block_steps // TOLD_PER_BLOCK) == 0:
             self._send(self._measured)
 
@@ -46,6 +56,6 @@ class EngineShares:
 
     def portion(self, num_samples: int, share: int, num_portions: int) -> int | None:
         """Request the next of `num_portions` portions of a share; None when all are taken."""
-        self._send(PortionWanted(share, num_samples, num_portions))
+        self._send(PortionRequested(share, num_samples, num_portions))
         portion: int | None = self._expect(PortionTold).portion
         return portion

@@ -16,7 +16,7 @@ from weft.sim.faults.failable import FailableSimulation
 from weft.sim.faults.in_flight import CLOSED, OPEN, RECEIVED, RETURNED, FailableNode, MessageInFlight
 from weft.sim.kernel import to_ns
 from weft.sim.network import Network
-from weft.sim.node import Node
+from weft.sim.node import SimulatedNode
 from weft.sim.program import Program
 from weft.sim.reports import Reports
 from weft.store.store import Payload, Store
@@ -51,29 +51,33 @@ class DeliverySimulation(FailableSimulation):
         self._rng = Random(f"news/{seed}")
         self._last_arrival_ns: dict[tuple[NodeId, NodeId], int] = {}
 
-    def _post(self, node: Node, action: Send, event: Received, size: int, payload: Payload, hyper: Any) -> None:
+    def _post(
+        self, node: SimulatedNode, action: Send, event: Received, size: int, payload: Payload, hyper: Any
+    ) -> None:
         assert isinstance(node, FailableNode)
         self.facts.sent(node.id, size)
-        letter = self._write(node, action.to, event, payload, hyper)
+        message = self._put_in_flight(node, action.to, event, payload, hyper)
         if action.to not in self.arbiter.members_of(node.view):
-            self.kernel.at(self.kernel.now_ns, self._return_at_once, (letter,))
+            self.kernel.at(self.kernel.now_ns, self._return_at_once, (message,))
             return
         time_ns, _ = self._network.send(node.id, action.to, size, max(self.kernel.now_ns, node.busy_ns))
-        self._carry(letter, time_ns)
+        self._carry(message, time_ns)
 
-    def _write(self, node: FailableNode, to: NodeId, event: Received, payload: Payload, hyper: Any) -> MessageInFlight:
+    def _put_in_flight(
+        self, node: FailableNode, to: NodeId, event: Received, payload: Payload, hyper: Any
+    ) -> MessageInFlight:
         number = node.num_sent[to] = node.num_sent.get(to, 0) + 1
-        letter = MessageInFlight(node, to, event, payload, hyper, number)
-        node.outbox.append(letter)
-        return letter
+        message = MessageInFlight(node, to, event, payload, hyper, number)
+        node.outbox.append(message)
+        return message
 
-    def _carry(self, letter: MessageInFlight, time_ns: int) -> None:
+    def _carry(self, message: MessageInFlight, time_ns: int) -> None:
         """Let a message arrive at this time, and not before those that were sent before it."""
-        channel = letter.sender.id, letter.target
+        channel = message.sender.id, message.target
         time_ns = self._last_arrival_ns[channel] = max(time_ns, self._last_arrival_ns.get(channel, 0))
-        self.kernel.at(time_ns, self._arrive, (letter,))
+        self.kernel.at(time_ns, self._arrive, (message,))
 
-    def _is_cut_off(self, letter: MessageInFlight) -> bool:
+    def _is_cut_off(self, message: MessageInFlight) -> bool:
         """A message cannot come in now, though its target lives."""
         return False
 
@@ -81,56 +85,56 @@ class DeliverySimulation(FailableSimulation):
         """The store and a process cannot reach each other: what one wants of the other waits."""
         return False
 
-    def _arrive(self, letter: MessageInFlight) -> None:
+    def _arrive(self, message: MessageInFlight) -> None:
         """A message stands at the door of its target; it stays open if it cannot come in."""
-        node = self.nodes[letter.target]
-        letter.has_come = True
-        if letter.fate is not OPEN or node.is_gone or self._is_cut_off(letter):
+        node = self.nodes[message.target]
+        message.has_come = True
+        if message.fate is not OPEN or node.is_gone or self._is_cut_off(message):
             return
-        if not self._is_able(node, self._arrive, letter):
+        if not self._is_able(node, self._arrive, message):
             return
-        if letter.view > node.view:
-            node.early.append(letter)
-        elif letter.view < node.view:
+        if message.view > node.view:
+            node.early.append(message)
+        elif message.view < node.view:
             self.num_refused += 1
         else:
-            letter.fate = RECEIVED
-            letter.sender.outbox.remove(letter)
-            self._take(node, letter)
-            self._leave_if_done(letter.sender)
+            message.fate = RECEIVED
+            message.sender.outbox.remove(message)
+            self._take(node, message)
+            self._leave_if_done(message.sender)
 
-    def _take(self, node: FailableNode, letter: MessageInFlight) -> None:
-        if self._is_second_coming(node, letter):
+    def _take(self, node: FailableNode, message: MessageInFlight) -> None:
+        if self._is_second_coming(node, message):
             self.num_duplicates += 1
             return
-        node.taken[letter.event.source] = letter.number
-        self._receive(node, letter.event, letter.payload, letter.hyper)
+        node.taken[message.event.source] = message.number
+        self._receive(node, message.event, message.payload, message.hyper)
 
-    def _is_second_coming(self, node: FailableNode, letter: MessageInFlight) -> bool:
-        return letter.number <= node.taken.get(letter.event.source, 0)
+    def _is_second_coming(self, node: FailableNode, message: MessageInFlight) -> bool:
+        return message.number <= node.taken.get(message.event.source, 0)
 
-    def _return(self, node: FailableNode, letters: Sequence[MessageInFlight]) -> None:
+    def _return(self, node: FailableNode, messages: Sequence[MessageInFlight]) -> None:
         """Tell a node that these will never arrive."""
-        if not self._is_able(node, self._return, node, letters):
+        if not self._is_able(node, self._return, node, messages):
             return
-        for letter in letters:
-            letter.fate = RETURNED
-            node.store.receive(letter.event.body, letter.payload, letter.hyper)
-            self._deliver(node, letter.returned())
+        for message in messages:
+            message.fate = RETURNED
+            node.store.receive(message.event.body, message.payload, message.hyper)
+            self._deliver(node, message.returned())
             node.store.receive(None, None, None)
         self._leave_if_done(node)
 
     def _close(self, node: FailableNode, is_lost: Callable[[MessageInFlight], bool]) -> list[MessageInFlight]:
-        """Take letters out of the outbox that shall never arrive."""
-        lost = [letter for letter in node.outbox if is_lost(letter)]
-        for letter in lost:
-            letter.fate = CLOSED
-            node.outbox.remove(letter)
+        """Take messages out of the outbox that shall never arrive."""
+        lost = [message for message in node.outbox if is_lost(message)]
+        for message in lost:
+            message.fate = CLOSED
+            node.outbox.remove(message)
         return lost
 
-    def _return_at_once(self, letter: MessageInFlight) -> None:
+    def _return_at_once(self, message: MessageInFlight) -> None:
         """A message to somebody who is not a member comes back."""
-        self._return(letter.sender, self._close(letter.sender, lambda other: other is letter))
+        self._return(message.sender, self._close(message.sender, lambda other: other is message))
 
     def _decide(self, leaving: Sequence[NodeId], reason: str) -> View:
         """Commit a view without these members; the others will hear of it."""
@@ -154,14 +158,14 @@ class DeliverySimulation(FailableSimulation):
             return
         if node.view >= view.number or not self._is_able(node, self._tell, node, view):
             return
-        lost = self._close(node, lambda letter: True)
+        lost = self._close(node, lambda message: True)
         node.view = view.number
         node.taken.clear()
         self._deliver(node, MembersChanged(view.number, view.members, view.reason))
         self._return(node, lost)
         early, node.early = node.early, []
-        for letter in early:
-            self._arrive(letter)
+        for message in early:
+            self._arrive(message)
 
     def _leave_if_done(self, node: FailableNode) -> None:
         """A worker that takes its leave goes when all that it sent has been received."""
@@ -172,7 +176,7 @@ class DeliverySimulation(FailableSimulation):
             node.is_gone = True
             self._decide([node.id], f"finished {self.world.name(node.id)}")
 
-    def _join(self, node: Node, action: Reduce) -> None:
+    def _join(self, node: SimulatedNode, action: Reduce) -> None:
         """A reduction of an older view never happens."""
         assert isinstance(node, FailableNode)
         if node.view == self.arbiter.view.number:

@@ -8,7 +8,7 @@ from weft.core.names import NodeId
 from weft.core.peer import Peer
 from weft.core.script_state import ENDED, IN_STEP, JOINED
 from weft.sim.kernel import to_ns
-from weft.sim.node import Node
+from weft.sim.node import SimulatedNode
 from weft.sim.program import Program
 from weft.store.store import Payload, Store
 
@@ -17,7 +17,7 @@ RECEIVED = "was received"
 CLOSED = "will never arrive"
 RETURNED = "was returned"
 FATES = (OPEN, RECEIVED, CLOSED, RETURNED)
-"""What becomes of a letter: it is received, or its end is decided and then told to its sender."""
+"""What becomes of a message: it is received, or its end is decided and then told to its sender."""
 
 
 class MessageInFlight:
@@ -47,7 +47,7 @@ class MessageInFlight:
         )
 
 
-class FailableNode(Node):
+class FailableNode(SimulatedNode):
     """A node that may stand still, be fenced or die; its clock may be wrong."""
 
     __slots__ = (

@@ -80,7 +80,7 @@ class Skew:
 
 
 @dataclass(frozen=True)
-class NotFinite:
+class NonFiniteGradient:
     """A worker's gradient of one step is not a number."""
 
     worker: NodeId
@@ -88,15 +88,15 @@ class NotFinite:
 
 
 @dataclass(frozen=True)
-class Finish:
+class EarlyFinish:
     """A worker's script ends after so many steps, before the others'."""
 
     worker: NodeId
     steps: int
 
 
-Fault = Crash | Pause | Slow | Loss | Spike | Partition | Duplicates | Skew | NotFinite | Finish
-KINDS: tuple[type, ...] = (Crash, Pause, Slow, Loss, Spike, Partition, Duplicates, Skew, NotFinite, Finish)
+Fault = Crash | Pause | Slow | Loss | Spike | Partition | Duplicates | Skew | NonFiniteGradient | EarlyFinish
+KINDS: tuple[type, ...] = (Crash, Pause, Slow, Loss, Spike, Partition, Duplicates, Skew, NonFiniteGradient, EarlyFinish)
 
 
 @dataclass(frozen=True)
@@ -116,6 +116,6 @@ class Faults:
     @property
     def over_s(self) -> float:
         """When the last fault that has an end is over, and the engine has dealt with it."""
-        timed = [fault for fault in self.schedule if not isinstance(fault, Skew | NotFinite | Finish)]
+        timed = [fault for fault in self.schedule if not isinstance(fault, Skew | NonFiniteGradient | EarlyFinish)]
         ends = [fault.at_s + getattr(fault, "duration_s", 0.0) for fault in timed]
         return max(ends, default=0.0) + self.fence_s + 2 * self.notice_s + self.linger_s

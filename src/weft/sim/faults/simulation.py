@@ -18,7 +18,7 @@ from weft.sim.faults.in_flight import RECEIVED, FailableNode, MessageInFlight
 from weft.sim.faults.plan import Crash, Duplicates, Faults, Loss, Partition, Pause, Skew, Slow, Spike
 from weft.sim.kernel import to_ns
 from weft.sim.network import Network
-from weft.sim.node import Node
+from weft.sim.node import SimulatedNode
 from weft.sim.program import Program
 from weft.sim.reports import Reports
 from weft.store.store import Store
@@ -89,28 +89,28 @@ class FaultySimulation(DeliverySimulation):
         now_s = self.kernel.now_s
         return [w for w in self._windows if isinstance(w, kind) and w.at_s <= now_s < w.at_s + w.duration_s]
 
-    def _seconds(self, node: Node, samples: float) -> float:
+    def _seconds(self, node: SimulatedNode, samples: float) -> float:
         seconds = super()._seconds(node, samples)
         for slow in self._active(Slow):
             if slow.worker == node.id:
                 seconds *= slow.factor
         return seconds
 
-    def _carry(self, letter: MessageInFlight, time_ns: int) -> None:
+    def _carry(self, message: MessageInFlight, time_ns: int) -> None:
         time_ns += sum(to_ns(spike.extra_s) for spike in self._active(Spike))
-        super()._carry(letter, time_ns)
+        super()._carry(message, time_ns)
         for again in self._active(Duplicates):
-            self.kernel.at(time_ns + to_ns(again.later_s), self._arrive_again, (letter,))
+            self.kernel.at(time_ns + to_ns(again.later_s), self._arrive_again, (message,))
 
-    def _arrive_again(self, letter: MessageInFlight) -> None:
-        node = self.nodes[letter.target]
-        if letter.fate is not RECEIVED or node.is_gone or node.is_paused or letter.view != node.view:
+    def _arrive_again(self, message: MessageInFlight) -> None:
+        node = self.nodes[message.target]
+        if message.fate is not RECEIVED or node.is_gone or node.is_paused or message.view != node.view:
             return
-        self._take(node, letter)
+        self._take(node, message)
 
-    def _is_cut_off(self, letter: MessageInFlight) -> bool:
-        a, b = letter.sender.process in self._cut, self.nodes[letter.target].process in self._cut
-        return a != b or (letter.sender.id, letter.target) in self._broken
+    def _is_cut_off(self, message: MessageInFlight) -> bool:
+        a, b = message.sender.process in self._cut, self.nodes[message.target].process in self._cut
+        return a != b or (message.sender.id, message.target) in self._broken
 
     def _mend(self, source: NodeId, target: NodeId) -> None:
         """That a channel broke is noticed: all that is under way on it is returned, and it works again."""
@@ -118,15 +118,15 @@ class FaultySimulation(DeliverySimulation):
         node = self.nodes[source]
         if not self._is_able(node, self._mend, source, target):
             return
-        self._return(node, self._close(node, lambda letter: letter.target == target and letter.view == node.view))
+        self._return(node, self._close(node, lambda message: message.target == target and message.view == node.view))
 
     def _heal(self, workers: Sequence[NodeId]) -> None:
         """The partition is over: what was held up goes on, in order."""
         self._cut.difference_update(workers)
         for node in self._incarnations:
-            for letter in tuple(node.outbox):
-                if letter.has_come:
-                    self._arrive(letter)
+            for message in tuple(node.outbox):
+                if message.has_come:
+                    self._arrive(message)
         withheld, self._withheld = self._withheld, []
         for callback, args in withheld:
             callback(*args)
@@ -137,7 +137,7 @@ class FaultySimulation(DeliverySimulation):
             self._withheld.append((callback, args))
         return process in self._cut
 
-    def _join(self, node: Node, action: Reduce) -> None:
+    def _join(self, node: SimulatedNode, action: Reduce) -> None:
         """A reduction across a partition waits."""
         cut = [id for id in action.group if self.nodes[id].process in self._cut]
         if 0 < len(cut) < len(action.group):
@@ -212,7 +212,7 @@ class FaultySimulation(DeliverySimulation):
             self._deliver(node, Started(view.number))
             self._deliver(node, MembersChanged(view.number, view.members, view.reason))
 
-    def _end_script(self, node: Node) -> None:
+    def _end_script(self, node: SimulatedNode) -> None:
         super()._end_script(node)
         assert isinstance(node, FailableNode)
         self.kernel.at(self.kernel.now_ns + to_ns(self.faults.linger_s), self._take_leave, (node,))
@@ -226,7 +226,7 @@ class FaultySimulation(DeliverySimulation):
             node.is_leaving = True
             self._leave_if_done(node)
 
-    def _start_compute(self, node: Node, action: Compute) -> None:
+    def _start_compute(self, node: SimulatedNode, action: Compute) -> None:
         super()._start_compute(node, action)
         self._let_leave()
 

@@ -23,7 +23,7 @@ RULE = "lbfgs"
 COPIES_MAX = 2
 
 
-class Shard:
+class PassBucket:
     """What the coordinator has of one bucket in this pass."""
 
     def __init__(self) -> None:
@@ -104,7 +104,7 @@ class Coordinator(Peer):
         self.dealing = Dealing(0)
         self.idle: list[NodeId] = []
         """Workers that asked when there was nothing to give."""
-        self.shards = {bucket: Shard() for bucket in self.world.trainable}
+        self.shards = {bucket: PassBucket() for bucket in self.world.trainable}
 
     def on_started(self, event: Started) -> Actions:
         """In a view after the first it was moved: it has nothing, and will next hear who is a member."""

@@ -12,7 +12,7 @@ from weft.core.peer import Actions, Peer
 from weft.core.rules import Rule
 from weft.core.strategy import Strategy
 from weft.core.world import World
-from weft.strategies.local_sgd import LocalSGDPeer
+from weft.strategies.parts.periodic_average import PeriodicAveragePeer
 
 START = "outer.start"
 """The parameters from which all workers set out after the last average."""
@@ -60,7 +60,7 @@ class OuterStrategy(Strategy):
         return OuterPeer(self.period, me, world, rng)
 
 
-class OuterPeer(LocalSGDPeer):
+class OuterPeer(PeriodicAveragePeer):
     """Trains alone from `start`; what the workers' mean has come further is a gradient for `start`.
 
     Buckets that are not trained (BatchNorm's means) become their mean. A round of no samples changes nothing.

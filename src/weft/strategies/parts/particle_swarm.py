@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from random import Random
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from weft.core.actions import Combine, Compute, Note, Send, add, copy
 from weft.core.events import Started
@@ -13,9 +13,6 @@ from weft.core.world import World
 from weft.strategies.parts.tournament import Told, TournamentPeer
 from weft.strategies.parts.tuned_values import TunedValues
 
-if TYPE_CHECKING:
-    from weft.strategies.population import Population
-
 POSITION = "position"
 PERSONAL = "population.personal"
 LEADER = "population.leader"
@@ -23,10 +20,29 @@ VELOCITY = "population.velocity"
 """Slots of which only the bucket of tuned values is used."""
 
 
+class Swarm(Protocol):
+    """What a particle needs to know of its strategy."""
+
+    @property
+    def period(self) -> int: ...
+
+    @property
+    def score(self) -> str: ...
+
+    @property
+    def spread(self) -> float: ...
+
+    @property
+    def inertia(self) -> float: ...
+
+    @property
+    def attraction(self) -> float: ...
+
+
 class SwarmPeer(TournamentPeer):
     """Particle swarm: asks the worker that has seen the best score for the values that it had then."""
 
-    def __init__(self, recipe: "Population", me: NodeId, world: World, rng: Random) -> None:
+    def __init__(self, recipe: Swarm, me: NodeId, world: World, rng: Random) -> None:
         super().__init__(recipe.period, recipe.score, me, world, rng)
         self._recipe = recipe
         self._tuned = TunedValues(world)

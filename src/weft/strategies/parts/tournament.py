@@ -9,7 +9,7 @@ from weft.core.names import Buffer, NodeId
 from weft.core.peer import Actions, Peer
 from weft.core.score import Score, check_reported
 from weft.core.world import World
-from weft.strategies.allreduce import apply_gradient
+from weft.strategies.parts.local_step import apply_gradient
 
 SCORE = "score"
 ASK = "ask"

@@ -3,28 +3,28 @@
 import pytest
 from support.ui.cluster_checks import RATE, TRIP_S, a_checkup, seen_well
 
-from weft.config.cluster import Host, read_cluster
+from weft.config.cluster import HostSpec, read_cluster
 from weft.config.clusterfile import cluster_toml
 from weft.config.toml import read_toml
 from weft.core.errors import TransportError
 from weft.cost.links import Link
 from weft.engines.diagnose.cluster.cluster_file import measured_cluster
 from weft.engines.diagnose.cluster.connections import NOT_CALLED, SILENT
-from weft.engines.diagnose.cluster.info import Seen
+from weft.engines.diagnose.cluster.info import HostFinding
 
 SAME_MACHINE = {"machine": "boot", "cores": 2.0}
 
 
 def test_hosts_with_equally_many_workers_are_of_a_kind_and_the_link_is_the_measured_one() -> None:
     cluster = measured_cluster(a_checkup([2, 2, 1]))
-    assert cluster.hosts == (Host(2, 2), Host(1, 1))
+    assert cluster.hosts == (HostSpec(2, 2), HostSpec(1, 1))
     assert cluster.between == Link(1.1 * TRIP_S / 2, 0.95 * RATE)
     assert cluster.cores == 4
     assert read_cluster(read_toml(cluster_toml(cluster), "it"), "it") == cluster
 
 
 def test_workers_per_host_may_be_said() -> None:
-    assert measured_cluster(a_checkup([1, 1]), 8).hosts == (Host(2, 8),)
+    assert measured_cluster(a_checkup([1, 1]), 8).hosts == (HostSpec(2, 8),)
 
 
 def test_noise_is_evened_out_but_the_links_of_a_much_slower_host_are_the_ones_that_count() -> None:
@@ -45,7 +45,7 @@ def test_hosts_on_one_machine_share_its_cores(sizes: list[int], speed: float) ->
 
 
 def test_without_a_single_link_there_is_no_file() -> None:
-    silent = {(1, 0): Seen(0, SILENT, "no."), (0, 1): Seen(1, NOT_CALLED, "nothing.")}
+    silent = {(1, 0): HostFinding(0, SILENT, "no."), (0, 1): HostFinding(1, NOT_CALLED, "nothing.")}
     with pytest.raises(TransportError) as refused:
         measured_cluster(a_checkup([1, 1], seen=silent))
     assert str(refused.value) == ("no link between two hosts could be measured, so there is no cluster file to write.")

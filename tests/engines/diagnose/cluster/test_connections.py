@@ -15,7 +15,7 @@ from weft.engines.diagnose.cluster.connections import (
     NOT_CALLED,
     SILENT,
     STRANGER,
-    Mesh,
+    HostConnections,
     cause,
     connect,
 )
@@ -33,7 +33,7 @@ def hosts() -> Iterator[list[socket.socket]]:
 
 def connected(
     hosts: list[socket.socket], secrets: list[bytes], timeout_s: float, addresses: list[Address] | None = None
-) -> list[Mesh]:
+) -> list[HostConnections]:
     """What each host has got when all who have a secret have called each other."""
     places = addresses or [listener.getsockname() for listener in hosts]
     with ThreadPoolExecutor(len(hosts)) as threads:

@@ -5,7 +5,7 @@ from support.ui.cluster_checks import RATE, TRIP_S, a_checkup, seen_well
 
 from weft.engines.diagnose.cluster.connections import BROKEN, CLOSED, NO_WAY, NOT_CALLED, SILENT, STRANGER
 from weft.engines.diagnose.cluster.findings import findings, latencies_s, pairs, rates, trouble
-from weft.engines.diagnose.cluster.info import Seen
+from weft.engines.diagnose.cluster.info import HostFinding
 from weft.engines.diagnose.cluster.run import Checkup
 from weft.engines.diagnose.machine import Finding
 
@@ -62,7 +62,7 @@ def test_a_host_known_by_a_loopback_address_is_told_to_choose_another() -> None:
     ],
 )
 def test_a_pair_that_does_not_connect_is_named_with_what_to_do(why: str, fix: str) -> None:
-    failed = {(1, 0): Seen(0, why, "what dial said."), (0, 1): Seen(1, NOT_CALLED, "nothing came.")}
+    failed = {(1, 0): HostFinding(0, why, "what dial said."), (0, 1): HostFinding(1, NOT_CALLED, "nothing came.")}
     told = found(a_checkup([1, 1, 1], seen=failed), "reach")
     assert told == Finding(
         "reach",
@@ -73,11 +73,11 @@ def test_a_pair_that_does_not_connect_is_named_with_what_to_do(why: str, fix: st
 
 
 def test_of_two_who_disagree_the_one_who_knows_more_is_believed() -> None:
-    broke = Seen(1, BROKEN, "it broke.")
+    broke = HostFinding(1, BROKEN, "it broke.")
     assert trouble(a_checkup([1, 1], seen={(0, 1): broke}), 1, 0) == (BROKEN, "it broke.")
-    called = {(1, 0): Seen(0, SILENT, "no."), (0, 1): Seen(1, NOT_CALLED, "nothing.")}
+    called = {(1, 0): HostFinding(0, SILENT, "no."), (0, 1): HostFinding(1, NOT_CALLED, "nothing.")}
     assert trouble(a_checkup([1, 1], seen=called), 1, 0) == (SILENT, "no.")
-    uncalled = {(0, 1): Seen(1, NOT_CALLED, "nothing."), (1, 0): None}
+    uncalled = {(0, 1): HostFinding(1, NOT_CALLED, "nothing."), (1, 0): None}
     assert trouble(a_checkup([1, 1], seen=uncalled), 1, 0) == (
         "no report",
         "node1 ended before it told what it found.",
@@ -86,8 +86,8 @@ def test_of_two_who_disagree_the_one_who_knows_more_is_believed() -> None:
 
 
 def test_many_pairs_that_do_not_connect_are_counted() -> None:
-    failed = {(4, other): Seen(other, SILENT, "no.") for other in range(4)}
-    failed |= {(3, other): Seen(other, SILENT, "no.") for other in range(3)}
+    failed = {(4, other): HostFinding(other, SILENT, "no.") for other in range(4)}
+    failed |= {(3, other): HostFinding(other, SILENT, "no.") for other in range(3)}
     told = found(a_checkup([1] * 5, seen=failed), "reach").found
     assert told.startswith("7 of 10 pairs do not connect: node3 -> node0 (10.0.0.1) port 4000: no answer; ")
     assert told.endswith("; and 1 more")
@@ -129,7 +129,7 @@ def test_a_link_that_is_slower_than_the_others_is_named() -> None:
 
 
 def test_where_nothing_was_measured_it_says_so() -> None:
-    silent = {(1, 0): Seen(0, SILENT, "no."), (0, 1): Seen(1, NOT_CALLED, "nothing.")}
+    silent = {(1, 0): HostFinding(0, SILENT, "no."), (0, 1): HostFinding(1, NOT_CALLED, "nothing.")}
     checkup = a_checkup([1, 1], seen=silent)
     assert (rates(checkup), latencies_s(checkup), pairs(checkup)) == ({}, {}, [(1, 0)])
     assert [found(checkup, name).found for name in ("clocks", "links")] == ["not compared", "not measured"]

@@ -9,7 +9,7 @@ import pytest
 from support.network.machines import machines
 
 from weft.config.cluster import load_cluster
-from weft.config.network import Network
+from weft.config.network import EmulatedNetwork
 from weft.core.errors import ConfigError
 from weft.engines.diagnose.cluster.join import take_part
 from weft.engines.real.secret import new_secret
@@ -35,7 +35,7 @@ def test_without_a_secret_nothing_is_started() -> None:
 def test_four_hosts_at_100_mbit_and_10_ms_are_found_to_be_that(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "weft", "doctor", "--cluster", "--out", "cluster.toml"]
     secret = new_secret().hex()
-    with machines(4, Network(12.5e6, 0.01)) as hosts:
+    with machines(4, EmulatedNetwork(12.5e6, 0.01)) as hosts:
         told = {"MASTER_ADDR": hosts.addresses[0], "MASTER_PORT": "29500", "WORLD_SIZE": "4", "WEFT_SECRET": secret}
         ranks = [["env", f"RANK={rank}", *command] for rank in range(4)]
         run = hosts.start(ranks, cwd=tmp_path, **told)

@@ -10,13 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from support.network.namespaces import pair
 
-from weft.config.network import Network
+from weft.config.network import EmulatedNetwork
 from weft.core.errors import TransportError
 from weft.engines.diagnose.cluster import link_probe as module
-from weft.engines.diagnose.cluster.link_probe import PING, Measured, Tally, measure
+from weft.engines.diagnose.cluster.link_probe import PING, ProbeResult, Tally, measure
 from weft.engines.netem.network import SlowNetwork
 
-LINK = Network(12.5e6, 0.01)
+LINK = EmulatedNetwork(12.5e6, 0.01)
 Both = tuple[socket.socket, socket.socket]
 
 
@@ -30,7 +30,7 @@ def local() -> Iterator[Both]:
         yield caller, answerer
 
 
-def measured(caller: socket.socket, answerer: socket.socket) -> tuple[Measured, Measured]:
+def measured(caller: socket.socket, answerer: socket.socket) -> tuple[ProbeResult, ProbeResult]:
     with ThreadPoolExecutor(1) as thread:
         answering = thread.submit(measure, answerer, is_caller=False)
         return measure(caller, is_caller=True), answering.result()

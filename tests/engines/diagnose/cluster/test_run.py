@@ -8,7 +8,7 @@ from support.processes.rendezvous import MemoryBoard
 
 from weft.engines.diagnose.cluster import info, link_probe
 from weft.engines.diagnose.cluster.connections import NOT_CALLED, STRANGER
-from weft.engines.diagnose.cluster.info import Report, Seen
+from weft.engines.diagnose.cluster.info import HostFinding, Report
 from weft.engines.diagnose.cluster.run import Checkup, probe
 
 SECRET, OTHER = bytes(32), bytes([1]) * 32
@@ -83,5 +83,5 @@ def test_a_host_with_another_secret_is_found_and_the_others_are_measured() -> No
 
 
 def test_what_was_never_told_is_nothing() -> None:
-    checkup = Checkup(2, [], {0: Report([Seen(1)], {})}, 0.0)
-    assert (checkup.seen(0, 1), checkup.seen(0, 2), checkup.seen(1, 0)) == (Seen(1), None, None)
+    checkup = Checkup(2, [], {0: Report([HostFinding(1)], {})}, 0.0)
+    assert (checkup.seen(0, 1), checkup.seen(0, 2), checkup.seen(1, 0)) == (HostFinding(1), None, None)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from itertools import groupby
 from statistics import median
 
-from weft.config.cluster import Cluster, Host
+from weft.config.cluster import Cluster, HostSpec
 from weft.core.errors import TransportError
 from weft.cost.links import Link
 from weft.engines.diagnose.cluster.findings import ALIKE, latencies_s, rates
@@ -40,7 +40,7 @@ def _of_hosts(figures: Mapping[tuple[int, int], float]) -> list[float]:
     return [median(figure for pair, figure in figures.items() if host in pair) for host in hosts]
 
 
-def _hosts(checkup: Checkup, workers_per_host: int | None) -> tuple[Host, ...]:
+def _hosts(checkup: Checkup, workers_per_host: int | None) -> tuple[HostSpec, ...]:
     sizes = [workers_per_host or len(host) for host in checkup.hosts]
     crowds = Counter[str]()
     for host, size in zip(checkup.hosts, sizes, strict=True):
@@ -49,7 +49,7 @@ def _hosts(checkup: Checkup, workers_per_host: int | None) -> tuple[Host, ...]:
         (size, _speed(host[0].cores, size, crowds[host[0].machine]))
         for host, size in zip(checkup.hosts, sizes, strict=True)
     ]
-    return tuple(Host(len(list(same)), size, speed) for (size, speed), same in groupby(kinds))
+    return tuple(HostSpec(len(list(same)), size, speed) for (size, speed), same in groupby(kinds))
 
 
 def _speed(cores: float, size: int, crowd: int) -> float:

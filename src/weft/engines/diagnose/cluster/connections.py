@@ -15,7 +15,7 @@ from time import monotonic
 from weft.core.errors import NodeLost, TransportError
 from weft.transports.dialing import dial
 from weft.transports.door import Door
-from weft.transports.handshake import NONCE_BYTES, Candidate, Refused, Steps, answer
+from weft.transports.handshake import NONCE_BYTES, Candidate, HandshakeRefused, Steps, answer
 from weft.transports.tcp import Address
 from weft.transports.transport import Rank
 
@@ -31,7 +31,7 @@ SILENT, CLOSED, STRANGER, NO_WAY, BROKEN, NOT_CALLED = (
 CALLS_AT_ONCE_MAX = 64
 
 
-class Mesh:
+class HostConnections:
     """The connections of one host, by the number of the other; `failed` has (cause, detail) of those not made."""
 
     def __init__(self) -> None:
@@ -44,11 +44,13 @@ class Mesh:
             link.close()
 
 
-def connect(me: int, addresses: Sequence[Address], listener: socket.socket, secret: bytes, timeout_s: float) -> Mesh:
+def connect(
+    me: int, addresses: Sequence[Address], listener: socket.socket, secret: bytes, timeout_s: float
+) -> HostConnections:
     """Connect to all hosts of lower number, and accept those of higher number, for at most `timeout_s`."""
     from weft.transports.certificates import Authority, contexts
 
-    mesh, tls = Mesh(), contexts(Authority.of(secret).issue(Rank(me)))
+    mesh, tls = HostConnections(), contexts(Authority.of(secret).issue(Rank(me)))
     awaited = set(range(me + 1, len(addresses)))
     with selectors.DefaultSelector() as selector, ThreadPoolExecutor(max(1, min(me, CALLS_AT_ONCE_MAX))) as threads:
         door = Door(listener, partial(_answer, me, secret, awaited), tls.answer, selector, monotonic)
@@ -83,7 +85,7 @@ def _serve(
     door: Door,
     selector: selectors.BaseSelector,
     awaited: set[int],
-    mesh: Mesh,
+    mesh: HostConnections,
     deadline_s: float,
     have_called: Callable[[], bool],
 ) -> None:
@@ -107,6 +109,6 @@ def cause(error: Exception) -> str:
     reason = error.__cause__
     if isinstance(reason, TimeoutError) or (reason is not None and isinstance(reason.__cause__, TimeoutError)):
         return SILENT
-    if isinstance(reason, Refused):
+    if isinstance(reason, HandshakeRefused):
         return STRANGER
     return NO_WAY if isinstance(reason, OSError) else BROKEN

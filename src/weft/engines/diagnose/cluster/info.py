@@ -53,7 +53,7 @@ class Card(Struct, frozen=True):
         return f"{self.host} ({self.address})"
 
 
-class Seen(Struct, frozen=True):
+class HostFinding(Struct, frozen=True):
     """What a host found out about host `other`."""
 
     other: Number
@@ -73,7 +73,7 @@ class Seen(Struct, frozen=True):
 class Report(Struct, frozen=True):
     """All that a host found out about the others."""
 
-    seen: list[Seen]
+    seen: list[HostFinding]
     refused: dict[Words, Number]
     """Number of refused connections, by reason."""
 

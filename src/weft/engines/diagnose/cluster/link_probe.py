@@ -60,7 +60,7 @@ class Trips(NamedTuple):
     skew_s: float
 
 
-class Measured(NamedTuple):
+class ProbeResult(NamedTuple):
     """What one end measured; only the caller measures round trips."""
 
     incoming_bytes_per_s: float
@@ -68,16 +68,16 @@ class Measured(NamedTuple):
     """Incoming rate while this end sends, too."""
     trips: Trips | None = None
 
-    def or_better(self, incoming: float, meanwhile: float) -> "Measured":
+    def or_better(self, incoming: float, meanwhile: float) -> "ProbeResult":
         """The better of both measurements. The rate of one direction is at least that of both directions at once."""
         together = max(self.meanwhile_bytes_per_s, meanwhile)
-        return Measured(max(self.incoming_bytes_per_s, incoming, together), together)
+        return ProbeResult(max(self.incoming_bytes_per_s, incoming, together), together)
 
 
-NOTHING = Measured(0.0, 0.0)
+NOTHING = ProbeResult(0.0, 0.0)
 
 
-def measure(link: socket.socket, *, is_caller: bool) -> Measured:
+def measure(link: socket.socket, *, is_caller: bool) -> ProbeResult:
     """One end's part of the measurement; raises TransportError if the connection breaks or times out."""
     link.settimeout(TIMEOUT_S)
     link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -89,7 +89,7 @@ def measure(link: socket.socket, *, is_caller: bool) -> Measured:
         raise TransportError(f"the connection broke while it was measured: {why}.") from error
 
 
-def _call(link: socket.socket) -> Measured:
+def _call(link: socket.socket) -> ProbeResult:
     trips = _ping(link)
     warm_s = min(max(WARM_S, WARM_ROUND_TRIPS * trips.shortest_s), PHASE_S_MAX)
     window_s = min(max(WINDOW_S, WINDOW_ROUND_TRIPS * trips.shortest_s), PHASE_S_MAX)
@@ -108,7 +108,7 @@ def _call(link: socket.socket) -> Measured:
     return mine._replace(trips=trips)
 
 
-def _answer(link: socket.socket) -> Measured:
+def _answer(link: socket.socket) -> ProbeResult:
     found = NOTHING
     for _ in range(PINGS_MAX + TRIES + 1):
         kind, warm_s, window_s = PING.unpack(_exactly(link, PING.size))
@@ -228,9 +228,9 @@ class Tally:
         _, mark, self.rest = bytes(piece).partition(bytes([LAST]))
         self.is_over = bool(mark)
         if self._warm is not None:
-            place = int((self._now_s - self._warm[0]) / BIN_S)
-            self._bins += [0] * (place + 1 - len(self._bins))
-            self._bins[place] += len(piece)
+            index = int((self._now_s - self._warm[0]) / BIN_S)
+            self._bins += [0] * (index + 1 - len(self._bins))
+            self._bins[index] += len(piece)
         if self._first is None:
             self._first = self._now_s, self._num_bytes
         if self._warm is None and self._now_s - self._first[0] >= self._warm_s:

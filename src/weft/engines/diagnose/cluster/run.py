@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from weft.core.errors import TransportError
-from weft.engines.diagnose.cluster.connections import BROKEN, Mesh, connect
+from weft.engines.diagnose.cluster.connections import BROKEN, HostConnections, connect
 from weft.engines.diagnose.cluster.info import (
     Card,
+    HostFinding,
     Report,
-    Seen,
     card_key,
     gather,
     hosts_of,
@@ -48,7 +48,7 @@ class Checkup:
         came = {card.rank for host in self.hosts for card in host}
         return [rank for rank in range(self.num_processes) if rank not in came]
 
-    def seen(self, host: int, other: int) -> Seen | None:
+    def seen(self, host: int, other: int) -> HostFinding | None:
         """What `host` found out about `other`; None without a report."""
         report = self.reports.get(host)
         return None if report is None else next((seen for seen in report.seen if seen.other == other), None)
@@ -88,7 +88,7 @@ def probe(
     return Checkup(num_processes, hosts, reports, time.monotonic() - began_s)
 
 
-def _measure_all(me: int, num_hosts: int, mesh: Mesh) -> list[Seen]:
+def _measure_all(me: int, num_hosts: int, mesh: HostConnections) -> list[HostFinding]:
     """Measure the links of this host, each in its round."""
     seen = []
     for pairs in rounds_of(num_hosts):
@@ -98,15 +98,17 @@ def _measure_all(me: int, num_hosts: int, mesh: Mesh) -> list[Seen]:
     return seen
 
 
-def _measure(mesh: Mesh, other: int, *, is_caller: bool) -> Seen:
+def _measure(mesh: HostConnections, other: int, *, is_caller: bool) -> HostFinding:
     if other in mesh.failed:
-        return Seen(other, *mesh.failed[other])
+        return HostFinding(other, *mesh.failed[other])
     try:
         found = measure(mesh.links[other], is_caller=is_caller)
     except TransportError as error:
-        return Seen(other, BROKEN, str(error).splitlines()[0])
+        return HostFinding(other, BROKEN, str(error).splitlines()[0])
     shortest_s, usual_s, skew_s = found.trips or (None, None, None)
-    return Seen(other, "", "", shortest_s, usual_s, skew_s, found.incoming_bytes_per_s, found.meanwhile_bytes_per_s)
+    return HostFinding(
+        other, "", "", shortest_s, usual_s, skew_s, found.incoming_bytes_per_s, found.meanwhile_bytes_per_s
+    )
 
 
 def _report(rendezvous: Rendezvous, number: int, timeout_s: float) -> Report | None:
