@@ -45,7 +45,7 @@ def test_workers_are_told_whose_hosts_are_whose_and_whether_others_can_be_on_the
 def test_workers_on_devices_are_told_theirs_and_all_who_is_on_one(tmp_path: Path) -> None:
     devices = {1: FakeKind(0.5, 7.0)}
     first, second = (
-        told(tmp_path, rank, devices=devices, options=Options(reduce=ReduceOptions("host"))) for rank in (0, 1)
+        told(tmp_path, rank, devices=devices, options=Options(reduce=ReduceOptions(place="host"))) for rank in (0, 1)
     )
     assert (first.device, second.device) == (None, (0.5, 7.0))
     assert first.on_devices == second.on_devices == [1]

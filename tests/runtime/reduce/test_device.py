@@ -174,7 +174,7 @@ def trained(
     folder: Path, devices: dict[int, FakeKind], place: str = AUTO
 ) -> tuple[np.ndarray, list[dict[str, Any] | None], float]:
     """The parameters that 4 workers ended with, what those on devices told, and how long a step took."""
-    script, options = write(folder, SCRIPT), Options(reduce=ReduceOptions(place))
+    script, options = write(folder, SCRIPT), Options(reduce=ReduceOptions(place=place))
     outcome = real(script, 4, "allreduce", folder / place, devices=devices, options=options)
     ended = [np.load(folder / f"{place}.{rank}.npz") for rank in range(4)]
     assert all(np.array_equal(ended[0]["w"], each["w"]) for each in ended)

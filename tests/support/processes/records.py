@@ -3,8 +3,8 @@
 from typing import Any
 
 from weft.observe.records.status import Status
-from weft.runtime.messages import WorkerJob
 from weft.runtime.descriptors import Descriptors
+from weft.runtime.messages import WorkerJob
 
 
 def status_with(**told: Any) -> Status:
