@@ -4,9 +4,8 @@ from typing import get_args
 
 import msgspec
 import pytest
+from support.processes.records import job_with, status_with
 
-from weft.observe.records.status import Status
-from weft.runtime.descriptors import Descriptors
 from weft.runtime.messages import (
     Conclude,
     Concluded,
@@ -21,7 +20,7 @@ from weft.runtime.messages import (
     WorkerJob,
 )
 
-STATUS = Status(0, 1.0, 2, 3.0, None, 0.0, 0.0, 0.0, 0, 0, 0, None, "computes")
+STATUS = status_with(time_s=1.0, step=2, samples=3.0)
 MESSAGES = [
     ScriptJoined(["weight float32 (2, 2)"], 16, None, 4711),
     Welcome("allreduce", [1, 2]),
@@ -37,16 +36,7 @@ MESSAGES = [
 
 def job(rank: int, hosts: list[int], num_workers: int = 4) -> WorkerJob:
     """What a worker is told, where only the hosts matter."""
-    told = {"slow": 1.0, "transport": "shm", "secret": b"", "owns_core": True, "spin_s": 0.0, "bucket_bytes_max": 1}
-    told |= {
-        "outbox_bytes_max": 1,
-        "checks_replay": False,
-        "baseline": None,
-        "descriptors": Descriptors(3, 4, 5, 6, []),
-    }
-    told |= {"script": "train.py", "arguments": [], "steps_max": None, "global_batch": None, "seed": 0}
-    told["descriptors"] = Descriptors(3, 4, 5, 6, [])
-    return WorkerJob(rank=rank, num_workers=num_workers, hosts=hosts, **told)
+    return job_with(rank=rank, num_workers=num_workers, hosts=hosts)
 
 
 @pytest.mark.parametrize("message", [*MESSAGES, job(1, [0, 0, 1, 1])], ids=lambda message: type(message).__name__)

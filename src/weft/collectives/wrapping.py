@@ -8,6 +8,7 @@ from weft.core.actions import Action
 from weft.core.coding import Coding
 from weft.core.events import Event, MembersChanged, Received, Reduced, Returned, Started, StepFinished
 from weft.core.graph import Graph
+from weft.core.invariants import Invariant
 from weft.core.names import Carries, NodeId, Role, Roles, Slot
 from weft.core.peer import Actions, Peer
 from weft.core.rules import Rule
@@ -41,6 +42,9 @@ class Wrapped(Strategy):
 
     def rules(self, world: World) -> Mapping[str, Rule]:
         return self.inner.rules(world)
+
+    def invariants(self, world: World) -> tuple[Invariant, ...]:
+        return self.inner.invariants(world)
 
 
 def _forwarded(name: str) -> property:
