@@ -39,7 +39,7 @@ class WorkerJob(Struct, frozen=True, tag=True, kw_only=True):
     descriptors: Descriptors
     """The host's shared memory and bells, by their descriptor numbers in the worker's own process."""
     hiccups: tuple[float, float] = (0.0, 1.0)
-    """(share, factor) of worker.hiccups: this share of the iterations, drawn at random, takes `factor` times as long."""
+    """(share, factor) of worker.hiccups: this share of iterations, drawn at random, takes `factor` times as long."""
     addresses: list[str] = []
     """The IP addresses of the workers, in order of rank; empty: all on loopback."""
     connect_timeout_s: float = 10.0
