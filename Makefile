@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: demo hosts test browser check bench bench-peers slownet straggler strategies codecs diloco soak stale blame docs clean
+.PHONY: help demo hosts test browser check bench bench-peers slownet straggler strategies codecs diloco soak stale blame docs clean
 
 demo: $(READY) ## 4 real workers; then one of them slow: four ways to live with it and DDP, compared
 	$(BIN)/weft run examples/digits_cnn.py -n 4 -- --epochs 6
@@ -11,6 +11,9 @@ demo: $(READY) ## 4 real workers; then one of them slow: four ways to live with 
 	$(BIN)/weft compare examples/digits_cnn.py -n 4 --slow 0:4 --strategy allreduce --strategy 'allreduce share=proportional' \
 		--strategy ssp --strategy async_gossip --baseline ddp --target accuracy=0.95 --report out/demo.html \
 		-- --epochs 3 --batch-size 8
+
+help: ## what can be made
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "%-12s %s\n", $$1, $$2 }'
 
 test: $(READY) browser ## all tests
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
@@ -72,5 +75,5 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[torch,tls,plot,examples,ray,dev]'
 	touch $(READY)
 
-clean:
+clean: ## removes .venv and out
 	rm -rf .venv out
