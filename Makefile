@@ -26,6 +26,7 @@ check: $(READY) ## style, types, import rule
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy --config-file tests/mypy.ini
 	$(BIN)/lint-imports --no-logo
 
 bench: $(READY) ## measure on this machine; rewrites the README's table

@@ -25,8 +25,10 @@ PATIENCE_S = 20.0
 
 def presences(hosts: list[str], available_bytes: int) -> list[WorkerInfo]:
     """A worker on each of these hosts, in order of rank."""
-    about = "127.0.0.1", 2, {}, "3.11", available_bytes
-    return [WorkerInfo(rank, 100 + rank, host, host, *about) for rank, host in enumerate(hosts)]
+    return [
+        WorkerInfo(rank, 100 + rank, host, host, "127.0.0.1", 2, {}, "3.11", available_bytes)
+        for rank, host in enumerate(hosts)
+    ]
 
 
 class HostAgent:
@@ -50,7 +52,7 @@ class HostAgent:
         deadline_s = monotonic() + PATIENCE_S
         while True:
             for message in self.heard:
-                if isinstance(message, kind) and (said is None or isinstance(message.message, said)):
+                if isinstance(message, kind) and (said is None or isinstance(getattr(message, "message", None), said)):
                     return message
             assert monotonic() < deadline_s, f"no {kind.__name__} came, only {self.heard}"
             self.turn()
