@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: help demo hosts test browser check bench bench-peers slownet straggler strategies codecs diloco soak stale blame docs clean
+.PHONY: help demo hosts quick test browser check bench bench-peers slownet straggler strategies codecs diloco soak stale blame docs clean
 
 demo: $(READY) ## 4 real workers; then one of them slow: four ways to live with it and DDP, compared
 	$(BIN)/weft run examples/digits_cnn.py -n 4 -- --epochs 6
@@ -14,6 +14,9 @@ demo: $(READY) ## 4 real workers; then one of them slow: four ways to live with 
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "%-12s %s\n", $$1, $$2 }'
+
+quick: $(READY) ## tests without processes, root, browser or Ray: while you work
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m 'not (processes or root or browser or ray or slow)'
 
 test: $(READY) browser ## all tests
 	$(BIN)/python -m pytest -n 2 --dist loadgroup

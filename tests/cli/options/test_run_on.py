@@ -26,6 +26,7 @@ def script(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.processes
 def test_this_machine_is_where_runs_are_unless_told_otherwise(script: Path) -> None:
     jobs = [RealJob(script, num_workers=1)]
     assert read_ground(None, None, None, jobs) is None
