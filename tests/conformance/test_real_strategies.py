@@ -83,7 +83,6 @@ CASES += [("gossip", TORCH, None)]
 CASES += [("allreduce", transport, collective) for transport in (SHM, TCP) for collective in COLLECTIVES]
 
 
-@pytest.mark.processes
 @pytest.mark.parametrize(("strategy", "transport", "collective"), CASES)
 def test_it_learns_from_each_sample_once_per_epoch_scores_what_it_saves_and_can_be_replayed(
     strategy: str, transport: str, collective: str | None
@@ -106,7 +105,6 @@ ASYNCHRONOUS = {"ssp", "asgd", "dc_asgd", "downpour", "quorum", "async_gossip", 
 """Where who comes first decides what is learned (push_sum adds a share that comes early); all else is the seed's."""
 
 
-@pytest.mark.processes
 @pytest.mark.parametrize("strategy", [r for n, r in RECIPES.items() if n not in ASYNCHRONOUS])
 def test_a_synchronous_strategy_gives_the_model_that_the_simulator_gives(strategy: str, tmp_path: Path) -> None:
     from safetensors.numpy import load_file
@@ -129,7 +127,6 @@ def loss_of(saved: dict[str, np.ndarray]) -> float:
     return float(np.mean([np.mean((x @ saved[f"{p}w"] + saved[f"{p}b"] - y) ** 2) for p in prefixes]))
 
 
-@pytest.mark.processes
 @pytest.mark.parametrize(
     ("transport", "collective"),
     [("tcp", None), ("torch", None), (APART, None), *[("shm", name) for name in COLLECTIVES]],

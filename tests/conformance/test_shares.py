@@ -139,7 +139,6 @@ REAL += [(text, "stealing", "shm") for text in ("async_gossip", "hogwild", "quor
 REAL += [("easgd(period=4, mode=async)", "stealing", "tcp")]
 
 
-@pytest.mark.processes
 @pytest.mark.parametrize(("text", "share", "transport"), REAL)
 def test_real_workers_use_each_sample_once_per_epoch(text: str, share: str, transport: str) -> None:
     done = ran(text, share, is_real=True, transport=transport)
@@ -147,7 +146,6 @@ def test_real_workers_use_each_sample_once_per_epoch(text: str, share: str, tran
         assert done.samples(epoch) == list(range(NUM_SAMPLES))
 
 
-@pytest.mark.processes
 @pytest.mark.parametrize(("is_real", "transport"), [(True, "shm"), (True, "tcp"), (False, "shm")])
 def test_unequal_parts_give_the_gradient_of_the_union_batch(is_real: bool, transport: str) -> None:
     done = ran("allreduce", "proportional", is_real, transport)

@@ -10,7 +10,7 @@ test's markers do not announce is refused, and the test fails.
 import inspect
 import sys
 from collections.abc import Iterable, Iterator
-from functools import cache, partial
+from functools import _lru_cache_wrapper, cache, partial
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
@@ -78,6 +78,8 @@ def _callables(things: Iterable[Any]) -> Iterator[Any]:
     for thing in things:
         if isinstance(thing, partial):
             yield from _callables([thing.func, *thing.args])
+        elif isinstance(thing, _lru_cache_wrapper):
+            yield from _callables([thing.__wrapped__])
         elif isinstance(thing, property):
             yield from _callables([thing.fget])
         elif isinstance(thing, staticmethod | classmethod):

@@ -3,7 +3,7 @@
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -29,6 +29,15 @@ def by_a_function_inside() -> object:
 
 def by_a_module() -> object:
     return subprocess.run
+
+
+@cache
+def cached() -> object:
+    return real
+
+
+def by_a_cache() -> object:
+    return cached
 
 
 @contextmanager
@@ -73,7 +82,9 @@ def item(function: Callable[..., Any], *fixtures: Callable[..., Any], **params: 
 
 
 @pytest.mark.parametrize(
-    "function", [by_a_function_inside, by_a_module, by_a_context, by_a_property, by_a_class], ids=lambda it: it.__name__
+    "function",
+    [by_a_function_inside, by_a_module, by_a_cache, by_a_context, by_a_property, by_a_class],
+    ids=lambda it: it.__name__,
 )
 def test_who_reaches_a_process_by_names_is_marked(function: Callable[..., Any]) -> None:
     assert markers_of(item(function)) == {"processes"}
