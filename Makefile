@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: demo hosts test browser check bench bench-peers slownet straggler strategies codecs diloco soak stale blame docs clean
+.PHONY: help demo hosts quick test browser check bench bench-peers slownet straggler strategies codecs diloco soak stale blame docs clean
 
 demo: $(READY) ## 4 real workers; then one of them slow: four ways to live with it and DDP, compared
 	$(BIN)/weft run examples/digits_cnn.py -n 4 -- --epochs 6
@@ -11,6 +11,12 @@ demo: $(READY) ## 4 real workers; then one of them slow: four ways to live with 
 	$(BIN)/weft compare examples/digits_cnn.py -n 4 --slow 0:4 --strategy allreduce --strategy 'allreduce share=proportional' \
 		--strategy ssp --strategy async_gossip --baseline ddp --target accuracy=0.95 --report out/demo.html \
 		-- --epochs 3 --batch-size 8
+
+help: ## what can be made
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "%-12s %s\n", $$1, $$2 }'
+
+quick: $(READY) ## tests without processes, root, browser or Ray: while you work
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m 'not (processes or root or browser or ray or slow)'
 
 test: $(READY) browser ## all tests
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
@@ -23,6 +29,7 @@ check: $(READY) ## style, types, import rule
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy --config-file tests/mypy.ini
 	$(BIN)/lint-imports --no-logo
 
 bench: $(READY) ## measure on this machine; rewrites the README's table
@@ -74,5 +81,5 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[torch,tls,plot,examples,ray,dev]'
 	touch $(READY)
 
-clean:
+clean: ## removes .venv and out
 	rm -rf .venv out

@@ -1,8 +1,46 @@
-"""One thread for each process of tests, and screens that are alike."""
+"""One thread for each process of tests, screens that are alike, and lanes: the markers of tests, and their guard."""
 
 import os
+import sys
+from collections.abc import Iterator
+
+import pytest
+from support.lanes import GUARD, markers_of
 
 # torch reads it when it is imported: models here are small, and spinning threads of two test processes would fight
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # the processes of parallel tests are given one, and tables would follow it
 os.environ.pop("COLUMNS", None)
+
+sys.addaudithook(GUARD.hear)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give every test its markers, before `-m` chooses by them."""
+    for item in items:
+        assert isinstance(item, pytest.Function)
+        for marker in markers_of(item):
+            item.add_marker(marker)
+        if item.get_closest_marker("ray"):
+            item.add_marker(pytest.mark.xdist_group("ray"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """In a lane (`-m`), a test and its fixtures may start only what the markers of the test say."""
+    GUARD.refused.clear()
+    GUARD.markers = {marker.name for marker in item.iter_markers()} if item.config.option.markexpr else None
+    try:
+        return (yield)
+    finally:
+        GUARD.markers = None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Iterator[None]:
+    """A test that was refused something fails, even if it never noticed."""
+    try:
+        return (yield)
+    finally:
+        GUARD.check()

@@ -2,10 +2,13 @@
 
 from dataclasses import replace
 
+import pytest
+
 from weft.bench.allreduce import ALLREDUCE
 from weft.bench.benchmark import measure
 
 
+@pytest.mark.processes
 def test_two_processes_of_gloo_sum_and_are_limited_by_a_copy() -> None:
     peers = [one for one in ALLREDUCE.contenders if one.name in ("gloo", "memcpy")]
     quick = replace(ALLREDUCE, contenders=tuple(peers), block_s=1e-3)

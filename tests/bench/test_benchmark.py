@@ -41,6 +41,7 @@ def test_without_weft_there_are_times_but_no_ratios() -> None:
     assert not any("ratio" in row or "bar" in row for row in rows)
 
 
+@pytest.mark.processes
 def test_a_measured_report_has_all_rows_and_the_lower_bounds_of_the_ratios(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
     told: list[str] = []

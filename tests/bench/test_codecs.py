@@ -2,10 +2,13 @@
 
 from dataclasses import replace
 
+import pytest
+
 from weft.bench.benchmark import Work, measure
 from weft.bench.codecs import CODECS, DECODING, NAMES
 
 
+@pytest.mark.processes
 def test_weft_torch_and_a_copy_compete_both_ways() -> None:
     works = (Work("onebit", "onebit/64KiB", 1), Work("onebit-decode", "onebit-decode/64KiB", 1))
     report = measure(replace(CODECS, works=works, block_s=1e-3), works, 2)

@@ -21,6 +21,7 @@ def test_what_all_contenders_are_told_is_the_same(tmp_path: Path) -> None:
     assert course.words == "4 workers, 100 Mbit/s, 10 ms, batches of 64, lr 0.2"
 
 
+@pytest.mark.processes
 def test_contenders_train_until_they_are_accurate_and_are_ended_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
 from support.scripts.mnist_files import write_mnist
 
 from weft.bench.racing import Goal
@@ -23,6 +24,7 @@ def test_the_ways_can_be_told_apart_and_there_is_a_bar() -> None:
     assert BARS == {"ddp": 2.2}
 
 
+@pytest.mark.processes
 def test_contenders_take_turns_and_the_other_ways_run_in_the_first_blocks(tmp_path: Path) -> None:
     small: dict[str, Any] = {"num_workers": 2, "slow": {0: 2.0}, "batch_size": 4, "lr": 0.02}
     course = StragglerWorkload(write_mnist(tmp_path, train=400), goal=Goal(0.6, 60.0), pieces=4, test_every=1, **small)

@@ -46,6 +46,7 @@ def train(num_epochs: int, rate: float = 0.5) -> None:
 train.__module__ = "__main__"  # as in a notebook: nothing can import it
 
 
+@pytest.mark.processes
 def test_a_function_trains_on_real_workers_and_its_outcome_is_a_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -62,6 +63,7 @@ def test_a_function_trains_on_real_workers_and_its_outcome_is_a_record(
     assert "epoch 4  epoch 3.0000  distance 0.0117" in shown
 
 
+@pytest.mark.processes
 def test_a_file_of_an_earlier_run_is_not_among_the_saved_when_its_save_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -75,6 +77,7 @@ def test_a_file_of_an_earlier_run_is_not_among_the_saved_when_its_save_failed(
     assert (Path("model").read_bytes(), outcome.saved) == (b"old", [Path("first")])
 
 
+@pytest.mark.processes
 def test_a_script_that_fails_raises_with_the_workers_traceback(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("import sys\nraise ValueError(f'no {sys.argv[1]}')\n")

@@ -12,6 +12,7 @@ from weft.fuzz.evidence import AUDITOR, Evidence, Violation
 NAMES = ("async_gossip",)
 
 
+@pytest.mark.processes
 def test_processes_judge_as_one_does() -> None:
     assert list(judge_all(range(6), NAMES, jobs=2)) == [judge(seed, NAMES) for seed in range(6)]
 
@@ -46,6 +47,7 @@ def test_failures_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
 
 
+@pytest.mark.processes
 def test_an_exception_in_another_process_does_not_lose_its_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(evidence: Evidence) -> list[Violation]:
         raise IndexError(f"seed {evidence.scenario.seed}")

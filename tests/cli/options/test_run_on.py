@@ -27,6 +27,7 @@ def script(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.processes
 def test_this_machine_is_where_runs_are_unless_told_otherwise(script: Path) -> None:
     jobs = [RealJob(script=script, num_workers=1)]
     assert read_ground(None, RayOptions(address="10.0.0.1:6379"), (), jobs) is None

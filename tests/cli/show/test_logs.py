@@ -175,6 +175,7 @@ def test_what_cannot_be_written_is_refused_before_anything_runs(
     assert_refused(verb, "train.py", *arguments, because=because)
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("verb", [("run", "--transport", "tcp"), ("simulate",), ("simulate", "--dry")])
 def test_a_run_leaves_all_that_was_asked_for(verb: tuple[str, ...]) -> None:
     command, *options = verb
@@ -228,6 +229,7 @@ def test_a_trace_that_lacks_something_says_so(monkeypatch: pytest.MonkeyPatch) -
     assert f"trace of gossip: trace.json, for ui.perfetto.dev; {lacking} records of its end are lacking" in ended.err
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("verb", ["run", "simulate"])
 def test_a_log_and_a_trace_on_a_full_disk_are_told_of_once_and_end_no_run(verb: str) -> None:
     Path("trace.1.json").symlink_to("/dev/full")

@@ -55,6 +55,7 @@ def trials(bar: float) -> Benchmark:
     return Benchmark("allreduce", "seconds", (Work("2x64KiB", "64KiB", 2),), contenders, {"rival/2x64KiB": bar}, 1e-3)
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(("bar", "verdict"), [(1e-3, "0.00 met"), (1e3, "1000.00 MISSED")])
 def test_contenders_are_measured_shown_and_written(
     bar: float, verdict: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -128,6 +129,7 @@ def test_half_a_hundred_pairs_are_proposed_for_the_overhead() -> None:
     assert_refused("bench", "overhead", "--blocks", -1, because=because)
 
 
+@pytest.mark.processes
 def test_a_narrow_screen_shows_every_word_and_figure_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench.screen, "width", 80)
     monkeypatch.setattr(bench, "ALLREDUCE", trials(1e3))

@@ -71,6 +71,7 @@ def test_a_script_that_raises_ends_with_1_and_its_traceback_last(tmp_path: Path)
     assert not (tmp_path / "a.toml").exists()
 
 
+@pytest.mark.processes
 def test_several_workers_are_measured_together_and_the_file_is_this_machine(tmp_path: Path) -> None:
     output = tmp_path / "here.toml"
     script = write(tmp_path, TRAIN, ARRAYS_TRAIN.replace("worker.report(total=lambda: w.sum())", ""))

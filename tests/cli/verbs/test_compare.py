@@ -38,6 +38,7 @@ def compared(script: Path, *arguments: object) -> Ended:
     return weft_command("compare", script, "-n", 2, "--report", "out.html", *arguments)
 
 
+@pytest.mark.processes
 def test_real_contenders_end_in_a_page_a_picture_figures_and_words(script: Path) -> None:
     ended = compared(
         script,
@@ -69,6 +70,7 @@ def test_real_contenders_end_in_a_page_a_picture_figures_and_words(script: Path)
     assert "http" not in page.replace("http://www.w3.org/", ""), "the page needs no network"
 
 
+@pytest.mark.processes
 def test_the_same_command_again_runs_nothing_and_one_with_another_contender_only_that(script: Path) -> None:
     first = compared(script, "--strategy", "allreduce", "--strategy", "ssp")
     assert first.code == 0, first.err
@@ -91,6 +93,7 @@ def test_the_folder_of_a_report_is_made_and_a_folder_alone_is_given_a_page(scrip
     assert Path("new/comparison.html").is_file()
 
 
+@pytest.mark.processes
 def test_a_contender_that_fails_is_shown_with_its_error_and_the_others_go_on(script: Path) -> None:
     ended = compared(script, "--strategy", "ssp", "--strategy", "allreduce", "--", "--fails")
     assert ended.code == 0, ended.err
@@ -123,6 +126,7 @@ def test_without_matplotlib_there_is_all_but_the_picture(script: Path, monkeypat
     assert not Path("comparison.png").exists()
 
 
+@pytest.mark.processes
 def test_a_disk_that_is_full_leaves_the_comparison_on_the_screen(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*args: object, **options: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -148,6 +152,7 @@ def test_all_leaves_out_what_cannot_be_and_says_so(script: Path) -> None:
     assert "async_gossip share=stealing" in labels
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("arguments", "because"),
     [
@@ -193,6 +198,7 @@ def test_what_cannot_be_compared_is_told_before_the_first_run(
     assert_refused("compare", script, "-n", 2, *arguments, because=because)
 
 
+@pytest.mark.processes
 def test_every_contender_that_fails_is_a_failure(tmp_path: Path) -> None:
     script = write(tmp_path, TRAIN, "raise ValueError('nothing works')\n")
     ended = compared(script, "--strategy", "ssp", "--strategy", "allreduce")
@@ -200,6 +206,7 @@ def test_every_contender_that_fails_is_a_failure(tmp_path: Path) -> None:
     assert "every contender failed" in ended.err
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("simulates", [(), ("--simulate",)])
 @pytest.mark.parametrize(
     ("text", "code", "last"),
@@ -221,6 +228,7 @@ def test_a_script_that_cannot_start_is_told_once(
     assert not Path("out.json").exists()
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("simulates", [(), ("--simulate",)])
 def test_a_comparison_shows_the_help_of_a_script_once(simulates: tuple[str, ...], tmp_path: Path) -> None:
     script = write(tmp_path, "import argparse\nargparse.ArgumentParser().parse_args()\n", TRAIN)

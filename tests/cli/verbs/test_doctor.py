@@ -21,6 +21,7 @@ def examined(monkeypatch: pytest.MonkeyPatch, *findings: Finding) -> tuple[int, 
     return ended.code, [line.rstrip() for line in ended.out.splitlines()]
 
 
+@pytest.mark.processes
 def test_this_machine_is_examined_in_less_than_ten_seconds() -> None:
     began_s = time.monotonic()
     ended = weft_command("doctor")

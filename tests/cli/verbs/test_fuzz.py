@@ -73,6 +73,7 @@ def test_the_auditors_own_exceptions_name_their_seed_and_how_to_replay_it(monkey
     )
 
 
+@pytest.mark.processes
 def test_progress_is_told_every_few_seconds_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fuzz, "PROGRESS_S", 0.0)
     ended = weft_command("fuzz", "--seeds", 3, "--strategy", "async_gossip", "--jobs", 1)

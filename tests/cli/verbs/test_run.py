@@ -112,6 +112,7 @@ def test_a_missing_script_is_refused() -> None:
     assert_refused("run", "nowhere.py", because="script 'nowhere.py' does not exist.\n  Check the path.")
 
 
+@pytest.mark.processes
 def test_a_run_ends_with_a_table_and_writes_all_figures(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SHORT)
     ended = weft_command(
@@ -128,6 +129,7 @@ def test_a_run_ends_with_a_table_and_writes_all_figures(tmp_path: Path) -> None:
     assert {"wall_s", "copies", "refused", "curve", "final"} <= told.keys()
 
 
+@pytest.mark.processes
 def test_a_run_explains_itself_before_it_begins_if_asked(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SHORT)
     ended = weft_command("run", "train.py", "-n", 2, "--transport", "tcp", "--explain", "--steps", 2)
@@ -143,6 +145,7 @@ def test_a_run_explains_itself_before_it_begins_if_asked(tmp_path: Path) -> None
     assert "How this will run" not in weft_command("run", "train.py", "-n", 2, "--steps", 2).out
 
 
+@pytest.mark.processes
 def test_several_strategies_are_compared_and_steps_end_every_run(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SHORT)
     options = ("--strategy", "ssp", "--strategy", "gossip", "--set", "strategy.topology=ring", "--steps", 4)
@@ -157,6 +160,7 @@ def test_several_strategies_are_compared_and_steps_end_every_run(tmp_path: Path)
     assert [(each["strategy"], each["steps"]) for each in told] == [("ssp", 4), ("gossip", 4)]
 
 
+@pytest.mark.processes
 def test_data_is_shared_as_asked_and_a_row_says_so(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SHORT)
     Path("weft.toml").write_text('share = "stealing"\nstrategy = "asgd"\n')
@@ -166,6 +170,7 @@ def test_data_is_shared_as_asked_and_a_row_says_so(tmp_path: Path) -> None:
     assert sum(row["steps"] for row in told["per_worker"]) == 12
 
 
+@pytest.mark.processes
 def test_arguments_after_two_dashes_are_the_scripts(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SHORT + "print(sys.argv[1:])\n")
     ended = weft_command("run", "train.py", "-n", 1, "--", "--lr", "0.1")
@@ -179,6 +184,7 @@ NOTHING_TO_TUNE = (
 )
 
 
+@pytest.mark.processes
 def test_a_population_of_a_script_that_tunes_nothing_ends_before_it_trains(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SHORT)
     ended = weft_command("run", "train.py", "-n", 2, "--strategy", "population")
@@ -186,6 +192,7 @@ def test_a_population_of_a_script_that_tunes_nothing_ends_before_it_trains(tmp_p
     assert ended.err.endswith(f"ConfigError: {NOTHING_TO_TUNE}\n")
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(("asked", "code"), [(["all"], 0), (["all", "population"], 2)])
 def test_of_all_those_are_left_out_that_the_script_is_not_for(
     asked: list[str], code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -203,6 +210,7 @@ def test_of_all_those_are_left_out_that_the_script_is_not_for(
         assert [row["strategy"] for row in json.loads(Path("all.json").read_text())] == ["allreduce"]
 
 
+@pytest.mark.processes
 def test_a_script_that_leaves_with_a_code_gives_the_command_its_code_and_names_the_worker(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SHORT + "\nif worker.rank == 1:\n    raise SystemExit(3)\n")
     ended = weft_command("run", "train.py", "-n", 2)
@@ -225,6 +233,7 @@ if options.leave:
 USAGE = "usage: train [-h] [--leave LEAVE]"
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(("verb", "mark"), [("run", "worker 0 | "), ("simulate", "worker 0: ")])
 def test_the_help_of_a_script_is_shown_once_and_is_no_failure(verb: str, mark: str, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(PARSES + SHORT)
@@ -236,6 +245,7 @@ def test_the_help_of_a_script_is_shown_once_and_is_no_failure(verb: str, mark: s
     assert all(line.startswith(mark) for line in said.splitlines())
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(("verb", "mark"), [("run", "worker 0 | "), ("simulate", "")])
 def test_what_argparse_says_of_wrong_arguments_is_all_that_is_said(verb: str, mark: str, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(PARSES + SHORT)
@@ -244,6 +254,7 @@ def test_what_argparse_says_of_wrong_arguments_is_all_that_is_said(verb: str, ma
     assert (ended.code, ended.out, ended.err) == (2, "", told)
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("verb", ["run", "simulate"])
 def test_a_message_with_which_a_script_leaves_is_told_once_without_a_traceback(verb: str, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(PARSES + SHORT)

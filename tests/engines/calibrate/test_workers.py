@@ -31,6 +31,7 @@ def evaluate():
 """
 
 
+@pytest.mark.processes
 def test_samples_and_steps_cost_what_they_take_of_a_core_however_many_workers_share_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -52,6 +53,7 @@ def test_two_batches_tell_what_a_step_costs_besides_its_samples() -> None:
     assert line(Point(8.0, 20.0), Point(2.0, 21.0)) == (2.5, 0.0), "nor does a sample"
 
 
+@pytest.mark.processes
 def test_steps_without_samples_are_refused(tmp_path: Path) -> None:
     script = write(tmp_path, TRAIN, EVALUATE, BUSY.replace("samples=len(rows)", "samples=0"))
     with pytest.raises(ConfigError, match="have no samples to count"):

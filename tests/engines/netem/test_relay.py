@@ -60,6 +60,7 @@ def test_packets_reach_whom_they_are_for_and_no_others_and_are_counted() -> None
         os.close(namespace)
 
 
+@pytest.mark.root
 def test_more_namespaces_than_one_message_takes_come_in_several(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(relay, "FDS_PER_MESSAGE", 2)
     mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

@@ -19,6 +19,7 @@ def test_a_post_says_where_it_is() -> None:
     assert worker_info.same["script"].startswith("'test_actor.py'")
 
 
+@pytest.mark.processes
 def test_a_post_starts_a_process_and_tells_how_it_ended() -> None:
     actor = WorkerActor()
     pid = int(actor.do("begin", msgspec.json.encode(Begin("nobody meets here", 0, 0, 1, True))))
@@ -30,6 +31,7 @@ def test_a_post_starts_a_process_and_tells_how_it_ended() -> None:
     assert not os.path.exists(environment)
 
 
+@pytest.mark.processes
 def test_what_a_process_wrote_before_anybody_listened_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.executable", shutil.which("ls"))  # which does not know the options of Python
     actor = WorkerActor()

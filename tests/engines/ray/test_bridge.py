@@ -13,7 +13,6 @@ from weft.engines.hosts.worker_info import WorkerInfo
 from weft.engines.ray.actor import Roll
 from weft.engines.ray.cluster import RayCluster
 
-pytestmark = pytest.mark.xdist_group("ray")
 ONE = {"CPU": 1.0}
 
 

@@ -81,7 +81,7 @@ def listening(run: Launched) -> set[str]:
     return {line[1].partition(":")[0] for line in lines if line[3] == LISTENS and f"socket:[{line[9]}]" in sockets}
 
 
-@pytest.mark.xdist_group("ray")
+@pytest.mark.ray
 def test_a_cluster_of_our_own_is_private_and_leaves_nothing_even_when_the_launcher_is_killed(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(TRAIN + FOREVER)

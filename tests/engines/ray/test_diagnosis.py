@@ -8,7 +8,6 @@ from weft.core.errors import ConfigError
 from weft.engines.ray.diagnosis import examine_cluster
 
 
-@pytest.mark.xdist_group("ray")
 def test_the_doctor_examines_every_node_and_leaves_nobody_there(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in nodes.environment.items():
         monkeypatch.setenv(name, value)

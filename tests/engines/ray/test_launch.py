@@ -19,7 +19,6 @@ from weft.core.errors import ConfigError
 from weft.engines.ray.launch import RayPlan, check_for_ray
 from weft.engines.real.job import RealJob
 
-pytestmark = pytest.mark.xdist_group("ray")
 EXAMPLE = Path(__file__).parents[3] / "examples" / "digits_cnn.py"
 PATIENCE_S = 240.0
 """Ray starts many processes for each of ours."""

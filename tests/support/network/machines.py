@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from support.network.namespaces import inside
@@ -171,7 +172,7 @@ class Machines:
     ) -> Running:
         """torchrun on every host; `what` is a script or -m and a module, with arguments."""
         commands = [self.torchrun_command(host, workers_per_host, *what) for host in range(len(self.namespaces))]
-        return self.start(commands, cwd=cwd, **environment)
+        return self.start(commands, cwd=cwd, hosts=None, **environment)
 
     def torchrun_command(self, host: int, workers_per_host: int, *what: object) -> list[object]:
         """All that torchrun must be told where hosts cannot look each other's names up."""
@@ -195,7 +196,7 @@ def become(parent: int, namespace: int, host: int, command: Sequence[str]) -> No
     if ctypes.CDLL(None).unshare(CLONE_NEWUTS) == 0:
         socket.sethostname(f"host{host}")
     os.close(namespace)
-    os.execvp(command[0], command)
+    os.execvp(command[0], list(command))
 
 
 @contextmanager
@@ -233,7 +234,7 @@ def fast_namespaces(num_hosts: int) -> list[int]:
     inside(namespaces[-1], lambda: _ip(commands))
     for host in range(num_hosts):
         own = [f"address add {address(host)}/16 dev {DEVICE}", f"link set {DEVICE} up", "link set lo up"]
-        inside(namespaces[host], lambda own=own: _ip(own))
+        inside(namespaces[host], partial(_ip, own))
     return namespaces
 
 
@@ -266,5 +267,6 @@ def main() -> None:
 
 if __name__ == "__main__":
     if sys.argv[1] == BECOME:
-        become(*map(int, sys.argv[2:5]), sys.argv[5:])  # type: ignore[arg-type]
+        parent, namespace, host = map(int, sys.argv[2:5])
+        become(parent, namespace, host, sys.argv[5:])
     main()

@@ -3,6 +3,7 @@
 import socket
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from time import monotonic
 from typing import Any, TypeVar
 from zlib import crc32
@@ -13,7 +14,7 @@ from weft.core.names import Bucket
 from weft.transports.certificates import Authority, contexts
 from weft.transports.frames import Header, Layout
 from weft.transports.tcp import TcpTransport, listen
-from weft.transports.transport import Transport
+from weft.transports.transport import Frame, Transport
 
 T = TypeVar("T")
 
@@ -86,8 +87,12 @@ def exchange(transports: Sequence[Transport], num_frames: int) -> dict[int, list
     while sum(map(len, taken.values())) < num_frames:
         assert monotonic() < deadline_s, f"only {taken} came"
         for place, transport in enumerate(transports):
-            transport.poll(lambda it, place=place: taken[place].append((it.header, bytes(it.data), bytes(it.body))))
+            transport.poll(partial(_keep, taken[place]))
     return taken
+
+
+def _keep(taken: list[Taken], it: Frame) -> None:
+    taken.append((it.header, bytes(it.data), bytes(it.body)))
 
 
 def polled_until(

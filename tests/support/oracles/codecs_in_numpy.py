@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -199,7 +200,7 @@ def low_rank(codec: PowerSGD, total: Array, turn: Turn, form: Form) -> Array:
     return said
 
 
-def decoded(codec: Codec, values: Array, residual: Array, turn: Turn, form: Form) -> Array:
+def decoded(codec: Any, values: Array, residual: Array, turn: Turn, form: Form) -> Array:
     """What a codec must make of values + residual."""
     total, is_bad = summed(values, residual)
     known: dict[type[Codec], Callable[[], Array]] = {

@@ -43,6 +43,7 @@ def read_events(path: Path) -> list[Said]:
 
 def _fields(raw: bytes) -> list[tuple[int, Any]]:
     fields: list[tuple[int, Any]] = []
+    value: Any
     while raw:
         key, raw = _varint(raw)
         number, wire_type = divmod(key, 8)

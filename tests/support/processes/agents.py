@@ -62,7 +62,7 @@ class HostAgent:
         deadline_s = monotonic() + PATIENCE_S
         while True:
             for message in self.heard:
-                if isinstance(message, kind) and (said is None or isinstance(message.message, said)):
+                if isinstance(message, kind) and (said is None or isinstance(getattr(message, "message", None), said)):
                     return message
             assert monotonic() < deadline_s, f"no {kind.__name__} came, only {self.heard}"
             self.turn()

@@ -43,7 +43,10 @@ class Host:
         lines = [self.arenas[0].sleeping_line(rank) for rank in range(num_workers)]
         self.bells = [Bells(rank, self.arenas[rank].words, lines, self.eventfds) for rank in range(num_workers)]
         self.memories = [arena.replica_memory(shares_params=False) for arena in self.arenas]
-        self.stores = [LiveStore(Memory(buckets, p.params, p.seen), (), {}) for p in self.memories]
+        self.stores = [
+            LiveStore(Memory(buckets, p.params, p.seen), (), {})  # type: ignore[arg-type]
+            for p in self.memories
+        ]
 
     def close(self) -> None:
         for store in self.stores:  # it refers to itself: what is mapped would stay until circles are looked for

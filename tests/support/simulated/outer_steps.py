@@ -1,6 +1,7 @@
 """What three papers on outer optimizers are tested with: blocks of local SGD by hand, and runs beside local_sgd."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ def run(
     *,
     num_steps: int = PERIOD * BLOCKS,
     rule: Rule | None = None,
-    **weather: object,
+    **weather: Any,
 ) -> Ran:
     """Least squares with unequal batches."""
     problem = LeastSquares(SIZES[:num_workers])

@@ -61,7 +61,7 @@ def worker(habit: Habit, rank: int, seconds: float) -> WorkerFigures:
     length = slowest * 1.05 if habit.waits else mine
     steps = int(seconds / length)
     computing = round(0.92 * mine / length, 4)
-    shares: tuple[float | None, ...] = (None,) * 4
+    shares: tuple[float | None, float | None, float | None, float | None] = (None, None, None, None)
     if habit.is_observed:
         shares = (computing, round(0.08 * mine / length, 4), round(1 - mine / length, 4), 0.0)
     stretch = spans(habit, rank, seconds / 2, 4.2 * slowest) if habit.is_observed else []
@@ -80,7 +80,8 @@ def run(habit: Habit, seed: int, target: Target | None) -> ComparedRun:
     def accuracy(samples: float) -> float:
         return round(0.985 - 0.885 * exp(-5.0 * skill * (samples / total) ** 0.7), 4)
 
-    reports, curve = [], []
+    reports: list[dict[str, float | None]] = []
+    curve: list[dict[str, float | None]] = []
     for i in range(EPOCHS):
         done = total * (i + 1) / EPOCHS
         report: dict[str, float | None] = {
