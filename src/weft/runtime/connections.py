@@ -1,4 +1,4 @@
-"""The connections of one process: the listener that it opens before it knows the others, and the transport on top."""
+"""The connections of one process: a listener, opened before the other workers' addresses are known, and a transport."""
 
 import socket
 from collections.abc import Sequence
@@ -31,8 +31,8 @@ ring or the socket and out of it, while other workers want the same memory. Raw 
 class Connections:
     """Connections to the other workers: rings or TCP on the same host, TCP with TLS to other hosts.
 
-    TCP within a host uses loopback, or a network namespace that the launcher made for this run alone: there, nothing is
-    encrypted. Between hosts everything is, unless their network, too, was made for this run alone.
+    Traffic within a host is not encrypted: it stays on loopback, or in network namespaces that the launcher has made
+    for this run alone. Traffic between hosts is encrypted, unless their network, too, was made for this run alone.
     """
 
     def __init__(self, job: WorkerJob) -> None:

@@ -87,7 +87,7 @@ class Mailbox:
         return self.transport is not None and self.transport.poll(self._take) > 0
 
     def send(self, source: NodeId, action: Send, body: Array | Coded | None, hyper: Any) -> None:
-        """Send `action` with the value that `body` has now; a coded body is sent with its kind."""
+        """Send `action` with a copy of `body` and with the hyper-parameters `hyper`; a coded body names its codec."""
         data = b"" if action.data is None and hyper is None else _encode((action.data, hyper))
         if isinstance(body, Coded):
             data = _encode((action.data, hyper, body.kind))

@@ -280,7 +280,7 @@ class Concluded(Struct, frozen=True, tag=True):
 
 
 class Leaving(Struct, frozen=True, tag=True):
-    """To a host agent: this worker sends nothing more, and ends when its host agent has ended."""
+    """To a host agent: this worker sends nothing more, and exits only after its host agent has exited."""
 
 
 class Failed(Struct, frozen=True, tag=True):

@@ -1,4 +1,4 @@
-"""Everything behind a worker's seat once its replica has settled: memory, transport, peers, driver."""
+"""What a worker process runs on once the layout of its model is known: memory, transport, peers, driver."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

@@ -21,7 +21,7 @@ from weft.config.settings import Settings
 from weft.core.errors import ConfigError, TransportError, WeftError
 from weft.engines.hosts import join, timeouts
 from weft.engines.hosts.agent import AgentOrders
-from weft.engines.hosts.join import ControllerOrders, join_run, part, pass_signals_on, wait_for_reader
+from weft.engines.hosts.join import ControllerOrders, join_run, pass_signals_on, receive_job, wait_for_reader
 from weft.engines.hosts.launch_env import LaunchPlacement
 from weft.engines.hosts.rendezvous import post_note
 from weft.engines.hosts.worker_info import worker_info
@@ -243,10 +243,10 @@ def test_a_part_that_does_not_come_is_not_waited_for_without_end() -> None:
     mine, theirs = socket.socketpair()
     with mine, theirs:
         with pytest.raises(TransportError, match=rf"for 0.05 s.\n  The host agent \(pid {os.getpid()}\)"):
-            part(Channel(mine), mine, 0.05)
+            receive_job(Channel(mine), mine, 0.05)
         theirs.close()
         with pytest.raises(WeftError, match="the run ended before this worker had its part"):
-            part(Channel(mine), mine, 20.0)
+            receive_job(Channel(mine), mine, 20.0)
 
 
 def test_a_signal_that_nobody_hears_of_any_more_does_what_signals_do() -> None:

@@ -169,7 +169,7 @@ class Pieces:
         return replaced(source, changes)
 
     def _default(self, default: Default, user: str) -> str:
-        """The text to write for a default's value."""
+        """The source text of a default's value in the script that is written; `user` names the function, for errors."""
         text = _literal(default.value)
         if text is not None:
             return text

@@ -174,7 +174,7 @@ class HostAgent:
             time.sleep(timeouts.HEARTBEAT_S / 2)
 
     def _turn(self) -> None:
-        """Serve what is ready, and notice a silent controller: unless it was this process that was held up."""
+        """Serve what is ready. Notice a silent controller, unless this process itself was held up meanwhile."""
         was_held_up = time.monotonic() - self._turned_s > timeouts.OWN_STALL_S
         for key, _ in self._selector.select(timeouts.HEARTBEAT_S / 2):
             key.data()

@@ -219,7 +219,8 @@ def take_seat(
     channel_fd, memories, signals = meet(token, host, rank, list(written), timeouts.AGENT_MEETS_S_MAX, started)
     end = socket.socket(fileno=channel_fd)
     channel = Channel(end)
-    job = msgspec.structs.replace(part(channel, end, timeouts.PART_TOLD_S_MAX), descriptors=Descriptors.of(memories))
+    told = receive_job(channel, end, timeouts.PART_TOLD_S_MAX)
+    job = msgspec.structs.replace(told, descriptors=Descriptors.of(memories))
     seat = seat_of(job, channel)
     sit(seat)  # type: ignore[arg-type]
     watch_script(seat, channel)
@@ -231,8 +232,11 @@ def take_seat(
     return seat
 
 
-def part(channel: Channel, end: socket.socket, timeout_s: float) -> WorkerJob:
-    """The Job, the first message on a worker's channel; raises TransportError if none comes within `timeout_s`."""
+def receive_job(channel: Channel, end: socket.socket, timeout_s: float) -> WorkerJob:
+    """Receive the WorkerJob, which is the first message on a worker's channel; `end` is the channel's socket.
+
+    Raises TransportError if nothing comes within `timeout_s`.
+    """
     deadline_s = time.monotonic() + timeout_s
     end.settimeout(timeout_s)
     job = next(iter(channel.receive(wait=True)), None)

@@ -1,7 +1,7 @@
-"""Watches sibling workers, started by the same torchrun or srun, until a host agent watches them.
+"""Watches sibling workers, started by the same torchrun or srun, until a host agent takes over.
 
 Siblings are the children of this process's parent; their ranks are read from /proc/PID/environ. One daemon thread polls
-their states; it shares nothing with the script's thread but a threading.Event that ends it.
+their states; it shares nothing with the script's thread but a threading.Event that stops the thread.
 """
 
 import os

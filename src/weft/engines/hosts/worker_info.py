@@ -84,7 +84,7 @@ def home() -> str:
 
 @cache
 def code_digests(script: Path | None) -> Mapping[str, str]:
-    """Version and SHA-256 of Weft's own sources, the version of its frame format, and the digest of `script`."""
+    """What must be alike on all hosts: Weft's version, sources (SHA-256) and frame format, and `script` (SHA-256)."""
     package = Path(weft.__file__).parent
     digest = hashlib.sha256()
     for path in sorted(package.rglob("*.py")):

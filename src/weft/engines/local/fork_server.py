@@ -62,7 +62,7 @@ class Forked(msgspec.Struct, frozen=True):
 
 
 def heavy_imports(script: Path) -> list[str]:
-    """The heavy modules that a script imports at its top level, found in its syntax tree without running it."""
+    """The modules slow to import (HEAVY) that a script imports at its top level, found in its syntax tree."""
     try:
         tree = ast.parse(script.read_bytes())
     except (SyntaxError, ValueError):  # the workers will raise the same error, with a traceback

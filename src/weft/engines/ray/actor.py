@@ -100,7 +100,7 @@ class WorkerActor:
         return msgspec.json.encode(worker_info(roll.rank, address, script, Settings()))
 
     def _begin(self, argument: bytes) -> bytes:
-        """Start the worker's process, which inherits working folder, devices and environment from Ray; its pid."""
+        """Start the worker's process, which inherits folder, devices and environment from Ray; returns its pid."""
         begin = msgspec.json.decode(argument, type=Begin)
         ours = worker_env(os.environ, begin.threads, keeps_memory=begin.keeps_memory)
         own = str(Path(weft.__file__).parents[1])

@@ -1,4 +1,4 @@
-"""A Ray cluster as the launcher sees it: an existing one or its own, through the process of its Ray bridge."""
+"""A Ray cluster as the launcher sees it, found or started for the run, and reached through a Ray bridge process."""
 
 import os
 import secrets

@@ -38,7 +38,7 @@ class Loadings:
             self._send(rank, OnceAnswer(0, loading.form))
 
     def take(self, rank: int, message: OnceLoaded) -> None:
-        """Worker `rank` has loaded a value: answer the workers of its host that wait for it."""
+        """Worker `rank` has loaded a value: tell the workers of its host that wait for it where it is."""
         host = self._hosts[rank]
         loading = self._loadings[host, message.key]
         loading.form = message.form

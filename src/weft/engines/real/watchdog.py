@@ -62,7 +62,7 @@ class Watchdog:
         before.status, before.heard_s = status, now_s
 
     def hear_network(self, now_s: float) -> None:
-        """The emulated network has delivered packets, so some worker makes progress, however slowly."""
+        """Note that the emulated network has delivered packets: while it does, the run counts as alive."""
         self._carried_s = now_s
 
     def check(self, now_s: float, ended: Mapping[int, object], states: Mapping[int, str]) -> WeftError | None:

@@ -129,7 +129,7 @@ class BetweenHosts:
         self._early: dict[Key, list[EarlyPart]] = {}
 
     def begin(self, key: Key, number: int, about: About, op: str, total: Array, weight: float) -> None:
-        """Begin an exchange: `total` holds this host's sum, and will hold the sum of all hosts."""
+        """Begin an exchange: `total` holds this host's sum now, and the sum over all hosts in the end."""
         weights = [UNKNOWN] * len(self._leaders)
         weights[self._me] = weight
         self._open[key] = Exchange(number, about, op, total, weights)

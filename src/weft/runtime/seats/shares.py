@@ -49,7 +49,7 @@ class EngineShares:
             self._send(self._measured)
 
     def fractions(self, share: int, num_samples: int, block: int) -> Sequence[float]:
-        """Each worker's fraction of the global batches in block `block` of a share of `num_samples` samples."""
+        """Ask the engine which fraction of a global batch each worker gets in block `block` of share `share`."""
         self._send(FractionsAsked(share, num_samples, block, self._measured))
         fractions: list[float] = self._expect(FractionsTold).fractions
         return fractions

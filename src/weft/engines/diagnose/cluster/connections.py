@@ -103,7 +103,7 @@ def _serve(
 
 
 def cause(error: Exception) -> str:
-    """The cause (SILENT, CLOSED, ...) of an error of `dial`."""
+    """Classifies an error that `dial` raised: SILENT, CLOSED, ..."""
     if isinstance(error, NodeLost):
         return CLOSED
     reason = error.__cause__
