@@ -35,7 +35,7 @@ STARTERS = {
     "weft.engines.netem.namespaces.enter": ROOT,
     "weft.engines.netem.namespaces.make_namespace": ROOT,
     "weft.engines.netem.network.SlowNetwork": ROOT,
-    "weft.engines.ray.cluster.Cluster": RAY,
+    "weft.engines.ray.cluster.RayCluster": RAY,
     "support.processes.ray_nodes.ray_nodes": RAY,
     "support.ui.browser.browser": BROWSER,
 }

@@ -79,8 +79,8 @@ def test_an_end_is_told_once_and_nothing_is_said_to_it(ends: Ends) -> None:
     ("raw", "why"),
     [
         (LENGTH.pack(PACKET_BYTES_MAX + 1), f"a message of {PACKET_BYTES_MAX + 1} bytes was announced"),
-        (LENGTH.pack(3) + b"abc", "it sent what is no message"),
-        (packed(Kill())[:-1] + b"\xff", "it sent what is no message"),
+        (LENGTH.pack(3) + b"abc", "it sent an invalid message"),
+        (packed(Kill())[:-1] + b"\xff", "it sent an invalid message"),
     ],
     ids=["too long", "no message", "a message with a flaw"],
 )
