@@ -2,11 +2,11 @@
 
 The thread that drives, the script's or this one, holds the lock; `_rests` is read and written under it.
 
-| state   | the thread is                                     | it wakes by                                           |
-|---------|---------------------------------------------------|-------------------------------------------------------|
-| deaf    | blocked on the lock, or asleep: the script drives | sockets, the timer; its bell is off (`step_back`)     |
-| attends | asleep in poll() while the script computes        | its bell (`take_over`), sockets, the timer            |
-| rests   | asleep, as `may_rest` allows                      | its bell only: messages, or the script's `look_after` |
+| state        | the thread is                                     | it wakes by                                       |
+|--------------|---------------------------------------------------|---------------------------------------------------|
+| stepped back | blocked on the lock, or asleep: the script drives | sockets, the timer; its bell is off (`step_back`) |
+| took over    | asleep in poll() while the script computes        | its bell (`take_over`), sockets, the timer        |
+| rests        | asleep, as `may_rest` allows                      | its bell only, rung by messages or `look_after`   |
 """
 
 import select
@@ -31,7 +31,7 @@ class BackgroundDriver:
     ) -> None:
         """`drive` returns the seconds until the next timer; `fail` is told the error that ends the thread.
 
-        `may_rest`, called under the lock, says that no process waits for this one until its script calls again.
+        `may_rest`, called under the lock, says whether no other process needs this one before its script's next call.
         """
         self._bells = bells
         self._may_rest = may_rest
@@ -47,12 +47,12 @@ class BackgroundDriver:
         threading.Thread(target=self._attend, name="weft background driver", daemon=True).start()
 
     def take_over(self) -> None:
-        """The script is about to compute: listen for the bell. The caller looks for news once more after that, because
-        messages that came before rang no bell."""
+        """The script is about to compute: turn this thread's bell on. The caller then looks for messages once more,
+        because those that came before rang no bell."""
         self._bells.listen(BACKGROUND)
 
     def look_after(self) -> None:
-        """The script goes on computing: wake the thread if it rests, but the script has left something to be done."""
+        """Wake the thread if it rests but `may_rest` has become false, because the script has left work for it."""
         if self._rests and not self._may_rest():
             self._bells.ring_own()
 

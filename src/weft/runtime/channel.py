@@ -28,7 +28,7 @@ def peer_of(end: socket.socket) -> tuple[int, int]:
 
 
 def packed(message: Struct) -> bytes:
-    """A message as it travels, here and between hosts."""
+    """A message as it is sent, on channels and between hosts: msgpack after its length."""
     return framed(msgspec.msgpack.encode(message))
 
 
@@ -49,7 +49,7 @@ class Channel:
         return peer_of(self._end)[0]
 
     def send(self, message: Message, *, droppable: bool = False) -> bool:
-        """Say something; what is droppable is left out when the other end is slow, which gives False."""
+        """Send a message. If it is `droppable` and the other end is slow, it is dropped, and the answer is False."""
         packet = packed(message)
         try:
             if droppable:
@@ -60,11 +60,11 @@ class Channel:
         return True
 
     def post(self, message: Message) -> None:
-        """Say something without waiting: what the other end does not take at once leaves with a later `flush`."""
+        """Send a message without waiting: what the other end does not take at once leaves with a later `flush`."""
         self._framed.queue(packed(message))
 
     def flush(self) -> None:
-        """Send of what was posted as much as the other end takes at once."""
+        """Send as much of what was posted as the other end takes at once."""
         self._framed.flush()
 
     def receive(self, *, wait: bool) -> Iterator[Message]:

@@ -20,10 +20,10 @@ TLS = "tls"
 """The link between hosts, whichever transport is used within them."""
 
 LINKS = {SHM: Link(30e-6, 2e9), TCP: Link(100e-6, 1e9), TORCH: Link(100e-6, 1e9), TLS: Link(150e-6, 0.5e9)}
-"""Latency and bandwidth that are assumed of a message between two processes, to choose between collectives.
+"""The latency and bandwidth assumed for a message between two processes, by which collectives are chosen.
 
-A message wakes its receiver (65 us by an eventfd) and is answered by Python at both ends; bytes are copied into the
-ring or the socket and out of it, while other workers want the same memory. Raw sockets pass 3.6 GB/s when alone, TLS
+A message wakes its receiver (65 us by an eventfd) and is handled in Python at both ends; its bytes are copied into the
+ring or socket and out of it, while other workers compete for the same memory. Raw sockets alone carry 3.6 GB/s, TLS
 0.54 GB/s.
 """
 

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 
 class Descriptors(Struct, frozen=True):
-    """Four memfds that all workers of a host share, and the eventfds (bells) of each worker, in order of rank."""
+    """Four memfds that all workers of a host share, and the two eventfds (bells) of each worker, in order of rank."""
 
     arena: int
     rings: int
@@ -25,5 +25,5 @@ class Descriptors(Struct, frozen=True):
         return Descriptors(arena, rings, initial, once, pairs, namespaces)
 
     def flat(self) -> list[int]:
-        """The flat list again, without namespaces."""
+        """The list that `of` takes, without namespaces."""
         return [self.arena, self.rings, self.initial, self.once, *(bell for pair in self.bells for bell in pair)]

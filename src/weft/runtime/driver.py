@@ -1,6 +1,6 @@
 """The driver of real runs: tells the peers of one process events and performs the actions they answer with.
 
-One thread at a time, which holds the lock of its seat: the script's thread drives while the script waits in a call, the
+One thread at a time drives, holding the seat's lock: the script's thread while the script waits in a call, the
 background driver while the script computes.
 """
 
@@ -47,7 +47,7 @@ class Reducing(Protocol):
     """Performs reductions natively. Never blocks: `progress` is called again when something may have changed."""
 
     needs_background: bool
-    """Other processes may wait for this one's answers while its script computes."""
+    """Whether other processes may wait for this one's answers while its script computes."""
     bytes_shared: int
     num_copies: int
 
@@ -56,7 +56,7 @@ class Reducing(Protocol):
     def progress(self, deliver: Callable[[Reduced], None]) -> bool: ...
 
     def may_rest(self) -> bool:
-        """Whether no process waits for this one until its script calls again."""
+        """Whether no other process needs this one before its script's next call."""
 
     def say_ended(self) -> None: ...
 
@@ -68,7 +68,7 @@ class Reducing(Protocol):
 
 
 class Wanted:
-    """A portion that a share has asked for; its `portion` is None if the share is over."""
+    """A request of a share for its next portion; `portion` is the answer, None if the share is over."""
 
     __slots__ = ("portion",)
 
@@ -77,7 +77,7 @@ class Wanted:
 
 
 class DrivenNode:
-    """A node of this process: its peer and tensors, and what is put off until its script waits."""
+    """A node of this process: its peer, its store, and the events and actions put off until its script waits."""
 
     def __init__(self, id: NodeId, peer: Peer, store: LiveStore) -> None:
         self.id = id
@@ -87,14 +87,14 @@ class DrivenNode:
         self.computes: int | None = None
         """The step that the peer has let the script begin."""
         self.wanted: Wanted | None = None
-        """The portion that the script's share has asked for."""
+        """The open request of the script's share for a portion."""
         self.put_off: deque[Callable[[], None]] = deque()
         """Events, and the rest of an answer, that may only be performed while the script waits."""
         self.timers: dict[str, int] = {}
 
 
 class Driver:
-    """Drives all nodes of one process: its worker's, and those of servers that it hosts."""
+    """Drives all nodes of one process: its worker, and the servers that it hosts."""
 
     def __init__(
         self,
@@ -174,7 +174,7 @@ class Driver:
         self._receive(self.nodes[target], event, payload, hyper)
 
     def _receive(self, node: DrivenNode, event: Received, payload: Payload, hyper: Any) -> None:
-        """Deliver a message, whose body is named only while it is answered (rule 5 of docs/architecture.md)."""
+        """Deliver a message; its body has a name only while it is answered (rule 5 of docs/architecture.md)."""
         if node.put_off:
             own = None if payload is None else payload.copy()
             node.put_off.append(lambda: self._receive(node, event, own, hyper))
@@ -240,7 +240,7 @@ class Driver:
         """A context in which the worker's script waits in `call`; afterwards it sees what was written meanwhile.
 
         First performs what was put off while the script ran. The script's state moves by `call` now and by `then` at
-        the end; a call that raises lets the script go on where it was.
+        the end, or by RESUME if the context raises.
         """
         node = self.worker
         node.script.call(call)
@@ -255,7 +255,7 @@ class Driver:
         node.script.call(then)
 
     def end_script(self) -> None:
-        """The worker's script has ended: perform what was put off; from now on nothing has to be."""
+        """The worker's script has ended: perform what was put off; from now on nothing is put off."""
         self.worker.script.call(EXIT)
         self.worker.store.stop_user()
         self._catch_up()

@@ -1,6 +1,6 @@
-"""The initial values of all workers: worker 0 writes them to a memfd, the others of its host read them there.
+"""The initial values of all workers: worker 0 writes them to a memfd, from which the workers of its host read them.
 
-Every host has a memfd of its own: worker 0's is copied to the others before their workers are welcomed.
+Every host has a memfd of its own: worker 0's is copied to the other hosts before their workers get `Welcome`.
 """
 
 import mmap

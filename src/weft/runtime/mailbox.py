@@ -28,10 +28,10 @@ Receive = Callable[[NodeId, Received, Array | Coded | None, Any], None]
 FETCH = "@fetch"
 VALUES = "@values"
 NOTE = "@note"
-"""Kinds of frames that no peer sees: a request for a bucket of a node's parameters, its answer, and notes between the
-processes' native reductions."""
+"""Kinds of frames that peers never see: FETCH requests a bucket of a node's parameters, VALUES answers it, NOTE carries
+a note between native reductions."""
 SUMS = ("@sum.0", "@sum.1")
-"""Kinds of frames that no peer sees either: parts of the sums of hosts, by lane."""
+"""Further kinds that peers never see: parts of hosts' sums, one kind per lane."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder().decode
@@ -52,7 +52,7 @@ def _refuse(source: NodeId, note: bytes | memoryview) -> None:
 
 
 class Mailbox:
-    """Sends and receives for the nodes of one process over `transport`; None in a process without others."""
+    """Sends and receives for the nodes of one process over `transport`, which is None in a run of one process."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Mailbox:
         return self.transport is not None and self.transport.poll(self._take) > 0
 
     def send(self, source: NodeId, action: Send, body: Array | Coded | None, hyper: Any) -> None:
-        """Send `action` with a copy of `body` and with the hyper-parameters `hyper`; a coded body names its codec."""
+        """Send `action` with the hyper-parameters `hyper` and a copy of `body`; if coded, with the codec's name."""
         data = b"" if action.data is None and hyper is None else _encode((action.data, hyper))
         if isinstance(body, Coded):
             data = _encode((action.data, hyper, body.kind))

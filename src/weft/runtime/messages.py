@@ -17,7 +17,7 @@ from weft.runtime.seats.returned_files import FilePiece, PieceTaken, Unsaved
 
 
 class WorkerJob(Struct, frozen=True, tag=True, kw_only=True):
-    """To a worker, first of all: what it is part of."""
+    """To a worker, its first message: its rank, its script and the settings of the run."""
 
     rank: int
     num_workers: int
@@ -49,13 +49,13 @@ class WorkerJob(Struct, frozen=True, tag=True, kw_only=True):
     block_steps: int = EVERY
     """Steps of a share after which the workers' fractions of a global batch may change."""
     traces: bool = False
-    """Workers send a trace of what they do and send."""
+    """Whether workers record a trace of their activities and messages, and send it to the engine."""
     pace: LearningRatePace = LearningRatePace()
     """The factor by which the script's learning rates are multiplied."""
     saves: bool = True
     """Whether saved models are written to disk."""
     is_probe: bool = False
-    """A dry first look at the script: every share ends after one step."""
+    """Whether the run is only a first look at the script (`weft compare`): every share ends after one step."""
     device: tuple[float, float] | None = None
     """The latency and the bandwidth of the fake device that this worker is on; None: it is on the host."""
     on_devices: list[int] = []
@@ -69,7 +69,7 @@ class WorkerJob(Struct, frozen=True, tag=True, kw_only=True):
     trusts_network: bool = False
     """--set network.trusted: libraries without encryption or authentication (Gloo, NCCL) may be used between hosts."""
     gives_back: bool = False
-    """Files that the worker saves are sent to the engine."""
+    """Whether files that the worker saves are sent to the engine, for the user's machine."""
 
     @property
     def on_host(self) -> list[int]:
@@ -98,10 +98,10 @@ class ScriptJoined(Struct, frozen=True, tag=True):
 
 
 class Welcome(Struct, frozen=True, tag=True):
-    """To all workers, when all have joined with equal layouts."""
+    """To all workers, once all have joined with equal layouts: the strategy, the ports, and how to reduce."""
 
     strategy: str | None
-    """None: the script's own object."""
+    """The strategy's name; None: the object that the script passed to weft.join."""
     ports: list[int]
     collective: str | None = None
     """The collective whose messages carry out reductions; None: they are done natively."""
@@ -111,7 +111,7 @@ class Welcome(Struct, frozen=True, tag=True):
 
 
 class Order(Struct, frozen=True, tag=True):
-    """Worker 0's order of the parameters and the hyper-parameters it tunes: to the engine, and from there to all."""
+    """From worker 0 to the engine, then from it to all: the order of parameters, and tuned hyper-parameters."""
 
     order: list[int]
     tuned: list[str] = []
@@ -134,7 +134,7 @@ class Reported(Struct, frozen=True, tag=True):
     numbers: dict[str, float]
     callables: list[str]
     badness: float = WORST
-    """The worker's score with such a sign that smaller is better."""
+    """The worker's score, signed so that smaller is better."""
 
 
 class ReplicaTold(Struct, frozen=True, tag=True):
@@ -147,11 +147,11 @@ class ReplicaTold(Struct, frozen=True, tag=True):
     sketches: dict[str, list[float]] = {}
     """On several hosts: sketches of the tensors, from which the engine finds how much they differ."""
     processor: str = ""
-    """On several hosts: the kind of this host's processor; unlike ones may round differently."""
+    """On several hosts: the kind of this host's processor; different kinds may round differently."""
 
 
 class Decided(Struct, frozen=True, tag=True):
-    """To a worker that reported or saves: whether it is chosen to evaluate or write; `best` has the best score."""
+    """To a worker that reports or saves: whether it is to evaluate or write; `best` is the rank with the best score."""
 
     is_yours: bool
     best: int = 0
@@ -182,15 +182,16 @@ class OnceAsked(Struct, frozen=True, tag=True):
 
 
 class OnceAnswer(Struct, frozen=True, tag=True):
-    """To a worker: without `form`, load the value and store it in the memfd from byte `start` on; else map it there."""
+    """To a worker: if `form` is None, load the value and store it in the memfd from byte `start` on; if it is b"", load
+    it without storing it; else map the stored value that `form` describes."""
 
     start: int
     form: bytes | None
 
 
 class OnceLoaded(Struct, frozen=True, tag=True):
-    """To the engine: the value of `key` is in the memfd, up to byte `stop`; a `form` of b"" says that it is not, and
-    that each worker has to load it itself."""
+    """To the engine: the value of `key` is in the memfd, up to byte `stop`, as `form` describes. A `form` of b"" says
+    that it could not be stored: each worker has to load it itself."""
 
     key: str
     form: bytes | None
@@ -232,7 +233,7 @@ class PortionTold(Struct, frozen=True, tag=True):
 
 
 class StepAsked(Struct, frozen=True, tag=True):
-    """To all workers: the run shall end in order; answer with `StepTold`, and pause after that step."""
+    """To all workers: an orderly stop begins; answer with `StepTold`, and pause after this step until `LeaveAt`."""
 
 
 class StepTold(Struct, frozen=True, tag=True):
@@ -240,7 +241,7 @@ class StepTold(Struct, frozen=True, tag=True):
 
 
 class LeaveAt(Struct, frozen=True, tag=True):
-    """To all workers: end after this step."""
+    """To all workers: end when `step` steps are made."""
 
     step: int
 
@@ -262,8 +263,8 @@ class ScriptCompleted(Struct, frozen=True, tag=True):
 
 
 class Conclude(Struct, frozen=True, tag=True):
-    """To all workers, first when all scripts have ended (worker 0 then does `reports` and `saves`), and again when all
-    have concluded."""
+    """To all workers, twice: when all scripts have ended (worker 0 then evaluates `reports` and writes `saves`), and
+    when all have sent `Concluded`."""
 
     reports: list[int]
     saves: list[int]

@@ -1,8 +1,8 @@
-"""One copy of the parameters for all workers of a host: each updates its stretch, and all go on together.
+"""Shared parameters: one copy for all workers of a host. In each step, every worker updates its own stretch of it.
 
-A script sees the parameters through a private (copy-on-write) view. What it writes there (an average put in for an
-evaluation, a decay by hand) stays its own until its next step. That step takes each worker's stretch from that worker's
-view, if all scripts have written the same by their digests; what only some have written is refused.
+A script sees the parameters through a private (copy-on-write) view. What it writes there (averaged weights for an
+evaluation, weight decay by hand) stays private until its next step. In that step, each worker copies its stretch of its
+script's writes to `params`, if the digests show that all scripts wrote the same; otherwise it raises ConfigError.
 
 Each worker writes only its own line of words, and its own stretch of `params`:
 
@@ -13,8 +13,8 @@ Each worker writes only its own line of words, and its own stretch of `params`:
 | 3     | its stretch of `params`                |                                                                  |
 | 4     | COMMITTED = version, after a fence     | all COMMITTED >= version: all stretches are updated              |
 
-The fence keeps the writes above it before the word. A worker that has seen the others' words reads their data without a
-fence of its own: x86-64 does not reorder loads.
+The fence makes earlier writes visible before the word. A worker that has seen the others' words reads their data
+without a fence of its own: x86-64 does not reorder loads.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ from weft.store.own_writes import same_bytes
 from weft.transports.bells import Bells, fence
 
 STEPPING, COMMITTED = 0, 1
-"""Words of a worker's own line: the number of the reduction whose step it is making, and whose step it has made."""
+"""Words of a worker's own line: the number of the reduction that it is applying, and of the last that it applied."""
 WRITTEN = 3
 """Word of the same line: a digest of what the script has written to parameters since the last step; 0 if nothing."""
 PARAMS = "params"
@@ -67,7 +67,7 @@ class SharedParams:
         return max(arena.words[arena.reduction_line(0, b, arena.local_rank) + READY] for b in self._trained)
 
     def update(self, apply: Callable[[], None]) -> None:
-        """Run `apply` on this worker's stretch when all workers have left their iterations.
+        """Run `apply`, which updates this worker's stretch, once no worker's script reads the parameters any more.
 
         Blocks until all workers have updated their stretches; then refreshes the script's views.
         """
@@ -93,7 +93,7 @@ class SharedParams:
         return digest + 1 if written else 0
 
     def _take(self, written: Sequence[int]) -> None:
-        """Copy this worker's stretch of what its script has written to `params`; raises if not all wrote the same.
+        """Copy this worker's stretch of its script's writes to `params`; raises ConfigError if not all wrote the same.
 
         No other worker reads the stretch before all have committed.
         """
@@ -124,9 +124,9 @@ class SharedParams:
         self._awaited = None
 
     def _is_there(self, worker: int, word: int, version: int) -> bool:
-        # A worker writes its word before it gives to the next reduction. So READY of the next reduction is read first:
-        # if it is there and the word, read later, still is not, the worker has skipped the step. In the other order,
-        # the worker could write both between the two reads, and would be taken for one that has skipped.
+        # A worker writes `word` before it gives to the next reduction. So READY of the next reduction is read first: if
+        # it is set and `word`, read later, is not, the worker has skipped the step. In the other order, it could write
+        # both between the two reads, and would seem to have skipped the step.
         has_gone_on = self._has_gone_on(worker, version)
         if self._arena.words[self._arena.worker_line(worker) + word] >= version:
             return True
@@ -143,7 +143,7 @@ class SharedParams:
         return any(arena.words[arena.reduction_line(0, bucket, worker) + READY] > version for bucket in self._trained)
 
     def waits_for(self) -> list[int]:
-        """The ranks of the workers for which the update waits; empty if it does not."""
+        """The ranks of the workers for which the update waits; empty if it does not wait."""
         return [self._arena.ranks[local_rank] for local_rank in self._late()]
 
     def _late(self) -> list[int]:

@@ -25,7 +25,7 @@ SLEEP_S_MAX = 0.1
 
 
 class Waiting:
-    """The pauses of one thread: it calls `pause` repeatedly while it has nothing to do, and `resume` when it has."""
+    """The waits of one thread: it calls `pause` repeatedly while it has nothing to do, and `resume` when it has."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Waiting:
         self._bells.silence(SCRIPT)
 
     def resume(self) -> None:
-        """There was something to do: the next call of `pause` begins a new wait, with a spin."""
+        """End the wait; the next call of `pause` begins a new one, with a spin or yields."""
         if self._since is not None:
             self._activity_clock.turn_to(self._before)
             self._since = None

@@ -1,4 +1,4 @@
-"""What a worker process runs on once the layout of its model is known: memory, transport, peers, driver."""
+"""The worker runtime: memory, transport, peers and driver of a worker process, once its model's layout is known."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -61,7 +61,7 @@ class WorkerRuntime:
         self._mailbox = mailbox
         self.recording: Recording | None = None
         self.prices_s: dict[str, float] = {}
-        """Seconds that sums on the host and on devices cost, where some workers have devices."""
+        """Predicted seconds of all reductions of a step on the host and on devices; empty if no worker has a device."""
 
     @property
     def worker(self) -> DrivenNode:
@@ -74,7 +74,7 @@ class WorkerRuntime:
         return reduce is None or reduce.needs_background or not self.strategy.keeps_replicas_equal
 
     def background_may_rest(self) -> bool:
-        """Whether no process waits for this one until its script calls again, and the outbox is empty."""
+        """Whether no other process needs this one before its script's next call, and the outbox is empty."""
         reduce, transport = self.driver.reduce, self._mailbox.transport
         if reduce is None or not reduce.may_rest() or not self.strategy.keeps_replicas_equal:
             return False
@@ -148,7 +148,7 @@ class WorkerRuntime:
         self._mailbox.transport.close()
 
     def result(self, wait: Wait, best: NodeId = 0) -> ResultModel:
-        """The run's result as it is now; fetches parameters from other processes. `best` has the best score."""
+        """The run's result as it is now; fetches parameters from other processes. `best` is the best worker."""
         if self.strategy.result is not Result.REPLICA:
             nodes = [*self.world.workers, *self.world.servers]
             buckets = range(len(self.world.buckets))
@@ -230,7 +230,10 @@ def _lay_out(
     in_place: bool,
     shares_params: bool,
 ) -> tuple[Arena, ReplicaMemory | None]:
-    """Lay the replica out: in the arena if it is reduced `in_place`, else in its own memory; the arena, its memory."""
+    """Lay the replica out: in memory made for reductions if it is reduced `in_place` or shared, else in its own memory.
+
+    Returns the arena, and the memory made for the replica (None if it stays in its own).
+    """
     arenas: list[Arena] = []
     found: list[ReplicaMemory] = []
 
@@ -267,7 +270,8 @@ def _reduce_here(
 ) -> SharedReduce:
     """The native reduction in shared memory, followed by one between hosts if there are several.
 
-    With devices: measures copies and sums, publishes the speeds, waits for the others' and chooses as they do.
+    With devices: measures this worker's copies and sums, publishes the speeds, and waits for the others' speeds, from
+    which all workers choose the same places.
     """
     if job.hosts:
         return HostsReduce(

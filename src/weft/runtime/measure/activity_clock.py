@@ -16,10 +16,11 @@ STARVING_S_MIN = 0.001
 
 
 class ActivityClock:
-    """Written by the script's thread only; other threads may call `seconds` and `current`, and take `spans`.
+    """Adds up the seconds of the script's activities; at any time, the script is in exactly one.
 
-    At any time the script does one thing. Times are those of `time.perf_counter`, which all processes of a host share.
-    While the whole process was stopped, the time counts as PAUSED, not as the script's activity.
+    Only the script's thread writes; other threads may call `seconds` and `current`, and take `spans`. Times are those
+    of `time.perf_counter`, which all processes of a host share. Time in which the whole process was stopped counts as
+    PAUSED.
     """
 
     def __init__(self, *, keeps_spans: bool = False, pauses: Pauses | None = None) -> None:

@@ -23,7 +23,7 @@ TELL_EVERY_S = 0.1
 LOSSES_MAX = 20
 """The loss in a status is the mean over the last LOSSES_MAX steps, since that of one small batch says little."""
 MARKS_MAX = 32
-"""A status has marks of the last MARKS_MAX steps since the status before."""
+"""A status has a mark of each step since the previous status, at most of the last MARKS_MAX."""
 
 
 class Metrics:
@@ -76,7 +76,7 @@ class Metrics:
         return {COMPUTES: mark.compute_s, READS: mark.input_s}
 
     def is_due(self) -> bool:
-        """True at most once in TELL_EVERY_S."""
+        """Whether a status is due; true at most once in TELL_EVERY_S."""
         now = time.perf_counter()
         if now - self._told < TELL_EVERY_S:
             return False
@@ -104,7 +104,7 @@ class Metrics:
 
     @contextmanager
     def driving(self, *, serves: bool) -> Iterator[None]:
-        """A context in which the script's thread drives; if its process `serves` others, that is not its own time."""
+        """A context in which the script's thread drives: not its own time if its process `serves` other nodes."""
         if not serves:
             yield
             return

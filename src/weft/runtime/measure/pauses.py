@@ -25,7 +25,7 @@ class Pauses:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._starving = [Starving(threading.get_native_id())]
-        """Of the script's thread and, once `begin` was called, of the ticking thread."""
+        """The script thread's and, once `begin` was called, the ticking thread's."""
         self._found_s = 0.0
 
     def begin(self) -> None:

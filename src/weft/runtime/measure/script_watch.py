@@ -1,8 +1,8 @@
-"""The script watch: notices that a worker's script stays in one place, and tells the engine its stack.
+"""The script watch: notices that a worker's script stays in one activity for long, and sends the engine its stack.
 
-The engine knows whether other workers wait for it. A daemon thread reads the activity clock of the script's thread.
-That works while the script sleeps or waits for a device or a file; not while native code holds the GIL, when this
-thread cannot run either.
+The engine decides what that means: it knows whether other workers wait for this one. A daemon thread reads the
+activity clock of the script's thread. That works while the script sleeps or waits for a device or a file; not while
+native code holds the GIL, when this thread cannot run either.
 """
 
 import sys
@@ -22,18 +22,18 @@ from weft.runtime.seats.failure import PACKAGE
 
 LOOK_S = 1.0
 STAYS_S = 8.0
-"""A script that has been in one activity for longer, other than waiting for other workers, is told of."""
+"""The stack is sent when the script has been in one activity, other than waiting for other workers, for this long."""
 TELL_EVERY_S = 4.0
-"""How often the stack is sent while the script stays there."""
+"""How often the stack is sent while the script stays in that activity."""
 FRAMES_MAX = 12
 CHARACTERS_MAX = 4000
 
 Tell = Callable[[float, str], object]
-"""Takes the seconds for which the script has been there, and its stack."""
+"""Takes the seconds that the script has been in its activity, and its stack."""
 
 
 class ScriptWatch:
-    """Watches the script that runs in the thread that makes this object."""
+    """Watches the script of the thread in which this object is created."""
 
     def __init__(self, activity_clock: ActivityClock, tell: Tell, is_over: Callable[[], bool]) -> None:
         self._activity_clock = activity_clock
@@ -55,7 +55,7 @@ class ScriptWatch:
             time.sleep(LOOK_S)
 
     def look(self, now_s: float) -> None:
-        """Tell the stack, if the script has been in one activity for STAYS_S, at most every TELL_EVERY_S."""
+        """Send the stack if the script has been in one activity for STAYS_S; at most every TELL_EVERY_S."""
         activity, since_s = self._activity_clock.current
         if activity == WAITS or now_s - since_s < STAYS_S:
             self._told_s = -inf
@@ -65,7 +65,7 @@ class ScriptWatch:
 
 
 def watch_script(seat: EngineSeat, channel: Channel) -> None:
-    """From now on, tell the engine when the script of this thread stays in one place."""
+    """Start a thread that tells the engine when the script of the calling thread stays in one activity for long."""
 
     def tell(seconds: float, stack: str) -> None:
         channel.send(StackTold(seconds, stack), droppable=True)

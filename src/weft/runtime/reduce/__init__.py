@@ -1,1 +1,1 @@
-"""Reduce for real: in shared memory, on devices, between hosts, by a library."""
+"""Native reductions of real runs: in shared memory, on devices, between hosts, or by a library."""

@@ -6,8 +6,8 @@ when all have given to a reduction, worker 0 tells all that it is the next one, 
 | state     | entered when                                   | then                                                 |
 |-----------|------------------------------------------------|------------------------------------------------------|
 | given     | the peer emits Reduce                          | worker 0 is sent `Given`                             |
-| agreed    | worker 0's `Agreed` comes, in the order of all | it waits until the library's processes have met      |
-| under way | the processes have met                         | the library sums the contribution, times its share   |
+| agreed    | worker 0's `Agreed` comes, in the order of all | it waits until the library's processes are connected |
+| under way | the library's processes are connected          | the library sums the contribution, times its share   |
 | ended     | the library's sum is done                      | the result is in place, and the peer is told Reduced |
 
 Nothing blocks, so the next buckets are computed while earlier ones are summed. The library sums a copy: the
@@ -43,7 +43,7 @@ Key = tuple[str, int]
 
 HALF = 2
 SINGLE = 4
-"""Bytes of a number. Half precision is summed in single precision."""
+"""Bytes of a number in half and in single precision: half precision is summed in single precision."""
 
 
 class LibraryNote(Struct, frozen=True, tag=True):
@@ -130,7 +130,7 @@ class AgreedReduce:
         self._widened: dict[Key, Memory] = {}
         self._open: dict[Key, AgreedReduction] = {}
         self._agreed: deque[AgreedReduction] = deque()
-        """Reductions that are agreed on, and wait until the library's processes have met."""
+        """Reductions that are agreed on, and wait until the library's processes are connected."""
         self._under_way: list[AgreedReduction] = []
         self._gifts: dict[Key, dict[int, Given]] = {}
         """On worker 0: the workers' `Given`, for reductions to which not all have given."""
@@ -142,7 +142,7 @@ class AgreedReduce:
         mailbox.on_note = self._hear
 
     def join(self, action: Reduce) -> None:
-        """Contribute to a reduction: capture the value of now, and tell worker 0."""
+        """Contribute to a reduction: copy the value as it is now, unless it is a given gradient, and tell worker 0."""
         if action.group != self._group or action.op not in OPS or not 0 <= action.weight < inf:
             raise IllegalAction(f"{action} must name all workers, an op of {OPS} and a weight of at least 0.")
         buffer = action.buffer
@@ -180,7 +180,7 @@ class AgreedReduce:
         return self._widened[key]
 
     def _give(self, worker: int, given: Given) -> None:
-        """`worker` has given: tell worker 0. On worker 0, tell all when every worker has given."""
+        """Send `given` of `worker` to worker 0. On worker 0: send `Agreed` to all when every worker has given."""
         if self._rank:
             self._mailbox.tell(self._rank, 0, _encode(given))
             return
@@ -213,7 +213,7 @@ class AgreedReduce:
                 self._mailbox.tell(self._rank, other, raw)
 
     def _hear(self, source: int, raw: bytes | memoryview) -> None:
-        """Take a note of another worker."""
+        """Handle a note of another worker."""
         try:
             message = _decoder.decode(raw)
         except msgspec.MsgspecError as error:
@@ -257,7 +257,7 @@ class AgreedReduce:
         return moved
 
     def _begin(self, reduction: AgreedReduction) -> None:
-        """Let the library sum a copy of the contribution, times its share; one of weight 0 is left out."""
+        """Let the library sum a copy of the contribution, times its share; a contribution of weight 0 is left out."""
         op, total = reduction.action.op, sum(reduction.weights)
         mine, into = reduction.weights[self._rank], reduction.summed
         self._under_way.append(reduction)
@@ -292,7 +292,7 @@ class AgreedReduce:
             self._ended.add(0)
 
     def check_alive(self) -> None:
-        """Raise Deadlock when a reduction waits for a worker whose script has ended; only worker 0 knows that."""
+        """On worker 0: raise Deadlock when a reduction waits for a worker whose script has ended."""
         for (slot, bucket), gifts in self._gifts.items():
             for worker in sorted(self._ended - set(gifts)):
                 clock = next(iter(gifts.values())).clock

@@ -1,4 +1,4 @@
-"""All-reduce between hosts: the first worker of each, its leader, exchanges sums with the others, hop by hop, in place.
+"""All-reduce between hosts: the leader (first worker) of each host exchanges sums with the others, in place, in hops.
 
 Each part is sent with the number of its reduction and the weights of all hosts that its leader knows by then. In the
 end every leader knows all weights, and adds them in the order of hosts: so all have the same total, bit for bit.
@@ -32,11 +32,12 @@ class About(NamedTuple):
     name: int
     """Checksum of kind, op and slot."""
     version: int
-    """The leader's COMMITTED word: the reduction whose step was made last, where workers share their parameters."""
+    """The leader's COMMITTED word: the number of the last reduction applied, where workers share their parameters."""
 
 
 class Hop(NamedTuple):
-    """Send a part of its sum to host `other`, or take one from it: to add it, or to replace its own (`replaces`)."""
+    """A leader sends `part` of its sum to host `other`, or receives it from there: to add it, or (`replaces`) in its
+    place."""
 
     other: int
     part: Part | None
@@ -82,7 +83,7 @@ class Exchange:
         return self.total[start:stop]
 
     def take(self, hop: Hop, came: EarlyPart) -> None:
-        """Add the received part to the own sum, or replace the own by it, as `hop` says."""
+        """Add the received part to this host's sum, or overwrite that part of it, as `hop` says."""
         self._check_alike(came.source, About(*_ABOUT.unpack_from(came.about)))
         heard = np.frombuffer(came.about, offset=_ABOUT.size)
         self.weights = [theirs if mine == UNKNOWN else mine for mine, theirs in zip(self.weights, heard, strict=True)]
@@ -136,7 +137,7 @@ class BetweenHosts:
         self._numbers[key] = number
 
     def advance(self, key: Key) -> float | None:
-        """Do all hops up to one whose part has not come yet. When all are done, returns the total weight; else None."""
+        """Do hops until one needs a part that has not come. Returns the total weight when all are done, else None."""
         exchange, hops, early = self._open[key], self._hops[key[1]], self._early.setdefault(key, [])
         while exchange.at < len(hops):
             hop = hops[exchange.at]
@@ -186,7 +187,7 @@ class BetweenHosts:
             )
 
     def waits_for(self) -> list[NodeId]:
-        """The leader whose part is missing in the oldest exchange under way."""
+        """The leader whose part the oldest exchange under way waits for, as a list; empty if there is none."""
         for key, exchange in self._open.items():
             return [self._leaders[hop.other] for hop in self._hops[key[1]][exchange.at : exchange.at + 1]]
         return []

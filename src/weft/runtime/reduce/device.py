@@ -1,8 +1,7 @@
 """Reduce on one host where some workers are on devices: sums are made in host memory, or on the devices.
 
-States, words and fences are those of reduce/shared.py. Different are where contributions lie when they are given, which
-workers sum which stretch, and from where the result is taken. A bucket is summed in the same place by all workers, and
-for the whole run.
+States, words and fences are those of reduce/shared.py. What differs is where contributions lie, which workers sum which
+stretch, and where the result is read from. All workers sum a bucket in the same place, for the whole run.
 """
 
 from collections.abc import Sequence
@@ -44,7 +43,7 @@ class DeviceReduce(SharedReduce):
         self._held: dict[tuple[int, int, int], DeviceArray] = {}
 
     def _there(self, lane: Lane, bucket: int, worker: int) -> DeviceArray:
-        """Device memory of a worker's contribution; index `num_workers` is that of the sum."""
+        """Device memory of the contribution of `worker`, or of the sum if `worker` is `num_workers`."""
         assert self.device is not None
         key = int(lane.is_staged), bucket, worker
         if key not in self._held:
@@ -67,7 +66,7 @@ class DeviceReduce(SharedReduce):
             self._add_up_there(reduction, self.device)
 
     def _add_up_there(self, reduction: SharedReduction, device: Device) -> None:
-        """Copy this device's stretch of contributions on the host in, sum it, and copy the sum out for host workers."""
+        """Sum this device's stretch: copy host workers' contributions in, sum, copy the sum out for host workers."""
         lane, bucket, arena = reduction.lane, reduction.action.buffer.bucket, self._arena
         which = list(self._on_devices).index(arena.local_rank)
         start, stop = stretch(arena.buckets[bucket].num_elements, which, len(self._on_devices))

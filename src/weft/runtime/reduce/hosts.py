@@ -81,7 +81,7 @@ class HostsReduce(SharedReduce):
         self._say(reduction, ADDED)
 
     def _pass_on(self, reduction: SharedReduction) -> bool:
-        """Advance the exchange between hosts (leader), and take its result if it is there; whether anything moved."""
+        """Advance the exchange between hosts (leader), and take its result when ready; True if anything was done."""
         if reduction in self._spread:
             return False
         lane, moved = reduction.lane, False
@@ -99,7 +99,7 @@ class HostsReduce(SharedReduce):
         return True
 
     def _advance(self, between: BetweenHosts, reduction: SharedReduction) -> bool:
-        """The leader's part: begin the exchange with the other leaders, or go on with it; whether it has ended now."""
+        """The leader's part: begin or continue the exchange with other leaders; returns whether it has just ended."""
         lane, action = reduction.lane, reduction.action
         key = int(lane.is_staged), action.buffer.bucket
         if reduction not in self._begun:

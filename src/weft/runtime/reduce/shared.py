@@ -98,7 +98,7 @@ class SharedReduce:
         self.num_copies = 0
 
     def join(self, action: Reduce) -> None:
-        """Contribute to a reduction: write this worker's contribution, announce it by READY, and ring."""
+        """Contribute to a reduction: write this worker's contribution, announce it by READY, and ring the bells."""
         if action.group != self._group or action.op not in OPS or action.weight < 0:
             raise IllegalAction(f"{action} must name all workers, an op of {OPS} and a weight of at least 0.")
         lane, words = self._lane(action.buffer), self._words
@@ -137,7 +137,7 @@ class SharedReduce:
         return number
 
     def progress(self, deliver: Callable[[Reduced], None]) -> bool:
-        """Sum what all have given; tell `deliver` of what all have summed. True if anything was done."""
+        """Sum what all workers have given; tell `deliver` of what all have summed. True if anything was done."""
         moved = False
         for reduction in tuple(self._open):
             if not reduction.is_summed and self._all_have(reduction, READY):
@@ -158,7 +158,7 @@ class SharedReduce:
     def _all_have(self, reduction: SharedReduction, word: int) -> bool:
         words, number = self._words, reduction.lane.number
         for line in reduction.lane.lines:  # noqa: SIM110  a loop is twice as fast as all() here
-            if words[line + word] < number:  # a fast worker's READY may be ahead: of the bucket's next reduction
+            if words[line + word] < number:  # a fast worker's READY may be that of the bucket's next reduction
                 return False
         return True
 
@@ -172,7 +172,7 @@ class SharedReduce:
         self._say_summed(reduction)
 
     def _say(self, reduction: SharedReduction, word: int) -> None:
-        """Set this worker's `word` to the reduction's number, after all that it has written before, and ring."""
+        """Set this worker's `word` to the reduction's number, after a fence for earlier writes; ring the bells."""
         fence()
         self._words[reduction.lane.mine + word] = reduction.lane.number
         self._bells.ring_scripts()
@@ -181,7 +181,7 @@ class SharedReduce:
         self._say(reduction, DONE)
 
     def _pass_on(self, reduction: SharedReduction) -> bool:
-        """A hook for several hosts, between the host's sum and the result; whether anything was done."""
+        """A hook for several hosts, called between the host's sum and the result; returns whether anything was done."""
         return False
 
     def _forget(self, reduction: SharedReduction) -> None:
@@ -212,7 +212,7 @@ class SharedReduce:
         return Reduced(action.clock, action.buffer, weight)
 
     def _take(self, reduction: SharedReduction, weight: float) -> None:
-        """Write the result to the replica; its own contribution if the weights of all workers were 0."""
+        """Write the result to the replica. If all weights were 0, a gradient becomes this worker's own contribution."""
         action = reduction.action
         bucket = action.buffer.bucket
         if reduction.lane.is_staged:

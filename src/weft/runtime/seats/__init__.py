@@ -1,1 +1,1 @@
-"""What a script's calls reach: the seats of workers that train together, alone, or under a baseline."""
+"""Seats: the objects that a script's calls reach, for workers that train together, alone, or under a baseline."""

@@ -1,4 +1,4 @@
-"""What all seats behind an engine have in common: they hear the engine, report, save, load once, and end in order."""
+"""The base of all seats of real workers: hears the engine, reports, saves, loads by weft.once, and ends in order."""
 
 import os
 import threading
@@ -58,7 +58,7 @@ STDERR = 2
 
 
 class EngineSeat:
-    """One worker's seat behind an engine. Calls that need an answer block in `_wait`, which subclasses let drive."""
+    """One worker's seat under an engine. Calls that need an answer block in `_wait`; LiveSeat drives meanwhile."""
 
     is_simulated = False
 
@@ -89,7 +89,7 @@ class EngineSeat:
         self._welcome: Welcome | None = None
         self._step = 0
         self._num_shares = 0
-        """Number of shares whose portions were handed out; this worker may have got none of them."""
+        """Number of shares from which the script has taken portions; this worker may have got none of them."""
         self._num_reports = 0
         self._num_saves = 0
         self._open_reports: dict[int, tuple[int, Reported]] = {}
@@ -102,7 +102,7 @@ class EngineSeat:
         self.has_ended = False
         """The worker has told the engine that it has ended: a closed channel is no failure any more."""
         self.await_engine: Callable[[], None] | None = None
-        """Blocks until the host agent has ended, where a launcher (Slurm) would kill it when its workers have ended."""
+        """Blocks until the host agent has exited; set where a launcher (Slurm) would kill it once workers exit."""
         self._waits_for: str | None = None
         """What the script waits for, if it has waited long enough for the engine to be told."""
         chance = Random(f"hiccups/{job.seed}/{job.rank}")
@@ -113,7 +113,7 @@ class EngineSeat:
             raise ConfigError(TWICE)
 
     def _wait(self, done: Callable[[], bool]) -> None:
-        """Block until `done()` is true; here, by hearing the engine."""
+        """Block until `done()` is true, handling the engine's messages meanwhile."""
         if done():
             return
         with self.activity_clock.during(WAITS):
@@ -188,7 +188,7 @@ class EngineSeat:
         return OTHERS_TO_JOIN if self._welcome is None else "the engine"
 
     def _check_over(self) -> None:
-        """Leave the script by SystemExit if the run is over, but the script's own loop is not."""
+        """Raise SystemExit in the script if the run is over but the script's own loop is not."""
         if self._is_over:
             raise SystemExit(0)
 
@@ -217,7 +217,7 @@ class EngineSeat:
         self._send_status()
 
     def _observe(self) -> None:
-        """Read counters into the metrics before they are told."""
+        """A hook for subclasses: read counters into the metrics before a status is sent."""
 
     def _tell(self, waiting_for: str | None = None) -> None:
         """Send a status and hear the engine, at most once in TELL_EVERY_S."""
@@ -257,7 +257,7 @@ class EngineSeat:
             self.tracer.tell(lambda told: self._channel.send(told, droppable=droppable))
 
     def _report(self, epoch: int, own: dict[str, float], numbers: Reported) -> None:
-        """Tell the engine of a report; the worker that the engine chooses runs its callables."""
+        """Send a report to the engine; if the engine chooses this worker, run the report's callables."""
         number, self._num_reports = self._num_reports, self._num_reports + 1
         callables = [name for name, value in numbers.items() if callable(value)]
         plain = {name: value for name, value in own.items() if name not in callables}
@@ -266,7 +266,7 @@ class EngineSeat:
         self._channel.send(ReportedMessage(number, epoch, plain, callables, self._score.badness))
         if callables and self._is_mine_to_do():
             self._evaluate(number)
-        elif self.rank:  # worker 0 may be asked for it at the end
+        elif self.rank:  # worker 0 keeps it: the engine may ask for it at the end
             del self._open_reports[number]
 
     def _tell_replica(self, number: int) -> None:
@@ -278,16 +278,16 @@ class EngineSeat:
             self._channel.send(ReplicaTold(number, self._step, digests))
 
     def _digests(self) -> dict[str, int]:
-        """Digests of this worker's tensors by name, where all workers' are to be equal; else empty."""
+        """Digests of this worker's tensors by name, where they must equal the other workers'; else empty."""
         return {}
 
     def _sketches(self) -> dict[str, list[float]]:
-        """Sketches of the same tensors."""
+        """Sketches of the tensors that `_digests` names."""
         return {}
 
     @property
     def _distance(self) -> float | None:
-        """The consensus distance, where it is known without a measurement."""
+        """The consensus distance if it is known without measuring; else None."""
         return 0.0 if self.num_workers == 1 else None
 
     def _evaluate(self, number: int) -> None:
@@ -298,8 +298,8 @@ class EngineSeat:
         self._channel.send(Evaluated(number, epoch, told, consensus))
 
     def _on_result(self, functions: Mapping[str, Callable[[], float]]) -> tuple[dict[str, float], float | None]:
-        """The values of the script's `functions` while its model is the result model, and the consensus distance: None
-        if the engine is to find it."""
+        """The values of the script's `functions` while its model is the result model, and the consensus distance (None:
+        the engine finds it)."""
         return {name: float(function()) for name, function in functions.items()}, self._distance
 
     def _is_mine_to_do(self) -> bool:
@@ -321,7 +321,7 @@ class EngineSeat:
     def _bring(
         self, number: int | None, path: str, models: Mapping[str, Sequence[Any]], of: int | None, *, allow_nan: bool
     ) -> None:
-        """Write models to `path`, and send the file to the engine if asked to; `number` is None for its own model."""
+        """Write models to `path`; if `gives_back`, send the file, too. `number` is None for a worker's own model."""
         try:
             self._write(path, models, of, allow_nan=allow_nan)
         except OSError as error:  # a full disk must not end the training

@@ -39,5 +39,5 @@ def _leave_out_our_frames(told: TracebackException) -> None:
 
 
 def _sayable(text: str) -> str:
-    """Escape lone surrogates, which file names that are not UTF-8 contain, and msgpack cannot encode."""
+    """Escape lone surrogates (from file names that are not UTF-8), which msgpack cannot encode."""
     return text.encode("utf-8", "backslashreplace").decode()

@@ -1,4 +1,4 @@
-"""The seat of a real worker among others: calls of its script block until the driver's peer lets the script go on."""
+"""The seat of a worker that trains with others: calls of its script block until its peer lets the script go on."""
 
 import os
 import threading
@@ -28,7 +28,7 @@ from weft.runtime.worker_runtime import WorkerRuntime, build
 from weft.store.gate import Gate
 
 Resolve = Callable[[Welcome | None, Strategy | str | None], tuple[Strategy, str]]
-"""From `Welcome` and what the script asked for to the strategy and its name."""
+"""Takes `Welcome` and the strategy that the script asked for; returns the strategy to use and its name."""
 
 
 class LiveSeat(EngineSeat):
@@ -90,7 +90,7 @@ class LiveSeat(EngineSeat):
 
     @property
     def _keeps_step(self) -> bool:
-        """Whether all end after the same step: not where portions are dealt, and fast workers make more steps."""
+        """Whether all workers end after the same step; not if portions are dealt out, and fast ones make more steps."""
         return not self._num_shares and (self._runtime is None or self._runtime.strategy.keeps_step)
 
     @property
@@ -214,7 +214,7 @@ class LiveSeat(EngineSeat):
                 self._give(bucket, samples)
         self._given.clear()
         self._wait(lambda: not runtime.worker.peer.holds_user)
-        if runtime.strategy.keeps_replicas_equal:  # the script may see what else was reduced: buffers, a loss
+        if runtime.strategy.keeps_replicas_equal:  # buffers or a loss may have been reduced, too
             runtime.worker.store.settle_shadows()
         self._gate.reduced()
 
@@ -252,7 +252,7 @@ class LiveSeat(EngineSeat):
             self._go_on()
 
     def _wait_words(self, done: Callable[[], bool]) -> None:
-        """Block until `done()`, which reads words, is true. Does not drive: an answer is still being performed."""
+        """Block until `done()`, which reads the arena's words, is true. Does not drive: actions are being performed."""
         while not done():
             self._pause(done, None)
         self._go_on()
@@ -270,7 +270,7 @@ class LiveSeat(EngineSeat):
             self._tell(self.waiting_for())
 
     def _drive_for_script(self) -> float | None:
-        """One turn of the background driver: hear the engine and drive; the seconds until a timer is due."""
+        """One turn of the background driver: hear the engine and drive; returns the seconds until a timer is due."""
         self._listen()
         self._built.driver.progress()
         return self._built.driver.next_due_s
@@ -284,7 +284,7 @@ class LiveSeat(EngineSeat):
     def _standing(self, call: str) -> Iterator[None]:
         """A context in which the script is in the state to which `call` leads; afterwards in the state it had before.
 
-        For calls that do not change whether the script reads its parameters, or that come before others write to them.
+        For SAVE, in which the script goes on reading its parameters, and BEGIN, before which no node writes to them.
         """
         before = self.script.at
         self.script.call(call)

@@ -36,7 +36,7 @@ class Once:
             return self._sharing.load(self._fd, answer.form) if answer.form else load()
         try:
             value = load()
-        except BaseException:  # the others shall load it themselves, rather than wait for ever
+        except BaseException:  # the others load it themselves then, instead of waiting for ever
             self._send(OnceLoaded(name, b"", answer.start))
             raise
         form, stop = self._sharing.store(self._fd, answer.start, value)

@@ -27,7 +27,7 @@ class PlainSeat(EngineSeat):
 
     @property
     def wants_loss(self) -> bool:
-        """Whether losses that the script computes are told; not under a baseline, which runs as without Weft."""
+        """Whether losses are sent to the engine; not under a baseline, where the script runs as without Weft."""
         return self.num_workers == 1
 
     def note(self, activity: str) -> None:
@@ -80,11 +80,11 @@ class PlainSeat(EngineSeat):
         self._off_core.restart()
 
     def _digests(self) -> dict[str, int]:
-        """Digests of parameters only: DDP copies worker 0's buffers to the others not before the next forward."""
+        """Digests of parameters only: DDP copies worker 0's buffers to the other workers only in the next forward."""
         return self._replica.parameter_digests() if self.num_workers > 1 else {}  # type: ignore[attr-defined]
 
     def leave_out(self, tensor: str) -> bool:
-        """A gradient is not finite: whether its step is left out. Under a baseline it is not, as without Weft."""
+        """Record that the gradient of `tensor` is not finite; whether to leave out its step: not under a baseline."""
         if self.num_workers > 1:
             return False
         before = self.metrics.left_out

@@ -1,4 +1,4 @@
-"""Sends files that a worker has saved on another machine than the user's to the engine, piece by piece."""
+"""Sends files that a worker has saved on a machine other than the user's to the engine, piece by piece."""
 
 from collections.abc import Callable
 from pathlib import Path

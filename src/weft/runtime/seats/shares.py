@@ -1,4 +1,4 @@
-"""A worker's requests to its engine for shares of the data, and the speeds that it tells for them."""
+"""A worker's requests to its engine for shares of the data, and the measured speeds that it sends with them."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,7 +17,7 @@ from weft.runtime.messages import (
 )
 
 TOLD_PER_BLOCK = 4
-"""How often per block a worker tells its speed: the engine decides a block when the first worker asks for it."""
+"""How often per block a worker sends its speed: the engine decides a block's fractions when the first worker asks."""
 
 
 class EngineShares:
@@ -38,7 +38,7 @@ class EngineShares:
         self._measured = ThroughputMeasured(0, 0.0, 0.0)
 
     def step(self, samples: float) -> None:
-        """A step on `samples` samples has been computed."""
+        """Count a step on `samples` samples; under PROPORTIONAL, sends the speed TOLD_PER_BLOCK times per block."""
         if self.block_steps is None:
             return
         before, seconds = self._measured, self._activity_clock.seconds()

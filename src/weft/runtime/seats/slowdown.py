@@ -11,9 +11,9 @@ from weft.runtime.measure.metrics import Metrics
 class Stretching:
     """Makes iterations of one worker take `slow` times as long; a share of them, drawn by `chance`, longer still.
 
-    What counts is what statuses tell as the worker's own time: computing, updates included, and reading. Waiting
-    for others or for a core, and serving others in its process, do not: processor time spent on polling, for one, must
-    not make the worker slower. A sleep is charged to what it stands for; oversleeping is taken off the next one.
+    Only the worker's own time is prolonged: computing, with updates, and reading input. Waiting for other workers or
+    for a core is not, nor is serving other nodes in the same process. A sleep is booked as the activity that it
+    prolongs; what it overslept is subtracted from the next one.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class Stretching:
         self._owed_s = {COMPUTES: 0.0, READS: 0.0}
 
     def stretch(self) -> None:
-        """The script has computed an iteration: sleep for as long as it would have taken longer on a slower machine."""
+        """After an iteration: sleep for the extra time that it would have taken on a slower machine."""
         if not self.is_on:
             return
         times = self._slow * (self._factor if self._chance.random() < self._share else 1.0)
