@@ -5,11 +5,11 @@ its parent ends at once, and the launcher, as subreaper (PR_SET_CHILD_SUBREAPER)
 launcher's own children, and the fork server may serve several runs. The fork server, not the worker, reports each fork:
 a worker may be killed before it can send anything, or the kernel may refuse the fork.
 
-| process         | does                                         | ends                                               |
-|-----------------|----------------------------------------------|----------------------------------------------------|
-| fork server     | forks, reads the pid from a pipe, waits      | with the launcher (PR_SET_PDEATHSIG)               |
-| process between | forks the worker, writes its pid to the pipe | at once, so that the worker is adopted             |
-| worker          | waits until getppid() is the launcher's pid  | if launcher (pidfd) or channel (POLLHUP) end first |
+| process      | does                                         | ends                                                  |
+|--------------|----------------------------------------------|-------------------------------------------------------|
+| fork server  | forks, reads the pid from a pipe, waits      | with the launcher (PR_SET_PDEATHSIG)                  |
+| intermediate | forks the worker, writes its pid to the pipe | at once, so that the launcher adopts the worker       |
+| worker       | waits until getppid() is the launcher's pid  | if launcher (pidfd) or channel (POLLHUP) end first    |
 """
 
 import ast
@@ -39,7 +39,7 @@ FOLLOW_UPS = {"torch": ("torch._dynamo", "weft.adapters.torch.join"), "numpy": (
 ADOPTED_MS = 1
 """How often a worker checks whether the launcher has become its parent, or has ended."""
 FORKED = struct.Struct("<ii")
-"""What the process between writes to the fork server: the worker's pid, and the errno of a fork that failed."""
+"""What the intermediate process writes to the fork server: the worker's pid, and the errno of a fork that failed."""
 OWN_FDS = 3
 """Descriptors of each worker: its channel to the launcher, standard output and standard error."""
 
@@ -48,12 +48,12 @@ class ForkOrder(msgspec.Struct, frozen=True, kw_only=True):
     """How many workers to fork; descriptors come with the order: shared ones, then each worker's own."""
 
     number: int = 0
-    """Number of the order, by which reports of an order that was given up are told from those of the next."""
+    """Number of the order, which tells reports of an order that was given up from those of the next."""
     num_workers: int
 
 
 class Forked(msgspec.Struct, frozen=True):
-    """To the launcher, once per worker: its pid, which is the launcher's child by now; or the `problem` if none is."""
+    """To the launcher, once per worker: its pid, by now a child of the launcher; or the `problem` if fork failed."""
 
     order: int
     rank: int
@@ -109,7 +109,7 @@ def main() -> None:
 
 
 def fork_worker(order: int, rank: int) -> Forked | None:
-    """Fork twice. Returns None in the grandchild, which is the worker, and the launcher's report in the fork server."""
+    """Fork twice. Returns None in the grandchild, the worker; in the fork server, the report for the launcher."""
     readable, writable = os.pipe()
     fork_server = os.getpid()
     try:
@@ -136,7 +136,7 @@ def fork_worker(order: int, rank: int) -> Forked | None:
 
 
 def _fork_and_tell(writable: int) -> None:
-    """In the process between: fork the worker, write its pid to `writable`, and exit. Returns in the worker only."""
+    """In the intermediate process: fork the worker, write its pid to `writable`, exit. Returns in the worker only."""
     try:
         pid, error_number = os.fork(), 0
     except OSError as error:
@@ -163,7 +163,7 @@ def _settle(mine: list[int], others: list[int], launcher: int, lifeline: int) ->
     gone = select.poll()
     gone.register(lifeline, select.POLLIN)
     gone.register(mine[0], 0)  # POLLHUP is reported even with an empty event mask
-    while os.getppid() != launcher:  # the process between is about to end
+    while os.getppid() != launcher:  # the intermediate process is about to end
         if gone.poll(ADOPTED_MS):
             os._exit(1)
     os.close(lifeline)

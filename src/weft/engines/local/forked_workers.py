@@ -189,7 +189,7 @@ class ForkServer:
             end(forked.pid)
 
     def _check_stopped(self, stops: Stops[str], pids: Mapping[int, int]) -> None:
-        """Raise NodeLost if the fork server, a process that it forks, or a worker is stopped for STOPPED_S."""
+        """Raise NodeLost if the fork server, a process that it forks, or a worker is stopped for PROCESS_STOPPED_S."""
         fork_server = self._process.pid
         who = {f"the fork server (pid {fork_server})": fork_server}
         who |= {f"a process that the fork server has forked (pid {pid})": pid for pid in children_of(fork_server)}

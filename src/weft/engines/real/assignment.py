@@ -1,4 +1,4 @@
-"""What each worker of a run is told first: the job, and its own part in it."""
+"""Makes the first message to each worker of a run, its `WorkerJob`: the job, and the worker's own part in it."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,7 @@ def assigned(
     secret: bytes,
     cores: Mapping[int, int] | None = None,
 ) -> Callable[[int], WorkerJob]:
-    """A function from rank to that worker's Job. `cores` is the number of cores of each host, if there are others."""
+    """A function from rank to WorkerJob. `cores` has the number of cores per host; None: only this machine is used."""
     options = job.options
     num_cores = {0: len(os.sched_getaffinity(0))} if cores is None else cores
     hosts = job.hosts if cores is not None and job.hosts else (0,) * job.num_workers

@@ -33,5 +33,5 @@ class Barrier:
 
 
 def left_to_worker_0(barriers: dict[int, Barrier]) -> list[int]:
-    """Numbers of barriers at which no worker was chosen because some never arrived; worker 0, if it did, does them."""
+    """Numbers of barriers to which worker 0 came, but some never did, so that none was chosen: worker 0 does them."""
     return [number for number, barrier in sorted(barriers.items()) if not barrier.is_decided and 0 in barrier.came]

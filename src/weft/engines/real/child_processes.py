@@ -27,11 +27,11 @@ _started: list["subprocess.Popen[bytes]"] = []
 def start(name: str, command: Sequence[str], **options: Any) -> "subprocess.Popen[bytes]":
     """Start a process as `subprocess.Popen` does, which blocks until the child has called execve.
 
-    A child that is stopped before that is named and killed; otherwise Popen would block for ever.
+    A child that is stopped (SIGSTOP) before that is reported and killed; otherwise Popen would block for ever.
     """
     is_over = threading.Event()
     before = set(children_of(os.getpid()))
-    with suppress(RuntimeError):  # a system that gives no thread gives no process either, and says so
+    with suppress(RuntimeError):  # if the system gives no thread, Popen fails below, and says why
         threading.Thread(
             target=_end_stopped_children, args=(name, before, is_over), name=f"weft start of {name}", daemon=True
         ).start()
@@ -78,7 +78,7 @@ def start_apart(
 
 
 def _end_if_stopped(name: str, process: "subprocess.Popen[bytes]") -> None:
-    """Kill a process that is stopped for longer than STOPPED_S: its connections end, so that others notice."""
+    """Kill a process that is stopped for longer than HELPER_STOPPED_S: its connections end, so that others notice."""
     stops = Stops[int]()
     while process.poll() is None:
         stopped = stops.see({process.pid: process_state(process.pid)}, time.monotonic())

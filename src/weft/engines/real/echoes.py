@@ -1,6 +1,6 @@
 """Removes repeated output: if all scripts print the same usage message and exit, it is shown once.
 
-Before a worker has joined, worker 0's lines are shown at once; the others' are held back for HOLD_S.
+Worker 0's lines are shown at once; those of another worker are held until it joins, or for ECHO_HELD_S.
 """
 
 from collections.abc import Callable, Sequence
@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from weft.engines.real import timeouts
 
 LINES_MAX = 1000
-"""A worker that prints more lines than this is shown at once: it does not just repeat a usage message."""
+"""When a worker has printed more lines, they are shown at once: it does not just repeat a usage message."""
 
 Line = tuple[bool, str]
 """Whether the line went to standard error, and its text."""
@@ -44,7 +44,7 @@ class Echoes:
             self._show(rank, text, is_error)
 
     def check(self, now_s: float) -> None:
-        """Show what has been held for long enough."""
+        """Show the lines of workers that have been held for ECHO_HELD_S."""
         for rank in [rank for rank in self._held if now_s - self._since_s.get(rank, now_s) >= timeouts.ECHO_HELD_S]:
             self.release(rank)
 

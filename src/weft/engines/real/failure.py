@@ -17,7 +17,7 @@ SECOND_HAND = ("NodeLost", "TransportError")
 
 
 class Suspect(Protocol):
-    """A worker process, as far as blame goes."""
+    """What is known of a worker process, to find which worker made the run fail."""
 
     rank: int
     host: str
@@ -43,7 +43,7 @@ S = TypeVar("S", bound=Suspect)
 
 
 def is_silent_death(worker: Suspect) -> bool:
-    """Whether the process has ended without having finished, told an error, or been told to end."""
+    """Whether the process ended without having sent `Concluded`, `Failed` or `Halted`."""
     return not (worker.is_alive or worker.has_finished or worker.failed is not None or worker.halted is not None)
 
 

@@ -1,5 +1,4 @@
-"""Descriptors that one process hands to another (SCM_RIGHTS), with a few words, over a local socket that keeps packets
-apart (SOCK_SEQPACKET)."""
+"""Passes file descriptors and a short message to another process: SCM_RIGHTS over a Unix socket (SOCK_SEQPACKET)."""
 
 import os
 import socket
@@ -7,26 +6,26 @@ import socket
 import msgspec
 
 FDS_PER_MESSAGE = 200
-"""The system takes 253 at most."""
+"""The kernel takes 253 at most."""
 WORDS_BYTES_MAX = 1 << 12
 
 
 class Handed(msgspec.Struct, frozen=True):
-    """What goes with descriptors: how many there are in all, and what is said of them."""
+    """The content of each packet: the number of descriptors over all packets, and the message."""
 
     num_fds: int
     words: bytes
 
 
 def send_fds(end: socket.socket, words: bytes, fds: list[int]) -> None:
-    """Hand descriptors over, as many at a time as the system takes; at least one."""
+    """Send `words` and at least one descriptor, in packets of FDS_PER_MESSAGE descriptors."""
     packet = msgspec.msgpack.encode(Handed(len(fds), words))
     for start in range(0, len(fds), FDS_PER_MESSAGE):
         socket.send_fds(end, [packet], fds[start : start + FDS_PER_MESSAGE])
 
 
 def receive_fds(end: socket.socket) -> tuple[bytes, list[int]] | None:
-    """What was said, and all descriptors, which are the caller's to close; None at the end."""
+    """Receive `words` and all descriptors, which the caller closes; None if the other end has closed."""
     fds: list[int] = []
     try:
         while True:

@@ -32,7 +32,7 @@ def share_out(fds: Sequence[int], hosts: Sequence[int], num_namespaces: int = 0)
 
 
 def keep_own(fds: Sequence[int], job: WorkerJob) -> Descriptors:
-    """The descriptors of the worker's own host, in a worker that was forked with those of all; closes the others."""
+    """In a forked worker, which has inherited the descriptors of all hosts: keep those of its own, close the others."""
     hosts = job.hosts or [0] * job.num_workers
     each = share_out(fds, hosts, len(job.descriptors.namespaces))
     for host, descriptors in enumerate(each):
@@ -42,7 +42,7 @@ def keep_own(fds: Sequence[int], job: WorkerJob) -> Descriptors:
 
 
 def spread_values(each: Sequence[Descriptors], source: int) -> None:
-    """Copy the initial values, which worker 0 has written to its host's memfd, to those of all other hosts."""
+    """Copy the initial values from the memfd of worker 0's host, which is `source`, to those of all other hosts."""
     for host, descriptors in enumerate(each):
         if host != source:
             start = 0

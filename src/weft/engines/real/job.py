@@ -64,7 +64,7 @@ class RealJob:
     saves: bool = True
     """Whether models are written; not in comparisons, where several runs would overwrite each other's files."""
     is_probe: bool = False
-    """A dry first look: every share ends after one step, and callables of reports are not run."""
+    """Only a first look at the script (`weft compare`): shares end after one step, reported callables are not run."""
     network: EmulatedNetwork | None = None
     """An emulated network (`--net`) between the workers, which then communicate by sockets."""
     devices: dict[int, FakeKind] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class RealJob:
     hosts: tuple[int, ...] = ()
     """The number of each worker's host: workers of different hosts share no memory. Empty: all are on one."""
     brings_back_to: Path | None = None
-    """The folder to which files are copied that workers on other machines save; None: they stay there."""
+    """The folder for copies of files that workers save on other machines; None: they are not copied."""
 
     def __post_init__(self) -> None:
         check_job(self.script, self.num_workers, self.seed, self.steps_max)

@@ -10,7 +10,7 @@ from weft.observe.records.stragglers import Blame
 
 @dataclass
 class Observer:
-    """Callbacks of one onlooker; each does nothing unless it is set. All are called in the supervisor's thread."""
+    """Callbacks of one observer; each does nothing unless it is set. All are called in the supervisor's thread."""
 
     on_status: Callable[[Status], None] = lambda status: None
     on_line: Callable[[int, str, bool], None] = lambda rank, text, is_error: None

@@ -26,7 +26,7 @@ class Loadings:
         """Where the used part of each host's memfd ends."""
 
     def ask(self, rank: int, message: OnceAsked) -> None:
-        """Worker `rank` wants a value: it loads it if it is the first of its host to ask."""
+        """Answer worker `rank`, which wants a value: the first of its host to ask is told to load it."""
         host = self._hosts[rank]
         loading = self._loadings.get((host, message.key))
         if loading is None:

@@ -20,7 +20,7 @@ NOT_REPORTED = ("epoch", "wall_s", "consensus")
 
 @dataclass(kw_only=True)
 class RealOutcome:
-    """One run. `workers` are the workers' last statuses; `curve` and `reports` were told on the way."""
+    """One run. `workers` are the workers' last statuses; `curve` and `reports` were collected while it ran."""
 
     strategy: str
     transport: str
@@ -50,7 +50,7 @@ class RealOutcome:
     saved: list[str] = field(default_factory=list)
     """The paths to which the script saved models of all workers, as it named them."""
     not_saved: list[str] = field(default_factory=list)
-    """Models that are not where the script saved them, and why."""
+    """Messages about models that could not be written or brought back, and why."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, with the names that `weft simulate` uses; None for what is not finite."""

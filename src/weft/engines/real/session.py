@@ -67,7 +67,7 @@ Send = Callable[[int, Message], None]
 
 
 class RunSession:
-    """The protocol between a run's workers and their engine, without its transport: `hear` takes, `send` answers."""
+    """The protocol between workers and engine, without its transport: `hear` takes messages, `send` answers them."""
 
     _short_run: ShortRun | None = None
     """Warns of runs that are too short; None for a strategy that only the script knows."""
@@ -266,7 +266,7 @@ class RunSession:
     ) -> Welcome:
         """Choose collective and scheme, for runs whose reductions are messages rather than native.
 
-        A collective that is not named is the cheapest for this model. A script's own strategy, too, may reduce.
+        If the user names no collective, it is the cheapest for this model; the script's own strategies may reduce, too.
         """
         ground = self._ground()
         buckets = cut(num_bytes, self._bucket_bytes_max)
@@ -312,7 +312,7 @@ class RunSession:
         num_spans = len(
             cut(plan.num_samples, self._num_workers, plan.batch_size, plan.drop_last, global_batch=self._global_batch)
         )
-        if self._deals_portions:  # each worker makes as many steps as it can: on average, so many
+        if self._deals_portions:  # workers make different numbers of steps: this is their mean
             num_spans = -(-num_spans // self._num_workers)
         self.steps_total = plan.num_epochs * num_spans
         self._expect_steps()
@@ -322,14 +322,14 @@ class RunSession:
             self._short_run.expect(self.steps_total)
 
     def _report(self, rank: int, message: Reported) -> None:
-        """Numbers are averaged over the workers; one worker is chosen to run the callables on the result model."""
+        """Take a report: numbers are averaged over workers; one is chosen to run the callables on the result model."""
         self._badness[rank] = message.badness
         barrier = self._reports.setdefault(message.number, Barrier(message.epoch, bool(message.callables)))
         barrier.came[rank] = message
         if message.callables:
             self._send(rank, Decided(barrier.chooses(self._num_workers, is_alike=self._is_alike), best(self._badness)))
         for number in sorted(self._reports):
-            # a worker that came to this report and reports again has not waited for workers that never came
+            # since `rank`, which was at report `number`, has gone on, that report need not wait for missing workers
             is_passed = number < message.number and rank in self._reports[number].came
             self._tell_report(number, even_if_some_lack=is_passed and self._is_alike)
 
@@ -366,8 +366,8 @@ class RunSession:
         self._send(rank, Decided(barrier.chooses(self._num_workers, is_alike=self._is_alike), best(self._badness)))
 
     def _share_data(self, rank: int, message: ThroughputMeasured | FractionsAsked | PortionRequested) -> None:
-        """Answer who trains on which data. The first worker that asks for a block fixes its fractions for all, from
-        what all workers have measured until then."""
+        """Answer a worker's request for data. The first worker that asks for a block fixes its fractions for all, from
+        the speeds that all workers have measured until then."""
         if not isinstance(message, ThroughputMeasured):
             self._shares.check(rank, message.share, message.num_samples)
         if isinstance(message, PortionRequested):

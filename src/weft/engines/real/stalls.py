@@ -27,7 +27,7 @@ class BlockedWorker:
 
 
 class Delays:
-    """Told every stack by `hear`; `check`, called in every turn, returns what to tell the user."""
+    """Finds stalls: `hear` takes stacks; `check`, called in the supervisor's loop, returns texts for the user."""
 
     def __init__(self) -> None:
         self._stacks: dict[int, tuple[StackTold, float]] = {}
@@ -60,7 +60,7 @@ class Delays:
         return before if before is not None and before.step == step else BlockedWorker(what, step, now_s)
 
     def _late(self, now_s: float, workers: Sequence[WorkerRecord]) -> list[tuple[WorkerRecord, StackTold]]:
-        """Those that stay in one place, if others have waited for long."""
+        """The workers that stay in one place, and their stacks, if others have waited for STALL_S."""
         if not any(now_s - waiting.since_s >= timeouts.STALL_S for waiting in self._waiting.values()):
             return []
         fresh = {

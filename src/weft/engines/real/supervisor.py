@@ -1,4 +1,4 @@
-"""Supervises a run of real workers, on one host or several: hears them, judges, and ends the run if it has failed.
+"""Supervises a run of real workers, on one host or several: hears them, finds failures, and ends a run that has failed.
 
 One thread and one selector. Signal handlers only count (`_num_interrupts`); the loop acts on the count.
 """
@@ -137,7 +137,7 @@ class Supervisor:
         return self._delays.lines(time.perf_counter(), self._workers)
 
     def _start(self) -> None:
-        """Start all workers, or wait for them, and send each its Job."""
+        """Start all workers, or wait for them, and send each its WorkerJob."""
         raise NotImplementedError
 
     def _send(self, rank: int, message: Message) -> None:
@@ -273,13 +273,13 @@ class Supervisor:
         """The worker that made the run fail; None if it has not failed."""
         if not any(worker.failed or is_silent_death(worker) for worker in self._workers):
             return None
-        deadline = time.perf_counter() + timeouts.CAUSE_S  # others may have noticed a death before its system told
+        deadline = time.perf_counter() + timeouts.CAUSE_S  # a worker's error may come before the news that another died
         while time.perf_counter() < deadline and self._anybody_lives():
             self._turn(0.02)
         return blame(self._workers)
 
     def _halt(self) -> None:
-        """End all workers: ask each what it waits for (`Halt`), then kill those still alive after HALT_GRACE_S."""
+        """End all workers: ask each what it waits for (`Halt`), then kill those still alive after `timeouts.HALT_S`."""
         for worker in self._workers:
             if worker.is_alive:
                 self._send(worker.rank, Halt())
@@ -300,8 +300,8 @@ class Supervisor:
     def _answer_interrupts(self) -> None:
         """First signal: all finish their step and leave in order. Second signal: stop at once.
 
-        Also at once before the run has begun, and under a baseline, whose workers wait for each other inside
-        torch.distributed, where they cannot answer in which step they are.
+        The first, too, stops at once before the run has begun, and under a baseline, whose workers wait for each other
+        inside torch.distributed, where they cannot answer in which step they are.
         """
         if not self._num_interrupts:
             return

@@ -23,7 +23,7 @@ class LastHeard:
 
 
 class Watchdog:
-    """Told every status by `hear`; `check`, called in every turn, returns the error that ends the run, if any."""
+    """`hear` takes every status; `check`, called in the supervisor's loop, returns an error that ends the run."""
 
     def __init__(
         self,
@@ -32,9 +32,10 @@ class Watchdog:
         name: Callable[[int], str] = "worker {}".format,
         moment: Callable[[int], str] = lambda rank: "in its script",
     ) -> None:
-        """`patience_s` is added to STUCK_S where the network is slow.
+        """`patience_s` is added to ALL_WAIT_S where the network is slow.
 
-        From a rank, `name` makes the worker's name in messages (worker, host, pid), and `moment` where its script is.
+        `name` and `moment` turn a rank into the worker's name (worker, host, pid) and where its script is, for
+        messages.
         """
         self._num_workers = num_workers
         self._patience_s = patience_s
@@ -105,5 +106,5 @@ class Watchdog:
 
 
 def _carried(status: Status) -> tuple[int, int]:
-    """Bytes that a worker has sent and received; they move even while one large tensor is under way."""
+    """Bytes that a worker has sent and received; they grow even while one large tensor is under way."""
     return status.bytes_sent, sum(link.bytes_received for link in status.links)

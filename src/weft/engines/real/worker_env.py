@@ -1,8 +1,8 @@
-"""The environment of worker processes: threads, and memory that is used again rather than given back.
+"""The environment of worker processes: number of threads, and malloc settings that keep freed memory (GLIBC_TUNABLES).
 
-A training step frees its large tensors and the next one wants the same again. glibc gives such memory
-back to the system and gets it anew, page by page, zeroed: a fifth of a step's time for large layers.
-Workers keep it, and ask for huge pages where the system grants them.
+A training step frees its large tensors, and the next one allocates the same again. By default, glibc returns such
+memory to the kernel and gets it back page by page, zeroed: a fifth of a step's time for large layers. Workers keep it,
+and ask for huge pages where the system grants them.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""A worker's script: run as `python` would run it, with the run's seed, and its end told to the engine."""
+"""Runs a worker's script as `python` would, with the run's seed, and tells the engine how it ended."""
 
 import random
 import runpy
@@ -13,7 +13,7 @@ from weft.runtime.seats.engine_seat import EngineSeat
 
 
 def run_script(job: WorkerJob, seat: EngineSeat) -> None:
-    """Run the user's script as a worker that has its seat; ends this process with its code, or 1, if it fails."""
+    """Run the user's script on `seat`; if it fails, exits this process with the script's exit code, or 1."""
     seed = random.Random(f"script/{job.seed}").getrandbits(63)
     random.seed(seed)
     np.random.seed(seed % 2**32)
