@@ -1,15 +1,15 @@
 """The host agent: makes the memory that its workers share, watches them by pidfd, and relays their channels.
 
 Started by the host's first worker as `python -m weft.engines.hosts.agent`, with its orders on standard input. It ends
-when all workers of its host have ended, however they did; when it or the run's controller is gone, its workers end.
+when all workers of its host have ended, for whatever reason; when it or the run's controller is gone, its workers end.
 
 One thread and one selector. A worker is in one of these states:
 
-| state    | kept in                       | leaves it by                                                         |
-|----------|-------------------------------|----------------------------------------------------------------------|
-| expected | `_workers`, `channel` is None | connecting with the right pid (SO_PEERCRED), or its end (pidfd)      |
-| let in   | `_workers`, with a channel    | `Leaving` on the channel, or its end (pidfd); `Gone` is sent by both |
-| leaving  | `_leaving`                    | the end of this process, for which the worker waits                  |
+| state    | kept in                       | leaves it by                                                              |
+|----------|-------------------------------|---------------------------------------------------------------------------|
+| expected | `_workers`, `channel` is None | connecting with the right pid (SO_PEERCRED), or its end (pidfd)           |
+| let in   | `_workers`, with a channel    | `Leaving` on the channel, or its end (pidfd); both send `WorkerExited`    |
+| leaving  | `_leaving`                    | the end of this process, for which the worker waits                       |
 """
 
 import os
@@ -65,7 +65,7 @@ BACKLOG_BYTES_MAX = 4 << 20
 
 
 class AgentOrders(Struct, frozen=True, kw_only=True):
-    """What a host agent is told. The secret never stands on a command line."""
+    """What a host agent is told, on standard input: the secret must not be on a command line."""
 
     host: int
     """The number of this host."""
@@ -88,7 +88,7 @@ class HostAgent:
         self._orders = orders
         self._because = self._last_words = ""
         self._concluded: set[int] = set()
-        """Ranks of the workers that have sent `Concluded`: for them the run has ended well."""
+        """Ranks of the workers that have sent `Concluded`, that is, finished without an error."""
         self._selector = selectors.DefaultSelector()
         self._memories = make_memories(len(orders.pids))
         self._initial = self._memories[2]
@@ -96,12 +96,12 @@ class HostAgent:
         self._leaving: list[AgentWorker] = []
         """Workers that have said `Leaving` and wait for this process to end."""
         self._values: Iterator[bytes] = iter(())
-        """Pieces of worker 0's initial values still to be sent; its `Joined` is held back in `_joined` until then."""
+        """Pieces of worker 0's initial values still to be sent; until then, `_joined` holds its `ScriptJoined` back."""
         self._values_start = 0
         self._joined: WorkerMessage | None = None
         self._patience_s = timeouts.FIRST_HEARTBEAT_S_MAX
         self._orphaned_s = inf
-        """When workers are killed that have not ended by themselves after the controller was lost."""
+        """When to kill the workers that have not ended by themselves after the controller was lost."""
         self._turned_s = time.monotonic()
         for rank, pid in sorted(orders.pids.items()):
             self._take_in(rank, pid)
@@ -149,7 +149,7 @@ class HostAgent:
         deadline_s = time.monotonic() + timeouts.LAST_WORDS_S_MAX
         while (
             not self._link.is_closed and time.monotonic() < deadline_s
-        ):  # the controller hangs up when it has heard all
+        ):  # the controller closes the link when it has heard all
             self._turn()
         if not self._because and not self._link.is_closed and self._concluded < self._orders.pids.keys():
             self._because = f"weft: the run's controller is silent. {self._last_words}"
@@ -174,7 +174,7 @@ class HostAgent:
             time.sleep(timeouts.HEARTBEAT_S / 2)
 
     def _turn(self) -> None:
-        """Serve what is ready. Notice a silent controller, unless this process itself was held up meanwhile."""
+        """Serve what is ready. A silent controller counts as lost, unless this process itself was held up meanwhile."""
         was_held_up = time.monotonic() - self._turned_s > timeouts.OWN_STALL_S
         for key, _ in self._selector.select(timeouts.HEARTBEAT_S / 2):
             key.data()
@@ -206,7 +206,7 @@ class HostAgent:
         with end:
             try:
                 fds = self._let_in(end)
-            except (OSError, msgspec.DecodeError, TransportError) as error:  # closing the socket tells it so
+            except (OSError, msgspec.DecodeError, TransportError) as error:  # closing the socket refuses it
                 print(f"weft: a process is not let in by the host agent: {error}", file=sys.stderr, flush=True)
         for fd in fds:
             os.close(fd)
@@ -227,7 +227,7 @@ class HostAgent:
         with theirs:
             try:
                 send_fds(end, LET_IN, [theirs.fileno(), *self._memories])
-            except OSError:  # it died meanwhile, which its system will tell
+            except OSError:  # the worker died meanwhile, which its pidfd will tell
                 mine.close()
                 return fds
         self._attend(worker, mine, fds)
@@ -301,7 +301,8 @@ class HostAgent:
             output.close()
 
     def _reap(self, rank: int) -> None:
-        """A worker's process has ended: pass on what is left in its channel and output pipes, then `Gone`."""
+        """A worker's process has ended: relay what is left in its channel and output pipes, then send
+        `WorkerExited`."""
         worker = self._workers.get(rank)
         if worker is None:
             return
@@ -352,7 +353,7 @@ class HostAgent:
                 self._let_go(worker)
 
     def _lose_controller(self, why: str) -> None:
-        """The controller is gone: close all channels, which ends the workers; after ORPHANS_S they are killed."""
+        """The controller is gone: close all channels, which ends the workers; after ORPHANS_END_S they are killed."""
         if not self._workers:
             return
         self._because = self._because or f"weft: the run's controller is gone: {why}. All workers of this host end."

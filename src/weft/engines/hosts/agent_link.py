@@ -25,7 +25,7 @@ CONTROLLER: Rank = 2**32 - 1
 """The controller's rank in handshakes and certificates; a host agent's is the number of its host."""
 PACKET_BYTES_MAX = MESSAGE_BYTES_MAX + (1 << 16)
 RECEIVED_PER_TURN_MAX = 4 << 20
-"""After so much from one link it is the others' turn."""
+"""Bytes read from one link before the selector's other sockets are served."""
 READ_BYTES = 1 << 18
 
 
@@ -142,7 +142,7 @@ class AgentLink:
 
     @property
     def waiting_bytes(self) -> int:
-        """What has not left yet."""
+        """Bytes in the outbox."""
         return self._framed.waiting_bytes
 
     def send(self, message: Relayed) -> None:
@@ -162,7 +162,7 @@ class AgentLink:
             self._leave(self._framed.flush)
 
     def attend(self) -> None:
-        """Do what can be done without waiting."""
+        """Called by the selector: send from the outbox, and receive and hand over messages, without blocking."""
         self._leave(self._framed.flush)
         num_bytes = 0
         while not self.is_closed and num_bytes < RECEIVED_PER_TURN_MAX:
@@ -181,7 +181,7 @@ class AgentLink:
             self._take_messages()
 
     def _take_messages(self) -> None:
-        """Hand over what is whole; each is taken out first, so whoever hears it may attend to this link again."""
+        """Hand complete messages to `hear`. Each is taken out first, so that `hear` may call `attend` again."""
         try:
             while not self.is_closed and (raw := self._framed.take()) is not None:
                 self._hear(_decoder.decode(raw))
@@ -189,7 +189,7 @@ class AgentLink:
             self._close(f"it sent an invalid message: {error}")
 
     def _leave(self, send: Callable[[], None]) -> None:
-        """Let something leave; while more waits, the selector says when there is room."""
+        """Call `send`, which queues or flushes; while the outbox has bytes, the selector also waits for EVENT_WRITE."""
         try:
             if not self.is_closed:
                 send()
@@ -206,7 +206,7 @@ class AgentLink:
             self._on_end(why)
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection; `on_end` is not called."""
         if not self.is_closed:
             self.is_closed = True
             self._selector.unregister(self._sock)

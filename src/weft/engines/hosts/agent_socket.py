@@ -14,12 +14,12 @@ from weft.engines.real.fd_passing import receive_fds
 from weft.runtime.channel import peer_of
 
 LET_IN = b"let in"
-"""A host agent to a worker, with descriptors: its end of a channel, and the memory of the host."""
+"""From a host agent to a worker, with descriptors: the worker's end of its channel, and the host's shared memory."""
 
 
 class Hello(Struct, frozen=True):
-    """A worker to its host agent. Descriptors come with it (SCM_RIGHTS): a pipe with the signals that the worker gets,
-    and the pipes with its output if the controller is to show that."""
+    """From a worker to its host agent, with descriptors (SCM_RIGHTS): a pipe to which the worker writes a byte per
+    signal that it gets, and the pipes of its output if the controller is to show it."""
 
     rank: int
 
@@ -37,11 +37,11 @@ def meet(
     timeout_s: float,
     started: "subprocess.Popen[bytes] | None" = None,
 ) -> tuple[int, list[int], int]:
-    """Connect to the host agent: descriptors of the worker's channel, of the host's memory, and of the signal pipe.
+    """Connect to the host agent; returns descriptors: the worker's channel, the host's memory, and the signal pipe.
 
-    The worker writes a byte to the last when it gets a signal. `written` are the pipes with its output, if the
-    controller is to show that; `started` is the host agent's process, for the worker that started it. The host agent
-    must be a process of the same user (SO_PEERCRED).
+    The worker writes a byte to the signal pipe when it gets a signal. `written` are the pipes of its output, if the
+    controller is to show it; `started` is the host agent's process, for the worker that started it. The host agent must
+    be a process of the same user (SO_PEERCRED).
     """
     deadline_s = time.monotonic() + timeout_s
     while (end := _called(address_of(token, host))) is None:

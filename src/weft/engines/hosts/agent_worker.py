@@ -12,7 +12,7 @@ from weft.runtime.messages import Message
 
 
 class AgentWorker:
-    """A worker of the agent's host. It is signalled by its pidfd, since a pid may be given to another process."""
+    """A worker of the agent's host. It is signalled by its pidfd, since its pid may be reused for another process."""
 
     def __init__(self, rank: int, pid: int) -> None:
         self.rank = rank
@@ -24,25 +24,25 @@ class AgentWorker:
         self.signals = -1
         self.times_asked = 0
         self._said_before: list[Message] = []
-        """What it is told when it has come."""
+        """Messages to the worker that wait until it has connected."""
 
     def let_in(self, end: socket.socket, fds: Sequence[int]) -> None:
-        """It has come: its end of the channel, where signals to it are read, and what it writes."""
+        """The worker has connected: `end` is the agent's end of its channel; `fds` are its signal and output pipes."""
         self.channel = Channel(end)
         self.signals = fds[0]
         for message in self._said_before:
             self.say(message)
 
     def say(self, message: Message) -> None:
-        """Tell it something, without waiting: one that does not listen must not hold up the others."""
+        """Send a message without blocking: a worker that does not read must not hold up the others."""
         if self.channel is None:
             self._said_before.append(message)
         elif not self.channel.is_closed:
-            with suppress(ConnectionError):  # one that is gone is buried by others
+            with suppress(ConnectionError):  # that the worker is gone is noticed by its pidfd
                 self.channel.post(message)
 
     def flush(self) -> None:
-        """Send what its socket takes of what waits."""
+        """Send as much of the waiting messages as the worker's socket takes."""
         if self.channel is not None and not self.channel.is_closed:
             with suppress(ConnectionError):
                 self.channel.flush()

@@ -67,7 +67,7 @@ class Controller(Supervisor):
     ) -> None:
         """`infos` are the workers in order of rank; their host agents connect to `listener`.
 
-        `is_elsewhere`: the workers are on other hosts than the controller, even if all of them are on one host.
+        `is_elsewhere`: no worker is on the controller's host, even if all workers share one host.
         """
         super().__init__(job, observer)
         self._infos = infos
@@ -105,7 +105,7 @@ class Controller(Supervisor):
             raise
 
     def _explain(self, text: str) -> None:
-        """Let every host agent print `text`. If the agent of the controller's own host is gone, the controller does."""
+        """Let every host agent print `text`; if the agent of the controller's host is gone, the controller does."""
         for host in self._hosts:
             if host.link is not None:
                 host.link.send(RunFailed(text))
@@ -122,7 +122,7 @@ class Controller(Supervisor):
         return answer(CONTROLLER, objection, self._secret, token_bytes(NONCE_BYTES))
 
     def _start(self) -> None:
-        """Wait until all host agents have connected; each worker is sent its Job when its agent reports it (`Came`)."""
+        """Wait until all host agents have connected. Each worker is sent its WorkerJob on `WorkerConnected`."""
         descriptors = Descriptors(-1, -1, -1, -1, [])
         addresses = [each.address for each in self._infos] if len(self._hosts) > 1 else []
         cores = {number: each.cores for number, each in zip(self._host_of, self._infos, strict=True)}
@@ -141,11 +141,11 @@ class Controller(Supervisor):
             self._check()
 
     def _part(self, rank: int) -> WorkerJob:
-        """The Job of worker `rank`, the first message on its channel."""
+        """The WorkerJob of worker `rank`, the first message on its channel."""
         return self._assignment(rank)
 
     def _turn(self, timeout_s: float) -> None:
-        # if it was the controller that did nothing, nobody else is late
+        # if the controller itself was held up, the silence of others means nothing
         if time.monotonic() - self._turned_s > timeouts.OWN_STALL_S:
             for link in self._links():
                 link.heard_s = time.monotonic()
@@ -209,7 +209,7 @@ class Controller(Supervisor):
             worker.is_alive = False
 
     def _guilty(self) -> WorkerRecord | None:
-        """The worker that failed first. If it told its error, wait up to LET_GO_S for its process to end.
+        """The worker that failed first. If it told its error, wait up to FAILED_ENDS_S for its process to end.
 
         So torchrun or srun, too, sees this worker fail before the others.
         """
@@ -241,7 +241,7 @@ class Controller(Supervisor):
                 link.send(ControllerHeartbeat(patience_s))
 
     def _interrupt(self, number: int, frame: Any) -> None:
-        """Count a signal, but not twice if the workers got it, too: the maximum of both counts is taken."""
+        """Count a signal, but once only if the workers got it, too: the larger of both counts is used."""
         self._num_signals += 1
         self._num_interrupts = max(self._num_interrupts, self._num_signals)
 
@@ -258,7 +258,7 @@ class Controller(Supervisor):
             link.send(Kill())
 
     def _kill(self) -> None:
-        """Have all host agents kill their workers. An agent that is out of reach does so when it misses heartbeats."""
+        """Have all host agents kill their workers. An unreachable agent does so itself when it misses heartbeats."""
         self._end_all()
         deadline_s = time.monotonic() + timeouts.AGENT_SILENT_S
         while self._anybody_lives() and time.monotonic() < deadline_s:
@@ -267,10 +267,10 @@ class Controller(Supervisor):
             worker.is_alive = False
 
     def _drain(self) -> None:
-        """Nothing to do: `Gone` follows everything that a worker wrote, on the same link."""
+        """Nothing to do: `WorkerExited` follows everything that a worker wrote, on the same link."""
 
     def close(self) -> None:
-        """Close all links, after up to FAREWELL_S_MAX for what is still in their outboxes."""
+        """Close all links, after waiting up to FAREWELL_S_MAX for each outbox to empty."""
         for link in self._links():
             link.linger(timeouts.FAREWELL_S_MAX)
             link.close()

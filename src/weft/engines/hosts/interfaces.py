@@ -1,4 +1,4 @@
-"""Which address of this host others connect to: WEFT_INTERFACE, or that of the route to the rendezvous."""
+"""Chooses the address of this host to which others connect: WEFT_INTERFACE, or that of the route to the rendezvous."""
 
 import fcntl
 import socket

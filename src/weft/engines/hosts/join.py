@@ -1,4 +1,4 @@
-"""How a script that torchrun, srun or Kubernetes has started becomes a worker: it finds the others and takes a seat.
+"""Makes a worker of a script that torchrun, srun or Kubernetes has started: it finds the others and takes a seat.
 
 All processes meet at a rendezvous. Worker 0 starts the run's controller, the first worker of each host its host agent.
 
@@ -68,7 +68,7 @@ TORCHRUN = "TORCHELASTIC_RUN_ID"
 
 
 class Lead(Struct, frozen=True):
-    """Worker 0 to all: the controller's address, and the run token, which names the host agents' sockets."""
+    """From worker 0 to all: the controller's address, and the run token, which names the host agents' sockets."""
 
     host: Words
     port: Annotated[int, Meta(ge=1, le=65535)]
@@ -76,7 +76,7 @@ class Lead(Struct, frozen=True):
 
 
 class ControllerOrders(Struct, frozen=True, kw_only=True):
-    """What the controller of a run is told, on its standard input."""
+    """What the controller of a run reads from its standard input."""
 
     script: str
     settings: dict[str, Any]
@@ -96,9 +96,9 @@ def join_run(placed: LaunchPlacement, rendezvous: Rendezvous, environ: MutableMa
         names = ", ".join(settings.strategy)
         raise ConfigError(f"'{names}' are several strategies, but this run has one.\n  Name one.")
     check_takes(BY_TORCHRUN, settings.set or ())
-    options, _ = set_options(settings.set or ())  # this and the next say what is wrong before anything is started
+    options, _ = set_options(settings.set or ())  # this and the next raise ConfigError before any process starts
     if settings.strategy is not None:
-        strategy_of(settings.strategy[0], options.reduce.collective)  # says what is wrong before anything is started
+        strategy_of(settings.strategy[0], options.reduce.collective)  # raises ConfigError for a bad strategy
     if TORCHRUN in environ:  # a torchrun that is killed leaves its workers running; srun does not
         die_with_parent()
     infos = _gather(placed, rendezvous, script, settings, environ)
@@ -136,7 +136,7 @@ def join_run(placed: LaunchPlacement, rendezvous: Rendezvous, environ: MutableMa
 def _gather(
     placed: LaunchPlacement, rendezvous: Rendezvous, script: Path, settings: Settings, environ: Mapping[str, str]
 ) -> list[WorkerInfo]:
-    """Post this worker's info and read those of all `num_workers`; raises if a rank is taken or infos do not fit."""
+    """Post this worker's info and read those of all workers; raises if a rank is taken twice or infos do not fit."""
     me = worker_info(placed.rank, own_address(environ.get(VARIABLE), placed.host, placed.port), script, settings)
     if rendezvous.claim(f"rank {placed.rank}") > 1:
         (first,) = read_notes(rendezvous, [f"present/{placed.rank}"], WorkerInfo, timeouts.NOTE_S_MAX)
@@ -155,7 +155,7 @@ def _gather(
 
 
 def _wait_for(placed: LaunchPlacement, rendezvous: Rendezvous, names: Sequence[str]) -> None:
-    """Return when all notes are there; worker 0 says which are not, if it waits for long."""
+    """Block until the notes `names` are posted; worker 0 prints every ALL_JOINED_TOLD_S which are missing."""
     deadline_s = time.monotonic() + timeouts.ALL_JOINED_S_MAX
     while (lack := _lack(rendezvous, names)) is not None:
         if time.monotonic() >= deadline_s:
@@ -165,7 +165,7 @@ def _wait_for(placed: LaunchPlacement, rendezvous: Rendezvous, names: Sequence[s
 
 
 def _lack(rendezvous: Rendezvous, names: Sequence[str]) -> TransportError | None:
-    """The error that names the notes that are still missing after TELL_S; None when all are posted."""
+    """The error that names the notes that are still missing after ALL_JOINED_TOLD_S; None when all are posted."""
     try:
         rendezvous.read(names, min(timeouts.ALL_JOINED_TOLD_S, timeouts.ALL_JOINED_S_MAX))
     except TransportError as error:
@@ -181,7 +181,7 @@ def _attempt(placed: LaunchPlacement) -> str:
 
 
 def _secret_for(infos: Sequence[WorkerInfo], environ: Mapping[str, str]) -> bytes:
-    """The job's secret from the environment. A run on several hosts must have one; on one host, a new one will do."""
+    """The job's secret from the environment. A run on several hosts must have one; on one host, it may be made here."""
     hosts = list(dict.fromkeys(each.host for each in infos))
     secret = read_secret(environ)
     if secret is None and len({each.home for each in infos}) > 1:
@@ -213,8 +213,7 @@ def take_seat(
     """Connect to the host agent, receive channel and shared memory from it, and take the seat of worker `rank`.
 
     `started` is the agent's process if this worker started it. `written` are pipes with this worker's output.
-    `is_last` makes this process end after its host agent: Slurm kills what tasks have started as soon as the last task
-    has ended.
+    `is_last` makes this process end after its host agent: Slurm kills all processes of a step when its last task ends.
     """
     channel_fd, memories, signals = meet(token, host, rank, list(written), timeouts.AGENT_MEETS_S_MAX, started)
     end = socket.socket(fileno=channel_fd)
@@ -265,14 +264,14 @@ def end_with_engine(seat: EngineSeat, channel: Channel) -> None:
 
 
 def wait_for_reader(pipe: int, timeout_s: float = timeouts.AGENT_ENDED_S_MAX) -> None:
-    """Wait until nobody reads from a pipe any more: the host agent, which does, has ended."""
+    """Block until the host agent, which reads from `pipe`, has ended (POLLERR), for `timeout_s` at most."""
     poller = select.poll()
     poller.register(pipe, 0)  # POLLERR (no reader is left) is reported even with an empty event mask
     poller.poll(timeout_s * 1000)
 
 
 def pass_signals_on(pipe: int, clock: Callable[[], float] = time.monotonic) -> None:
-    """From now on, SIGINT and SIGTERM ask the run to end in order, rather than end this process."""
+    """From now on, SIGINT and SIGTERM ask the run to end in order, by a byte written to `pipe`."""
     last_s = -timeouts.ONE_SIGNAL_S
 
     def tell(number: int, frame: Any) -> None:
@@ -331,8 +330,8 @@ class Ending:
     def _break_off(self, error: BaseException) -> NoReturn:
         """End this process with the exit code of `error`.
 
-        At once if the script raised it, so that torchrun or srun sees this worker fail first; after the host agent has
-        ended, which prints the reason, if Weft raised it.
+        An error of the script ends it at once, so that torchrun or srun sees this worker fail first; an error of Weft
+        only after the host agent, which prints the reason, has ended.
         """
         sys.stdout.flush()
         sys.stderr.flush()

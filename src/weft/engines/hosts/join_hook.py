@@ -1,4 +1,4 @@
-"""The join hook: finds a seat for scripts that torchrun, srun or Kubernetes has started rather than Weft."""
+"""The join hook: finds a seat for a script that was started by torchrun, srun or Kubernetes rather than by Weft."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Where a launcher has put this process: the environment variables of torchrun, Slurm's srun and Kubernetes.
+"""Reads where a launcher has put this process: environment variables of torchrun, Slurm's srun and Kubernetes.
 
 torchrun and Kubernetes operators set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT; srun sets SLURM_PROCID and others.
 """
@@ -31,9 +31,9 @@ class LaunchPlacement(NamedTuple):
     host: str
     port: int
     run: str
-    """Tells this run, and this attempt at it, from others that use the same store."""
+    """Distinguishes this run, and this attempt at it, from others that use the same store."""
     hosts_store: bool
-    """This process, worker 0, serves the store itself, because its launcher does not."""
+    """Whether this process, worker 0, serves the store itself, because its launcher does not."""
 
 
 def placement(environ: Mapping[str, str]) -> LaunchPlacement | None:

@@ -29,7 +29,7 @@ class Rendezvous(Protocol):
         """
 
     def claim(self, key: str) -> int:
-        """Increment the counter of `key` atomically; its new value, so 1 for the first caller.
+        """Increment the counter of `key` atomically; returns its new value, so 1 to the first caller.
 
         Counters and notes do not share keys.
         """

@@ -1,14 +1,14 @@
-"""The exit code of a script that Weft has not started, found before its process ends.
+"""Finds the exit code of a script that Weft has not started, before its process ends.
 
-The interpreter handles a SystemExit that leaves a script in C and calls no hook for it. What can be seen of it:
+When SystemExit ends a script, the interpreter handles it in C and calls no hook. What can be observed:
 
-| the script                    | `__file__` of `__main__` at exit | its code is known from                        |
-|-------------------------------|----------------------------------|-----------------------------------------------|
-| ran to its end                | removed by the interpreter       | 0, whatever it had called and caught          |
-| called sys.exit, exit or quit | still there                      | these functions, which are replaced           |
-| raised SystemExit             | still there                      | the exception, which is alive while no frame  |
-|                               |                                  | of Python flushes standard output             |
-| is a module (`python -m`)     | still there, always              | the replaced functions only                   |
+| the script                    | `__file__` of `__main__` at exit | its code is known from                         |
+|-------------------------------|----------------------------------|------------------------------------------------|
+| ran to its end                | removed by the interpreter       | 0, even if it called sys.exit and caught it    |
+| called sys.exit, exit or quit | still there                      | these functions, which are replaced            |
+| raised SystemExit             | still there                      | the exception, which still exists when the     |
+|                               |                                  | interpreter flushes stdout at the end          |
+| is a module (`python -m`)     | still there, always              | the replaced functions only                    |
 """
 
 import builtins

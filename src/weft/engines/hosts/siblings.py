@@ -21,7 +21,8 @@ from weft.engines.real.stopped_processes import Stops, children_of, process_stat
 
 
 def rank_in(run: LaunchPlacement, pid: int) -> int | None:
-    """The rank of process `pid` in `run`, by the environment that it was started with; None if it is of another run."""
+    """The rank of process `pid` in `run`, by its initial environment (/proc/PID/environ); None if it is of another
+    run."""
     try:
         raw = Path(f"/proc/{pid}/environ").read_bytes()
         pairs = [entry.partition("=") for entry in raw.decode(errors="replace").split("\0")]

@@ -1,61 +1,60 @@
-"""How long things may take between hosts, and why so long. Who waits uses them as `timeouts.NAME`.
+"""Timeouts between hosts, and the reason for each; used as `timeouts.NAME`. These processes wait by these timeouts:
 
-    worker      ALL_JOINED, NOTE, AGENT_MEETS, PART_TOLD, AGENT_ENDED    waits for the others, the agent, its end
+    worker      ALL_JOINED, NOTE, AGENT_MEETS, PART_TOLD, AGENT_ENDED
     agent       AGENT_CONNECTED, HELLO, FIRST_HEARTBEAT, LAST_WORDS, ORPHANS_END
     controller  AGENTS_CALL, AGENT_SILENT, FAILED_ENDS, FAREWELL
 
-Who starts the wait of somebody else waits longer than that one: tests/engines/hosts/test_timeouts.py says which.
+If A waits for B while B waits for C, A's timeout is the longer: tests/engines/hosts/test_timeouts.py has the pairs.
 """
 
 STORE_S_MAX = 60.0
-"""The store where all meet is there then: the process that has it may be started after this one."""
+"""For connecting to the store of the rendezvous: the process that serves it may be started after this one."""
 ALL_JOINED_S_MAX = 300.0
-"""All workers have called weft.join then. Scripts may load their data before they do, some longer than others."""
+"""For all workers to call weft.join: scripts may load their data before, some longer than others."""
 ALL_JOINED_TOLD_S = 15.0
-"""How often worker 0 says that it waits for others: often enough to be believed, seldom enough to be read."""
+"""How often worker 0 prints that it waits for others."""
 NOTE_S_MAX = 60.0
-"""A note of somebody who has joined is at the rendezvous then; worker 0 starts the controller before it writes one."""
+"""For a note of a worker that has joined; worker 0 starts the controller before it posts 'lead'."""
 AGENT_MEETS_S_MAX = 90.0
-"""A worker is let in by its host agent then, which has to import Weft, and waits for the controller itself."""
+"""For a worker to be let in by its host agent, which has to import Weft, and waits for the controller itself."""
 AGENT_CALLED_S = 0.01
-"""How often a worker calls a host agent that does not listen yet, and the least that it gives it to answer."""
+"""How often a worker calls a host agent that does not listen yet, and the least time that it waits for its answer."""
 PART_TOLD_S_MAX = 60.0
-"""A worker that was let in is told its part then: when the agents of all hosts have called the controller."""
+"""For a worker to get its WorkerJob after it was let in: first, all host agents connect to the controller."""
 LOST_ENGINE_NOTICED_S = 1.0
-"""The script has so long to notice by itself that its engine is gone, and to say so, before its process is ended."""
+"""For the script's thread to notice that the engine is gone, and print it, before the process is ended."""
 AGENT_ENDED_S_MAX = 10.0
-"""A worker that has ended waits so long at most for its host agent to end, whose last words take less."""
+"""For the host agent to end, after a worker has: longer than LAST_WORDS_S_MAX."""
 ONE_SIGNAL_S = 1.0
-"""Signals that come closer together are one: a terminal and an engine both pass Ctrl-C on."""
+"""Signals that come closer together count as one: a terminal and a launcher both pass Ctrl-C on."""
 SIBLINGS_LOOK_S = 0.5
-"""How often the system is asked for the states of the workers beside one: several times until one that is stopped is
-given up."""
+"""How often sibling workers' states are read from /proc: several times within PROCESS_STOPPED_S, after which a stopped
+one is killed."""
 
 AGENT_CONNECTED_S_MAX = 30.0
-"""A host agent has reached the controller then: its socket listens before anybody is told where, but it may still be
-starting."""
+"""For a host agent to connect to the controller, whose socket listens already, but which may still be starting."""
 HELLO_S_MAX = 0.5
-"""A worker that has called says who it is then. It is a process of this host, and all others wait meanwhile."""
+"""For a connected worker to send `Hello`: it is on the same host, and the agent serves no other worker meanwhile."""
 HEARTBEAT_S = 0.2
-"""How often agents and controller tell each other that they are there: ten times until silence means anything."""
+"""How often agents and controller send each other heartbeats: ten times within AGENT_SILENT_S."""
 FIRST_HEARTBEAT_S_MAX = 5.0
-"""Until the controller has said how long it may be silent, it may be for so long."""
+"""How long the controller may be silent before its first heartbeat says how long it may be."""
 OWN_STALL_S = 0.5
-"""Turns that are further apart say that it was this process that was held up, not the other that is silent: a turn
-takes half a heartbeat when nothing happens."""
+"""If turns of a process's loop are further apart, the process itself was held up, and the silence of others means
+nothing. An idle turn takes half a heartbeat."""
 LAST_WORDS_S_MAX = 5.0
-"""What a host agent said last may take so long to leave; the controller hangs up sooner, when it has heard all."""
+"""For a host agent's last messages to leave; the controller closes the link sooner, when it has heard all."""
 ORPHANS_END_S = 1.0
-"""Workers may take so long to end by themselves once the controller is gone, for their channels end, too."""
+"""For workers to end by themselves when the controller is gone and the agent has closed their channels."""
 
 AGENTS_CALL_S_MAX = 60.0
-"""All host agents have called the controller then: they are started when all workers are there, on hosts that may be
+"""For all host agents to connect to the controller: they are started when all workers have joined, on hosts that may be
 busy importing."""
 AGENT_SILENT_S = 2.0
-"""A host that says nothing for so long is lost: ten heartbeats."""
+"""A host from which nothing comes for this long is lost: ten heartbeats."""
 AGENT_SILENT_STEPS = 5
-"""Or so many median steps, if that is longer: what is long for a heartbeat may be short for the run."""
+"""The same in median steps of the run, if that is longer: a silence that is short for the run does no harm."""
 FAILED_ENDS_S = 0.8
-"""A worker that has failed may take so long to end, with its own error, before the others are ended."""
+"""For a failed worker to end with its own error, before the others are ended."""
 FAREWELL_S_MAX = 1.0
-"""What the controller said last may take so long to leave for each host."""
+"""For the controller's last messages to leave, per host."""

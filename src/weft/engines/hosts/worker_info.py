@@ -23,9 +23,9 @@ from weft.transports.frames import VERSION as FRAME_VERSION
 LOOPBACK = "127.0.0.1"
 UNSAID = "(not set)"
 SHORT = 12
-"""Hexadecimal digits of a digest that are shown to people."""
+"""Number of hexadecimal digits of a digest in messages."""
 LONG = 200
-"""Settings with more characters than this are cut, and told apart by a digest."""
+"""Settings with more characters than this are cut, and followed by a digest."""
 
 
 Number = Annotated[int, Meta(ge=0)]
@@ -36,7 +36,7 @@ Process = Annotated[int, Meta(ge=1, le=1 << 22)]
 
 
 class WorkerInfo(Struct, frozen=True, kw_only=True):
-    """One worker process. Processes whose `home` is the same share their memory and see each other's ids.
+    """One worker process. Processes with the same `home` can share memory and see each other's pids.
 
     It is read from a rendezvous, where any process may have written it: nothing is trusted beyond what the field types
     and `check_places` enforce.
