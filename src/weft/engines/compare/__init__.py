@@ -1,1 +1,1 @@
-"""Comparisons: which way of training wins, in runs that are kept and can go on."""
+"""Comparisons: trains one script in several ways, and keeps the runs, so that a comparison can be resumed."""

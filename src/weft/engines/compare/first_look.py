@@ -1,4 +1,4 @@
-"""A dry first look at a script, which finds the names of the numbers that it reports."""
+"""The first look at a script: a short run that finds the names of the numbers that the script reports."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ NOT_REPORTED = {*BESIDE_REAL, *BESIDE_SIMULATED}
 
 
 STEPS_MAX = 1000
-"""Steps of a first look at most: a script with a loop of its own may make many."""
+"""Steps of a first look at most: a script that does not use shares would not stop after one."""
 
 
 def reported_names(job: RealJob, fork: Fork, show: Callable[[str], None]) -> list[str]:
@@ -43,7 +43,7 @@ def reported_names(job: RealJob, fork: Fork, show: Callable[[str], None]) -> lis
 
 
 def simulated_names(job: SimulatedJob, show: Callable[[str], None]) -> list[str]:
-    """The same of a script that is to be simulated."""
+    """The same names, found by simulating the script."""
     probe = SimulatedJob(
         script=job.script,
         arguments=job.arguments,
@@ -59,7 +59,7 @@ def simulated_names(job: SimulatedJob, show: Callable[[str], None]) -> list[str]
 
 @contextmanager
 def _shown_if_it_says_why(show: Callable[[str], None]) -> Iterator[list[str]]:
-    """A context with a list for lines; they are shown if the script leaves, and only they say why."""
+    """A context with a list for printed lines, which are shown if the script left by sys.exit and printed why."""
     lines: list[str] = []
     try:
         yield lines

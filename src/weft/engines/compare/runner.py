@@ -143,7 +143,7 @@ def _read(file: Path) -> Comparison:
 
 
 def _aimed_at(run: ComparedRun, target: Target | None) -> ComparedRun:
-    """The run with its time to another target, computed from its reports."""
+    """`run` with its time to `target`, computed from its reports."""
     reached = None if target is None else _reached(target, run.reports)
     samples = None if reached is None else _samples_at(run.curve, reached)
     return msgspec.structs.replace(run, to_target_s=reached, samples_to_target=samples)
@@ -190,7 +190,7 @@ def run_of(row: Row, target: Target | None) -> ComparedRun:
 
 
 def _at(entry: Row, clock: str) -> dict[str, float | None]:
-    """The entry with its time, real or virtual, under one name."""
+    """`entry` with its time, wall_s or virtual_s, under the name at_s."""
     return {"at_s": entry[clock], **{name: value for name, value in entry.items() if name != clock}}
 
 
@@ -204,7 +204,7 @@ def _reached(target: Target, reports: Sequence[Row]) -> float | None:
 
 
 def _samples_at(curve: Sequence[Row], at_s: float) -> float | None:
-    """Samples that all workers had trained on by `at_s`, as far as they had told; None if they had told nothing."""
+    """Samples that all workers had trained on by `at_s`, from the points of `curve` until then; None without any."""
     before = [point["samples"] for point in curve if point["at_s"] <= at_s]
     return max(before, default=None)
 

@@ -1,4 +1,4 @@
-"""Makes the runs of a comparison: real ones on this machine, or simulated ones on a cluster."""
+"""Makes the jobs of a comparison's runs: real ones on this machine, or simulated ones on a cluster."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -13,12 +13,12 @@ from weft.engines.simulated.job import SimulatedJob
 
 @dataclass(frozen=True)
 class RealTrials:
-    """Contenders on real workers; one job has all that they have in common."""
+    """Makes the jobs of contenders on real workers, from the job that has what they have in common."""
 
     common: RealJob
 
     def job(self, way: Way, seed: int) -> RealJob:
-        """One contender's run; raises ConfigError if it cannot be."""
+        """The job of one contender's run; raises ConfigError if it is invalid."""
         same = replace(self.common, seed=seed)
         if way.baseline is not None:
             return same.under(way.baseline)
@@ -31,12 +31,12 @@ class RealTrials:
 
 @dataclass(frozen=True)
 class SimulatedTrials:
-    """Contenders in virtual time."""
+    """Makes the jobs of contenders in virtual time, from the job that has what they have in common."""
 
     common: SimulatedJob
 
     def job(self, way: Way, seed: int) -> SimulatedJob:
-        """One contender's run; raises ConfigError if it cannot be."""
+        """The job of one contender's run; raises ConfigError if it is invalid."""
         return replace(self.common, seed=seed, strategy=way.strategy, compress=way.compress, share=way.share)
 
 

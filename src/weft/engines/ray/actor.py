@@ -44,7 +44,7 @@ class Begin(Struct, frozen=True):
 
 
 class Exam(Struct, frozen=True):
-    """Argument of 'examine': a check-up of the cluster, and the address where its processes meet."""
+    """Argument of 'examine': the actor's part in a check-up of the cluster, and the address of its rendezvous."""
 
     rank: int
     num_actors: int
@@ -56,10 +56,10 @@ class Exam(Struct, frozen=True):
 
 
 class ActorOrders(Struct, frozen=True):
-    """The actor to the worker's process, on its standard input: its rank, and how to find its host agent."""
+    """From the actor to the worker's process, on its standard input: its rank, and how to find its host agent."""
 
     actor: int
-    """The pid of the actor's process, with which the worker ends."""
+    """The pid of the actor's process; the worker ends when that process does."""
     token: str
     host: int
     rank: int
@@ -81,7 +81,7 @@ class WorkerActor:
         self._words: IO[bytes] | None = None
 
     def do(self, command: str, argument: bytes) -> bytes:
-        """Perform a command. Its argument and result are bytes (JSON), so that nothing of ours is unpickled."""
+        """Perform a command. Its argument and result are bytes (JSON), so that Ray pickles no objects of Weft."""
         commands = {
             "present": self._present,
             "begin": self._begin,
@@ -124,7 +124,7 @@ class WorkerActor:
         return b""
 
     def _wait(self, argument: bytes) -> bytes:
-        """Block until the worker's process has ended; how it ended."""
+        """Block until the worker's process has ended; returns `ProcessEnded`."""
         assert self._process is not None
         assert self._words is not None
         code = self._process.wait()
@@ -133,7 +133,7 @@ class WorkerActor:
             return msgspec.json.encode(ProcessEnded(code, file.read(WORDS_BYTES_MAX).decode(errors="replace")))
 
     def _find_port(self, argument: bytes) -> bytes:
-        """A free port at the address in `argument`."""
+        """A free TCP port at the IP address in `argument`."""
         with listen(argument.decode()) as listener:
             return b"%d" % listener.getsockname()[1]
 

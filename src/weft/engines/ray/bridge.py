@@ -38,7 +38,7 @@ from weft.engines.ray.resources import CPU, GPU, MEMORY, lacking
 from weft.engines.ray.upload import EXCLUDED, explained
 
 STORE_BYTES = 80 << 20
-"""Size of the object store on a cluster of our own: Weft does not use it, and this is Ray's minimum."""
+"""Size of the object store of a cluster that Weft starts: Weft does not use it, and this is Ray's minimum."""
 LOOK_S = 0.05
 
 

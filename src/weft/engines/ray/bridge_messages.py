@@ -1,4 +1,4 @@
-"""Messages between a launcher and its Ray bridge, through a pair of sockets that nobody else has."""
+"""Messages between a launcher and its Ray bridge, over a socket pair that only these two processes hold."""
 
 import socket
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ class Settled(Struct, frozen=True, tag=True):
 
     address: str
     nodes: list[str]
-    """The nodes, by Ray's resource 'node:ADDRESS' that only that node has."""
+    """The names of the Ray resources 'node:ADDRESS', of which each node has one that no other node has."""
 
 
 class Place(Struct, frozen=True, tag=True):

@@ -79,7 +79,7 @@ def _check_reachable(address: str) -> None:
 def worker_env(address: str | None, environ: Mapping[str, str]) -> dict[str, str]:
     """The environment of a Ray bridge.
 
-    A cluster of our own listens on loopback only, and requires a fresh token (RAY_AUTH_MODE=token). For another
+    A cluster that Weft starts listens on loopback only, and requires a fresh token (RAY_AUTH_MODE=token). For another
     cluster, the user's settings are left as they are.
     """
     ours = {**environ, "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0"}
@@ -102,7 +102,8 @@ def short_folder(usual: str) -> str:
 
 
 class RayCluster:
-    """A cluster to which `folder` is uploaded; a context manager. However it ends, the bridge removes our actors."""
+    """A cluster with `folder` uploaded to it; a context manager. However the launcher ends, the bridge kills its
+    actors."""
 
     def __init__(self, address: str | None, resources: Mapping[str, float], folder: Path) -> None:
         self._given = address
@@ -124,7 +125,7 @@ class RayCluster:
         self.address = ""
         """This machine's address in the cluster."""
         self.nodes: list[str] = []
-        """The nodes, by Ray's resource 'node:ADDRESS' that only that node has."""
+        """The names of the Ray resources 'node:ADDRESS', of which each node has one that no other node has."""
 
     def __enter__(self) -> "RayCluster":
         return self

@@ -1,4 +1,4 @@
-"""`weft doctor --cluster` on a Ray cluster: an actor on every node, which measure the links between them."""
+"""`weft doctor --cluster` on a Ray cluster: an actor on every node; the actors measure the links between nodes."""
 
 import os
 import tempfile

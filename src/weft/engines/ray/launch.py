@@ -113,7 +113,7 @@ def _encoded(records: Sequence[object]) -> list[bytes]:
 
 
 class RayController(Controller):
-    """The controller of a run whose worker processes are children of actors, which tell their exit codes."""
+    """The controller of a run on Ray: the workers are child processes of actors, which report their exit codes."""
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ class RayController(Controller):
         self._selector.register(cluster.fileno(), selectors.EVENT_READ, self._hear_cluster)
 
     def _part(self, rank: int) -> WorkerJob:
-        """The Job with the script's bare name: workers run in the uploaded folder."""
+        """The WorkerJob, with the script's bare name: workers run in the uploaded folder."""
         return msgspec.structs.replace(super()._part(rank), script=self._job.script.name)
 
     def _hear_cluster(self) -> None:

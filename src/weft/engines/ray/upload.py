@@ -1,4 +1,4 @@
-"""The folder that is uploaded to a cluster (Ray's working_dir): what is excluded, and what its errors mean."""
+"""The folder that is uploaded to a cluster (Ray's working_dir): what is excluded, and what errors of ray.init mean."""
 
 from pathlib import Path
 
@@ -30,7 +30,7 @@ def explained(error: Exception, address: str | None, folder: str) -> str:
 
 
 def largest(folder: Path) -> list[tuple[str, int]]:
-    """The LARGEST largest entries of `folder`, with their bytes."""
+    """The LARGEST biggest entries of `folder`: their names and bytes."""
     sizes = {}
     for entry in folder.iterdir():
         if entry.name not in EXCLUDED:

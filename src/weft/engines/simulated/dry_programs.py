@@ -15,7 +15,7 @@ from weft.sim.shares import VirtualShares
 
 
 def num_steps(job: SimulatedJob, strategy: Strategy, plan: ScriptPlan | None) -> int:
-    """The steps of all workers together."""
+    """The number of steps of all workers together."""
     if job.steps_max is not None:
         return job.steps_max * job.num_workers
     if plan is None or plan.num_epochs is None:
@@ -28,7 +28,7 @@ def num_steps(job: SimulatedJob, strategy: Strategy, plan: ScriptPlan | None) ->
 
 
 def num_samples(job: SimulatedJob, strategy: Strategy, plan: ScriptPlan) -> int | None:
-    """The samples of all steps together; None if the run ends after a number of steps, or nobody knows when."""
+    """The number of samples of all steps together; None if `steps_max` ends the run, or the script plans no epochs."""
     if job.steps_max is not None or plan.num_epochs is None:
         return None
     return plan.num_epochs * sum(stop - start for start, stop in _spans(job, strategy, plan)[0])
@@ -37,7 +37,7 @@ def num_samples(job: SimulatedJob, strategy: Strategy, plan: ScriptPlan) -> int 
 def ghosts(
     job: SimulatedJob, strategy: Strategy, plan: ScriptPlan | None, first: float, shares: VirtualShares
 ) -> list[Program]:
-    """A script for each worker; `first` is the number of samples in the first step."""
+    """A program without tensors for each worker; `first` is the number of samples in the first step."""
     workers, each = range(job.num_workers), num_steps(job, strategy, plan) // job.num_workers
     if plan is None:
         return [GhostProgram([int(first)], each) for _ in workers]
@@ -53,7 +53,7 @@ def ghosts(
 
 
 def _spans(job: SimulatedJob, strategy: Strategy, plan: ScriptPlan) -> tuple[list[Span], bool]:
-    """Those of one share, and whether each is for one worker rather than a part of it for every worker."""
+    """The spans of one share, and whether a whole span goes to one worker, rather than a part of it to every worker."""
     is_for_one = strategy.deals_portions or job.steals
     cut = portions if is_for_one else global_batches
     return cut(plan.num_samples, job.num_workers, plan.batch_size, plan.drop_last), is_for_one
@@ -62,7 +62,7 @@ def _spans(job: SimulatedJob, strategy: Strategy, plan: ScriptPlan) -> tuple[lis
 def _sizes(
     job: SimulatedJob, plan: ScriptPlan, shares: VirtualShares, rank: int, spans: list[Span]
 ) -> Iterator[Iterable[int]]:
-    """The samples of one worker's batches, share by share; without an end if the run says when it ends."""
+    """The samples of one worker's batches, share by share; endless unless planned epochs end the run."""
     numbers = count() if plan.num_epochs is None or job.steps_max is not None else range(plan.num_epochs)
     return (shares.sizes(rank, share, spans) for share in numbers)
 

@@ -1,4 +1,4 @@
-"""The description of one simulation: what is asked for, and the strategy that follows for a model and a cluster."""
+"""The description of one simulation: what the user asks for, and the strategy to use for a model and a cluster."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class SimulatedJob:
     saves: bool = True
     """Whether models are written; not in comparisons, where several runs would overwrite each other's files."""
     is_probe: bool = False
-    """A dry first look: every share ends after one step, and callables of reports are not run."""
+    """Only a first look at the script (`weft compare`): shares end after one step, reported callables are not run."""
 
     def __post_init__(self) -> None:
         check_job(self.script, self.num_workers, self.seed, self.steps_max)

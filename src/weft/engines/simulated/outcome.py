@@ -1,4 +1,4 @@
-"""The outcome of one run: what the table shows and what --json writes."""
+"""The outcome of a simulated run: what the table shows and what --json writes."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +12,7 @@ from weft.sim.facts import Facts
 class Outcome:
     """One strategy's run. `arrays` is the result model, bucket by bucket; None for a dry run.
 
-    Of an ensemble it is one member after another.
+    For an ensemble, it has the buckets of one member after another.
     """
 
     strategy: str

@@ -1,4 +1,4 @@
-"""Simulated workers: runs a script under a strategy on a cluster, in virtual time and one process."""
+"""Runs a script on simulated workers, under a strategy and on a cluster, in virtual time and one process."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -51,7 +51,7 @@ from weft.store.store import Store
 
 @dataclass
 class SimulationObserver:
-    """Callbacks of one onlooker: lines that worker 0 prints, and every finished step."""
+    """Callbacks of one observer of a simulation, such as for lines that worker 0 prints, and every finished step."""
 
     show: Callable[[str], None] = print
     on_step: Callable[[Facts, float], None] | None = None
@@ -133,7 +133,7 @@ class _Scripts:
 def simulate(
     job: SimulatedJob, observer: SimulationObserver | None = None, recorder: TraceHash | None = None
 ) -> Outcome:
-    """Run the script once for each worker, gradients real and time virtual."""
+    """Run the script once for each worker, with real gradients, in virtual time."""
     observer = observer or SimulationObserver()
     recorder = TraceHash() if recorder is None else recorder
     scripts = _Scripts(job, observer)
@@ -187,14 +187,14 @@ def _digests(stores: Sequence[NumpyStore]) -> Callable[[int], Mapping[str, int]]
 
 
 def _coding(strategy: Strategy, stores: Sequence[NumpyStore]) -> CodingStatus | None:
-    """What codecs have done for all nodes; their times are those of this process."""
+    """What codecs have done for all nodes; their times were measured in this process."""
     return in_all(told_by(store.meter, store.residual_norm()) for store in stores if strategy.codecs())
 
 
 def simulate_dry(
     job: SimulatedJob, observer: SimulationObserver | None = None, recorder: TraceHash | None = None
 ) -> Outcome:
-    """Run the script once for its layout and number of steps, then peers without tensors."""
+    """Run the script once, to its first gradient, for its layout and number of steps; then simulate without tensors."""
     observer = observer or SimulationObserver()
     recorder = TraceHash() if recorder is None else recorder
     scripts = _Scripts(job, observer)
@@ -233,7 +233,7 @@ def simulate_dry(
 def _with_total(
     job: SimulatedJob, strategy: Strategy, seat: ScriptSeat, observer: SimulationObserver, short_run: ShortRun
 ) -> SimulationObserver:
-    """The observer, told the number of steps as soon as worker 0 has said how long it trains."""
+    """An observer that calls `on_plan` with the number of steps once worker 0's script has said how long it trains."""
 
     def first_step(facts: Facts, now_s: float) -> None:
         if facts.num_steps == 1 and seat.planned is not None and (seat.planned.num_epochs or job.steps_max):
@@ -249,7 +249,7 @@ def _with_total(
 
 
 def _join_all(job: SimulatedJob, scripts: _Scripts) -> list[JoinCalled]:
-    """Run all scripts to their joining; all begin with worker 0's parameters."""
+    """Run all scripts until they join; all begin with worker 0's parameters."""
     joined: list[JoinCalled] = []
     before = resident_bytes()
     for rank in range(job.num_workers):
@@ -278,7 +278,7 @@ def _begin_all(job: SimulatedJob, scripts: _Scripts, joined: list[JoinCalled]) -
 
 
 def _settle(job: SimulatedJob, rank: int, joined: list[JoinCalled]) -> None:
-    """Let a worker's models begin with worker 0's values, in buckets."""
+    """Lay a worker's models out in buckets, with worker 0's values."""
     first, mine = joined[0].replica, joined[rank].replica
     if rank:
         _check_layout(rank, joined)
@@ -322,7 +322,7 @@ def _check_layout(rank: int, joined: list[JoinCalled]) -> None:
 
 
 def _world(job: SimulatedJob, strategy: Strategy, buckets: Sequence[Bucket]) -> tuple[World, ClusterPlacement]:
-    """Servers sit on the hosts of the first workers."""
+    """The world and the workers' placement; servers are on the hosts of the first workers."""
     strategy.check(job.num_workers, job.cluster.num_hosts(job.num_workers))
     placement = job.cluster.place(job.num_workers)
     roles: Roles = strategy.roles(job.num_workers)
