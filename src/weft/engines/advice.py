@@ -43,10 +43,10 @@ HELPS = 1.1
 ADVICE_S_MAX = 0.2
 """How long all trials of one advice may take together: the supervisor must not be held up."""
 WORKERS_MAX = 32
-"""With more, a trial would take too long."""
+"""With more workers, alternatives are not simulated: it would take too long."""
 STEPS = 20
 STEPS_MAX = 200
-"""Steps that are simulated: of each worker, and of all together."""
+"""Steps of a trial: of each worker on average, and of all together at most."""
 BUCKETS_MAX = 4
 FEWER_BYTES, FEWER_ROUNDS, FEWER_OF_BOTH = "topk(0.01)", "local_sgd(period=16)", "diloco(period=16)"
 WAITS_LESS = ("quorum", "ssp(staleness=3)", "async_gossip")
@@ -55,7 +55,7 @@ LOADER = "Give its loader processes of its own (num_workers) if it has none."
 
 @dataclass(frozen=True)
 class RunDescription:
-    """A run as it is: its way of training, the size of its model, and where it runs."""
+    """A run as it is now: its way of training, the size of its model, and where it runs."""
 
     way: Way
     num_bytes: int
@@ -79,12 +79,12 @@ class RunDescription:
 
     @property
     def buckets(self) -> tuple[int, ...]:
-        """The sizes of its buckets, or of fewer where there would be many."""
+        """The sizes of the model's buckets, or of BUCKETS_MAX larger ones if there are more."""
         return cut(max(4, self.num_bytes), max(self.bucket_bytes_max, -(-self.num_bytes // BUCKETS_MAX)))
 
 
 def setting_of(job: RealJob, welcome: Welcome, num_bytes: int) -> RunDescription | None:
-    """The setting of a run whose workers got `welcome`; None if the script has a strategy object of its own."""
+    """The description of a run whose workers got `welcome`; None if the script has a strategy object of its own."""
     if not welcome.strategy:
         return None
     return RunDescription(
@@ -149,7 +149,7 @@ def _quoted(text: str) -> str:
 
 
 def _best(ways: Sequence[Way], costs: Mapping[int, Cost], setting: RunDescription) -> tuple[Way, float] | None:
-    """The first way that is about as good as the best, and its speed relative to the current one."""
+    """The first way within a factor HELPS of the best one's speed, and its speed relative to the current way."""
     until_s = time.perf_counter() + ADVICE_S_MAX
     gains: dict[Way, float] = {}
     with suppress(_TooLate):

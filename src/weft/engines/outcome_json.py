@@ -12,12 +12,12 @@ from weft.observe.records.tracks import Tracks
 
 
 def histogram(ages: Mapping[int, int]) -> dict[str, int]:
-    """How many updates were how many steps old, from the newest to the oldest; JSON has no other names than text."""
+    """The number of updates by their age in steps, newest first; the keys are text, as JSON requires."""
     return {str(age): ages[age] for age in sorted(ages)}
 
 
 def timeline_json(tracks: Tracks | None) -> list[list[list[Any]]] | None:
-    """For each worker, what it did in a stretch of the run; None if that was not kept."""
+    """For each worker, its activities in a few steps of the run; None if the run was not traced."""
     return None if tracks is None else [[list(span) for span in lane] for lane in timeline(tracks)]
 
 
@@ -27,7 +27,7 @@ def coding_json(coding: CodingStatus | None) -> dict[str, Any] | None:
 
 
 def finite(value: Any) -> Any:
-    """The same, with None for numbers that are not finite, which JSON cannot say."""
+    """`value`, with None for numbers that are not finite, which JSON cannot express."""
     if isinstance(value, dict):
         return {name: finite(inner) for name, inner in value.items()}
     if isinstance(value, list):

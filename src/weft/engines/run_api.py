@@ -27,7 +27,7 @@ from weft.runtime.connections import SHM
 
 COLLECTIVE = "reduce.collective"
 Target = str | PathLike[str] | Callable[..., Any]
-"""The path of a script, or a function that holds the training iteration, weft.join included."""
+"""The path of a script, or a function that holds the training loop, weft.join included."""
 
 
 def run(
@@ -108,7 +108,7 @@ def simulate(
 ) -> RunOutcome:
     """Train on simulated workers, in virtual time, as `weft simulate` does with options of the same names.
 
-    `target`, `arguments` and `show` are as for `weft.run`; of what workers print, that of worker 0 is shown.
+    `target`, `arguments` and `show` are as for `weft.run`, but only worker 0's output is shown.
     """
     _check_caller("weft.simulate")
     settings = settings_of(
@@ -158,7 +158,7 @@ def _said(strategy: str | None) -> tuple[str, ...] | None:
 
 
 def _texts(options: Mapping[str, object]) -> tuple[str, ...] | None:
-    """Options as --set takes them; None is not said."""
+    """Options in the form that --set takes; those that are None are left out."""
     return tuple(f"{name}={value}" for name, value in options.items() if value is not None) or None
 
 

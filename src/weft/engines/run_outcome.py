@@ -24,7 +24,7 @@ class RunOutcome:
     reports: list[dict[str, Any]]
     """Every report: its epoch, its numbers, and its time."""
     was_stopped: bool
-    """Ctrl-C ended it early, in order."""
+    """Whether Ctrl-C ended the run early, in order."""
     saved: list[Path]
     """Paths of the models that the script saved."""
     figures: Mapping[str, Any]

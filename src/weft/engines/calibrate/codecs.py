@@ -15,7 +15,7 @@ SIDE = 1024
 REPEATS = 3
 FORM = Form(SIDE * SIDE, 4, ((0, (SIDE, SIDE)),))
 TURN = Turn(1 << 40)
-"""A step long after any warm-up."""
+"""A turn long after the warm-up of any codec."""
 
 
 def codec_speeds() -> dict[str, Throughput]:

@@ -19,7 +19,7 @@ from weft.sim.stage import PlainSwapper, Stage
 
 
 def measure(script: Path, arguments: tuple[str, ...], num_steps: int) -> float:
-    """The median seconds per sample of an iteration, optimizer included; as many steps warm up first.
+    """The median seconds per sample over `num_steps` iterations, optimizer included, after as many warm-up iterations.
 
     Libraries that the script imports get one thread, as they do in workers, unless the environment says otherwise.
     """

@@ -67,7 +67,7 @@ def examine(checks: Iterable[Check]) -> list[Finding]:
 def _found(check: Check) -> Finding:
     try:
         return check()
-    except Exception as error:  # the other checks shall still run
+    except Exception as error:  # the other checks must still run
         name = check.__name__.removeprefix("check_").replace("_", " ")
         return Finding(name, "bad", f"could not be checked: {type(error).__name__}: {error}", "Is this Linux?")
 
@@ -131,7 +131,7 @@ def check_shared_memory() -> Finding:
 
 
 def check_shm_folder() -> Finding:
-    """Weft does not use /dev/shm, but loaders with worker processes do."""
+    """Checks the free space of /dev/shm: Weft does not use it, but DataLoaders with worker processes do."""
     name, fix = "/dev/shm", "DataLoader(num_workers=1 or more) needs it; in Docker: --shm-size 1g."
     if not Path("/dev/shm").is_dir():
         return Finding(name, "warn", "missing", fix)
@@ -169,7 +169,7 @@ def check_pidfd() -> Finding:
 
 
 def check_parent_death_signal() -> Finding:
-    """Sets PR_SET_PDEATHSIG to the value that it has already, so that nothing changes."""
+    """Checks prctl(PR_SET_PDEATHSIG) by setting the value that it has already, so that nothing changes."""
     name, fix = "parent death", "Without prctl(PR_SET_PDEATHSIG) a killed launcher leaves its workers behind."
     set_signal, get_signal = 1, 2
     prctl = getattr(ctypes.CDLL(None, use_errno=True), "prctl", None)
@@ -197,7 +197,7 @@ def check_pagemap() -> Finding:
 
 
 def check_loopback() -> Finding:
-    """Binds a port on loopback, connects to it, and times messages there and back."""
+    """Binds a port on loopback, connects to it, and measures round trips."""
     name = "loopback"
     try:
         with (
@@ -292,7 +292,7 @@ def check_clock() -> Finding:
 
 
 def check_mpi() -> Finding:
-    """mpi4py, which only benchmarks need."""
+    """Checks mpi4py, which only benchmarks need."""
     beside = os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", "")])
     found, mpiexec = _version("mpi4py"), shutil.which("mpiexec", path=beside)
     if found is None:

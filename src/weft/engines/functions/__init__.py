@@ -1,1 +1,1 @@
-"""A function as a script: what `weft.run(function)` sends to the workers."""
+"""Makes a script of a function: the file that `weft.run(function)` gives to its workers."""

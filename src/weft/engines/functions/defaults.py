@@ -1,4 +1,4 @@
-"""The defaults of a function's arguments: where its source writes them, and what they are."""
+"""The defaults of a function's parameters: their expressions in its source, and their values."""
 
 import ast
 import inspect
@@ -11,19 +11,19 @@ MISSING = object()
 
 @dataclass(frozen=True)
 class Default:
-    """The default of one parameter: its expression in the source, and the value that this had at the definition."""
+    """The default of one parameter: its expression in the source, and its value when the function was defined."""
 
     parameter: str
     written: ast.expr
     value: object
 
     def is_still_written(self, around: Mapping[str, object]) -> bool:
-        """Whether the expression gives the same object again: a name that still is its value, or a lambda."""
+        """Whether the expression still gives this default: it is a lambda, or a name whose value is the same object."""
         return isinstance(self.written, ast.Lambda) or _found(self.written, around) is self.value
 
 
 def defaults_in(source: str, value: FunctionType | type) -> Iterator[Default]:
-    """The defaults of a function, of a lambda with a name or of a class's methods, which `source` defines."""
+    """The defaults of a function, of a named lambda or of a class's methods, as defined by `source`."""
     node = ast.parse(source).body[0]
     if isinstance(value, FunctionType):
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda):
@@ -66,7 +66,7 @@ def _found(expression: ast.expr, around: Mapping[str, object]) -> object:
 
 
 def replaced(source: str, changes: Sequence[tuple[ast.expr, str]]) -> str:
-    """A source with other texts for some of its expressions."""
+    """`source`, with each expression in `changes` replaced by its text."""
     data = source.encode()
     starts = [0]
     for line in data.splitlines(keepends=True):

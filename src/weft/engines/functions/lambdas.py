@@ -6,7 +6,7 @@ from types import FunctionType
 
 
 def is_lambda(value: object) -> bool:
-    """Whether a function was written as a lambda, whatever it is called by."""
+    """Whether a function was written as a lambda, whatever name it has now."""
     return isinstance(value, FunctionType) and value.__code__.co_name == "<lambda>"
 
 

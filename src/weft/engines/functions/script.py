@@ -1,10 +1,10 @@
-"""A function as a script of its own: its source, and what it uses of the module or notebook around it.
+"""Makes a script of a function: its source, and what it uses of the module or notebook around it.
 
-Workers are new processes. A fork of the caller would bring everything along, but torch refuses to train in the fork of
-a process that has trained, and threads of its libraries would be missing; so a function travels as text. What it uses
-by name goes with it: modules and their functions as imports; functions and classes of the notebook or main script as
-source, with the defaults of their arguments as they were when Python came by; plain data as literals; arrays and
-tensors as files. Anything else is refused by name. What the notebook has assigned to attributes of modules goes along.
+Workers are new processes. A fork of the caller would have everything, but torch refuses to train in the fork of a
+process that has trained, and threads of its libraries would be missing; so a function is sent as text. What it uses by
+name is sent, too: modules and their functions as imports; functions and classes of the notebook or main script as
+source, with the defaults of their parameters as they were when they were defined; plain data as literals; arrays and
+tensors as files; and what the notebook has assigned to attributes of modules. Anything else is refused by name.
 """
 
 import __future__
@@ -31,9 +31,9 @@ from weft.engines.functions.lambdas import is_lambda, lambda_source
 from weft.engines.functions.state import HOME, ModuleSetting, reached, settings
 
 DEFAULT = "weft_default_"
-"""How the names of pieces begin that are defaults of arguments."""
+"""Prefix of the names of pieces that are defaults of parameters."""
 SETTING = "weft_setting_"
-"""How the names of pieces begin that are attributes of modules."""
+"""Prefix of the names of pieces that are attributes of modules."""
 LAZY_ANNOTATIONS = __future__.annotations.compiler_flag
 LOADS = ("LOAD_GLOBAL", "LOAD_NAME")
 SENT = "modules, functions, classes, numbers, texts, lists, dicts, arrays and tensors can be sent"
@@ -56,7 +56,7 @@ def write_script(function: Callable[..., Any], arguments: Sequence[object], fold
     found = [os.path.abspath(entry) for entry in sys.path]
     future = "from __future__ import annotations\n" if pieces.has_lazy_annotations else ""
     head = f"{future}import sys\n\nsys.path[1:1] = [entry for entry in {found!r} if entry not in sys.path]\n"
-    path = folder / f"weft_function_{name}.py"  # its folder is searched first: no module that it imports may be it
+    path = folder / f"weft_function_{name}.py"  # its folder comes first in sys.path: the name must not hide a module
     path.write_text("\n".join([head, *pieces.texts, f"{name}(*{call})\n"]), encoding="utf-8")
     return path
 
@@ -76,7 +76,7 @@ def check_function(function: Callable[..., Any]) -> None:
 
 
 class Pieces:
-    """The texts of which a script is made, in the order in which they depend on each other."""
+    """The texts of which a script is made, each after those that it needs."""
 
     def __init__(self, folder: Path, settings: Sequence[ModuleSetting] = ()) -> None:
         self._folder = folder
@@ -85,10 +85,10 @@ class Pieces:
         self._values: dict[str, object] = {}
         self.texts: list[str] = []
         self.has_lazy_annotations = False
-        """Some of them come from under `from __future__ import annotations`, and may not run without it."""
+        """Whether some were defined under `from __future__ import annotations`, and may not run without it."""
 
     def need(self, name: str, value: object, user: str) -> None:
-        """Add what the script needs so that `name`, which `user` uses, is `value` there."""
+        """Add the pieces by which `name`, which `user` uses, is `value` in the script."""
         if name in self._values:
             if self._values[name] is not value:
                 raise ConfigError(
@@ -160,7 +160,7 @@ class Pieces:
         return source if called == name else f"{source}\n{name} = {called}"
 
     def _with_defaults(self, source: str, value: FunctionType | type, called: str, around: Mapping[str, object]) -> str:
-        """The source with the defaults that its functions have: what stands there may be something else by now."""
+        """The source with the functions' actual defaults, where its expressions would give something else by now."""
         changes = [
             (default.written, self._default(default, called))
             for default in defaults_in(source, value)
@@ -178,7 +178,7 @@ class Pieces:
         return name
 
     def _array(self, name: str, value: object) -> str | None:
-        """An array or a tensor goes by a file of numpy's; None for what is neither."""
+        """The text that loads an array or a tensor from a .npy file, which is written here; None for other values."""
         is_tensor = type(value).__module__ == "torch" and type(value).__name__ == "Tensor"
         try:
             array = value.detach().cpu().numpy() if is_tensor else value  # type: ignore[attr-defined]
@@ -219,7 +219,7 @@ def _lambda_definition(value: FunctionType, called: str) -> str:
 
 
 def _class_source(value: type) -> str | None:
-    """The source of a class, found by one of its methods: notebooks keep the cells of functions only."""
+    """The source of a class, found by one of its methods: for notebooks, Python knows the source of functions only."""
     for code in (method.__code__ for method in _methods(value)):
         lines = linecache.getlines(code.co_filename)
         for node in ast.walk(ast.parse("".join(lines))):
@@ -266,13 +266,13 @@ def _loaded(code: CodeType) -> list[str]:
 
 
 def _names(code: CodeType) -> list[str]:
-    """Every name that a text and the functions in it look up outside of themselves, apart from those of Python."""
+    """Every global name that a piece of code and the functions in it look up, except builtins."""
     inner = [const for const in code.co_consts if isinstance(const, CodeType)]
     return [*_loaded(code), *(name for each in inner for name in _names(each))]
 
 
 def _imported(name: str, value: object) -> str | None:
-    """How another process imports a function or a class, if it can: not so what stands in the main script."""
+    """The import statement for a function or a class; None if it cannot be imported, like those of the main script."""
     module, called = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     if not isinstance(module, str) or not isinstance(called, str) or module == "__main__" or module not in sys.modules:
         return None
@@ -282,7 +282,7 @@ def _imported(name: str, value: object) -> str | None:
 
 
 def _literal(value: object) -> str | None:
-    """Plain data as Python writes it; None for what is not."""
+    """Plain data as a Python expression; None for other values."""
     if value is None or type(value) in (bool, int, str, bytes):
         return repr(value)
     if type(value) is float:

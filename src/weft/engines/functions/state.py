@@ -1,8 +1,8 @@
-"""State of imported modules: what a notebook or main script has set there, which a new process would not know.
+"""Finds attributes of imported modules that a notebook or main script has set, which a new process would not have.
 
-Assignments are looked for in the text of the notebook or script (`mymod.RATE = 3`, `mymod.TABLE["a"] = 3`), and what
-they have set is taken as it is now. What calls have done (`mymod.configure()`, `torch.set_default_dtype(...)`) leaves
-no such trace, and does not travel.
+Assignments are looked for in the text of the notebook or script (`mymod.RATE = 3`, `mymod.TABLE["a"] = 3`); the
+attributes are sent with their current values. What calls have set (`mymod.configure()`,
+`torch.set_default_dtype(...)`) is not found, and not sent.
 """
 
 import ast
@@ -20,12 +20,12 @@ HOME = uuid4().hex
 
 @dataclass(frozen=True)
 class ModuleSetting:
-    """An attribute of a module that some text sets."""
+    """An attribute of a module to which a notebook or script assigns."""
 
     module: ModuleType
     name: str
     is_sure: bool
-    """The assignment is at top level, and not in a function, which may not have been called."""
+    """Whether the assignment is at top level, not in a function, which may not have been called."""
 
     @property
     def value(self) -> object:
@@ -44,7 +44,7 @@ def restore(home: str, module: str, name: str, value: object) -> None:
 
 
 def settings(namespaces: list[Mapping[str, object]]) -> list[ModuleSetting]:
-    """The attributes of modules that notebooks or scripts with these namespaces have set, except of Python's own."""
+    """The attributes of modules, other than Python's own, that notebooks or scripts with these namespaces have set."""
     found: dict[tuple[str, str], ModuleSetting] = {}
     for names in namespaces:
         for text in _texts(names):
@@ -56,11 +56,11 @@ def settings(namespaces: list[Mapping[str, object]]) -> list[ModuleSetting]:
 
 
 def reached(module: ModuleType) -> set[str]:
-    """The names of a module, of those that it knows, of those that they know, and so on."""
+    """The names of `module`, and of all modules that it refers to, directly or through others."""
     names, new = {module.__name__}, [module]
     while new:
         for value in list(vars(new.pop()).values()):
-            known = value if issubclass(type(value), ModuleType) else None  # isinstance would wake up what is lazy
+            known = value if issubclass(type(value), ModuleType) else None  # isinstance would load a lazy module
             if issubclass(type(value), FunctionType | type):
                 known = sys.modules.get(str(value.__module__))
             if known is not None and known.__name__ not in names and not _is_pythons(known):

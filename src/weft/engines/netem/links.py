@@ -15,7 +15,7 @@ QUEUE_S = 0.1
 QUEUE_BYTES_MIN = 256 << 10
 """The least size of a queue: TCP begins with bursts of ten packets."""
 CREDIT_S = 0.004
-"""How much time a link may catch up that it was idle because the relay had no core."""
+"""A link may catch up at most this much idle time, as if it had sent then: the relay may have had no core."""
 
 Packet = bytes
 

@@ -22,7 +22,7 @@ MAKE_S_MAX = 60.0
 CONCLUDE_S_MAX = 5.0
 CONNECT_S = 10.0
 CALL_DELAYS = 12
-"""Delays that a connection may take: TCP's handshake and three messages, some of which may be lost."""
+"""A connection may take this many one-way delays: TCP's handshake and three messages, some of which may be lost."""
 LOST_S = 10.0
 FIGURES = ("num_bytes", "num_packets", "num_lost", "num_dropped")
 OTHERWISE = "or try it in virtual time, as any user: weft simulate SCRIPT --cluster FILE."

@@ -1,8 +1,8 @@
 """The relay: a process that makes the workers' namespaces and carries their packets between TUN devices, delayed.
 
 Started by the launcher as `python -m weft.engines.netem.relay SOCKET LAUNCHER PLAN`. It passes the namespaces to the
-launcher (SCM_RIGHTS), reports every TELL_S what it has carried, and ends with the launcher (PR_SET_PDEATHSIG), and its
-devices with it.
+launcher (SCM_RIGHTS), and reports every TELL_S what it has carried. It ends with the launcher (PR_SET_PDEATHSIG), and
+the TUN devices end with it.
 """
 
 import gc

@@ -1,1 +1,1 @@
-"""A check-up of a cluster: whether its hosts reach each other, how well, and whether they run the same."""
+"""A check-up of a cluster: whether its hosts reach each other, how fast, and whether they run the same code."""

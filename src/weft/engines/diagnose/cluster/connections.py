@@ -1,4 +1,4 @@
-"""Connects all hosts of a cluster as a training does: with TLS, and authenticated by the secret.
+"""Connects all hosts of a cluster as a training run does: with TLS, and authenticated by the secret.
 
 A host that cannot be reached is an entry with a cause, not an error. Outgoing connections are made by threads of a
 pool, which only call `dial`; incoming ones by the calling thread.

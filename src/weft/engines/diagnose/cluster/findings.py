@@ -1,4 +1,4 @@
-"""Makes findings of a check-up's measurements, each with a verdict and what to do."""
+"""Turns a check-up's measurements into findings, each with a verdict and what to do."""
 
 from collections.abc import Callable, Iterator
 from ipaddress import ip_address

@@ -28,11 +28,11 @@ PACKAGES = ("torch", "numpy", "msgspec")
 ROSTER = "checkup/roster"
 LOOK_S = 0.05
 LATER_S = 10.0
-"""How much later than rank 0 a process may come."""
+"""How much later than rank 0 a process may come to the check-up."""
 
 
 class Card(Struct, frozen=True):
-    """One process. Processes with equal `home` are on one host."""
+    """What one process posts about itself. Processes with equal `home` are on one host."""
 
     rank: Number
     home: Words
@@ -64,7 +64,7 @@ class HostFinding(Struct, frozen=True):
     """The shortest round trip. This and the next two fields are measured by the caller only."""
     usual_trip_s: Positive | None = None
     skew_s: float | None = None
-    """How far the other's clock is ahead."""
+    """How far the other host's clock is ahead of this one's."""
     incoming_bytes_per_s: Positive | None = None
     meanwhile_bytes_per_s: Positive | None = None
     """Incoming rate while this host sent, too."""

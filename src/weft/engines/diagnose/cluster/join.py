@@ -14,7 +14,7 @@ HOW = "torchrun --nnodes 4 --nproc-per-node 1 --rdzv-backend c10d --rdzv-endpoin
 
 
 def take_part(environ: Mapping[str, str], script: Path | None) -> Checkup | None:
-    """Take part in a check-up, in the place that `environ` says; rank 0 gets the result, the others None."""
+    """Take part in a check-up, with the placement that `environ` gives; rank 0 gets the result, the others None."""
     where = placement(environ)
     if where is None:
         raise ConfigError(

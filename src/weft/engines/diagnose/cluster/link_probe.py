@@ -161,7 +161,7 @@ def _send_for(link: socket.socket, duration_s: float) -> None:
 
 
 def _receive(link: socket.socket, warm_s: float) -> float:
-    """Receive until the mark; the usual rate in bytes per second."""
+    """Receive until the mark; returns the usual rate in bytes per second."""
     room, tally = memoryview(bytearray(ROOM_BYTES)), Tally(warm_s)
     while not tally.is_over:
         tally.take(room[: link.recv_into(room)])
@@ -169,7 +169,7 @@ def _receive(link: socket.socket, warm_s: float) -> float:
 
 
 def _both_ways(link: socket.socket, warm_s: float, window_s: float) -> tuple[float, bytes]:
-    """Send and receive at the same time; the incoming rate, and the bytes that came after the mark."""
+    """Send and receive at the same time; returns the incoming rate, and the bytes that came after the mark."""
     room, tally = memoryview(bytearray(ROOM_BYTES)), Tally(warm_s)
     until_s = time.perf_counter() + warm_s + window_s
     record, last = bytes([MORE]) * RECORD_BYTES, bytes([LAST])
