@@ -1,1 +1,1 @@
-"""Drives peers for real: one driver in each worker process, between its script and its transports."""
+"""The runtime of a real worker process: a driver of its peers, between the user's script and the transports."""

@@ -1,4 +1,4 @@
-"""The channel between a worker process and its engine: a Unix socket pair for runtime/messages.py, in order.
+"""The channel between a worker process and its engine: a Unix socket pair that carries runtime/messages.py.
 
 All threads of a worker (script, background driver, heartbeat, script watch) may send; only the driving one receives.
 """
@@ -49,7 +49,7 @@ class Channel:
         return peer_of(self._end)[0]
 
     def send(self, message: Message, *, droppable: bool = False) -> bool:
-        """Send a message. If it is `droppable` and the other end is slow, it is dropped, and the answer is False."""
+        """Send a message. If it is `droppable` and the other end is slow, drops it and returns False."""
         packet = packed(message)
         try:
             if droppable:

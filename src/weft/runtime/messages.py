@@ -1,4 +1,4 @@
-"""The messages between a worker process and its engine: small, typed, and told in order over a channel.
+"""The messages between a worker process and its engine: small, typed, and sent in order over a channel.
 
 Each docstring says who is told: "to the engine" (the launcher, or a host's agent), "to a worker" or "to all workers".
 """
@@ -45,7 +45,7 @@ class WorkerJob(Struct, frozen=True, tag=True, kw_only=True):
     connect_timeout_s: float = 10.0
     """How long the workers may take to connect to each other."""
     share: str = STATIC
-    """How data is shared: a word of data/shares.py."""
+    """How data is shared: STATIC or another constant of data/shares.py."""
     block_steps: int = EVERY
     """Steps of a share after which the workers' fractions of a global batch may change."""
     traces: bool = False
@@ -61,7 +61,7 @@ class WorkerJob(Struct, frozen=True, tag=True, kw_only=True):
     on_devices: list[int] = []
     """The ranks of all workers that have a device."""
     reduce_place: str = AUTO
-    """Where sums are made if some workers have devices: a word of cost/staging.py."""
+    """Where sums are made if some workers have devices: AUTO or another constant of cost/staging.py."""
     hosts: list[int] = []
     """The number of each worker's host, in order of rank; empty: all are on one."""
     is_private: bool = False
@@ -176,7 +176,7 @@ class Saves(Struct, frozen=True, tag=True):
 
 
 class OnceAsked(Struct, frozen=True, tag=True):
-    """To the engine: this worker calls weft.once for `key`; shall it load the value itself?"""
+    """To the engine: this worker calls weft.once for `key`, and asks whether it has to load the value."""
 
     key: str
 

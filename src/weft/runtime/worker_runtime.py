@@ -148,7 +148,7 @@ class WorkerRuntime:
         self._mailbox.transport.close()
 
     def result(self, wait: Wait, best: NodeId = 0) -> ResultModel:
-        """The run's result as it is now; fetches parameters from other processes. `best` is the best worker."""
+        """The run's result as it is now; fetches parameters from other processes. `best` has the best score."""
         if self.strategy.result is not Result.REPLICA:
             nodes = [*self.world.workers, *self.world.servers]
             buckets = range(len(self.world.buckets))
@@ -199,7 +199,7 @@ def _arena(job: WorkerJob, buckets: Sequence[Bucket]) -> Arena:
 
 
 def _torch(job: WorkerJob, strategy: Strategy, replica: Replica) -> Summing | None:
-    """Sums by torch.distributed, if --transport torch asks for them; raises ConfigError where they cannot be used."""
+    """Sums by torch.distributed for --transport torch, else None; raises ConfigError where they cannot be used."""
     is_native = job.transport == TORCH and not strategy.speaks_reductions
     if replica.device is not None and not (is_native and strategy.keeps_replicas_equal):
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""The machine that figures were measured on, for every benchmark's JSON."""
+"""Describes this machine, for the JSON of measurements made on it."""
 
 import os
 import platform
@@ -10,7 +10,7 @@ from weft.runtime.measure.processor import processor_name
 
 
 def machine() -> dict[str, Any]:
-    """Processor, cores, memory, Python, torch and date."""
+    """This machine: processor, cores, memory, versions of Python and torch, and the date."""
     return {
         "cpu": processor_name(),
         "cores": os.cpu_count(),

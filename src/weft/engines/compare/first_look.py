@@ -20,7 +20,7 @@ NOT_REPORTED = {*BESIDE_REAL, *BESIDE_SIMULATED}
 
 
 STEPS_MAX = 1000
-"""Steps of a first look at most: a script that does not use shares would not stop after one."""
+"""Steps of a first look at most: a script with a loop of its own, without shares, would make many."""
 
 
 def reported_names(job: RealJob, fork: Fork, show: Callable[[str], None]) -> list[str]:

@@ -1,6 +1,6 @@
 """`weft doctor`: checks whether real workers can run on this machine, with one small check for each thing they need.
 
-A check never raises for what it finds: a feature that is missing is a finding, with what to do about it.
+A check never raises for what it finds: a missing feature is a finding, with what to do about it.
 `bad`: real runs will fail. `warn`: they will work, but slower or with less comfort.
 """
 
@@ -247,7 +247,7 @@ def _limit(name: str, resource_name: str, least: int, good: int, command: str) -
 
 
 def check_torch() -> Finding:
-    """Imports torch in a process of its own: a crash there does not end the doctor."""
+    """Imports torch in a process of its own: a crash there does not end `weft doctor`."""
     name, fix = "torch", "Install it again: pip install 'weft[torch]'."
     if _version("torch") is None:
         return Finding(name, "warn", "not installed", "For torch scripts: pip install 'weft[torch]'.")

@@ -1,4 +1,4 @@
-"""The source of a lambda: the expression alone, wherever it stands in its line."""
+"""Finds the source of a lambda: the expression alone, wherever it is in its line."""
 
 import ast
 import inspect

@@ -95,7 +95,7 @@ def _settings_in(text: str, names: Mapping[str, object]) -> Iterator[ModuleSetti
 
 
 def _targets(node: ast.AST, *, is_sure: bool) -> Iterator[tuple[ast.expr, bool]]:
-    """The targets of all assignments in a text, and whether they have surely been run."""
+    """The targets of all assignments in a syntax tree, and whether each has surely been run."""
     if isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store):
         yield node, is_sure
     is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
@@ -104,7 +104,7 @@ def _targets(node: ast.AST, *, is_sure: bool) -> Iterator[tuple[ast.expr, bool]]
 
 
 def _module(place: ast.expr, names: Mapping[str, object]) -> ModuleType | None:
-    """The module that an expression is, if it is one."""
+    """The module to which an expression refers; None if it is not a module."""
     found: object = None
     if isinstance(place, ast.Name):
         found = names.get(place.id)

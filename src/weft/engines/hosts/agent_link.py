@@ -77,7 +77,7 @@ class ControllerHeartbeat(Struct, frozen=True, tag=True):
 
 
 class Values(Struct, frozen=True, tag=True):
-    """From worker 0's host, through the controller, to all others: a `piece` of the initial values, at byte `start`."""
+    """From worker 0's host, by the controller, to all other hosts: a `piece` of the initial values, at byte `start`."""
 
     start: int
     piece: bytes

@@ -67,7 +67,7 @@ class Controller(Supervisor):
     ) -> None:
         """`infos` are the workers in order of rank; their host agents connect to `listener`.
 
-        `is_elsewhere`: no worker is on the controller's host, even if all workers share one host.
+        `is_elsewhere`: some workers are not on the controller's host, even if all workers share one host.
         """
         super().__init__(job, observer)
         self._infos = infos

@@ -34,7 +34,7 @@ HEAVY = frozenset({"numpy", "torch", "scipy", "sklearn", "pandas", "matplotlib",
 """Libraries worth importing once: importing them is slow, and starts no threads, which would not survive a fork."""
 
 FOLLOW_UPS = {"torch": ("torch._dynamo", "weft.adapters.torch.join"), "numpy": ("weft.adapters.arrays",)}
-"""Modules that a script which imports a library will import later: torch's first optimizer imports its compiler."""
+"""Modules that are imported later by scripts that import a library: torch's first optimizer imports its compiler."""
 
 ADOPTED_MS = 1
 """How often a worker checks whether the launcher has become its parent, or has ended."""
@@ -48,7 +48,7 @@ class ForkOrder(msgspec.Struct, frozen=True, kw_only=True):
     """How many workers to fork; descriptors come with the order: shared ones, then each worker's own."""
 
     number: int = 0
-    """Number of the order, which tells reports of an order that was given up from those of the next."""
+    """Number of the order; reports carry it, so that those of an order that was given up are not used for the next."""
     num_workers: int
 
 

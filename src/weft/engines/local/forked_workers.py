@@ -55,7 +55,7 @@ class Process:
 
 
 class LocalWorker(WorkerRecord):
-    """A worker process of the launcher's own, with its channel."""
+    """A worker that is a child of the launcher: its process and its channel."""
 
     def __init__(self, rank: int, process: Process) -> None:
         super().__init__(rank, socket.gethostname(), process.pid)

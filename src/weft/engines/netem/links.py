@@ -1,4 +1,4 @@
-"""The links of an emulated network, as arithmetic: when a packet that is sent now arrives, if it does.
+"""The links of an emulated network: computes when a packet that is sent now arrives, or that it is lost.
 
 Each worker has a link to the switch in the middle and one back, each as fast as was asked for, with a queue before it.
 A packet is stored and forwarded: its turn on the sender's link, then the delay, then its turn on the receiver's link.
@@ -45,7 +45,7 @@ class Links:
         self.num_bytes = self.num_packets = self.num_lost = self.num_dropped = 0
 
     def send(self, source: int, target: int, packet: Packet, now_s: float) -> None:
-        """Worker `source` has sent a packet to `target`."""
+        """Take a packet that worker `source` has sent to `target`; it may be lost, or dropped by a full queue."""
         loss = max(self._loss[source], self._loss[target])
         if loss and self._rng.random() < loss:
             self.num_lost += 1

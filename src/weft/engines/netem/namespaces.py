@@ -24,7 +24,7 @@ TUNSETIFF, IFF_TUN, IFF_NO_PI = 0x400454CA, 0x0001, 0x1000
 SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 0x1
 SIOCSIFADDR, SIOCSIFNETMASK, SIOCSIFMTU = 0x8916, 0x891C, 0x8922
 SETTINGS = {"tcp_orphan_retries": "1", "tcp_fin_timeout": "1"}
-"""TCP settings by which connections of a worker that has ended are given up soon, and its namespace with them."""
+"""TCP settings: connections of a worker that has ended are given up soon, so that its namespace is removed."""
 
 
 def address(rank: int) -> str:
@@ -33,7 +33,7 @@ def address(rank: int) -> str:
 
 
 def rank_at(raw: bytes) -> int:
-    """The rank whose address these four bytes are; for other addresses, a number that is no rank."""
+    """The rank of the worker whose IPv4 address is `raw`; for other addresses, a number that is no rank."""
     return (raw[2] << 8 | raw[3]) - 1 if raw[:2] == b"\x0a\x4d" else -1
 
 

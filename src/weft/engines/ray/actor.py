@@ -81,7 +81,7 @@ class WorkerActor:
         self._words: IO[bytes] | None = None
 
     def do(self, command: str, argument: bytes) -> bytes:
-        """Perform a command. Its argument and result are bytes (JSON), so that Ray pickles no objects of Weft."""
+        """Perform a command. Its argument and result are bytes (JSON), so that no data is unpickled."""
         commands = {
             "present": self._present,
             "begin": self._begin,

@@ -1,7 +1,7 @@
 """The process of one worker on a Ray cluster: `python -m weft.engines.ray.worker_main`, with its orders on stdin.
 
 Its actor has started it, and it ends with its actor (PR_SET_PDEATHSIG). Its output goes through pipes to the host
-agent, and so to the launcher; the actor keeps what the process wrote before it had these pipes.
+agent, and so to the launcher; the actor keeps what the process wrote before that.
 """
 
 import os

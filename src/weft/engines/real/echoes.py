@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from weft.engines.real import timeouts
 
 LINES_MAX = 1000
-"""When a worker has printed more lines, they are shown at once: it does not just repeat a usage message."""
+"""If a worker prints more lines, they are no longer held: it does not just repeat a usage message."""
 
 Line = tuple[bool, str]
 """Whether the line went to standard error, and its text."""
@@ -44,7 +44,7 @@ class Echoes:
             self._show(rank, text, is_error)
 
     def check(self, now_s: float) -> None:
-        """Show the lines of workers that have been held for ECHO_HELD_S."""
+        """Show lines that have been held for ECHO_HELD_S."""
         for rank in [rank for rank in self._held if now_s - self._since_s.get(rank, now_s) >= timeouts.ECHO_HELD_S]:
             self.release(rank)
 

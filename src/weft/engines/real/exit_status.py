@@ -1,4 +1,4 @@
-"""How a process ended, in words."""
+"""Describes in words how a process ended."""
 
 import signal
 

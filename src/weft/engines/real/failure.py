@@ -1,4 +1,4 @@
-"""Which worker made a run fail, and the error that says so: worker, host, pid, step, cause, who waited, what to do."""
+"""Finds which worker made a run fail, and makes the error: worker, host, pid, step, cause, what others waited for."""
 
 import signal
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ class Suspect(Protocol):
     has_joined: bool
     """Its script has called weft.join."""
     has_finished: bool
-    """The worker has sent `Concluded`: its script ended well."""
+    """The worker has sent `Concluded`: its script ended without an error."""
 
     @property
     def moment(self) -> str:

@@ -1,4 +1,4 @@
-"""The schedule by which the leaders of hosts all-reduce their hosts' sums, in the form that the runtime takes."""
+"""The schedule by which the leaders of hosts all-reduce their hosts' sums, as hops for runtime/reduce."""
 
 from weft.collectives import butterfly, halving_doubling
 from weft.collectives.schedule import Give, Schedule

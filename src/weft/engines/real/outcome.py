@@ -53,7 +53,7 @@ class RealOutcome:
     """Messages about models that could not be written or brought back, and why."""
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data, with the names that `weft simulate` uses; None for what is not finite."""
+        """Plain data, with the names that `weft simulate` uses; None for numbers that are not finite."""
         samples = sum(status.samples for status in self.workers)
         told = {
             "strategy": self.strategy,

@@ -16,11 +16,11 @@ class ShortRun:
         self._has_told = False
 
     def expect(self, num_steps: int) -> None:
-        """Each worker will make `num_steps` steps or fewer."""
+        """Warn if `num_steps`, the most steps that a worker will make, are too few."""
         self._look(num_steps, "will never meet", "Each trains")
 
     def end(self, num_steps: int) -> None:
-        """All workers have ended, with `num_steps` steps or fewer."""
+        """Warn at the end if `num_steps`, the most steps that a worker has made, were too few."""
         self._look(num_steps, "never met", "Each trained")
 
     def _look(self, num_steps: int, what: str, each: str) -> None:

@@ -216,7 +216,7 @@ class Supervisor:
         self._send(worker.rank, PieceTaken(objection is None))
 
     def _take_loss(self, text: str) -> None:
-        """Note that a model was not saved as the script asked: told at once, and again when the run is over."""
+        """Tell the user that a model was not saved as the script asked: at once, and again when the run is over."""
         self._not_saved.append(text)
         self._observer.on_tell(text)
 
@@ -300,8 +300,8 @@ class Supervisor:
     def _answer_interrupts(self) -> None:
         """First signal: all finish their step and leave in order. Second signal: stop at once.
 
-        The first, too, stops at once before the run has begun, and under a baseline, whose workers wait for each other
-        inside torch.distributed, where they cannot answer in which step they are.
+        The first signal stops at once, too, before the run has begun, and under a baseline: its workers wait for each
+        other inside torch.distributed, where they cannot answer in which step they are.
         """
         if not self._num_interrupts:
             return

@@ -23,7 +23,7 @@ HELPER_STOPPED_S = 1.0
 """A controller or host agent that is stopped for this long is killed by the process that started it: before its silence
 counts as the loss of its host (engines/hosts/timeouts.py: AGENT_SILENT_S)."""
 HELPER_LOOK_S = 0.2
-"""How often /proc is read to find out: several times within HELPER_STOPPED_S."""
+"""How often /proc is read to find such processes: several times within HELPER_STOPPED_S."""
 STALL_S = 8.0
 """Other workers must have waited for this long before a worker that stays in one place is named."""
 STACK_FRESH_S = 8.0

@@ -26,7 +26,7 @@ class WorkerRecord:
         self.has_joined = False
         """Its script has called weft.join."""
         self.has_ended = False
-        """Its script has ended well."""
+        """Its script has ended without an error."""
         self.has_finished = False
 
     @property

@@ -26,7 +26,7 @@ class Outcome:
     coding: CodingStatus | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data, with the names of the documentation; None for what is not finite, which JSON cannot say."""
+        """Plain data, with the names of the documentation; None for numbers that are not finite."""
         facts = self.facts
         told = {
             "strategy": self.strategy,

@@ -51,7 +51,7 @@ from weft.store.store import Store
 
 @dataclass
 class SimulationObserver:
-    """Callbacks of one observer of a simulation, such as for lines that worker 0 prints, and every finished step."""
+    """Callbacks of one observer of a simulation: `show` gets lines that worker 0 prints, `on_step` every step."""
 
     show: Callable[[str], None] = print
     on_step: Callable[[Facts, float], None] | None = None
@@ -61,7 +61,7 @@ class SimulationObserver:
 
 
 class _Scripts:
-    """The scripts of all workers, each in a greenlet, on one stage that swaps global state between them."""
+    """The scripts of all workers, each in a greenlet; one stage swaps the process's global state between them."""
 
     def __init__(self, job: SimulatedJob, observer: SimulationObserver) -> None:
         self._job = job

@@ -58,14 +58,14 @@ class ActivityClock:
         self._note(self._activity, self._since, now)
 
     def _set_starving_apart(self, seconds: float) -> None:
-        """Note how much of the last `seconds` of the current activity the thread was ready but had no core."""
+        """Count for how much of the current activity's last `seconds` the thread was ready but had no core."""
         if seconds >= STARVING_S_MIN:
             so_far_s = self._starving.seconds()
             self._starved[self._activity] += min(seconds, so_far_s - self._starved_s)
             self._starved_s = so_far_s
 
     def _set_pauses_apart(self, now: float) -> None:
-        """Book pauses of the process since the last turn as PAUSED, and let the activity begin after them."""
+        """Count pauses of the process since the last turn as PAUSED, and let the activity begin after them."""
         if self._pauses is None or now - self._since < PAUSE_S_MIN:
             return
         resumed = min(now, self._since + self._pauses.take())
@@ -87,7 +87,7 @@ class ActivityClock:
             self.turn_to(before)
 
     def turn_back_to(self, activity: str, seconds: float) -> None:
-        """Book the last `seconds` as `activity` instead of the current one, after the fact."""
+        """Count the last `seconds` as `activity`, after the fact, instead of as the current activity."""
         since, now = self._since, time.perf_counter()
         self._set_pauses_apart(now)
         middle = max(self._since, now - max(0.0, seconds - (self._since - since)))

@@ -13,7 +13,7 @@ DESCRIPTORS = Path("/proc/self/fd")
 
 
 def foreign_links(addresses: Sequence[str]) -> list[LinkStatus]:
-    """The traffic to each other worker, summed over its connections; `addresses` of all workers tell them apart."""
+    """The traffic to each other worker, summed over its connections; `addresses` has those of all workers, by rank."""
     links: dict[int, LinkStatus] = {}
     for name in os.listdir(DESCRIPTORS):
         with suppress(OSError):  # the descriptor was closed meanwhile, or the socket is not connected
@@ -35,7 +35,7 @@ def foreign_links(addresses: Sequence[str]) -> list[LinkStatus]:
 
 
 def _peer(sock: socket.socket, addresses: Sequence[str]) -> int | None:
-    """The rank of the worker at the other end of a TCP connection; None if it is no worker's."""
+    """The rank of the worker at the other end of a TCP connection; None if it is not a worker."""
     if sock.family not in (socket.AF_INET, socket.AF_INET6) or sock.type != socket.SOCK_STREAM:
         return None
     address = sock.getpeername()[0].removeprefix("::ffff:")

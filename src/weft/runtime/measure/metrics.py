@@ -104,7 +104,7 @@ class Metrics:
 
     @contextmanager
     def driving(self, *, serves: bool) -> Iterator[None]:
-        """A context in which the script's thread drives: not its own time if its process `serves` other nodes."""
+        """A context in which the script's thread drives; with `serves`, its time counts as serving other nodes."""
         if not serves:
             yield
             return

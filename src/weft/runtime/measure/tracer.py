@@ -38,15 +38,15 @@ class Tracer:
         self._telling = Lock()
 
     def step(self, num_steps: int) -> None:
-        """The script has made `num_steps` steps by now."""
+        """Record that the script has made `num_steps` steps by now."""
         self._keep(self._steps, (num_steps, time.perf_counter()))
 
     def sent(self, source: NodeId, target: NodeId, kind: str, clock: int, num_bytes: int, since_s: float) -> None:
-        """A message was sent; sending began at `since_s`."""
+        """Record a message that was sent, from `since_s` until now."""
         self._pass(True, source, target, kind, clock, num_bytes, since_s)
 
     def received(self, source: NodeId, target: NodeId, kind: str, clock: int, num_bytes: int, since_s: float) -> None:
-        """A message was received at `since_s`, and has been answered by now."""
+        """Record a message that was received at `since_s`, and has been answered by now."""
         self._pass(False, source, target, kind, clock, num_bytes, since_s)
 
     def _pass(
@@ -57,7 +57,7 @@ class Tracer:
         self._keep(self._passages, passage)
 
     def reduced(self, node: NodeId, action: Reduce, num_bytes: int, since_s: float) -> None:
-        """A reduction to which a worker contributed at `since_s` has ended."""
+        """Record a reduction that has ended now; worker `node` contributed to it at `since_s`."""
         what = action.kind, action.clock, action.buffer.bucket
         self._keep(self._reductions, Reduction(node, *what, num_bytes, since_s, time.perf_counter()))
 

@@ -54,7 +54,7 @@ class LibraryNote(Struct, frozen=True, tag=True):
 
 
 class Given(Struct, frozen=True, tag=True):
-    """To worker 0: this worker's contribution is in place."""
+    """To worker 0: this worker has contributed to a reduction."""
 
     slot: str
     bucket: int
@@ -73,7 +73,7 @@ class Agreed(Struct, frozen=True, tag=True):
 
 
 class ScriptEnded(Struct, frozen=True, tag=True):
-    """To worker 0: this worker's script has ended, and contributes to no further reduction."""
+    """To worker 0: this worker's script has ended; it contributes to no further reduction."""
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -90,7 +90,7 @@ class AgreedReduction:
         self.given = given
         """This worker's contribution."""
         self.result = result
-        """Memory in which the result is wanted."""
+        """Memory for the result."""
         self.summed = summed
         """Memory in which the library sums, in place."""
         self.is_given = is_given
@@ -281,7 +281,7 @@ class AgreedReduce:
         return Reduced(action.clock, action.buffer, weight)
 
     def may_rest(self) -> bool:
-        """Never: notes of other workers may come at any time."""
+        """False: notes of other workers may come at any time."""
         return False
 
     def say_ended(self) -> None:
@@ -315,7 +315,7 @@ class AgreedReduce:
 
 
 def apart_memory(buckets: Sequence[Bucket], summing: Summing) -> ReplicaMemory:
-    """The memory of a replica in its process's own memory, with separate memory for given and reduced gradients."""
+    """Private memory for a replica, with separate arrays for given and for reduced gradients."""
     trained = [bucket for bucket in buckets if bucket.trainable]
     given, seen = ([summing.gradients(b.num_elements, b.itemsize) for b in trained] for _ in range(2))
     return ReplicaMemory([np.zeros(bucket.num_elements, f"f{bucket.itemsize}") for bucket in buckets], given, seen)

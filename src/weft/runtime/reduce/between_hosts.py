@@ -36,8 +36,8 @@ class About(NamedTuple):
 
 
 class Hop(NamedTuple):
-    """A leader sends `part` of its sum to host `other`, or receives it from there: to add it, or (`replaces`) in its
-    place."""
+    """One message of a leader: it sends `part` of its sum to host `other`, or receives that part, to add it to its own
+    or to replace its own."""
 
     other: int
     part: Part | None
@@ -46,7 +46,7 @@ class Hop(NamedTuple):
 
 
 Plan = Callable[[int, int, int], Sequence[Hop]]
-"""From a host's number, the number of hosts and the bytes of a bucket to the hops of the host's leader."""
+"""Takes a host's number, the number of hosts and the bytes of a bucket; returns the hops of the host's leader."""
 
 SendSum = Callable[[NodeId, Key, int, Part | None, bytes, Array], None]
 """Sends a part of a sum: target, lane and bucket, number of the reduction, part, packed `About`, values."""
@@ -155,7 +155,7 @@ class BetweenHosts:
 
     @property
     def is_idle(self) -> bool:
-        """No exchange is under way."""
+        """Whether no exchange is under way."""
         return not self._open
 
     def _is_next(self, exchange: Exchange, hop: Hop, came: EarlyPart) -> bool:

@@ -38,7 +38,7 @@ class DeviceReduce(SharedReduce):
         super().__init__(arena, bells, store, gradient_is_given=gradient_is_given, tracer=tracer)
         self.device = device
         self.places = places
-        """Where each bucket is summed: a word of cost/staging.py."""
+        """Where each bucket is summed: HOST or DEVICE of cost/staging.py."""
         self._on_devices = on_devices
         self._held: dict[tuple[int, int, int], DeviceArray] = {}
 

@@ -119,7 +119,7 @@ class HostsReduce(SharedReduce):
         return True
 
     def may_rest(self) -> bool:
-        """Not while a leader's exchange is under way: the other leaders wait for its parts."""
+        """False while this leader's exchange is under way: the other leaders wait for its parts."""
         return self._between is None or self._between.is_idle
 
     def _forget(self, reduction: SharedReduction) -> None:

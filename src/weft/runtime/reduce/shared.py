@@ -226,7 +226,7 @@ class SharedReduce:
                 seen[:] = reduction.lane.contribution
 
     def may_rest(self) -> bool:
-        """Always: the others read this worker's words and contributions from shared memory, without its help."""
+        """True: the others read this worker's words and contributions from shared memory, without its help."""
         return True
 
     def say_ended(self) -> None:

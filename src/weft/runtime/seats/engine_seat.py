@@ -303,7 +303,7 @@ class EngineSeat:
         return {name: float(function()) for name, function in functions.items()}, self._distance
 
     def _is_mine_to_do(self) -> bool:
-        """Whether the engine chooses this worker to do a report or a save; blocks until it has decided."""
+        """Whether the engine chooses this worker to evaluate a report or write a save; blocks until it has."""
         decided = self._expect(Decided)
         self._best = decided.best
         return bool(decided.is_yours)

@@ -84,7 +84,7 @@ class PlainSeat(EngineSeat):
         return self._replica.parameter_digests() if self.num_workers > 1 else {}  # type: ignore[attr-defined]
 
     def leave_out(self, tensor: str) -> bool:
-        """Record that the gradient of `tensor` is not finite; whether to leave out its step: not under a baseline."""
+        """Record that the gradient of `tensor` is not finite; returns whether its step is skipped (never under DDP)."""
         if self.num_workers > 1:
             return False
         before = self.metrics.left_out

@@ -1,4 +1,4 @@
-"""--slow and worker.hiccups: a worker sleeps as long as its iteration would have taken on a slower machine."""
+"""--slow and worker.hiccups: a worker sleeps for the extra time that its iterations would take on a slower machine."""
 
 import time
 from random import Random

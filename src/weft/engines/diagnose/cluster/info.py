@@ -1,4 +1,4 @@
-"""Records of a check-up: each process's card, and each host's report on the others.
+"""Records of a check-up: a card, which each process posts about itself, and each host's report on the others.
 
 They are read from a rendezvous, where any process may have written them: nothing is trusted beyond what their types
 enforce.
