@@ -60,7 +60,7 @@ class Channel:
         return True
 
     def post(self, message: Message) -> None:
-        """Send a message without waiting: what the other end does not take at once leaves with a later `flush`."""
+        """Send a message without waiting: what the other end does not take at once is sent by a later `flush`."""
         self._framed.queue(packed(message))
 
     def flush(self) -> None:

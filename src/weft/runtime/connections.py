@@ -15,7 +15,7 @@ from weft.transports.transport import Transport
 LOOPBACK = "127.0.0.1"
 SHM, TCP, TORCH = "shm", "tcp", "torch"
 TRANSPORTS = (SHM, TCP, TORCH)
-"""Transports between the workers of a host; with torch, torch.distributed sums, and all else is as with shm."""
+"""Transports between the workers of a host; TORCH: torch.distributed makes the sums, and all else is as with SHM."""
 TLS = "tls"
 """The link between hosts, whichever transport is used within them."""
 

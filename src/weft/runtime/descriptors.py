@@ -18,7 +18,7 @@ class Descriptors(Struct, frozen=True):
 
     @staticmethod
     def of(fds: Sequence[int], num_namespaces: int = 0) -> "Descriptors":
-        """From the flat list in which descriptors are passed between processes."""
+        """Make them from the flat list in which descriptors are passed between processes."""
         arena, rings, initial, once, *flat = fds
         bells, namespaces = flat[: len(flat) - num_namespaces], flat[len(flat) - num_namespaces :]
         pairs = [list(pair) for pair in zip(bells[::2], bells[1::2], strict=True)]

@@ -174,7 +174,7 @@ class Driver:
         self._receive(self.nodes[target], event, payload, hyper)
 
     def _receive(self, node: DrivenNode, event: Received, payload: Payload, hyper: Any) -> None:
-        """Deliver a message; peers can name its body only in their answer to it (rule 5 of docs/architecture.md)."""
+        """Deliver a message; its body can be named only in the peer's answer (rule 5 of docs/architecture.md)."""
         if node.put_off:
             own = None if payload is None else payload.copy()
             node.put_off.append(lambda: self._receive(node, event, own, hyper))

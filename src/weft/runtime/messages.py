@@ -182,8 +182,8 @@ class OnceAsked(Struct, frozen=True, tag=True):
 
 
 class OnceAnswer(Struct, frozen=True, tag=True):
-    """To a worker: if `form` is None, load the value and store it in the memfd from byte `start` on; if it is b"", load
-    it without storing it; else map the stored value that `form` describes."""
+    """To a worker: if `form` is None, load the value and store it in the memfd from byte `start` on. If
+    `form` is b"", load it without storing it; else map the stored value that `form` describes."""
 
     start: int
     form: bytes | None
@@ -285,7 +285,7 @@ class Leaving(Struct, frozen=True, tag=True):
 
 
 class Failed(Struct, frozen=True, tag=True):
-    """To the engine: this worker failed; `error` is the name of its exception's class, `exit_code` its process's.
+    """To the engine: this worker failed; `error` is its exception's class name, `exit_code` that of its process.
 
     `is_said`: the script has printed the reason itself.
     """

@@ -1,8 +1,8 @@
 """Shared parameters: one copy for all workers of a host. In each step, every worker updates its own stretch of it.
 
 A script sees the parameters through a private (copy-on-write) view. What it writes there (averaged weights for an
-evaluation, weight decay by hand) stays private until its next step. In that step, each worker copies its stretch of its
-script's writes to `params`, if the digests show that all scripts wrote the same; otherwise it raises ConfigError.
+evaluation, weight decay by hand) stays private until its next step. In that step, if digests show
+that all scripts wrote the same, each worker copies its stretch of its view to `params`; else it raises ConfigError.
 
 Each worker writes only its own line of words, and its own stretch of `params`:
 
@@ -93,7 +93,7 @@ class SharedParams:
         return digest + 1 if written else 0
 
     def _take(self, written: Sequence[int]) -> None:
-        """Copy this worker's stretch of its script's writes to `params`; raises ConfigError if not all wrote the same.
+        """Copy its script's writes, within this worker's stretch, to `params`; ConfigError if not all wrote the same.
 
         No other worker reads the stretch before all have committed.
         """

@@ -54,7 +54,7 @@ class ComparisonRun:
             setup, [Contender(way.label, way.baseline is not None) for way in ways], _fingerprint(setup)
         )
         self.moved_to: Path | None = None
-        """The new path of another comparison's file that was in the way; None if there was none."""
+        """Where the file of another comparison, which had the same path, was moved to; None if there was none."""
         self.not_kept: OSError | None = None
         """The error with which the file could not be written after the last run."""
         self._take_up()
@@ -101,7 +101,7 @@ class ComparisonRun:
                     yield contender, way, seed
 
     def _take_up(self) -> None:
-        """Load the runs that the file has; runs that are not asked for now are kept in it."""
+        """Load earlier runs from the file; those of other seeds or contenders stay in it, too."""
         if not self.file.is_file():
             return
         before = _read(self.file)

@@ -13,7 +13,7 @@ from weft.engines.simulated.job import SimulatedJob
 
 @dataclass(frozen=True)
 class RealTrials:
-    """Makes the jobs of contenders on real workers, from the job that has what they have in common."""
+    """Makes the jobs of contenders on real workers; `common` is a job with all that they share."""
 
     common: RealJob
 
@@ -31,7 +31,7 @@ class RealTrials:
 
 @dataclass(frozen=True)
 class SimulatedTrials:
-    """Makes the jobs of contenders in virtual time, from the job that has what they have in common."""
+    """Makes the jobs of contenders in virtual time; `common` is a job with all that they share."""
 
     common: SimulatedJob
 

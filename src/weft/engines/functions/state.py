@@ -20,7 +20,7 @@ HOME = uuid4().hex
 
 @dataclass(frozen=True)
 class ModuleSetting:
-    """An attribute of a module to which a notebook or script assigns."""
+    """A module's attribute that is assigned in the text of a notebook or script."""
 
     module: ModuleType
     name: str

@@ -212,7 +212,7 @@ class HostAgent:
             os.close(fd)
 
     def _let_in(self, end: socket.socket) -> list[int]:
-        """Give a worker its channel and memory; returns the descriptors it sent that the caller has to close."""
+        """Give a worker its channel and memory; returns those of its descriptors that the caller has to close."""
         pid, uid = peer_of(end)
         worker = next(
             (worker for worker in self._workers.values() if worker.pid == pid and worker.channel is None), None
@@ -345,7 +345,7 @@ class HostAgent:
             self._because = message.text
 
     def _kill(self) -> None:
-        """Kill all workers; those that never connected only if /proc/PID/environ confirms which rank they have."""
+        """Kill all workers; those that never connected only if /proc/PID/environ confirms their rank."""
         placed = self._orders.placed
         for worker in list(self._workers.values()):
             worker.kill(is_known=placed is not None and rank_in(placed, worker.pid) == worker.rank)

@@ -52,7 +52,7 @@ class WorkerOutput(Struct, frozen=True, tag=True):
 
 
 class WorkerExited(Struct, frozen=True, tag=True):
-    """To the controller: a worker's process has ended or is leaving. It follows everything that the worker said."""
+    """To the controller: a worker's process has ended or is leaving. This is the last message about that worker."""
 
     rank: int
 

@@ -19,7 +19,7 @@ LET_IN = b"let in"
 
 class Hello(Struct, frozen=True):
     """From a worker to its host agent, with descriptors (SCM_RIGHTS): a pipe to which the worker writes a byte per
-    signal that it gets, and the pipes of its output if the controller is to show it."""
+    signal that it gets, and its output's pipes if the controller is to show the output."""
 
     rank: int
 

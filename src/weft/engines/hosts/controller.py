@@ -209,7 +209,7 @@ class Controller(Supervisor):
             worker.is_alive = False
 
     def _guilty(self) -> WorkerRecord | None:
-        """The worker that failed first. If it told its error, wait up to FAILED_ENDS_S for its process to end.
+        """The worker that failed first. If it has sent `Failed`, waits up to FAILED_ENDS_S for its process to end.
 
         So torchrun or srun, too, sees this worker fail before the others.
         """

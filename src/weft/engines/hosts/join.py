@@ -155,7 +155,7 @@ def _gather(
 
 
 def _wait_for(placed: LaunchPlacement, rendezvous: Rendezvous, names: Sequence[str]) -> None:
-    """Block until the notes `names` are posted; worker 0 prints every ALL_JOINED_TOLD_S which are missing."""
+    """Block until the notes `names` are posted; every ALL_JOINED_TOLD_S, worker 0 prints which ones are missing."""
     deadline_s = time.monotonic() + timeouts.ALL_JOINED_S_MAX
     while (lack := _lack(rendezvous, names)) is not None:
         if time.monotonic() >= deadline_s:

@@ -18,7 +18,7 @@ NOTE_S_MAX = 60.0
 AGENT_MEETS_S_MAX = 90.0
 """For a worker to be let in by its host agent, which has to import Weft, and waits for the controller itself."""
 AGENT_CALLED_S = 0.01
-"""How often a worker calls a host agent that does not listen yet, and the least time that it waits for its answer."""
+"""How often a worker calls a host agent that does not listen yet, and the shortest wait for the agent's answer."""
 PART_TOLD_S_MAX = 60.0
 """For a worker to get its WorkerJob after it was let in: first, all host agents connect to the controller."""
 LOST_ENGINE_NOTICED_S = 1.0

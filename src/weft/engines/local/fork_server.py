@@ -48,7 +48,7 @@ class ForkOrder(msgspec.Struct, frozen=True, kw_only=True):
     """How many workers to fork; descriptors come with the order: shared ones, then each worker's own."""
 
     number: int = 0
-    """Number of the order; reports carry it, so that those of an order that was given up are not used for the next."""
+    """Number of the order, repeated in reports: late reports of an order that was given up are recognised by it."""
     num_workers: int
 
 

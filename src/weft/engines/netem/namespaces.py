@@ -38,7 +38,7 @@ def rank_at(raw: bytes) -> int:
 
 
 def make_namespace(rank: int) -> tuple[int, int]:
-    """Make a namespace with its TUN device, as two descriptors; the calling thread is in the namespace afterwards."""
+    """Make a namespace with a TUN device; returns descriptors of both. The calling thread is in it afterwards."""
     _call("unshare", CLONE_NEWNET)
     tun = os.open(TUN, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     name = DEVICE.encode()

@@ -22,7 +22,7 @@ from weft.parent_death import die_with_parent
 
 FDS_PER_MESSAGE = 200
 BATCH = 64
-"""Packets that are read from one worker in a row at most, so that the others get their turn."""
+"""At most this many packets are read from one worker before the next worker's turn."""
 TICK_S = 0.0005
 """While packets are under way, the relay sleeps this long between turns: batches take a quarter less CPU time."""
 TELL_S = 0.2

@@ -22,7 +22,7 @@ from weft.transports.tcp import listen
 ANY_PORT = 9
 """A port for `own_address`, which only asks for the route: nothing is sent to it."""
 WORDS_BYTES_MAX = 16 << 10
-"""Bytes that are kept of what a process wrote before the host agent read its output."""
+"""At most this many bytes are kept of what a process wrote before the host agent read its output."""
 
 
 class Roll(Struct, frozen=True):
@@ -73,8 +73,8 @@ class ProcessEnded(Struct, frozen=True):
 
 
 class WorkerActor:
-    """The actor of one worker. It does one command after another in one thread: PR_SET_PDEATHSIG, by which the worker
-    ends with its actor, is sent when the *thread* that started it ends."""
+    """The actor of one worker. It performs all commands in one thread: PR_SET_PDEATHSIG, by which the worker ends with
+    its actor, acts when the *thread* that started the worker ends."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None

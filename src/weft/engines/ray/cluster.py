@@ -158,7 +158,7 @@ class RayCluster:
         *,
         spreads: bool = False,
     ) -> None:
-        """Reserve a bundle for each worker and start its actor; raises ConfigError that says what is lacking."""
+        """Reserve a bundle for each worker and start its actor, or raise a ConfigError that says what is lacking."""
         message = Place([dict(bundle) for bundle in bundles], patience_s, spreads)
         self._request(message, Placed, patience_s + SETTLED_S_MAX, check)
 
@@ -228,7 +228,7 @@ class RayCluster:
 
 
 def meaning(text: str) -> str:
-    """Ray's error about an actor in the user's terms, and what to do."""
+    """Translates Ray's error `text` about an actor into a message for the user, with what to do."""
     if "No module named 'weft'" in text:
         return "Weft is not installed there.\n  pip install weft, the same version, on every node of the cluster."
     return text.strip().partition("\n")[0]

@@ -14,7 +14,7 @@ Bundle = Mapping[str, float]
 
 
 def read_resources(text: str | None) -> dict[str, float]:
-    """'cpu=1,gpu=0.5,memory=4GiB' as Ray's resource names and amounts; other names are custom resources."""
+    """Parse a text such as 'cpu=1,gpu=0.5,memory=4GiB' into Ray's resources; other names are custom resources."""
     if text is None:
         return dict(DEFAULT)
     asked = dict(DEFAULT)
@@ -45,7 +45,7 @@ def _amount(name: str, value: str) -> float:
 
 
 def words(bundle: Bundle) -> str:
-    """`bundle` in the form of the option's value."""
+    """`bundle` as text, in the form that --set ray.resources takes."""
     return ",".join(f"{name.lower() if name in (CPU, GPU) else name}={amount:g}" for name, amount in bundle.items())
 
 

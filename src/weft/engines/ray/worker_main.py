@@ -1,6 +1,6 @@
 """The process of one worker on a Ray cluster: `python -m weft.engines.ray.worker_main`, with its orders on stdin.
 
-Its actor has started it, and it ends with its actor (PR_SET_PDEATHSIG). Its output goes through pipes to the host
+It is started by its actor, and ends with it (PR_SET_PDEATHSIG). Its output goes through pipes to the host
 agent, and so to the launcher; the actor keeps what the process wrote before that.
 """
 

@@ -1,4 +1,4 @@
-"""The n-th report, or the n-th save, of all workers: which have arrived, and which one evaluates or writes."""
+"""Barriers: for the n-th report or save of all workers, which have arrived, and which one evaluates or writes."""
 
 from dataclasses import dataclass, field
 
@@ -18,7 +18,7 @@ class Barrier:
     def chooses(self, num_workers: int, *, is_alike: bool) -> bool:
         """Whether the worker that has just arrived is chosen to evaluate or write.
 
-        If all replicas are alike (`is_alike`), it is the first to arrive; else the last, when all have done their part.
+        If all replicas are alike (`is_alike`), the first to arrive is chosen; else the last, when all others have come.
         """
         chosen = not self.is_decided and (is_alike or len(self.came) == num_workers)
         self.is_decided = self.is_decided or chosen
@@ -33,5 +33,5 @@ class Barrier:
 
 
 def left_to_worker_0(barriers: dict[int, Barrier]) -> list[int]:
-    """Numbers of barriers to which worker 0 came, but some never did, so that none was chosen: worker 0 does them."""
+    """Numbers of barriers at which no worker was chosen, because some never came, but worker 0 did: it does them."""
     return [number for number, barrier in sorted(barriers.items()) if not barrier.is_decided and 0 in barrier.came]

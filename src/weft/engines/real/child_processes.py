@@ -27,7 +27,7 @@ _started: list["subprocess.Popen[bytes]"] = []
 def start(name: str, command: Sequence[str], **options: Any) -> "subprocess.Popen[bytes]":
     """Start a process as `subprocess.Popen` does, which blocks until the child has called execve.
 
-    A child that is stopped (SIGSTOP) before that is reported and killed; otherwise Popen would block for ever.
+    If the child is stopped (SIGSTOP) before that, it is reported and killed: otherwise Popen would block for ever.
     """
     is_over = threading.Event()
     before = set(children_of(os.getpid()))

@@ -67,7 +67,7 @@ def blame(workers: Sequence[S]) -> S | None:
 
 
 def name(worker: Suspect) -> str:
-    """The worker in messages: rank, host and pid."""
+    """A worker's name in messages: rank, host and pid."""
     return f"worker {worker.rank} (host {worker.host}, pid {worker.pid})"
 
 

@@ -19,7 +19,7 @@ def make_memories(num_workers: int) -> list[int]:
 
 
 def share_out(fds: Sequence[int], hosts: Sequence[int], num_namespaces: int = 0) -> list[Descriptors]:
-    """Split `fds`, made by `make_memories` for host after host and followed by `num_namespaces` network namespaces.
+    """Split `fds` by host: those of `make_memories` for each host in turn, then `num_namespaces` network namespaces.
 
     Every host gets its own memory and all namespaces.
     """
@@ -32,7 +32,7 @@ def share_out(fds: Sequence[int], hosts: Sequence[int], num_namespaces: int = 0)
 
 
 def keep_own(fds: Sequence[int], job: WorkerJob) -> Descriptors:
-    """In a forked worker, which has inherited the descriptors of all hosts: keep those of its own, close the others."""
+    """In a forked worker, which inherits the descriptors of all hosts: keep those of its own host, close the others."""
     hosts = job.hosts or [0] * job.num_workers
     each = share_out(fds, hosts, len(job.descriptors.namespaces))
     for host, descriptors in enumerate(each):

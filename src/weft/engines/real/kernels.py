@@ -15,7 +15,7 @@ FLOAT32 = 4
 
 
 def compile_kernels(compress: str | None, tell: Callable[[str], None] = lambda text: None) -> list[str]:
-    """Compile, or load, the kernels of a codec. Returns the modules that have them, for processes that fork workers."""
+    """Compile, or load, the kernels of a codec. Returns the names of their modules, for the fork server to import."""
     if compress is None or said(compress) is None:
         return []
     codec = codec_of(compress)

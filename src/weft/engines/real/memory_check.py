@@ -1,4 +1,4 @@
-"""Checks that a run fits into memory: what it needs against what each host has available."""
+"""Checks that a run fits into memory: compares what it needs with what each host has available."""
 
 import os
 from pathlib import Path
@@ -40,7 +40,7 @@ def available_bytes() -> int:
 
 
 def check_fits(num_workers: int, bytes_per_worker: int, available: int, host: str | None = None) -> None:
-    """Raise ConfigError if `num_workers` workers do not fit; `host` names where they run, if not all are here."""
+    """Raise ConfigError if `num_workers` workers do not fit; `host` is their host's name if not all are here."""
     needed = num_workers * bytes_per_worker
     if needed <= available * HEADROOM:
         return

@@ -38,7 +38,7 @@ class Loadings:
             self._send(rank, OnceAnswer(0, loading.form))
 
     def take(self, rank: int, message: OnceLoaded) -> None:
-        """Worker `rank` has loaded a value: tell the workers of its host that wait for it where it is."""
+        """Worker `rank` has loaded a value: send its form to the workers of that host that wait for the value."""
         host = self._hosts[rank]
         loading = self._loadings[host, message.key]
         loading.form = message.form

@@ -1,4 +1,4 @@
-"""Writes files that workers on other machines have saved to this machine, under the same relative paths.
+"""Receives files that workers have saved on other machines, and writes them here, under the same relative paths.
 
 Paths and pieces are not trusted: files land below one folder only, and replace a file only when they are complete.
 """

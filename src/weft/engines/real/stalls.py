@@ -1,4 +1,4 @@
-"""Finds a worker whose script stays in one place while others wait for it, and tells the user its stack.
+"""Finds workers whose scripts stay in one place while other workers wait, and tells the user their stacks.
 
 That is no failure: an evaluation may take long. The observer is told and the run goes on. If the run fails or is
 stopped meanwhile, its last message mentions the stall.
@@ -93,7 +93,7 @@ class Delays:
 
 
 def _waits_for(worker: WorkerRecord, *, has_begun: bool) -> str | None:
-    """What `worker` waits for that other workers must do; None if it does not wait."""
+    """What `worker` waits for other workers to do; None if it does not wait."""
     if not worker.is_alive or not worker.has_joined:
         return None
     if worker.has_ended:

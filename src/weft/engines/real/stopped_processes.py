@@ -40,7 +40,7 @@ class Stops(Generic[K]):
         self._since: dict[K, float] = {}
 
     def see(self, states: Mapping[K, str], now_s: float) -> dict[K, float]:
-        """Take the current states of all processes; for each stopped one, the seconds since it was first seen so."""
+        """Take the current states of all processes; returns for how many seconds each stopped one has been stopped."""
         stopped = [key for key, state in states.items() if state in STOPPED_STATES]
         self._since = {key: self._since.get(key, now_s) for key in stopped}
         return {key: now_s - since_s for key, since_s in self._since.items()}

@@ -206,7 +206,7 @@ class Supervisor:
                     self._error = error
 
     def _take_piece(self, worker: WorkerRecord, piece: FilePiece) -> None:
-        """Write a piece of a file that a worker elsewhere saved, and answer whether the rest is wanted."""
+        """Write a piece of a file that a worker on another machine saved; answer whether the rest is wanted."""
         home = self._returned_files
         objection = "this run brings no files back" if home is None else home.take(worker.rank, piece)
         if objection is not None:

@@ -34,8 +34,7 @@ class Watchdog:
     ) -> None:
         """`patience_s` is added to ALL_WAIT_S where the network is slow.
 
-        `name` and `moment` turn a rank into the worker's name (worker, host, pid) and where its script is, for
-        messages.
+        For messages, `name` and `moment` turn a rank into the worker's name and where its script is.
         """
         self._num_workers = num_workers
         self._patience_s = patience_s

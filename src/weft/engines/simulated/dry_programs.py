@@ -53,7 +53,7 @@ def ghosts(
 
 
 def _spans(job: SimulatedJob, strategy: Strategy, plan: ScriptPlan) -> tuple[list[Span], bool]:
-    """The spans of one share, and whether a whole span goes to one worker, rather than a part of it to every worker."""
+    """The spans of one share, and whether each goes to one worker as a whole, rather than in parts to all workers."""
     is_for_one = strategy.deals_portions or job.steals
     cut = portions if is_for_one else global_batches
     return cut(plan.num_samples, job.num_workers, plan.batch_size, plan.drop_last), is_for_one

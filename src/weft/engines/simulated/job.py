@@ -60,7 +60,7 @@ class SimulatedJob:
     def resolved(
         self, by_script: Strategy | str | None, buckets: Sequence[Bucket] = (), compress: str | None = None
     ) -> Strategy:
-        """The strategy to run on a model of these buckets, over the collective that is named or the cheapest."""
+        """The strategy to run on a model of these buckets, with the named collective or else the cheapest."""
         asked, compress = self.asked(by_script), self.codec_for(compress)
         check_sharing(asked, self.name_of(by_script), self.sharing)
         collective = self.collective_for(asked, buckets, compress)

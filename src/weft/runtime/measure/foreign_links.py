@@ -1,4 +1,4 @@
-"""Traffic of TCP connections to other workers that a library in this process (Gloo) has made, by TCP_INFO."""
+"""Reads, by TCP_INFO, the traffic of TCP connections to other workers that a library in this process (Gloo) made."""
 
 import os
 import socket

@@ -1,9 +1,9 @@
 """Finds pauses of the whole process: it was stopped (SIGSTOP) and continued, or its machine was suspended.
 
-The heartbeat thread ticks. A tick that comes much too late means that no thread of the process ran, unless one of these
-explains it, and is subtracted: the process used CPU time; its threads were ready but had no core (schedstat); or native
-code held the GIL. While it waits for the GIL, the ticking thread wakes once per sys.getswitchinterval(), so the number
-of times it was scheduled says for how long.
+The heartbeat thread ticks. A tick that comes much too late means that no thread of the process ran. What else makes
+ticks late is subtracted: CPU time that the process used; time in which its threads were ready but had no core
+(schedstat); and time in which native code held the GIL. While it waits for the GIL, the ticking thread wakes once per
+sys.getswitchinterval(), so the number of times it was scheduled says for how long.
 
 `_lock` guards all fields: `check` is called by the ticking thread, and by the script's thread (in `take`).
 """
@@ -29,7 +29,7 @@ class Pauses:
         self._found_s = 0.0
 
     def begin(self) -> None:
-        """The calling thread calls `check` about every TICK_S from now on."""
+        """Begin to look for pauses: from now on, the calling thread calls `check` about every TICK_S."""
         with self._lock:
             self._starving.append(Starving(threading.get_native_id()))
             self._mark()

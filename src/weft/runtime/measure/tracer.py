@@ -1,4 +1,4 @@
-"""The tracer: keeps the records of one process for a trace of its run until the engine has taken them.
+"""The tracer: collects one process's records for the trace of the run, until they are sent to the engine.
 
 | list                          | the driving thread | the heartbeat thread, holding `_telling`         |
 |-------------------------------|--------------------|--------------------------------------------------|
@@ -20,9 +20,9 @@ from weft.observe.records.tracks import Numbering, Passage, Reduction, Traced
 from weft.runtime.measure.activity_clock import ActivityClock
 
 WAITING_MAX = 50_000
-"""Records of one kind that are kept at most; more are dropped, and counted."""
+"""At most this many records of a kind are kept; further ones are dropped, and counted."""
 BATCH = 300
-"""Records of one kind in a message at most: that fits into a channel's buffer."""
+"""At most this many records of a kind are in one message, which then fits into a channel's buffer."""
 
 
 class Tracer:

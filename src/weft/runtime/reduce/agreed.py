@@ -1,12 +1,12 @@
 """Reduce by a library that needs the same sums in the same order from all processes, such as torch.distributed.
 
-Workers reach their reductions in different orders. So each tells worker 0 what it contributes, and with which weight;
-when all have given to a reduction, worker 0 tells all that it is the next one, with all weights. A reduction's states:
+Workers reach their reductions in different orders. So each tells worker 0 when it gives to a reduction, with which
+weight; when all have given, worker 0 sends all workers these weights, and they sum this one next. A reduction's states:
 
 | state     | entered when                                   | then                                                 |
 |-----------|------------------------------------------------|------------------------------------------------------|
 | given     | the peer emits Reduce                          | worker 0 is sent `Given`                             |
-| agreed    | worker 0's `Agreed` comes, in the order of all | it waits until the library's processes are connected |
+| agreed    | worker 0's `Agreed` comes: same order for all  | it waits until the library's processes are connected |
 | under way | the library's processes are connected          | the library sums the contribution, times its share   |
 | ended     | the library's sum is done                      | the result is in place, and the peer is told Reduced |
 

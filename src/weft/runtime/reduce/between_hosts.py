@@ -26,7 +26,7 @@ _ABOUT = Struct("<qIq")
 
 
 class About(NamedTuple):
-    """What the reductions of all hosts must have in common."""
+    """Facts about a reduction that must be equal on all hosts."""
 
     clock: int
     name: int

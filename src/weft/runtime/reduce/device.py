@@ -101,7 +101,7 @@ class DeviceReduce(SharedReduce):
 
 
 def measured(device: Device | None) -> Speeds:
-    """Speeds of this worker's sums and copies, measured by a few of them."""
+    """Speeds of this worker's sums and copies, measured on a few of them."""
     if device is None:
         return Speeds(measured_sums(None))
     return Speeds(measured_sums(None), measured_copies(device), measured_sums(device))

@@ -303,7 +303,7 @@ class EngineSeat:
         return {name: float(function()) for name, function in functions.items()}, self._distance
 
     def _is_mine_to_do(self) -> bool:
-        """Whether the engine chooses this worker to evaluate a report or write a save; blocks until it has."""
+        """Whether this worker is to evaluate a report or write a save; blocks until the engine has decided."""
         decided = self._expect(Decided)
         self._best = decided.best
         return bool(decided.is_yours)
@@ -391,7 +391,7 @@ class EngineSeat:
         self._channel.send(failure(error, self._step, self.waiting_for()))
 
     def leave(self) -> None:
-        """Before this process ends: wait for its host agent to print its last message, if `await_engine` is set."""
+        """Called before this process exits: if `await_engine` is set, wait until the host agent has ended."""
         if self.await_engine is not None:
             self.has_ended = True
             with suppress(TransportError):  # the host agent is gone already

@@ -252,7 +252,7 @@ class LiveSeat(EngineSeat):
             self._go_on()
 
     def _wait_words(self, done: Callable[[], bool]) -> None:
-        """Block until `done()`, which reads the arena's words, is true. Does not drive: actions are being performed."""
+        """Block until `done()`, which reads words of the arena, is true. Does not drive: an action is under way."""
         while not done():
             self._pause(done, None)
         self._go_on()

@@ -1,4 +1,4 @@
-"""Sends files that a worker has saved on a machine other than the user's to the engine, piece by piece."""
+"""Sends the engine, piece by piece, the files that a worker has saved on a machine other than the user's."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -32,7 +32,7 @@ CALLS_AT_ONCE_MAX = 64
 
 
 class HostConnections:
-    """The connections of one host, by the number of the other; `failed` has (cause, detail) of those not made."""
+    """The connections of one host, by the other host's number; `failed` has (cause, detail) of those not made."""
 
     def __init__(self) -> None:
         self.links: dict[int, socket.socket] = {}

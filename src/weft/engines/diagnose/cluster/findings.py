@@ -101,7 +101,7 @@ def _versions(checkup: Checkup) -> Finding:
 
 
 def _alike(checkup: Checkup, name: str, of: Callable[[Card], dict[str, str]], otherwise: Verdict, fix: str) -> Finding:
-    """A finding that `of` gives the same for all cards, or how the first that differs does so from the first card."""
+    """Compare `of` of all cards: a finding that all are equal, or in what a host first differs from the first card."""
     cards = [card for host in checkup.hosts for card in host]
     first = of(cards[0])
     for card in cards:

@@ -37,7 +37,7 @@ class Card(Struct, frozen=True):
     rank: Number
     home: Words
     machine: Words
-    """The machine's boot id: hosts that are namespaces of one machine share it, and its cores."""
+    """The machine's boot id: hosts that are namespaces of one machine have the same, and share its cores."""
     host: Words
     """The host's name."""
     address: Words

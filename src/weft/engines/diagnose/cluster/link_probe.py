@@ -13,8 +13,8 @@
     ... perhaps once more, then an end
 
 Rates are those of bytes that arrive; the first `warm_s` seconds, TCP's slow start, are left out. For one direction the
-median rate counts: what the link can carry. For both at once, as in training, the mean counts, since training waits for
-interruptions, too. If the two directions differ much, they are measured once more, and the better figures count.
+median rate counts: what the link can carry. For both at once, as in training, the mean counts, since interruptions
+hold up training, too. If the two directions differ much, they are measured once more, and the better figures count.
 """
 
 import select
@@ -192,7 +192,7 @@ def _both_ways(link: socket.socket, warm_s: float, window_s: float) -> tuple[flo
 
 
 def _sent(link: socket.socket, record: bytes) -> bool:
-    """Whether the kernel took some bytes of `record`. The rest is not sent: all bytes of a stream are equal."""
+    """Whether the kernel took some bytes of `record`. The rest need not be sent: all bytes of a stream are equal."""
     try:
         return link.send(record) > 0
     except _NOT_NOW:
