@@ -50,8 +50,8 @@ class AgentWorker:
     def kill(self, *, is_known: bool = False) -> None:
         """Send SIGKILL by pidfd, if the worker has connected or the caller knows its process (`is_known`).
 
-        Otherwise its pid is only what a note at the rendezvous claimed. It is left alone, and ends by itself because
-        the agent does not let it in any more.
+        Otherwise its pid is only what a note at the rendezvous claimed. Then the process is left alone; a worker ends
+        by itself, because the agent does not let it in any more.
         """
         if self.channel is not None or is_known:
             with suppress(ProcessLookupError):

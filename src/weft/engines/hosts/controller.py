@@ -241,7 +241,7 @@ class Controller(Supervisor):
                 link.send(ControllerHeartbeat(patience_s))
 
     def _interrupt(self, number: int, frame: Any) -> None:
-        """Count a signal, but once only if the workers got it, too: the larger of both counts is used."""
+        """Count a signal. The workers may have got the same one: the larger of both counts is used, not the sum."""
         self._num_signals += 1
         self._num_interrupts = max(self._num_interrupts, self._num_signals)
 

@@ -30,7 +30,7 @@ def explained(error: Exception, address: str | None, folder: str) -> str:
 
 
 def largest(folder: Path) -> list[tuple[str, int]]:
-    """The LARGEST biggest entries of `folder`: their names and bytes."""
+    """The names and bytes of the largest entries of `folder`, LARGEST of them at most."""
     sizes = {}
     for entry in folder.iterdir():
         if entry.name not in EXCLUDED:

@@ -74,7 +74,7 @@ def watch_script(seat: EngineSeat, channel: Channel) -> None:
 
 
 def stack_of(thread: int) -> str:
-    """The stack of a thread in the form of tracebacks, innermost frame last; without Weft's frames if it has others."""
+    """The stack of a thread as in tracebacks, innermost frame last; Weft's frames are left out if there are others."""
     frame = sys._current_frames().get(thread)
     if frame is None:
         return ""

@@ -119,7 +119,7 @@ class SharedReduce:
         self._bells.ring_scripts()
 
     def _give(self, lane: Lane, bucket: int) -> None:
-        """Copy the contribution to where it is summed; a hook for devices. In host memory it is there already."""
+        """A hook for devices: copy the contribution to where it is summed. In host memory, it is there already."""
 
     def _lane(self, buffer: Buffer) -> Lane:
         key = 0 if buffer.slot == GRADIENT and self._gradient_is_given else 1, buffer.bucket
