@@ -31,7 +31,8 @@ class BackgroundDriver:
     ) -> None:
         """`drive` returns the seconds until the next timer; `fail` is told the error that ends the thread.
 
-        `may_rest`, called under the lock, says whether no other process needs this one before its script's next call.
+        `may_rest`, called under the lock, says whether the thread may sleep until the script's next call, because no
+        other process needs this one until then.
         """
         self._bells = bells
         self._may_rest = may_rest

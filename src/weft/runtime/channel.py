@@ -28,7 +28,7 @@ def peer_of(end: socket.socket) -> tuple[int, int]:
 
 
 def packed(message: Struct) -> bytes:
-    """A message as it is sent, on channels and between hosts: msgpack after its length."""
+    """A message as it is sent, on channels and between hosts: its length, then msgpack."""
     return framed(msgspec.msgpack.encode(message))
 
 

@@ -56,7 +56,7 @@ class Reducing(Protocol):
     def progress(self, deliver: Callable[[Reduced], None]) -> bool: ...
 
     def may_rest(self) -> bool:
-        """Whether no other process needs this one before its script's next call."""
+        """Whether the background driver may sleep until the script's next call: no other process needs it before."""
 
     def say_ended(self) -> None: ...
 

@@ -74,7 +74,7 @@ class WorkerRuntime:
         return reduce is None or reduce.needs_background or not self.strategy.keeps_replicas_equal
 
     def background_may_rest(self) -> bool:
-        """Whether no other process needs this one before its script's next call, and the outbox is empty."""
+        """Whether the background driver may sleep until the script's next call: not if messages are unsent."""
         reduce, transport = self.driver.reduce, self._mailbox.transport
         if reduce is None or not reduce.may_rest() or not self.strategy.keeps_replicas_equal:
             return False

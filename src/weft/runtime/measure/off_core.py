@@ -1,4 +1,4 @@
-"""How long a thread was off a core, by /proc/.../schedstat: ready but without a core (starving), or waiting."""
+"""Measures how long a thread was off a core, by /proc/.../schedstat: ready to run (starving), or waiting."""
 
 import os
 import time

@@ -129,7 +129,7 @@ class SharedReduce:
         return lane
 
     def _name(self, action: Reduce) -> int:
-        """A checksum of kind, op and slot, by which workers check that they reduce the same."""
+        """A checksum of kind, op and slot, by which workers check that they take part in the same reduction."""
         key = (action.kind, action.op, action.buffer.slot)
         number = self._names.get(key)
         if number is None:
