@@ -52,3 +52,10 @@ def test_a_server_that_was_cut_off_never_hears_of_the_view_in_which_it_is_anothe
         "fenced worker 0, server 0; moved server 0 to the process of worker 1"
     ]
     assert {incarnation for incarnation, _ in heard} == {1}
+
+
+def test_an_earlier_incarnation_is_no_member_though_its_node_is() -> None:
+    ran = run(quiet, Crash(0, 0.35), num_servers=1)
+    old, new = (node for node in ran.injection.liveness.incarnations if node.id == 3)
+    membership = ran.injection.membership
+    assert [membership.is_member(node) for node in (old, new, ran.node(0))] == [False, True, False]

@@ -60,10 +60,13 @@ class Membership:
         """A process will never be a member again, though its nodes may be until they are replaced."""
         self._excluded.add(process)
 
+    def is_member(self, node: FailableNode) -> bool:
+        """It is of the view in force, and not only an earlier incarnation of a node that is."""
+        return self._liveness.is_present(node) and node.id in self.arbiter.view.members
+
     def replace(self, lost: Sequence[FailableNode], how: str) -> None:
         """Commit a view without these nodes, in which their servers are started anew."""
-        members = self.arbiter.view.members
-        lost = [node for node in lost if self._liveness.is_present(node) and node.id in members]
+        lost = [node for node in lost if self.is_member(node)]
         if not lost:
             return
         names = [self._world.name(node.id) for node in lost]
@@ -128,8 +131,7 @@ class Membership:
 
     def _leave_if_done(self, node: FailableNode) -> None:
         """A worker that takes its leave goes when all that it sent has been received."""
-        is_member = node.id in self.arbiter.view.members
-        if not node.is_leaving or node.is_gone or node.outbox or not is_member:
+        if not node.is_leaving or node.is_gone or node.outbox or not self.is_member(node):
             return
         if not self._reach.is_out_of_reach(node.process, self._leave_if_done, node):
             node.is_gone = True
