@@ -36,4 +36,4 @@ def test_versions_of_a_server_differ_from_one_to_the_next_and_messages_are_kept(
     for _, _, versions in evidence.histories():
         assert len(versions) > 1
         assert all((before.params != after.params).any() for before, after in pairwise(versions))
-    assert any(message.fate is RECEIVED for message in evidence.simulation.messages)
+    assert any(message.fate is RECEIVED for message in evidence.messages)

@@ -19,7 +19,7 @@ from weft.fuzz.auditor import audit
 from weft.fuzz.campaign import judge
 from weft.fuzz.run import run
 from weft.fuzz.scenario import draw
-from weft.sim.faults.delivery import DeliverySimulation
+from weft.sim.faults.delivery import ViewDelivery
 from weft.sim.faults.in_flight import MessageInFlight
 from weft.store.gate import Gate
 from weft.strategies.allreduce import AllReducePeer
@@ -54,7 +54,7 @@ def never_sends_again(patch: pytest.MonkeyPatch) -> None:
 
 
 def hears_second_comings(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(DeliverySimulation, "_is_second_coming", lambda self, node, message: False)
+    patch.setattr(ViewDelivery, "_is_second_coming", lambda self, node, message: False)
 
 
 def applies_repeated_pushes(patch: pytest.MonkeyPatch) -> None:
@@ -162,13 +162,13 @@ def keeps_what_it_pushed(patch: pytest.MonkeyPatch) -> None:
 
 
 def hears_who_is_out(patch: pytest.MonkeyPatch) -> None:
-    right = DeliverySimulation._arrive
+    right = ViewDelivery._arrive
 
-    def wrong(self: DeliverySimulation, message: MessageInFlight) -> None:
-        message.view = max(message.view, self.nodes[message.target].view)
+    def wrong(self: ViewDelivery, message: MessageInFlight) -> None:
+        message.view = max(message.view, self._liveness.node(message.target).view)
         right(self, message)
 
-    patch.setattr(DeliverySimulation, "_arrive", wrong)
+    patch.setattr(ViewDelivery, "_arrive", wrong)
 
 
 def leaves_portions_with_the_departed(patch: pytest.MonkeyPatch) -> None:

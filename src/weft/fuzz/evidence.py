@@ -17,6 +17,8 @@ from weft.fuzz.coding import says_whole
 from weft.fuzz.ledger import Array
 from weft.fuzz.scenario import Scenario
 from weft.fuzz.witness import BoundedRecording, Sighting, Version, WitnessedSimulation
+from weft.sim.arbiter import View
+from weft.sim.faults.in_flight import MessageInFlight
 from weft.store.numpy import NumpyStore
 
 
@@ -38,6 +40,10 @@ class Evidence:
     world: World
     recording: BoundedRecording
     simulation: WitnessedSimulation
+    views: list[View]
+    """All that were decided; the last is in force."""
+    messages: list[MessageInFlight]
+    """All that were sent, whatever became of them."""
     error: Exception | None = None
 
     @property
@@ -83,7 +89,7 @@ class Evidence:
         """When each worker that is no longer a member was out, by whatever reason."""
         return {
             node: after.since_ns
-            for before, after in pairwise(self.simulation.arbiter.views)
+            for before, after in pairwise(self.views)
             for node in set(before.members) - set(after.members)
         }
 
@@ -91,7 +97,7 @@ class Evidence:
     def lost(self) -> set[NodeId]:
         """Workers that did not end in order: out for another reason than that they had finished, or dead unnoticed."""
         unended = {node.id for node in self.simulation.nodes if node.script.at not in (ENDED, NO_USER)}
-        pairs = pairwise(self.simulation.arbiter.views)
+        pairs = pairwise(self.views)
         forced = [set(a.members) - set(b.members) for a, b in pairs if not b.reason.startswith("finished")]
         return unended.union(*forced)
 
@@ -107,7 +113,7 @@ class Evidence:
 
     def members_at(self, at_ns: int) -> tuple[NodeId, ...]:
         """The members by the last view that was decided before or at some time."""
-        views = [view for view in self.simulation.arbiter.views if view.since_ns <= at_ns]
+        views = [view for view in self.views if view.since_ns <= at_ns]
         return views[-1].members
 
     def histories(self) -> Iterator[tuple[NodeId, int, list[Version]]]:

@@ -16,6 +16,7 @@ from weft.fuzz.ledger import LedgerProgram, LedgerReplica
 from weft.fuzz.scenario import Scenario
 from weft.fuzz.witness import BoundedRecording, WitnessedSimulation
 from weft.sim.compute import PerSample
+from weft.sim.faults.injection import FaultInjection
 from weft.sim.faults.plan import EarlyFinish, NonFiniteGradient
 from weft.sim.kernel import to_ns
 from weft.sim.network import RandomDelays
@@ -62,6 +63,7 @@ def run(scenario: Scenario, recipe: Strategy | None = None) -> Evidence:
         )
 
     recording = BoundedRecording()
+    injection = FaultInjection(scenario.faults, lambda node: store(node, LedgerReplica(book, is_empty=True)))
     simulation = WitnessedSimulation(
         recipe,
         world,
@@ -70,12 +72,13 @@ def run(scenario: Scenario, recipe: Strategy | None = None) -> Evidence:
         RandomDelays(Random(f"delays/{scenario.seed}"), *DELAYS_S),
         PerSample([0.0] * num_workers, sigma=0.3, seconds_per_step=scenario.step_s),
         LedgerReports(),
-        scenario.faults,
-        lambda node: store(node, LedgerReplica(book, is_empty=True)),
         scenario.seed,
         recording,
+        liveness=injection.make_liveness,
+        delivery=injection.make_delivery,
     )
-    evidence = Evidence(scenario, recipe, world, recording, simulation)
+    views, messages = injection.membership.arbiter.views, injection.delivery.messages
+    evidence = Evidence(scenario, recipe, world, recording, simulation, views, messages)
     simulation.kernel.at(to_ns(scenario.bound_s), simulation.kernel.stop, ("its time was up",))
     try:
         with np.errstate(all="ignore"):

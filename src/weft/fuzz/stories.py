@@ -35,7 +35,7 @@ def opening(scenario: Scenario) -> Iterator[str]:
 def tell(evidence: Evidence, until_s: float | None = None, node: NodeId | None = None) -> Iterator[str]:
     """A line for each event and each action, up to a time and of one node if asked for; views as they were decided."""
     world = evidence.world
-    views = iter(evidence.simulation.arbiter.views[1:])
+    views = iter(evidence.views[1:])
     upcoming = next(views, None)
     for now_ns, who, event, actions in evidence.recording.entries:
         while upcoming is not None and upcoming.since_ns <= now_ns:

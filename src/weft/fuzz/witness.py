@@ -6,16 +6,14 @@ from typing import Any
 
 from weft.core.actions import Action, Compute
 from weft.core.errors import Deadlock
-from weft.core.events import Event, Received
+from weft.core.events import Event
 from weft.core.names import PARAMS, NodeId
 from weft.core.recorder import Recording
 from weft.core.script_state import ENDED
 from weft.fuzz.ledger import Array
-from weft.sim.faults.in_flight import FailableNode, MessageInFlight
-from weft.sim.faults.simulation import FaultySimulation
 from weft.sim.node import SimulatedNode
+from weft.sim.simulation import Simulation
 from weft.store.numpy import NumpyStore
-from weft.store.store import Payload
 
 EVENTS_MAX = 300_000
 
@@ -50,15 +48,13 @@ class Version:
     params: Array
 
 
-class WitnessedSimulation(FaultySimulation):
+class WitnessedSimulation(Simulation):
     """A simulation that is looked at, and not touched."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.sightings: list[Sighting] = []
         self.versions: list[Version] = []
-        self.messages: list[MessageInFlight] = []
-        """All messages, whatever became of them."""
         self._held: dict[tuple[NodeId, int], bytes] = {}
 
     def params(self, node: SimulatedNode) -> tuple[Array, ...]:
@@ -73,8 +69,8 @@ class WitnessedSimulation(FaultySimulation):
         if node.script.at is not ENDED:  # a script that has ended begins nothing
             self.sightings.append(seen)
 
-    def _deliver(self, node: SimulatedNode, event: Event) -> None:
-        super()._deliver(node, event)
+    def deliver(self, node: SimulatedNode, event: Event) -> None:
+        super().deliver(node, event)
         if node.id >= self.world.num_workers:
             self._note_versions(node)
 
@@ -88,10 +84,3 @@ class WitnessedSimulation(FaultySimulation):
                 self._held[key] = value
                 incarnation = node.peer.world.view
                 self.versions.append(Version(self.kernel.now_ns, node.id, incarnation, bucket, array.copy()))
-
-    def _put_in_flight(
-        self, node: FailableNode, to: NodeId, event: Received, payload: Payload, hyper: Any
-    ) -> MessageInFlight:
-        message = super()._put_in_flight(node, to, event, payload, hyper)
-        self.messages.append(message)
-        return message

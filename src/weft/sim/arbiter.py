@@ -1,4 +1,4 @@
-"""The engine's store in virtual time: it alone decides who is a member, one view after another."""
+"""The views of a run in virtual time: who is a member, one view after another."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

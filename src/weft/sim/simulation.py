@@ -1,6 +1,7 @@
 """The driver in virtual time: hands events to peers and performs what they answer."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import Any
@@ -34,7 +35,6 @@ from weft.core.events import (
 )
 from weft.core.leaving import lost_by
 from weft.core.names import INBOX, Buffer, Carries, NodeId
-from weft.core.peer import Peer
 from weft.core.recorder import TraceHash, node_rng
 from weft.core.script_state import ENDED, EXIT, IN_REPORT, IN_STEP, JOINED, MOVES, NO_USER, RESUME
 from weft.core.strategy import Strategy
@@ -43,10 +43,11 @@ from weft.cost.coding import CodingSpeed
 from weft.observe.records.left_out import LeftOut
 from weft.sim.coding import CodingTime
 from weft.sim.compute import ComputeTime
+from weft.sim.delivery import Delivery, DirectDelivery
 from weft.sim.facts import Facts
 from weft.sim.iterations import Iterations
-from weft.sim.kernel import NS_PER_S, Kernel, to_ns
-from weft.sim.native import NativeReduce
+from weft.sim.kernel import NS_PER_S, Kernel
+from weft.sim.liveness import AlwaysAble, Liveness
 from weft.sim.network import Network
 from weft.sim.node import SimulatedNode
 from weft.sim.program import CALLS, BackwardDone, PortionWanted, Program, ReportDone, SaveAsked, StepDone
@@ -59,6 +60,8 @@ class Simulation:
 
     User code runs in an instant of real time when Compute is emitted, so it reads `params` as of then
     (rule 13 of docs/architecture.md); its results become facts after the virtual time that it takes.
+
+    `liveness` and `delivery` make its parts that faults replace, in this order, before there are nodes.
     """
 
     def __init__(
@@ -76,41 +79,57 @@ class Simulation:
         coding: CodingSpeed | None = None,
         num_cores: int | None = None,
         stretch: Sequence[float] = (),
+        liveness: Callable[["Simulation"], Liveness[Any]] = AlwaysAble,
+        delivery: Callable[["Simulation"], Delivery[Any]] = DirectDelivery,
     ) -> None:
+        self.strategy = strategy
         self.world = world
+        self.seed = seed
         self.kernel = Kernel()
         self.facts = Facts(world.num_workers)
+        self.network = network
         self.recorder = recorder
-        self._network = network
-        self._compute = compute
+        self.nodes: list[SimulatedNode] = []
+        self.on_left_out: Callable[[NodeId, LeftOut], None] = lambda worker, left_out: None
+        self.on_begun: Callable[[], None] | None = None
+        """Hears that a worker's script was let go on."""
+        self.on_ended: Callable[[Any], None] | None = None
+        """Hears of each node whose script has ended."""
+        self.liveness = liveness(self)
+        self.delivery = delivery(self)
+        self._compute = self.liveness.slowed(compute)
         self._reports = reports
         self._on_step = on_step
         self._coding = None if coding is None else CodingTime(strategy, world, coding)
         self._rngs = [Random(f"compute/{seed}/{worker}") for worker in world.workers]
         self._kinds = {kind: carries is Carries.GRADIENT for kind, carries in strategy.kinds().items()}
         self._inbox = [Buffer(INBOX, bucket) for bucket in range(len(world.buckets))]
-        self._iterations = Iterations(self.kernel, self.facts, world, self._fill, num_cores, stretch)
-        self.nodes = [
-            self._new_node(
-                id,
-                strategy.peer(id, world, node_rng(seed, id)),
-                stores[id],
-                programs[id] if id < world.num_workers else None,
-            )
+        when_able = self.liveness.when_able
+        self._fire_if_able = when_able(self._fire)
+        self._finish_if_able = when_able(self._finish_step)
+        self._ask_if_able = when_able(self._ask_for_portion)
+        self._iterations = Iterations(self.kernel, self.facts, world, when_able(self._fill), num_cores, stretch)
+        self.nodes += [
+            self._new_node(id, world, stores[id], programs[id] if id < world.num_workers else None)
             for id in range(world.num_nodes)
         ]
-        self.on_left_out: Callable[[NodeId, LeftOut], None] = lambda worker, left_out: None
-        for node in self.nodes[: world.num_workers]:
-            node.gate = node.store.guard(node.id, world.num_workers, strategy, partial(self._leave_out, node.id))
-        self._native = NativeReduce(self.kernel, network, self.nodes.__getitem__, self._deliver_to)
 
-    def _new_node(self, id: NodeId, peer: Peer, store: Store, program: Program | None) -> SimulatedNode:
-        return SimulatedNode(id, peer, store, program)
+    def _new_node(self, id: NodeId, world: World, store: Store, program: Program | None) -> SimulatedNode:
+        peer = self.strategy.peer(id, world, node_rng(self.seed + world.view, id))
+        node: SimulatedNode = self.liveness.new_node(id, peer, store, program)
+        if program is not None:
+            node.gate = store.guard(id, world.num_workers, self.strategy, partial(self._leave_out, id))
+        return node
+
+    def renew(self, id: NodeId, view: int, store: Store, program: Program | None) -> SimulatedNode:
+        """Put a new incarnation in a node's place: a fresh peer that begins in this view and has not been told so."""
+        node = self.nodes[id] = self._new_node(id, replace(self.world, view=view), store, program)
+        return node
 
     def run(self) -> Facts:
         """Run to the end; raises Deadlock, NodeLost or ProtocolError when it cannot be reached."""
         for node in self.nodes:
-            self.kernel.at(0, self._deliver, (node, Started(self.world.view)))
+            self.kernel.at(0, self.deliver, (node, Started(self.world.view)))
         self.kernel.run()
         stuck = self.stuck()
         if stuck and not self.kernel.stopped_because:
@@ -128,17 +147,14 @@ class Simulation:
         return [node for node in self.nodes if self._is_stuck(node)]
 
     def _is_stuck(self, node: SimulatedNode) -> bool:
-        return node.script.at not in (ENDED, NO_USER)
+        return node.script.at not in (ENDED, NO_USER) and not self.liveness.is_gone(node)
 
     def who_waits(self) -> str:
         """A line for each node: what it needs to go on."""
-        lines = [node.needs(self.world.name(node.id)) for node in self.nodes] + list(self._native.missing())
+        lines = [node.needs(self.world.name(node.id)) for node in self.nodes] + self.delivery.missing()
         return "\n".join(f"  {line}" for line in lines)
 
-    def _deliver_to(self, node: NodeId, event: Event) -> None:
-        self._deliver(self.nodes[node], event)
-
-    def _deliver(self, node: SimulatedNode, event: Event) -> None:
+    def deliver(self, node: SimulatedNode, event: Event) -> None:
         """Tell a node a fact and perform its answer."""
         now_ns = self.kernel.now_ns
         self.facts.num_events += 1
@@ -159,12 +175,12 @@ class Simulation:
                 node.gate.reduced()
             self._resume(node, is_free=True)
 
-    def _receive(self, node: SimulatedNode, event: Received, payload: Any, hyper: Any) -> None:
+    def receive(self, node: SimulatedNode, event: Received, payload: Any, hyper: Any) -> None:
         """Deliver a message with a body, which is named only while it is answered (rule 5)."""
         node.store.receive(event.body, payload, hyper)
         if self._coding is not None:
             self._coding.decode(node, event, payload, self.kernel.now_ns)
-        self._deliver(node, event)
+        self.deliver(node, event)
         node.store.receive(None, None, None)
 
     def _perform(self, node: SimulatedNode, actions: Sequence[Action]) -> None:
@@ -199,26 +215,19 @@ class Simulation:
             if self._coding is not None:
                 self._coding.encode(node, action, self.kernel.now_ns)
         elif isinstance(action, Reduce):
-            self._join(node, action)
+            self.delivery.reduce(node, action)
         elif isinstance(action, SetTimer):
             node.timers[action.name] = generation = node.timers.get(action.name, 0) + 1
-            due_ns = max(self.kernel.now_ns, self._due_ns(node, action.at))
-            self.kernel.at(due_ns, self._fire, (node, action.name, generation))
+            due_ns = max(self.kernel.now_ns, self.liveness.due_ns(node, action.at))
+            self.kernel.at(due_ns, self._fire_if_able, (node, action.name, generation))
         elif isinstance(action, Stop):
             self.kernel.stop(action.reason)
         else:
             raise IllegalAction(f"{action!r} is not an action; the vocabulary of core/actions.py is closed.")
 
-    def _join(self, node: SimulatedNode, action: Reduce) -> None:
-        self.facts.sent_together(action.group, self._native.join(node, action))
-
-    def _due_ns(self, node: SimulatedNode, at_s: float) -> int:
-        """When a timer of a node's own clock comes due."""
-        return to_ns(at_s)
-
     def _fire(self, node: SimulatedNode, name: str, generation: int) -> None:
         if node.timers[name] == generation:
-            self._deliver(node, TimerFired(name))
+            self.deliver(node, TimerFired(name))
 
     def _send(self, node: SimulatedNode, actions: Sequence[Action], done: int) -> int:
         """Send the message before `done`, and to whom the same is sent next: captured once, one event for all.
@@ -236,44 +245,14 @@ class Simulation:
                 hyper = store.hyper()
             body = self._inbox[body.bucket] if body.part is None else Buffer(INBOX, body.bucket, body.part)
         event = Received(node.id, first.kind, first.clock, first.bucket, body, first.weight, data)
-        self._post(node, first, event, size, payload, hyper)
+        self.delivery.post(node, first, event, size, payload, hyper)
         while done < len(actions):
             action = actions[done]
             if type(action) is not Send or not is_same_message(first, action):
                 break
-            self._post(node, action, event, size, payload, hyper)
+            self.delivery.post(node, action, event, size, payload, hyper)
             done += 1
         return done
-
-    def _post(self, node: SimulatedNode, action: Send, event: Received, size: int, payload: Any, hyper: Any) -> None:
-        """Let an event reach its target when the network delivers it."""
-        to, kernel = action.to, self.kernel
-        if not 0 <= to < len(self.nodes):
-            raise IllegalAction(f"{action} goes to a node that is not of the world (0 to {len(self.nodes) - 1}).")
-        self.facts.sent(node.id, size)
-        if node.busy_ns and node.busy_ns >= kernel.now_ns:  # at that very time others may still be waiting to leave
-            kernel.at(node.busy_ns, self._dispatch, (to, event, size, payload, hyper))
-        else:
-            self._dispatch(to, event, size, payload, hyper)
-
-    def _dispatch(self, to: NodeId, event: Received, size: int, payload: Any, hyper: Any) -> None:
-        kernel = self.kernel
-        time_ns, has_arrived = self._network.send(event.source, to, size, kernel.now_ns)
-        if not has_arrived:
-            kernel.at(time_ns, self._come_in, (self.nodes[to], event, size, payload, hyper))
-        elif payload is None:
-            kernel.at(time_ns, self._deliver, (self.nodes[to], event))
-        else:
-            kernel.at(time_ns, self._receive, (self.nodes[to], event, payload, hyper))
-
-    def _come_in(self, node: SimulatedNode, event: Received, size: int, payload: Any, hyper: Any) -> None:
-        """A message that had to queue at its sender arrives now, unless it must queue at its target, too."""
-        kernel = self.kernel
-        arrival_ns = self._network.come_in(event.source, node.id, size, kernel.now_ns)
-        if arrival_ns > kernel.now_ns:
-            kernel.at(arrival_ns, self._receive, (node, event, payload, hyper))
-        else:
-            self._receive(node, event, payload, hyper)
 
     def _apply(self, node: SimulatedNode, actions: Sequence[Action], done: int) -> int:
         """Perform the update before `done` with those of other buckets that follow; how many actions are done then."""
@@ -297,6 +276,8 @@ class Simulation:
             self._resume(node, is_free=False)
         elif node.script.at is not IN_REPORT:
             raise IllegalAction(f"{action} was emitted, but the user's iteration is under way ({node.script.at}).")
+        if self.on_begun is not None:
+            self.on_begun()
 
     def _resume(self, node: SimulatedNode, is_free: bool) -> None:
         """Let a worker's script run to its next request, and arrange for what it asked.
@@ -328,13 +309,13 @@ class Simulation:
             if kind is StepDone:
                 node.store.refuse_writes()
                 if is_free:
-                    self._finish_step(node, request)  # type: ignore[arg-type]
+                    self._finish_if_able(node, request)  # type: ignore[arg-type]
                 else:
-                    self.kernel.at(self.kernel.now_ns, self._finish_step, (node, request))
+                    self.kernel.at(self.kernel.now_ns, self._finish_if_able, (node, request))
                 return
             if kind is PortionWanted:
                 node.store.refuse_writes()
-                self.kernel.at(self.kernel.now_ns, self._ask_for_portion, (node, request))
+                self.kernel.at(self.kernel.now_ns, self._ask_if_able, (node, request))
                 return
             if isinstance(request, SaveAsked):
                 node.store.refuse_writes()
@@ -345,18 +326,16 @@ class Simulation:
     def _end_script(self, node: SimulatedNode) -> None:
         node.script.call(EXIT)
         self.facts.finished_s[node.id] = self.kernel.now_s
+        if self.on_ended is not None:
+            self.on_ended(node)
 
     def _schedule_gradients(self, node: SimulatedNode, samples: float) -> None:
         fresh, node.samples = samples - node.samples, samples
-        self._iterations.begin(node, self._seconds(node, fresh), samples)
-
-    def _seconds(self, node: SimulatedNode, samples: float) -> float:
-        """How long an iteration takes that begins now."""
-        return self._compute.seconds(node.id, node.step, samples, self._rngs[node.id])
+        self._iterations.begin(node, self._compute.seconds(node.id, node.step, fresh, self._rngs[node.id]), samples)
 
     def _fill(self, node: SimulatedNode, event: GradientReady, is_last: bool) -> None:
         node.held = is_last
-        self._deliver(node, node.weighed(event))
+        self.deliver(node, node.weighed(event))
 
     def _finish_step(self, node: SimulatedNode, request: StepDone) -> None:
         now_s, samples, loss = self.kernel.now_ns / NS_PER_S, request.samples, request.loss
@@ -369,7 +348,7 @@ class Simulation:
             self._on_step(self.facts, now_s)
         step, node.step = node.step, node.step + 1
         node.samples = 0.0
-        self._deliver(node, StepFinished(step, samples, loss))
+        self.deliver(node, StepFinished(step, samples, loss))
 
     def _leave_out(self, worker: NodeId, left_out: LeftOut) -> None:
         self.facts.left_out[worker] = left_out.num_steps
@@ -377,7 +356,7 @@ class Simulation:
 
     def _ask_for_portion(self, node: SimulatedNode, request: PortionWanted) -> None:
         node.wanted, node.samples = request, 0.0
-        self._deliver(node, PortionAsked(request.share, request.num_portions))
+        self.deliver(node, PortionAsked(request.share, request.num_portions))
 
     def _take_report(self, node: SimulatedNode, request: ReportDone) -> bool:
         """Tell the peer of an epoch's first report; keep it, and True, when the peer lets the user go on."""
@@ -385,7 +364,7 @@ class Simulation:
         numbers = self._reports.own_numbers(node.id, request)
         if request.epoch >= node.epoch:
             node.epoch = request.epoch + 1
-            self._deliver(node, EpochFinished(request.epoch, numbers))
+            self.deliver(node, EpochFinished(request.epoch, numbers))
         if node.peer.holds_user:
             node.held = True
             return False

@@ -7,6 +7,7 @@ from weft.core.activity import COMPUTES, WAITS
 from weft.core.events import Event, GradientReady, Received, Reduced
 from weft.core.names import Buffer, NodeId
 from weft.observe.records.tracks import Numbering, Passage, Reduction, Span, Tracks
+from weft.sim.delivery import Delivery
 from weft.sim.facts import Facts
 from weft.sim.kernel import NS_PER_S
 from weft.sim.node import SimulatedNode
@@ -26,6 +27,7 @@ class TracedSimulation(Simulation):
         self._given: dict[tuple[NodeId, int, Buffer], tuple[str, float]] = {}
         """Reductions under way: their kind, and since when."""
         self._computing_since_s = [0.0] * self.world.num_workers
+        self.delivery = SeenDelivery(self.delivery, self)
 
     def run(self) -> Facts:
         facts = super().run()
@@ -34,14 +36,16 @@ class TracedSimulation(Simulation):
             self._tracks.spans[worker] = _with_waits(spans, facts.finished_s[worker] if is_whole else None)
         return facts
 
-    def _post(self, node: SimulatedNode, action: Send, event: Received, size: int, payload: Any, hyper: Any) -> None:
-        super()._post(node, action, event, size, payload, hyper)
-        number = self._numbering.next(True, node.id, action.to)
-        self._sizes[node.id, action.to, number] = size
+    def see_post(self, node: SimulatedNode, to: NodeId, event: Received, size: int) -> None:
+        number = self._numbering.next(True, node.id, to)
+        self._sizes[node.id, to, number] = size
         leaves_s = max(self.kernel.now_ns, node.busy_ns) / NS_PER_S
-        self._pass(True, event, action.to, number, size, leaves_s)
+        self._pass(True, event, to, number, size, leaves_s)
 
-    def _deliver(self, node: SimulatedNode, event: Event) -> None:
+    def see_reduce(self, node: SimulatedNode, action: Reduce) -> None:
+        self._given[node.id, action.clock, action.buffer] = action.kind, self.kernel.now_s
+
+    def deliver(self, node: SimulatedNode, event: Event) -> None:
         if isinstance(event, Received):
             number = self._numbering.next(False, event.source, node.id)
             size = self._sizes.pop((event.source, node.id, number))
@@ -58,15 +62,11 @@ class TracedSimulation(Simulation):
                 stop_s=self.kernel.now_s,
             )
             self._tracks.keep(self._tracks.reductions, ended)
-        super()._deliver(node, event)
+        super().deliver(node, event)
 
     def _pass(self, is_sent: bool, event: Received, target: NodeId, number: int, size: int, at_s: float) -> None:
         passage = Passage(is_sent, event.source, target, number, event.kind, event.clock, size, at_s, at_s)
         self._tracks.keep(self._tracks.passages, passage)
-
-    def _join(self, node: SimulatedNode, action: Reduce) -> None:
-        self._given[node.id, action.clock, action.buffer] = action.kind, self.kernel.now_s
-        super()._join(node, action)
 
     def _schedule_gradients(self, node: SimulatedNode, samples: float) -> None:
         self._computing_since_s[node.id] = max(self.kernel.now_ns, node.busy_ns) / NS_PER_S
@@ -81,6 +81,25 @@ class TracedSimulation(Simulation):
     def _finish_step(self, node: SimulatedNode, request: StepDone) -> None:
         self._tracks.keep(self._tracks.steps[node.id], (node.step + 1, self.kernel.now_s))
         super()._finish_step(node, request)
+
+
+class SeenDelivery:
+    """A delivery of which a traced simulation sees what it is given."""
+
+    def __init__(self, delivery: Delivery[Any], simulation: TracedSimulation) -> None:
+        self._delivery = delivery
+        self._simulation = simulation
+
+    def post(self, node: SimulatedNode, action: Send, event: Received, size: int, payload: Any, hyper: Any) -> None:
+        self._delivery.post(node, action, event, size, payload, hyper)
+        self._simulation.see_post(node, action.to, event, size)
+
+    def reduce(self, node: SimulatedNode, action: Reduce) -> None:
+        self._simulation.see_reduce(node, action)
+        self._delivery.reduce(node, action)
+
+    def missing(self) -> list[str]:
+        return self._delivery.missing()
 
 
 def _with_waits(computing: list[Span], finished_s: float | None) -> list[Span]:

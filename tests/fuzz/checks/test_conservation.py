@@ -43,11 +43,7 @@ def test_messages_that_were_lost_with_their_sender_count() -> None:
         if scenario.num_workers < 4:
             continue
         evidence = run(scenario)
-        lost = [
-            message
-            for message in evidence.simulation.messages
-            if message.fate is OPEN and message.event.kind == "answer"
-        ]
+        lost = [message for message in evidence.messages if message.fate is OPEN and message.event.kind == "answer"]
         assert list(conservation.total_is_conserved(evidence, "params", with_answers)) == []
         if any(message.payload.any() for message in lost):
             assert len(list(conservation.total_is_conserved(evidence, "params", {}))) == 1
@@ -81,7 +77,7 @@ def test_what_accrues_is_sent_or_kept_once() -> None:
     assert list(check(evidence, "downpour.accrued", "push")) == []
     sent = [
         message
-        for message in evidence.simulation.messages
+        for message in evidence.messages
         if message.event.kind == "push" and message.sender.id not in evidence.lost
     ]
     sent[0].payload *= 2

@@ -42,7 +42,7 @@ def test_a_view_with_two_memberships_is_found(evidence: Evidence) -> None:
 
 def test_what_a_zombie_computed_is_found_in_a_replica(evidence: Evidence) -> None:
     late = next(step for step in evidence.steps if evidence.is_out(step.worker, step.at_ns))
-    views = evidence.simulation.arbiter.views
+    views = evidence.views
     del views[2:]  # before anybody had finished
     store = evidence.simulation.nodes[2].store
     place = evidence.scenario.book.place(late.worker, late.step)
@@ -54,7 +54,7 @@ def test_what_a_zombie_computed_is_found_in_a_replica(evidence: Evidence) -> Non
 
 def test_who_has_not_heard_yet_that_a_worker_is_out_may_take_from_it(evidence: Evidence) -> None:
     late = next(step for step in evidence.steps if evidence.is_out(step.worker, step.at_ns))
-    views = evidence.simulation.arbiter.views
+    views = evidence.views
     del views[2:]
     store = evidence.simulation.nodes[2].store
     store.replica.params[0][evidence.scenario.book.place(late.worker, late.step)] = 0.1  # type: ignore[attr-defined]

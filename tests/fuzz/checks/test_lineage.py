@@ -34,9 +34,9 @@ def test_half_a_copy_is_found(bucket: int, value: float) -> None:
 def test_asking_one_that_is_no_better_is_found(strategy: str, by: str) -> None:
     evidence = ran(strategy)
     assert list(asks_only_the_better(evidence, by)) == []
-    asked = next(message for message in evidence.simulation.messages if message.event.kind == "ask")
+    asked = next(message for message in evidence.messages if message.event.kind == "ask")
     source, clock = asked.event.source, asked.event.clock
-    for message in evidence.simulation.messages:
+    for message in evidence.messages:
         if message.event.kind == "score" and (message.event.source, message.event.clock) == (asked.target, clock):
             message.event = Received(asked.target, "score", clock, 0, None, 1.0, {by: 7.0})
         elif message.event.kind == "score" and (message.event.source, message.event.clock) == (source, clock):

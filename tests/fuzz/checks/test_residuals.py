@@ -48,9 +48,7 @@ def test_a_residual_that_was_forgotten_is_found(pushed: Evidence) -> None:
 
 
 def test_what_nobody_heard_must_have_come_back(pushed: Evidence) -> None:
-    message = next(
-        message for message in pushed.simulation.messages if message.event.kind == "push" and message.sender.id == 2
-    )
+    message = next(message for message in pushed.messages if message.event.kind == "push" and message.sender.id == 2)
     assert message.fate is RECEIVED
     message.fate = RETURNED
     (violation,) = residuals.are_balanced(pushed)

@@ -2,7 +2,18 @@
 
 from typing import get_args
 
-from weft.sim.faults.plan import KINDS, Crash, EarlyFinish, Fault, Faults, NonFiniteGradient, Pause, Skew
+from weft.sim.faults.plan import (
+    KINDS,
+    Crash,
+    EarlyFinish,
+    Fault,
+    Faults,
+    NonFiniteGradient,
+    Pause,
+    Skew,
+    Slow,
+    Spike,
+)
 
 
 def test_a_schedule_is_plain_data_that_prints_as_what_would_build_it_again() -> None:
@@ -16,3 +27,9 @@ def test_faults_are_over_when_the_last_has_ended_and_the_engine_has_had_time_to_
     schedule = (Crash(0, 3.0), Pause(1, 1.0, 4.0), Skew(0, 99.0, 1.0), NonFiniteGradient(0, 99), EarlyFinish(1, 99))
     assert Faults(schedule, notice_s=0.5, fence_s=2.0, linger_s=0.25).over_s == 5.0 + 2.0 + 2 * 0.5 + 0.25
     assert Faults(notice_s=0.5, fence_s=2.0, linger_s=0.25).over_s == 3.25
+
+
+def test_a_window_is_active_from_its_begin_until_before_its_end() -> None:
+    first, second = Slow(0, 1.0, 2.0, 3.0), Slow(1, 2.0, 2.0, 3.0)
+    faults = Faults((first, Spike(1.0, 9.0, 0.1), second))
+    assert [faults.active(Slow, now_s) for now_s in (0.5, 1.0, 2.5, 3.0)] == [[], [first], [first, second], [second]]

@@ -1,6 +1,7 @@
 """Small worlds of puppets in which things go wrong."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,14 @@ from weft.core.names import Role
 from weft.core.recorder import Recording
 from weft.core.world import World
 from weft.cost.links import Link
+from weft.sim.arbiter import View
 from weft.sim.compute import PerSample
+from weft.sim.faults.in_flight import FailableNode
+from weft.sim.faults.injection import FaultInjection
 from weft.sim.faults.plan import Fault, Faults, Slow
-from weft.sim.faults.simulation import FaultySimulation
 from weft.sim.network import HostLinks
 from weft.sim.reports import NoReports
+from weft.sim.simulation import Simulation
 from weft.store.numpy import NumpyStore
 from weft.store.store import Store
 
@@ -28,6 +32,31 @@ LATENCY_S = 0.01
 LINGER_S = 0.05
 LATER = Slow(1, 0.75, 9.0, 3.0), Slow(2, 0.75, 9.0, 3.0)
 """Worker 0 is the first to end, so that nobody's end gets in the way of what it sends."""
+
+
+@dataclass(frozen=True)
+class FaultyRun:
+    """A simulation that has run, and the parts in which things went wrong."""
+
+    simulation: Simulation
+    injection: FaultInjection
+    recording: Recording
+
+    @property
+    def views(self) -> list[View]:
+        return self.injection.membership.arbiter.views
+
+    def node(self, id: int) -> FailableNode:
+        """The last incarnation of a node."""
+        return self.injection.liveness.node(id)
+
+    def peer(self, id: int) -> Puppet:
+        peer = self.node(id).peer
+        assert isinstance(peer, Puppet)
+        return peer
+
+    def events(self, id: int, *kinds: type) -> list[Event]:
+        return [event for _, event in self.peer(id)._seen if isinstance(event, kinds)]
 
 
 def run(
@@ -40,7 +69,7 @@ def run(
     script: Script | None = None,
     news_s: float = 0.001,
     in_step: bool = False,
-) -> FaultySimulation:
+) -> FaultyRun:
     """A run of puppets whose steps take 0.1 s and whose messages take 0.01 s."""
     strategy = Puppets(answer, num_servers, in_step=in_step)
     roles = strategy.roles(num_workers)
@@ -53,7 +82,9 @@ def run(
     def store(node: int) -> Store:
         return NumpyStore(replicas[node], [], {}, is_server=world.role(node) is Role.SERVER)
 
-    simulation = FaultySimulation(
+    faults = Faults(tuple(schedule), notice_s=0.05, fence_s=0.5, linger_s=LINGER_S, news_s=news_s)
+    injection, recording = FaultInjection(faults, store), Recording()
+    simulation = Simulation(
         strategy,
         world,
         [store(node) for node in hosts],
@@ -61,22 +92,12 @@ def run(
         HostLinks(hosts, [Link(LATENCY_S, 1e12)] * len(hosts), Link(LATENCY_S, 1e12)),
         PerSample([STEP_S] * num_workers),
         NoReports(),
-        Faults(tuple(schedule), notice_s=0.05, fence_s=0.5, linger_s=LINGER_S, news_s=news_s),
-        store,
-        recorder=Recording(),
+        recorder=recording,
+        liveness=injection.make_liveness,
+        delivery=injection.make_delivery,
     )
     simulation.run()
-    return simulation
-
-
-def peer(simulation: FaultySimulation, node: int) -> Puppet:
-    found = simulation.nodes[node].peer
-    assert isinstance(found, Puppet)
-    return found
-
-
-def events(simulation: FaultySimulation, node: int, *kinds: type) -> list[Event]:
-    return [event for _, event in peer(simulation, node)._seen if isinstance(event, kinds)]
+    return FaultyRun(simulation, injection, recording)
 
 
 def say_step(to: int) -> Answer:

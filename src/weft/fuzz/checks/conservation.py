@@ -32,7 +32,7 @@ def total_is_conserved(
         if centre is not None:
             total += centre(bucket)
             total[GROUND] -= 1.0
-        for message in evidence.simulation.messages:
+        for message in evidence.messages:
             if message.event.bucket == bucket and message.fate in (OPEN, CLOSED) and message.event.kind in in_flight:
                 total += in_flight[message.event.kind] * message.payload
         wrong = np.abs(total - applied)
@@ -118,7 +118,7 @@ def accrued_is_sent_once(evidence: Evidence, slot: str, kind: str) -> Iterator[V
         assert isinstance(node.store, NumpyStore)
         for bucket in evidence.world.trainable:
             total = node.store.lend(Buffer(slot, bucket)).copy()
-            messages = [message for message in evidence.simulation.messages if message.sender is node]
+            messages = [message for message in evidence.messages if message.sender is node]
             messages = [
                 message for message in messages if message.event.bucket == bucket and message.event.kind == kind
             ]

@@ -41,7 +41,7 @@ def takes_nothing_from_the_fenced(evidence: Evidence) -> Iterator[Violation]:
     heard_ns = {event.view: now for now, _, event, _ in evidence.recording.entries if isinstance(event, MembersChanged)}
     known_ns = {
         worker: heard_ns.get(after.number, after.since_ns)
-        for before, after in pairwise(evidence.simulation.arbiter.views)
+        for before, after in pairwise(evidence.views)
         for worker in set(before.members) - set(after.members)
     }
     ready_ns: dict[tuple[NodeId, int], int] = {}
@@ -50,7 +50,7 @@ def takes_nothing_from_the_fenced(evidence: Evidence) -> Iterator[Violation]:
             ready_ns.setdefault((node, event.step), now_ns)
     late = [key for key, at_ns in ready_ns.items() if known_ns.get(key[0], at_ns) < at_ns]
     places = [evidence.scenario.book.place(*key) for key in late]
-    for node in evidence.simulation.arbiter.view.members:
+    for node in evidence.views[-1].members:
         for bucket in evidence.world.trainable:
             if np.any(evidence.final(node)[bucket][places]):
                 yield Violation(7, f"{evidence.world.name(node)} holds a gradient of a worker that was already out")

@@ -23,7 +23,7 @@ def is_whole(evidence: Evidence) -> Iterator[Violation]:
 def asks_only_the_better(evidence: Evidence, by: str) -> Iterator[Violation]:
     """Who is asked for what it has told a better score (a smaller number) for that epoch."""
     told: dict[tuple[NodeId, int], float] = {}
-    for message in evidence.simulation.messages:
+    for message in evidence.messages:
         event = message.event
         if event.kind == "score":
             assert event.data is not None

@@ -84,7 +84,7 @@ def moves_by_what_left(evidence: Evidence, is_applied_first: bool) -> Iterator[V
 
 
 def _messages(evidence: Evidence) -> list[MessageInFlight]:
-    return [message for message in evidence.simulation.messages if message.event.kind == MIX]
+    return [message for message in evidence.messages if message.event.kind == MIX]
 
 
 def _own(evidence: Evidence, is_applied_first: bool) -> dict[tuple[NodeId, int], list[Array]]:
@@ -131,7 +131,7 @@ def rounds_are_balanced(evidence: Evidence) -> Iterator[Violation]:
 def _cut(evidence: Evidence) -> set[int]:
     """The rounds that each worker did not end and others may have begun with it, and those for which the parameters of
     one that left did not arrive."""
-    messages, ended, views = _messages(evidence), _ended(evidence), evidence.simulation.arbiter.views
+    messages, ended, views = _messages(evidence), _ended(evidence), evidence.views
     left_in = {w: after.number for before, after in pairwise(views) for w in set(before.members) - set(after.members)}
     cut: set[int] = set()
     for worker in evidence.world.workers:

@@ -18,7 +18,7 @@ from weft.sim.faults.in_flight import RECEIVED
 
 def are_balanced(evidence: Evidence) -> Iterator[Violation]:
     """What a worker keeps is all that it was given to say, less what it said once and somebody heard."""
-    messages = evidence.simulation.messages
+    messages = evidence.messages
     sent = {(message.event.kind, id(message.payload)) for message in messages}
     heard = {(message.event.kind, id(message.payload)) for message in messages if message.fate is RECEIVED}
     for worker in evidence.world.workers:

@@ -1,1 +1,1 @@
-"""What may go wrong in virtual time, and a simulation in which it does."""
+"""What may go wrong in virtual time, and the parts of a simulation in which it does."""

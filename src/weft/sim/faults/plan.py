@@ -2,6 +2,7 @@
 schedule can be printed, shrunk and kept as a test."""
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 from weft.core.names import NodeId
 
@@ -98,6 +99,9 @@ class EarlyFinish:
 Fault = Crash | Pause | Slow | Loss | Spike | Partition | Duplicates | Skew | NonFiniteGradient | EarlyFinish
 KINDS: tuple[type, ...] = (Crash, Pause, Slow, Loss, Spike, Partition, Duplicates, Skew, NonFiniteGradient, EarlyFinish)
 
+Window = TypeVar("Window", Slow, Spike, Duplicates)
+"""Faults that change what begins while they last, and nothing else."""
+
 
 @dataclass(frozen=True)
 class Faults:
@@ -112,6 +116,11 @@ class Faults:
     """How long a worker whose script has ended stays a member, for others who may still be about to end with it."""
     news_s: float = 0.01
     """By so much the times differ at which members hear of a change."""
+
+    def active(self, kind: type[Window], now_s: float) -> list[Window]:
+        """The faults of a kind that last at this time."""
+        windows = [fault for fault in self.schedule if isinstance(fault, kind)]
+        return [window for window in windows if window.at_s <= now_s < window.at_s + window.duration_s]
 
     @property
     def over_s(self) -> float:

@@ -1,0 +1,98 @@
+"""Faults happen by schedule: what each kind does to the liveness, the reach and the membership of nodes."""
+
+from collections.abc import Callable, Sequence
+
+from weft.core.names import NodeId
+from weft.sim.arbiter import Arbiter
+from weft.sim.delivery import Delivery
+from weft.sim.faults.delivery import ViewDelivery
+from weft.sim.faults.failable import FailableLiveness
+from weft.sim.faults.in_flight import FailableNode
+from weft.sim.faults.membership import Membership
+from weft.sim.faults.plan import Crash, Fault, Faults, Loss, Partition, Pause
+from weft.sim.faults.reach import Reach
+from weft.sim.kernel import Kernel, to_ns
+from weft.sim.liveness import Liveness
+from weft.sim.simulation import Simulation
+from weft.store.store import Store
+
+
+class FaultInjection:
+    """Puts a simulation together in which nodes die, stand still, lie about the time and lose each other's messages.
+
+    One for each simulation, which is given `make_liveness` and `make_delivery`. `new_store` makes the empty tensors
+    of a server that is started anew.
+    """
+
+    liveness: FailableLiveness
+    delivery: ViewDelivery
+    membership: Membership
+    _kernel: Kernel
+
+    def __init__(self, faults: Faults, new_store: Callable[[NodeId], Store]) -> None:
+        self._faults = faults
+        self._new_store = new_store
+        self._reach = Reach()
+
+    def make_liveness(self, simulation: Simulation) -> Liveness[FailableNode]:
+        self.liveness = FailableLiveness(simulation.kernel, simulation.world, self._faults)
+        return self.liveness
+
+    def make_delivery(self, simulation: Simulation) -> Delivery[FailableNode]:
+        """Called after `make_liveness`, whose nodes it delivers to; from now on faults come due."""
+        world, liveness, reach, faults = simulation.world, self.liveness, self._reach, self._faults
+        arbiter = Arbiter(range(world.num_nodes), world.view)
+        self.delivery = ViewDelivery(simulation, arbiter, liveness, reach, faults)
+        self.membership = Membership(simulation, arbiter, liveness, reach, self.delivery, faults, self._new_store)
+        self._kernel = simulation.kernel
+        for fault in faults.schedule:
+            self._plan(fault)
+        return self.delivery
+
+    def _plan(self, fault: Fault) -> None:
+        """Enter a fault into the kernel; what else faults do, those ask who need to know (`Faults.active`)."""
+        at, fence_s = self._kernel.at, self._faults.fence_s
+        if isinstance(fault, Crash):
+            at(to_ns(fault.at_s), self._crash, (fault.worker,))
+        elif isinstance(fault, Pause):
+            at(to_ns(fault.at_s), self.liveness.pause, (fault.worker,))
+            at(to_ns(fault.at_s + fault.duration_s), self.liveness.wake, (fault.worker,))
+            if fault.duration_s > fence_s:
+                at(to_ns(fault.at_s + fence_s), self._fence, ((fault.worker,), fault.duration_s))
+        elif isinstance(fault, Loss):
+            at(to_ns(fault.at_s), self._reach.sever, (fault.source, fault.target))
+            at(to_ns(fault.at_s + fault.duration_s), self._mend, (fault.source, fault.target))
+        elif isinstance(fault, Partition):
+            at(to_ns(fault.at_s), self._reach.cut, (fault.workers,))
+            at(to_ns(fault.at_s + fault.duration_s), self._heal, (fault.workers,))
+            if fault.duration_s > fence_s:
+                at(to_ns(fault.at_s + fence_s), self._fence, (fault.workers, fault.duration_s))
+
+    def _crash(self, worker: NodeId) -> None:
+        lost = self.liveness.on_process(worker)
+        self.liveness.end(lost)
+        self.membership.exclude(worker)
+        notice_ns = to_ns(self._faults.notice_s)
+        self._kernel.at(self._kernel.now_ns + notice_ns, self.membership.replace, (lost, "lost"))
+
+    def _fence(self, workers: Sequence[NodeId], silent_s: float) -> None:
+        """Processes that were silent for too long are out; they may run on for a while, in their old view."""
+        lost = [node for worker in workers for node in self.liveness.on_process(worker)]
+        for worker in workers:
+            self.membership.exclude(worker)
+        self.membership.replace(lost, "fenced")
+        told_s = silent_s - self._faults.fence_s + self._faults.notice_s
+        self._kernel.at(self._kernel.now_ns + to_ns(told_s), self.liveness.end, (lost,))
+
+    def _mend(self, source: NodeId, target: NodeId) -> None:
+        """That a channel broke is noticed: all that is under way on it is returned, and it works again."""
+        self._reach.mend(source, target)
+        node = self.liveness.node(source)
+        if self.liveness.is_able(node, self._mend, source, target):
+            self.delivery.give_back(node, target)
+
+    def _heal(self, workers: Sequence[NodeId]) -> None:
+        """The partition is over: what was held up goes on, in order."""
+        self._reach.heal(workers)
+        self.delivery.knock_again()
+        self._reach.release()
