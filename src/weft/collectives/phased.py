@@ -12,7 +12,7 @@ from typing import Any
 from weft.collectives.wrapping import Wrapped, WrappingPeer
 from weft.core.actions import Action, Encode, Reduce, add, copy
 from weft.core.coding import Coding
-from weft.core.events import Reduced
+from weft.core.events import MembersChanged, Reduced
 from weft.core.names import Buffer, Carries, NodeId, Role, Slot
 from weft.core.peer import Actions, Peer
 from weft.core.world import World
@@ -132,6 +132,11 @@ class PhasedPeer(WrappingPeer):
         elif recipe.starts_warm and (reduce.kind, reduce.buffer.bucket) in self.warm:
             given = self._phase(round_, len(recipe.phases) - 1)
         return [Encode(into.slot, reduce.clock, into, reduce.buffer, residual, given)]
+
+    def on_joined(self, event: MembersChanged, newcomers: tuple[NodeId, ...]) -> Actions:
+        """A newcomer has nothing of the round before, so nobody starts warm."""
+        self.warm.clear()
+        return super().on_joined(event, newcomers)
 
     def on_reduced(self, event: Reduced) -> Actions:
         key = event.buffer.slot.rpartition(":")[0], event.buffer.bucket

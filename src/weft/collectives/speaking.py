@@ -65,6 +65,12 @@ class SpeakingPeer(WrappingPeer):
         told = self.recovery.begin(event.view, self.workers) if self.me in self.workers else []
         return [*told, *self._forward(event)]
 
+    def on_joined(self, event: MembersChanged, newcomers: tuple[NodeId, ...]) -> Actions:
+        """At rest every reduction has ended for all: counting begins anew, as a newcomer's does."""
+        self.forget()
+        self.recovery = Recovery(self._name, self.me, len(self.world.buckets))
+        return super().on_joined(event, newcomers)
+
     def on_returned(self, event: Returned) -> Actions:
         return Peer.on_returned(self, event) if self._is_mine(event.kind) else self._forward(event)
 

@@ -93,6 +93,13 @@ class WrappingPeer(Peer):
     def on_members_changed(self, event: MembersChanged) -> Actions:
         return self._forward(event)
 
+    def on_joined(self, event: MembersChanged, newcomers: tuple[NodeId, ...]) -> Actions:
+        self._is_new = False  # from now on it hears of changes as others do; its inner peer awaits the welcome
+        return self._forward(event)
+
+    def _await_welcome(self) -> None:
+        """The inner peer awaits it."""
+
     def on_action(self, action: Action) -> Actions:
         """What becomes of an action of the inner peer."""
         return [action]

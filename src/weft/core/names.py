@@ -22,6 +22,10 @@ CENTRE = "centre"
 """The slot of a model that is between the replicas and that every worker keeps alike."""
 
 
+WELCOME = "welcome"
+"""The kind of message by which a newcomer is given what it takes over (decision 0040)."""
+
+
 class Role(Enum):
     """What a node does: workers compute, servers keep parameters for others."""
 

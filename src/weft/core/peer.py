@@ -13,9 +13,10 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, ClassVar
 
-from weft.core.actions import Action, Compute, Reduce, Send
+from weft.core.actions import Action, Compute, Reduce, Send, copy
 from weft.core.errors import IllegalAction, ProtocolError, UnexpectedMessage
 from weft.core.events import (
+    Data,
     EpochFinished,
     Event,
     GradientReady,
@@ -28,7 +29,7 @@ from weft.core.events import (
     StepFinished,
     TimerFired,
 )
-from weft.core.names import NodeId
+from weft.core.names import PARAMS, WELCOME, Buffer, NodeId
 from weft.core.story import Story
 from weft.core.world import World
 
@@ -53,9 +54,14 @@ class Peer:
 
     Deterministic: the same events, times and `rng` give the same actions. Attributes whose name
     begins with an underscore, and those of the constructor, are not part of `snapshot`.
+
+    A worker's peer whose world is not of the first view is a newcomer's (decision 0040). It is welcomed before it
+    begins: the sponsor, the lowest of the other workers, sends it the slots `_inherits` and what `hand_over` says.
     """
 
     _not_in_snapshot: ClassVar[frozenset[str]] = frozenset({"me", "world", "rng", "now", "view", "members", "workers"})
+    _inherits: ClassVar[tuple[str, ...]] = (PARAMS,)
+    """The slots that a newcomer takes over, every bucket of them."""
 
     def __init__(self, me: NodeId, world: World, rng: Random) -> None:
         self.me = me
@@ -77,6 +83,17 @@ class Peer:
         self._story = Story()
         self._keep = self._story.chapters.append
         self._open_reduces: set[tuple[int, str, int]] = set()
+        self._is_new = me < world.num_workers and world.view > 0
+        """It came into a run that was under way, and has not been welcomed yet."""
+        if self._is_new:
+            self._await_welcome()
+
+    def _await_welcome(self) -> None:
+        """Answer nothing but its welcome until that is complete."""
+        self._handed: Data | None = None
+        self._awaited = {(slot, bucket) for slot in self._inherits for bucket in range(len(self.world.buckets))}
+        self._handlers[Started] = lambda event: []
+        self._handlers[Received] = self._be_welcomed
 
     def handle(self, event: Event, now: float) -> Sequence[Action]:
         """Tell the peer a fact; perform what it answers in order. Final: override `on_<event>`."""
@@ -109,8 +126,11 @@ class Peer:
 
     def _change_members(self, event: MembersChanged) -> Actions:
         """Take the new view; the user goes on waiting for those reductions that are asked for again."""
-        self.view, self.members = event.view, event.members
+        before, self.view, self.members = self.members, event.view, event.members
         self.workers = tuple(node for node in event.members if node < self.world.num_workers)
+        newcomers = tuple(node for node in self.workers if node not in before)
+        if newcomers or self._is_new:
+            return self.on_joined(event, newcomers)
         awaited, self._open_reduces = self._open_reduces, set()
         actions = self.on_members_changed(event)
         for action in actions:
@@ -119,6 +139,23 @@ class Peer:
                 if key in awaited:
                     self._open_reduces.add(key)
         return actions
+
+    def _be_welcomed(self, event: Received) -> Actions:
+        """Take over what the sponsor, or a server, sends; begin when all has come."""
+        if event.kind != WELCOME or event.data is None:
+            raise self.unexpected(event)
+        actions: Actions = []
+        if event.body is not None:
+            into = Buffer(str(event.data["slot"]), event.bucket)
+            self._awaited.discard((into.slot, into.bucket))
+            actions.append(copy(into, event.body))
+        else:
+            self._handed = event.data
+        if self._awaited or self._handed is None:
+            return actions
+        self._is_new = False
+        self._handlers[Started], self._handlers[Received] = self.on_started, self.on_received
+        return actions + self.take_over(self._handed)
 
     @property
     def holds_user(self) -> bool:
@@ -173,12 +210,46 @@ class Peer:
     def on_members_changed(self, event: MembersChanged) -> Actions:
         return []
 
+    def on_joined(self, event: MembersChanged, newcomers: tuple[NodeId, ...]) -> Actions:
+        """Newcomers are members from now on; the world is at rest until they have been welcomed (decision 0040).
+
+        A newcomer hears it of itself, with no `newcomers`.
+        """
+        if self._is_new or self.me != min(set(self.workers).difference(newcomers), default=None):
+            return []
+        return [action for newcomer in newcomers for action in self.welcome(newcomer)]
+
+    def welcome(self, newcomer: NodeId) -> Actions:
+        """Send a newcomer what it takes over from this node, its sponsor."""
+        buckets = range(len(self.world.buckets))
+        given = [Buffer(slot, bucket) for slot in self._inherits for bucket in buckets]
+        sends: Actions = [
+            Send(newcomer, WELCOME, self.step, one.bucket, one, data={"slot": one.slot}) for one in given
+        ]
+        return [*sends, Send(newcomer, WELCOME, self.step, 0, data=self.hand_over())]
+
+    def hand_over(self) -> Data:
+        """What a newcomer must know of where the run is; `take_over` is told it."""
+        return {"step": self.step}
+
+    def take_over(self, handed: Data) -> Actions:
+        """The welcome is complete: begin where the sponsor is."""
+        self.step = number(handed, "step")
+        return [Compute(self.step)]
+
     def unexpected(self, event: Received) -> UnexpectedMessage:
         """The error for a message that this protocol does not know."""
         return UnexpectedMessage(
             f"{self.world.name(self.me)} received '{event.kind}' (clock {event.clock}, bucket {event.bucket}) "
             f"from {self.world.name(event.source)}, which {type(self).__name__} does not expect now."
         )
+
+
+def number(handed: Data, name: str) -> int:
+    """A whole number that was handed over."""
+    value = handed[name]
+    assert isinstance(value, int)
+    return value
 
 
 def _public(thing: object) -> dict[str, Any]:

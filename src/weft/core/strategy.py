@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 from weft.core.coding import Coding
 from weft.core.graph import Graph
 from weft.core.invariants import Invariant
-from weft.core.names import Carries, NodeId, Result, Role, Roles, Slot
+from weft.core.names import WELCOME, Carries, NodeId, Result, Role, Roles, Slot
 from weft.core.peer import Peer
 from weft.core.rules import Rule
 from weft.core.world import World
@@ -88,6 +88,11 @@ class Strategy:
         return False
 
     @property
+    def welcomes(self) -> bool:
+        """Newcomers may come into a run that is under way: its peers know what those take over, and from whom."""
+        return False
+
+    @property
     def first_exchange(self) -> int:
         """After how many of its steps a worker first exchanges anything; in a shorter run all are alone."""
         return 1
@@ -132,6 +137,10 @@ class Strategy:
     def kinds(self) -> Mapping[str, Carries]:
         """What each kind of message carries; one that is not declared cannot be sent."""
         return {}
+
+    def all_kinds(self) -> Mapping[str, Carries]:
+        """Its own kinds, and those that every strategy has."""
+        return {**self.kinds(), WELCOME: Carries.EXACT}
 
     def codecs(self) -> Mapping[str, Coding]:
         """The codec of each kind that it names in Encode; configuration chooses them."""

@@ -3,22 +3,22 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from traceback import format_exception
 from typing import NamedTuple
 
 from weft.core.actions import Apply
 from weft.core.events import Started, StepFinished
-from weft.core.names import Buffer, NodeId
-from weft.core.script_state import ENDED, NO_USER
+from weft.core.names import WELCOME, Buffer, NodeId
+from weft.core.script_state import ENDED
 from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.fuzz.coding import says_whole
 from weft.fuzz.ledger import Array
 from weft.fuzz.scenario import Scenario
-from weft.fuzz.witness import BoundedRecording, Sighting, Version, WitnessedSimulation
+from weft.fuzz.witness import BoundedRecording, Sighting, Version, WitnessedSimulation, life_of
 from weft.sim.arbiter import View
-from weft.sim.faults.in_flight import MessageInFlight
+from weft.sim.faults.in_flight import RECEIVED, MessageInFlight
+from weft.sim.node import SimulatedNode
 from weft.store.numpy import NumpyStore
 
 
@@ -26,6 +26,7 @@ class Step(NamedTuple):
     """A step that a worker finished; its samples are 0 when its gradient was excluded."""
 
     worker: NodeId
+    life: int
     step: int
     at_ns: int
     samples: float
@@ -79,37 +80,62 @@ class Evidence:
     def steps(self) -> list[Step]:
         """All finished steps, in the order of time."""
         return [
-            Step(node, event.step, now_ns, event.samples)
-            for now_ns, node, event, _ in self.recording.entries
+            Step(node, life, event.step, now_ns, event.samples)
+            for (now_ns, node, event, _), life in zip(self.recording.entries, self.simulation.lives)
             if isinstance(event, StepFinished)
         ]
 
     @cached_property
-    def out_ns(self) -> dict[NodeId, int]:
-        """When each worker that is no longer a member was out, by whatever reason."""
-        return {
-            node: after.since_ns
-            for before, after in pairwise(self.views)
-            for node in set(before.members) - set(after.members)
-        }
+    def workers(self) -> dict[int, SimulatedNode]:
+        """By life: the node of each worker and newcomer that has begun, as it is now or was when it died."""
+        return {life_of(node): node for node in self.simulation.began}
+
+    def taken_over(self, slot: str, bucket: int) -> list[Array]:
+        """What newcomers that began were given of a slot."""
+        views = {(node.id, node.peer.world.view) for node in self.workers.values()}
+        return [
+            message.payload
+            for message in self.messages
+            if message.event.kind == WELCOME
+            and message.fate is RECEIVED
+            and (message.target, message.view) in views
+            and message.event.bucket == bucket
+            and message.event.data == {"slot": slot}
+        ]
+
+    def is_lost(self, worker: NodeId) -> bool:
+        """The last life of a worker did not end in order."""
+        return life_of(self.simulation.nodes[worker]) in self.lost
 
     @cached_property
-    def lost(self) -> set[NodeId]:
-        """Workers that did not end in order: out for another reason than that they had finished, or dead unnoticed."""
-        unended = {node.id for node in self.simulation.nodes if node.script.at not in (ENDED, NO_USER)}
-        pairs = pairwise(self.views)
-        forced = [set(a.members) - set(b.members) for a, b in pairs if not b.reason.startswith("finished")]
-        return unended.union(*forced)
+    def out_ns(self) -> dict[int, int]:
+        """When each life whose worker is no longer a member was out, by whatever reason."""
+        return {life: after.since_ns for life, after in self.ends}
+
+    @property
+    def ends(self) -> Iterator[tuple[int, View]]:
+        """Each life that was a member, with the view in which it no longer was."""
+        for life, node in self.workers.items():
+            later = [view for view in self.views if view.number > node.peer.world.view]
+            ended = next((view for view in later if node.id not in view.members), None)
+            if ended is not None:
+                yield life, ended
+
+    @cached_property
+    def lost(self) -> set[int]:
+        """Lives that did not end in order: out for another reason than that they had finished, or dead unnoticed."""
+        unended = {life for life, node in self.workers.items() if node.script.at is not ENDED}
+        return unended | {life for life, view in self.ends if not view.reason.startswith("finished")}
 
     @cached_property
     def moved(self) -> set[NodeId]:
         """Servers that were started anew."""
-        entries = self.recording.entries
-        return {node for _, node, event, _ in entries if isinstance(event, Started) and event.view > self.world.view}
+        started = {node for _, node, event, _ in self.recording.entries if isinstance(event, Started) and event.view}
+        return started.intersection(self.world.servers)
 
-    def is_out(self, worker: NodeId, at_ns: int) -> bool:
+    def is_out(self, life: int, at_ns: int) -> bool:
         """A worker was no longer a member at some time."""
-        return self.out_ns.get(worker, at_ns) < at_ns
+        return self.out_ns.get(life, at_ns) < at_ns
 
     def members_at(self, at_ns: int) -> tuple[NodeId, ...]:
         """The members by the last view that was decided before or at some time."""

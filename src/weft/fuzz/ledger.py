@@ -1,7 +1,8 @@
 """A model that is a ledger: what its numbers are says which gradients were applied, and with what weight.
 
-The gradient of worker w at its step s is the unit vector of the pair (w, s), in every bucket, and the optimizer adds
-it: so the parameters of any replica, however they came about, hold at (w, s) the weight of that contribution. The
+The gradient of a worker's life l at its step s is the unit vector of the pair (l, s), in every bucket, and the
+optimizer adds it: so the parameters of any replica, however they came about, hold at (l, s) the weight of that
+contribution. The first life of worker w is l = w; each newcomer, also one that replaces a lost worker, is one more. The
 first number is 1 from the start, in all replicas: the ground. Everything that is linear can be read off exactly.
 
 Where messages are coded a contribution has several places: a codec that says little says some of them later.
@@ -30,9 +31,10 @@ TUNED_ELEMENTS = 2
 
 @dataclass(frozen=True)
 class Book:
-    """How a ledger is laid out: a place for each step of each worker."""
+    """How a ledger is laid out: a place for each step of each life."""
 
-    num_workers: int
+    owners: tuple[NodeId, ...]
+    """The worker whose life each is."""
     num_steps: int
     num_trained: int = 1
     has_state: bool = False
@@ -42,23 +44,29 @@ class Book:
 
     @property
     def num_elements(self) -> int:
-        return 1 + self.num_workers * self.num_steps * self.width
+        return 1 + len(self.owners) * self.num_steps * self.width
 
-    def place(self, worker: NodeId, step: int) -> int:
+    def place(self, life: int, step: int) -> int:
         """The first place of a contribution."""
-        return 1 + (worker * self.num_steps + step) * self.width
+        return 1 + (life * self.num_steps + step) * self.width
 
-    def places(self, worker: NodeId, step: int) -> slice:
+    def places(self, life: int, step: int) -> slice:
         """All its places."""
-        return slice(self.place(worker, step), self.place(worker, step) + self.width)
+        return slice(self.place(life, step), self.place(life, step) + self.width)
 
-    def contribution(self, place: int) -> tuple[NodeId, int]:
-        """The (worker, step) of a place after the ground."""
+    def contribution(self, place: int) -> tuple[int, int]:
+        """The (life, step) of a place after the ground."""
         return divmod((place - 1) // self.width, self.num_steps)
 
     def name(self, place: int) -> str:
         """What stands at a place."""
-        return "the ground" if place == GROUND else "step {1} of worker {0}".format(*self.contribution(place))
+        return "the ground" if place == GROUND else "step {1} of {0}".format(*self.named(place))
+
+    def named(self, place: int) -> tuple[str, int]:
+        """Whose step stands at a place after the ground, and which."""
+        life, step = self.contribution(place)
+        owner = self.owners[life]
+        return f"worker {owner}" if life == owner else f"worker {owner} (life {life})", step
 
     @property
     def buckets(self) -> tuple[Bucket, ...]:
@@ -124,7 +132,7 @@ class LedgerProgram:
 
     def __init__(
         self,
-        worker: NodeId,
+        life: int,
         replica: LedgerReplica,
         book: Book,
         samples: Sequence[float],
@@ -134,15 +142,22 @@ class LedgerProgram:
         seed: int,
         num_portions: int | None = None,
     ) -> None:
-        self._worker, self._replica, self._book = worker, replica, book
+        self.life = life
+        self.first_step = 0
+        self.has_begun = False
+        self._replica, self._book = replica, book
         self._samples, self._not_finite = samples, not_finite
-        self._rng = Random(f"losses/{seed}/{worker}")
+        self._rng = Random(f"losses/{seed}/{life}")
         if num_portions is None:
             self._requests = self._run(epoch_steps, num_steps)
         else:
             self._requests = self._take(num_portions, num_steps)
 
+    def begin_at(self, step: int) -> None:
+        self.first_step = step
+
     def resume(self) -> Request | None:
+        self.has_begun = True
         return next(self._requests, None)
 
     def _step(self, step: int) -> Generator[Request, None, None]:
@@ -151,12 +166,12 @@ class LedgerProgram:
             if kind.trainable:
                 gradient = replica.array(GRADIENT, bucket)
                 gradient[:] = 0.0
-                gradient[self._book.places(self._worker, step)] = nan if step in self._not_finite else 1.0
+                gradient[self._book.places(self.life, step)] = nan if step in self._not_finite else 1.0
         yield BackwardDone(self._samples[step])
         yield StepDone(self._samples[step], self._rng.random())
 
     def _run(self, epoch_steps: int, num_steps: int) -> Generator[Request, None, None]:
-        for step in range(num_steps):
+        for step in range(self.first_step, num_steps):
             yield from self._step(step)
             if (step + 1) % epoch_steps == 0:
                 yield ReportDone(step // epoch_steps, {"loss": self._rng.random()})

@@ -63,7 +63,19 @@ def run(scenario: Scenario, recipe: Strategy | None = None) -> Evidence:
         )
 
     recording = BoundedRecording()
-    injection = FaultInjection(scenario.faults, lambda node: store(node, LedgerReplica(book, is_empty=True)))
+    lives = dict(enumerate(programs))
+
+    def newcomer(worker: NodeId) -> tuple[Store, LedgerProgram]:
+        """The next life of a worker; one that was never begun is tried again."""
+        mine = [life for life, owner in enumerate(scenario.owners) if owner == worker and life >= num_workers]
+        life = next(life for life in mine if life not in lives or not lives[life].has_begun)
+        replica = LedgerReplica(book, params=shared)
+        lives[life] = _program(scenario, life, replica)
+        return store(worker, replica), lives[life]
+
+    injection = FaultInjection(
+        scenario.faults, lambda node: store(node, LedgerReplica(book, is_empty=True)), newcomer
+    )
     simulation = WitnessedSimulation(
         recipe,
         world,
@@ -100,15 +112,15 @@ def _linear(rules: Mapping[str, Rule]) -> dict[str, Rule]:
     return {name: adds if isinstance(rule, LBFGS) else rule for name, rule in rules.items()}
 
 
-def _program(scenario: Scenario, worker: NodeId, replica: LedgerReplica) -> LedgerProgram:
-    schedule = scenario.faults.schedule
+def _program(scenario: Scenario, life: int, replica: LedgerReplica) -> LedgerProgram:
+    schedule, worker = scenario.faults.schedule, scenario.owners[life]
     ends = [fault.steps for fault in schedule if isinstance(fault, EarlyFinish) and fault.worker == worker]
     bad = frozenset(fault.step for fault in schedule if isinstance(fault, NonFiniteGradient) and fault.worker == worker)
     return LedgerProgram(
-        worker,
+        life,
         replica,
         scenario.book,
-        scenario.samples[worker],
+        scenario.samples[life],
         scenario.epoch_steps,
         min([*ends, scenario.num_steps]),
         bad,

@@ -15,16 +15,19 @@ from weft.core.strategy import Strategy
 from weft.fuzz.coding import WIDTH, draw_coding
 from weft.fuzz.ledger import Book
 from weft.sim.faults.plan import (
+    JOINS,
     KINDS,
     Crash,
     Duplicates,
     EarlyFinish,
     Fault,
     Faults,
+    Join,
     Loss,
     NonFiniteGradient,
     Partition,
     Pause,
+    Rejoin,
     Skew,
     Slow,
     Spike,
@@ -48,7 +51,7 @@ class Scenario:
     num_trained: int
     has_state: bool
     samples: tuple[tuple[float, ...], ...]
-    """Of each worker's steps."""
+    """Of each life's steps."""
     step_s: tuple[float, ...]
     faults: Faults
     compress: str | None = None
@@ -56,9 +59,15 @@ class Scenario:
     """By which scheme what is coded is reduced."""
 
     @cached_property
+    def owners(self) -> tuple[NodeId, ...]:
+        """The worker whose life each is: the workers' first ones, then those of newcomers."""
+        joins = [fault.worker for fault in self.faults.schedule if isinstance(fault, JOINS)]
+        return (*range(self.num_workers), *joins)
+
+    @cached_property
     def book(self) -> Book:
         width = 1 if self.compress is None else WIDTH
-        return Book(self.num_workers, self.num_steps, self.num_trained, self.has_state, self.recipe.tunes, width)
+        return Book(self.owners, self.num_steps, self.num_trained, self.has_state, self.recipe.tunes, width)
 
     @property
     def num_portions(self) -> int | None:
@@ -100,18 +109,24 @@ def draw(seed: int, names: Sequence[str] = tuple(STRATEGIES)) -> Scenario:
     length_s = num_steps * sum(step_s) / num_workers
     collective = rng.choice([None, *COLLECTIVES]) if name in STRATEGIES and STRATEGIES[name]().reduces else None
     coding = draw_coding(seed, recipe, collective)
+    epoch_steps, num_trained, has_state = rng.randint(3, 8), rng.randint(1, 3), rng.random() < 0.5
+    samples = tuple(_samples(seed, worker, rng.randint(1, 4), num_steps) for worker in range(num_workers))
+    faults = _faults(rng, num_workers, num_nodes, num_steps, length_s)
+    if recipe.welcomes:
+        faults += _joins(Random(f"joins/{seed}"), faults, num_workers, length_s)
+    samples += tuple(_samples(seed, num_workers + i, 2, num_steps) for i in range(len(faults)))
     return Scenario(
         seed,
         text,
         coding.collective,
         num_workers,
         num_steps,
-        rng.randint(3, 8),
-        rng.randint(1, 3),
-        rng.random() < 0.5,
-        tuple(_samples(seed, worker, rng.randint(1, 4), num_steps) for worker in range(num_workers)),
+        epoch_steps,
+        num_trained,
+        has_state,
+        samples,
         step_s,
-        Faults(tuple(_faults(rng, num_workers, num_nodes, num_steps, length_s)), NOTICE_S, FENCE_S, LINGER_S, NEWS_S),
+        Faults(tuple(faults), NOTICE_S, FENCE_S, LINGER_S, NEWS_S),
         coding.compress,
         coding.scheme,
     )
@@ -170,6 +185,20 @@ def _against_processes(rng: Random, kind: type, mortal: list[NodeId], at_s: floa
         return Partition(workers, at_s, duration_s)
     worker = mortal.pop(rng.randrange(len(mortal)))
     return Crash(worker, at_s) if kind is Crash else Pause(worker, at_s, duration_s)
+
+
+def _joins(rng: Random, faults: Sequence[Fault], num_workers: int, length_s: float) -> list[Fault]:
+    """Newcomers: for workers that are lost, soon or late, and in place of one that is not there at the start."""
+    joins: list[Fault] = []
+    for fault in faults:
+        if isinstance(fault, Crash | Pause) and rng.random() < 0.6:
+            joins.append(Rejoin(fault.worker, round(fault.at_s + _between(rng, 0.05, 2.0), 6)))
+    hit = {fault.worker for fault in faults if isinstance(fault, Crash | Pause | Skew | Slow | EarlyFinish)}
+    hit |= {worker for fault in faults if isinstance(fault, Partition) for worker in fault.workers}
+    spare = [worker for worker in range(num_workers) if worker not in hit]
+    if len(spare) > 1 and rng.random() < 0.3:
+        joins.append(Join(rng.choice(spare), round(rng.uniform(0.0, length_s), 6)))
+    return joins
 
 
 def _samples(seed: int, worker: NodeId, least: int, num_steps: int) -> tuple[float, ...]:

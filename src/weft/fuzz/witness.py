@@ -10,7 +10,7 @@ from weft.core.events import Event
 from weft.core.names import PARAMS, NodeId
 from weft.core.recorder import Recording
 from weft.core.script_state import ENDED
-from weft.fuzz.ledger import Array
+from weft.fuzz.ledger import Array, LedgerProgram
 from weft.sim.node import SimulatedNode
 from weft.sim.simulation import Simulation
 from weft.store.numpy import NumpyStore
@@ -33,6 +33,7 @@ class Sighting:
 
     at_ns: int
     worker: NodeId
+    life: int
     step: int
     params: tuple[Array, ...]
 
@@ -48,6 +49,12 @@ class Version:
     params: Array
 
 
+def life_of(node: SimulatedNode) -> int:
+    """Which of its worker's lives a node is."""
+    assert isinstance(node.program, LedgerProgram)
+    return node.program.life
+
+
 class WitnessedSimulation(Simulation):
     """A simulation that is looked at, and not touched."""
 
@@ -55,6 +62,10 @@ class WitnessedSimulation(Simulation):
         super().__init__(*args, **options)
         self.sightings: list[Sighting] = []
         self.versions: list[Version] = []
+        self.lives: list[int] = []
+        """Of each entry of the recording: whose life it is of; a server's is its id."""
+        self.began: list[SimulatedNode] = []
+        """The nodes of all workers and newcomers whose scripts began."""
         self._held: dict[tuple[NodeId, int], bytes] = {}
 
     def params(self, node: SimulatedNode) -> tuple[Array, ...]:
@@ -63,13 +74,16 @@ class WitnessedSimulation(Simulation):
         replica = node.store.replica
         return tuple(replica.array(PARAMS, bucket).copy() for bucket in range(len(replica.buckets)))
 
-    def _start_compute(self, node: SimulatedNode, action: Compute) -> None:
-        seen = Sighting(self.kernel.now_ns, node.id, action.step, self.params(node))
-        super()._start_compute(node, action)
+    def begin(self, node: SimulatedNode, action: Compute) -> None:
+        seen = Sighting(self.kernel.now_ns, node.id, life_of(node), action.step, self.params(node))
+        super().begin(node, action)
+        if node not in self.began:
+            self.began.append(node)
         if node.script.at is not ENDED:  # a script that has ended begins nothing
             self.sightings.append(seen)
 
     def deliver(self, node: SimulatedNode, event: Event) -> None:
+        self.lives.append(node.id if node.program is None else life_of(node))
         super().deliver(node, event)
         if node.id >= self.world.num_workers:
             self._note_versions(node)

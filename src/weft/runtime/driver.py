@@ -108,7 +108,7 @@ class Driver:
     ) -> None:
         self.world = world
         self._tracer = tracer
-        self._kinds = {kind: carries is Carries.GRADIENT for kind, carries in strategy.kinds().items()}
+        self._kinds = {kind: carries is Carries.GRADIENT for kind, carries in strategy.all_kinds().items()}
         self._mailbox = mailbox
         self._recorder = recorder
         self._began = time.perf_counter()

@@ -371,7 +371,7 @@ def build(
     if strategy.shares_replica:
         _wait_for_all_values(arena, bells, wait_words)
     world = _world(job, strategy, replica.buckets)
-    kinds = kinds_of(strategy.kinds())
+    kinds = kinds_of(strategy.all_kinds())
     codecs = ready_codecs(strategy, [replica])
     layout = Layout(len(kinds), world.num_nodes, replica.buckets, coded_bytes_max(codecs.values(), replica.buckets))
     transport = connections.connect(world, layout, bells, ports)

@@ -30,10 +30,9 @@ class Arbiter:
         """The members of a view that was decided."""
         return self.views[number - self.views[0].number].members
 
-    def decide(self, now_ns: int, leaving: Iterable[NodeId], reason: str) -> View:
-        """Commit the next view: the members of the last without those that leave."""
-        gone = set(leaving)
-        members = tuple(node for node in self.view.members if node not in gone)
+    def decide(self, now_ns: int, leaving: Iterable[NodeId], reason: str, joining: Iterable[NodeId] = ()) -> View:
+        """Commit the next view: the members of the last without those that leave, with those that join."""
+        members = tuple(sorted(set(self.view.members).difference(leaving).union(joining)))
         view = View(self.view.number + 1, now_ns, members, reason)
         self.views.append(view)
         return view

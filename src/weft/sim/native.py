@@ -44,6 +44,8 @@ class NativeReduce:
         self._open: dict[Key, dict[NodeId, tuple[Payload, float]]] = {}
         self._free_ns: dict[Group, int] = {}
         self._num_cancelled = 0
+        self._num_due = 0
+        """Complete reductions whose result has not been told."""
 
     def join(self, node: CollectiveMember, action: Reduce) -> int:
         """Add one member's contribution; returns the bytes that the whole group sends, once it is complete."""
@@ -59,6 +61,7 @@ class NativeReduce:
         if len(contributions) < len(action.group):
             return 0
         del self._open[key]
+        self._num_due += 1
         num_bytes = node.store.num_bytes(action.buffer)
         start_ns = max(self._kernel.now_ns, self._free_ns.get(action.group, 0))
         levels = self._network.levels(action.group)
@@ -72,6 +75,11 @@ class NativeReduce:
         )
         return allreduce_bytes(len(action.group), num_bytes)
 
+    @property
+    def is_idle(self) -> bool:
+        """No reduction is under way."""
+        return not self._open and not self._num_due
+
     def cancel(self) -> None:
         """The members change: all reductions under way never happened (rule 12 of docs/architecture.md)."""
         self._open.clear()
@@ -79,6 +87,7 @@ class NativeReduce:
         self._num_cancelled += 1
 
     def _finish(self, action: Reduce, contributions: dict[NodeId, tuple[Payload, float]], age: int) -> None:
+        self._num_due -= 1
         if age != self._num_cancelled:
             return
         in_rank_order = [contributions[node] for node in sorted(action.group)]

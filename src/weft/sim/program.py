@@ -74,6 +74,14 @@ class Program(Protocol):
         ...
 
 
+class Newcomer(Program, Protocol):
+    """The script of a worker that comes into a run."""
+
+    def begin_at(self, step: int) -> None:
+        """Its first step will be this one, where the run is."""
+        ...
+
+
 class GhostProgram:
     """A script without maths: the same requests for a known number of samples in each step."""
 

@@ -91,6 +91,8 @@ class Simulation:
         self.recorder = recorder
         self.nodes: list[SimulatedNode] = []
         self.on_left_out: Callable[[NodeId, LeftOut], None] = lambda worker, left_out: None
+        self.holds: Callable[[Any, Compute], bool] | None = None
+        """Whether a script has to wait before a step; who holds it calls `begin` later."""
         self.on_begun: Callable[[], None] | None = None
         """Hears that a worker's script was let go on."""
         self.on_ended: Callable[[Any], None] | None = None
@@ -102,7 +104,7 @@ class Simulation:
         self._on_step = on_step
         self._coding = None if coding is None else CodingTime(strategy, world, coding)
         self._rngs = [Random(f"compute/{seed}/{worker}") for worker in world.workers]
-        self._kinds = {kind: carries is Carries.GRADIENT for kind, carries in strategy.kinds().items()}
+        self._kinds = {kind: carries is Carries.GRADIENT for kind, carries in strategy.all_kinds().items()}
         self._inbox = [Buffer(INBOX, bucket) for bucket in range(len(world.buckets))]
         when_able = self.liveness.when_able
         self._fire_if_able = when_able(self._fire)
@@ -128,8 +130,9 @@ class Simulation:
 
     def run(self) -> Facts:
         """Run to the end; raises Deadlock, NodeLost or ProtocolError when it cannot be reached."""
+        start = self.liveness.when_able(self.deliver)
         for node in self.nodes:
-            self.kernel.at(0, self.deliver, (node, Started(self.world.view)))
+            self.kernel.at(0, start, (node, Started(self.world.view)))
         self.kernel.run()
         stuck = self.stuck()
         if stuck and not self.kernel.stopped_because:
@@ -201,7 +204,8 @@ class Simulation:
             elif kind is Compute:
                 if done < num_actions:
                     raise IllegalAction(f"{action} must be the last action of its answer; the user runs at once.")
-                self._start_compute(node, action)  # type: ignore[arg-type]
+                if self.holds is None or not self.holds(node, action):  # type: ignore[arg-type]
+                    self.begin(node, action)  # type: ignore[arg-type]
             elif kind is Apply:
                 done = self._apply(node, actions, done)
             else:
@@ -262,7 +266,8 @@ class Simulation:
         node.store.apply(updates)
         return done + len(updates) - 1
 
-    def _start_compute(self, node: SimulatedNode, action: Compute) -> None:
+    def begin(self, node: SimulatedNode, action: Compute) -> None:
+        """Let a worker's script run its next iteration."""
         if node.program is None or action.step != node.step:
             raise IllegalAction(
                 f"{action} was emitted, but the next step of {self.world.name(node.id)} is {node.step}."

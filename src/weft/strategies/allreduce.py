@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from random import Random
 
 from weft.core.actions import Apply, Compute
-from weft.core.events import GradientReady, Reduced, StepFinished
+from weft.core.events import Data, GradientReady, Reduced, StepFinished
 from weft.core.invariants import Codecs, Invariant, holds
 from weft.core.names import GRADIENT, Carries, NodeId
-from weft.core.peer import Actions, Peer
+from weft.core.peer import Actions, Peer, number
 from weft.core.strategy import Entry, Strategy
 from weft.core.world import World
 from weft.strategies.parts.reductions import ReducingPeer
@@ -21,6 +21,7 @@ class AllReduce(Strategy):
     g = Σ n_i g_i / Σ n_i, every bucket reduced as backward fills it; all replicas stay equal.
     Buckets that are not trained (BatchNorm's means) are averaged with the step's last gradient.
     A worker that leaves takes only what was not reduced yet: the mean is over those present.
+    A newcomer takes over the parameters of the lowest other worker, which are everybody's.
     """
 
     entry = Entry(
@@ -39,6 +40,10 @@ class AllReduce(Strategy):
 
     @property
     def allows_closures(self) -> bool:
+        return True
+
+    @property
+    def welcomes(self) -> bool:
         return True
 
     def kinds(self) -> Mapping[str, Carries]:
@@ -82,6 +87,13 @@ class AllReducePeer(ReducingPeer):
                 if bucket not in self.world.trainable
             ]
         return actions
+
+    def hand_over(self) -> Data:
+        return {**super().hand_over(), "round": self.round}
+
+    def take_over(self, handed: Data) -> Actions:
+        self.round = number(handed, "round")
+        return super().take_over(handed)
 
     def on_reduced(self, event: Reduced) -> Actions:
         if not event.weight and event.buffer.slot == GRADIENT:

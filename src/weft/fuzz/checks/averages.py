@@ -51,11 +51,11 @@ def rounds_count_by_samples(
     """
     outer = Outer(rate, momentum, is_ahead)
     rounds = _rounds(evidence, period)
-    for worker in evidence.world.workers:
-        begun = [s for s in evidence.sightings if s.worker == worker and s.step % period == 0]
+    for life, node in evidence.workers.items():
+        begun = [s for s in evidence.sightings if s.life == life and s.step % period == 0]
         for bucket in evidence.world.trainable:
-            for found in _unlike(evidence, worker, rounds, [s.params[bucket] for s in begun], outer):
-                yield Violation(2, f"worker {worker}, bucket {bucket}: {found}")
+            for found in _unlike(evidence, life, rounds, [s.params[bucket] for s in begun], outer):
+                yield Violation(2, f"worker {node.id}, bucket {bucket}: {found}")
                 return
 
 
@@ -64,9 +64,9 @@ def _rounds(evidence: Evidence, period: int) -> list[Round]:
     for step in evidence.steps:
         if step.samples:
             parts = rounds[step.step // period]
-            places, samples = parts.get(step.worker, RoundContribution([], 0.0))
-            place = evidence.scenario.book.place(step.worker, step.step)
-            parts[step.worker] = RoundContribution([*places, place], samples + step.samples)
+            places, samples = parts.get(step.life, RoundContribution([], 0.0))
+            place = evidence.scenario.book.place(step.life, step.step)
+            parts[step.life] = RoundContribution([*places, place], samples + step.samples)
     return rounds
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from weft.core.names import CENTRE, PARAMS, Buffer
 from weft.fuzz.evidence import Evidence, Violation
 from weft.fuzz.ledger import GROUND, Array
+from weft.fuzz.witness import life_of
 from weft.sim.faults.in_flight import CLOSED, FATES, OPEN, RECEIVED
 from weft.store.numpy import NumpyStore
 
@@ -29,6 +30,8 @@ def total_is_conserved(
     applied = _applied(evidence)
     for bucket in evidence.world.trainable:
         total = held(evidence, slot, bucket)
+        for body in evidence.taken_over(slot, bucket):
+            total -= body
         if centre is not None:
             total += centre(bucket)
             total[GROUND] -= 1.0
@@ -92,17 +95,18 @@ def shared_replica_adds_up(evidence: Evidence) -> Iterator[Violation]:
 def held(evidence: Evidence, slot: str, bucket: int) -> Array:
     """What all workers together hold, or held when they died."""
     total: Array = np.zeros(evidence.scenario.book.num_elements)
-    for worker in evidence.world.workers:
-        total += evidence.slot(worker, Buffer(slot, bucket))
+    for node in evidence.workers.values():
+        assert isinstance(node.store, NumpyStore)
+        total += node.store.lend(Buffer(slot, bucket))
     return total
 
 
 def _applied(evidence: Evidence) -> Array:
     total: Array = np.zeros(evidence.scenario.book.num_elements)
-    total[GROUND] = evidence.world.num_workers
+    total[GROUND] = sum(node.peer.world.view == evidence.world.view for node in evidence.workers.values())
     for step in evidence.steps:
         if step.samples:
-            total[evidence.scenario.book.place(step.worker, step.step)] = 1.0
+            total[evidence.scenario.book.place(step.life, step.step)] = 1.0
     return total
 
 
@@ -113,7 +117,7 @@ def accrued_is_sent_once(evidence: Evidence, slot: str, kind: str) -> Iterator[V
     """
     fates = (RECEIVED,) if all(not version.incarnation for version in evidence.simulation.versions) else FATES
     for node in evidence.simulation.nodes:
-        if node.program is None or node.id in evidence.lost:
+        if node.program is None or evidence.is_lost(node.id):
             continue
         assert isinstance(node.store, NumpyStore)
         for bucket in evidence.world.trainable:
@@ -125,9 +129,9 @@ def accrued_is_sent_once(evidence: Evidence, slot: str, kind: str) -> Iterator[V
             sent = {message.event.clock: message.payload for message in messages if message.fate in fates}
             for body in sent.values():
                 total += body
-            done = [step for step in evidence.steps if step.worker == node.id and step.samples]
+            done = [step for step in evidence.steps if step.life == life_of(node) and step.samples]
             expected = np.zeros_like(total)
-            expected[[evidence.scenario.book.place(step.worker, step.step) for step in done]] = 1.0
+            expected[[evidence.scenario.book.place(step.life, step.step) for step in done]] = 1.0
             if np.abs(total - expected).max() > ROUNDING:
                 place = int(np.abs(total - expected).argmax())
                 _, step = evidence.scenario.book.contribution(place)

@@ -18,9 +18,9 @@ def replicas_are_equal(evidence: Evidence, period: int = 1) -> Iterator[Violatio
     first: dict[int, Sighting] = {}
     seen = [sighting for sighting in evidence.sightings if sighting.step % period == 0]
     may_differ = evidence.scenario.collective is not None or evidence.moved
-    last = {sighting.worker: sighting for sighting in seen if may_differ and sighting.worker in evidence.lost}
+    last = {sighting.life: sighting for sighting in seen if may_differ and sighting.life in evidence.lost}
     for sighting in seen:
-        if last.get(sighting.worker) is sighting or evidence.is_out(sighting.worker, sighting.at_ns):
+        if last.get(sighting.life) is sighting or evidence.is_out(sighting.life, sighting.at_ns):
             continue
         other = first.setdefault(sighting.step, sighting)
         pairs = [(sighting.params[bucket], other.params[bucket]) for bucket in evidence.world.trainable]
@@ -36,7 +36,7 @@ def slot_is_alike(evidence: Evidence, slot: str) -> Iterator[Violation]:
     num_steps = {step.worker: step.step + 1 for step in evidence.steps}
     first: dict[int, NodeId] = {}
     for worker in evidence.world.workers:
-        if worker in evidence.lost:
+        if evidence.is_lost(worker):
             continue
         other = first.setdefault(num_steps[worker], worker)
         for bucket in evidence.world.trainable:

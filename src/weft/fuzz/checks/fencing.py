@@ -1,7 +1,6 @@
 """7. Fencing: one committing membership for each view; a zombie with an old view can never write."""
 
 from collections.abc import Iterator
-from itertools import pairwise
 
 import numpy as np
 
@@ -39,15 +38,11 @@ def takes_nothing_from_the_fenced(evidence: Evidence) -> Iterator[Violation]:
     if evidence.recipe.shares_replica:
         return
     heard_ns = {event.view: now for now, _, event, _ in evidence.recording.entries if isinstance(event, MembersChanged)}
-    known_ns = {
-        worker: heard_ns.get(after.number, after.since_ns)
-        for before, after in pairwise(evidence.views)
-        for worker in set(before.members) - set(after.members)
-    }
-    ready_ns: dict[tuple[NodeId, int], int] = {}
-    for now_ns, node, event, _ in evidence.recording.entries:
+    known_ns = {life: heard_ns.get(after.number, after.since_ns) for life, after in evidence.ends}
+    ready_ns: dict[tuple[int, int], int] = {}
+    for (now_ns, _, event, _), life in zip(evidence.recording.entries, evidence.simulation.lives):
         if isinstance(event, GradientReady):
-            ready_ns.setdefault((node, event.step), now_ns)
+            ready_ns.setdefault((life, event.step), now_ns)
     late = [key for key, at_ns in ready_ns.items() if known_ns.get(key[0], at_ns) < at_ns]
     places = [evidence.scenario.book.place(*key) for key in late]
     for node in evidence.views[-1].members:

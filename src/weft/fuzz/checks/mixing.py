@@ -93,7 +93,7 @@ def _own(evidence: Evidence, is_applied_first: bool) -> dict[tuple[NodeId, int],
     if is_applied_first:
         for step in evidence.steps:
             for bucket in evidence.world.trainable:
-                place = evidence.scenario.book.place(step.worker, step.step)
+                place = evidence.scenario.book.place(step.life, step.step)
                 own[step.worker, step.step][bucket][place] += 1.0 if step.samples else 0.0
     return own
 
@@ -111,7 +111,7 @@ def _applied(evidence: Evidence, is_applied_first: bool) -> Array:
     ended = _ended(evidence)
     for step in evidence.steps:
         if step.samples and (is_applied_first or (step.worker, step.step) in ended):
-            total[evidence.scenario.book.place(step.worker, step.step)] = 1.0
+            total[evidence.scenario.book.place(step.life, step.step)] = 1.0
     return total
 
 

@@ -29,17 +29,17 @@ def servers_apply_once(evidence: Evidence) -> Iterator[Violation]:
 
 def workers_apply_once(evidence: Evidence) -> Iterator[Violation]:
     """The same for what each worker held from one iteration to the next."""
-    for worker in evidence.world.workers:
+    for life, node in evidence.workers.items():
         for bucket in evidence.world.trainable:
-            seen = [sighting.params[bucket] for sighting in evidence.sightings if sighting.worker == worker]
-            yield from _rises_once(evidence, f"worker {worker}, bucket {bucket}", seen)
+            seen = [sighting.params[bucket] for sighting in evidence.sightings if sighting.life == life]
+            yield from _rises_once(evidence, f"worker {node.id}, bucket {bucket}", seen)
 
 
 def workers_apply_their_own(evidence: Evidence) -> Iterator[Violation]:
     """Nobody holds anything of anybody else."""
     book = evidence.scenario.book
     for sighting in evidence.sightings:
-        mine = slice(book.place(sighting.worker, 0), book.place(sighting.worker, book.num_steps))
+        mine = slice(book.place(sighting.life, 0), book.place(sighting.life, book.num_steps))
         for bucket in evidence.world.trainable:
             others = sighting.params[bucket].copy()
             others[mine] = others[GROUND] = 0.0
@@ -54,17 +54,12 @@ def _rises_once(evidence: Evidence, where: str, history: Sequence[Array]) -> Ite
     before, after = np.stack(history[:-1]), np.stack(history[1:])
     again = (np.abs(after - before) > TOLERANCE) & (np.abs(before) > TOLERANCE)
     for moment, place in np.argwhere(again)[:1]:
-        what = "its ground" if place == GROUND else "{} of worker {}".format(*_named(evidence, int(place)))
+        what = "its ground" if place == GROUND else evidence.scenario.book.name(int(place))
         yield Violation(
             2,
             f"{where} had {what} with weight {before[moment, place]:.6g}, and applied it again: "
             f"{after[moment, place]:.6g}",
         )
-
-
-def _named(evidence: Evidence, place: int) -> tuple[str, int]:
-    worker, step = evidence.scenario.book.contribution(place)
-    return f"step {step}", worker
 
 
 def servers_count_alike(evidence: Evidence) -> Iterator[Violation]:
@@ -77,10 +72,9 @@ def servers_count_alike(evidence: Evidence) -> Iterator[Violation]:
         wrong = np.abs(held[bucket] - held[world.trainable[0]])
         if wrong.max() > TOLERANCE:
             place = int(wrong.argmax())
-            step, worker = _named(evidence, place)
             yield Violation(
                 2,
-                f"{step} of worker {worker} has weight {held[bucket][place]:.6g} in bucket {bucket} and "
+                f"{evidence.scenario.book.name(place)} has weight {held[bucket][place]:.6g} in bucket {bucket} and "
                 f"{held[world.trainable[0]][place]:.6g} in bucket {world.trainable[0]}",
             )
             return
@@ -98,17 +92,17 @@ def servers_apply_means(evidence: Evidence, may_be_less: bool = False) -> Iterat
 
 def workers_apply_means(evidence: Evidence) -> Iterator[Violation]:
     """The same for what workers apply from one iteration to the next."""
-    for worker in evidence.world.workers:
+    for life, node in evidence.workers.items():
         for bucket in evidence.world.trainable:
-            seen = [sighting.params[bucket] for sighting in evidence.sightings if sighting.worker == worker]
-            yield from _are_means(evidence, f"worker {worker}, bucket {bucket}", seen)
+            seen = [sighting.params[bucket] for sighting in evidence.sightings if sighting.life == life]
+            yield from _are_means(evidence, f"worker {node.id}, bucket {bucket}", seen)
 
 
 def _are_means(
     evidence: Evidence, where: str, history: Sequence[Array], may_be_less: bool = False
 ) -> Iterator[Violation]:
     num_steps = evidence.scenario.num_steps
-    samples = np.concatenate([by_step[:num_steps] for by_step in evidence.scenario.samples])
+    samples = np.concatenate([by_step[:num_steps] for by_step in evidence.scenario.samples[: len(evidence.scenario.owners)]])
     for before, after in pairwise(history):
         weights = (after - before)[1:]
         present = np.abs(weights) > TOLERANCE
@@ -118,10 +112,9 @@ def _are_means(
         expected = total * np.where(present, samples, 0.0) / samples[present].sum()
         if np.abs(weights - expected).max() > TOLERANCE:
             place = int(np.abs(weights - expected).argmax()) + 1
-            step, worker = _named(evidence, place)
             yield Violation(
                 2,
-                f"{where} applied {step} of worker {worker} with weight {weights[place - 1]:.6g} rather than "
+                f"{where} applied {evidence.scenario.book.name(place)} with weight {weights[place - 1]:.6g} rather than "
                 f"{expected[place - 1]:.6g}, its share of the samples of those present",
             )
             return

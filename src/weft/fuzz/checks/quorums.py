@@ -24,7 +24,7 @@ def are_on_time(evidence: Evidence, num_needed: Callable[[int], int], may_carry:
     if evidence.moved:
         return
     begun = _begun(evidence)
-    excluded = {(step.worker, step.step) for step in evidence.steps if not step.samples}
+    excluded = {(step.life, step.step) for step in evidence.steps if not step.samples}
     for server, bucket, versions in evidence.histories():
         where, sizes = f"{evidence.world.name(server)}, bucket {bucket}", _sizes(evidence, server)
         for before, after in pairwise(versions):
@@ -55,7 +55,7 @@ def _begun(evidence: Evidence) -> dict[tuple[int, bytes], Contributions]:
     for sighting in evidence.sightings:
         for bucket in evidence.world.trainable:
             key = bucket, sighting.params[bucket].tobytes()
-            begun.setdefault(key, set()).add((sighting.worker, sighting.step))
+            begun.setdefault(key, set()).add((sighting.life, sighting.step))
     return begun
 
 

@@ -13,6 +13,7 @@ from weft.fuzz.accounts import Account, AccountingStore, keeps
 from weft.fuzz.checks.conservation import ROUNDING
 from weft.fuzz.evidence import Evidence, Violation
 from weft.fuzz.ledger import Array
+from weft.fuzz.witness import life_of
 from weft.sim.faults.in_flight import RECEIVED
 
 
@@ -23,7 +24,7 @@ def are_balanced(evidence: Evidence) -> Iterator[Violation]:
     heard = {(message.event.kind, id(message.payload)) for message in messages if message.fate is RECEIVED}
     for worker in evidence.world.workers:
         store = evidence.simulation.nodes[worker].store
-        if worker in evidence.lost or not isinstance(store, AccountingStore):
+        if evidence.is_lost(worker) or not isinstance(store, AccountingStore):
             continue
         for (slot, bucket), account in store.accounts.items():
             kept, owed = store.lend(Buffer(slot, bucket)), _owed(account, sent - heard)
@@ -65,13 +66,14 @@ def are_applied_or_kept(evidence: Evidence, accrued: str | None = None, may_drop
     for bucket in world.trainable:
         applied = np.abs(evidence.final(_holder(evidence, bucket))[bucket]) > ROUNDING
         for worker in world.workers:
-            if worker in evidence.lost:
+            if evidence.is_lost(worker):
                 continue
+            life = life_of(evidence.simulation.nodes[worker])
             kept = _kept(evidence, worker, bucket, accrued)
             for step in evidence.steps:
-                if step.worker != worker or not step.samples:
+                if step.life != life or not step.samples:
                     continue
-                for place in range(*book.places(worker, step.step).indices(book.num_elements)):
+                for place in range(*book.places(life, step.step).indices(book.num_elements)):
                     is_whole = abs(kept[place] - (not applied[place])) < ROUNDING
                     is_dropped = may_drop and not applied[place] and abs(kept[place]) < ROUNDING
                     if not is_whole and not is_dropped:
@@ -88,7 +90,7 @@ def _holder(evidence: Evidence, bucket: int) -> NodeId:
     """Who holds what counts: the server of a bucket, or the worker that made the last step."""
     if evidence.world.servers:
         return evidence.world.server_of(bucket)
-    steps = [step for step in evidence.steps if step.worker not in evidence.lost]
+    steps = [step for step in evidence.steps if step.life not in evidence.lost]
     return max(steps, key=lambda step: step.step).worker
 
 

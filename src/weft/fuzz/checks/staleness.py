@@ -21,7 +21,7 @@ def stays_in_step(evidence: Evidence) -> Iterator[Violation]:
 def _leads(evidence: Evidence, bound: int, is_counted: Callable[[Event], bool]) -> Iterator[Violation]:
     num_done = dict.fromkeys(evidence.world.workers, 0)
     members: dict[NodeId, tuple[NodeId, ...]] = {}
-    for now_ns, node, event, actions in evidence.recording.entries:
+    for (now_ns, node, event, actions), life in zip(evidence.recording.entries, evidence.simulation.lives):
         if isinstance(event, Started):
             members[node] = evidence.world.workers
         elif isinstance(event, MembersChanged):
@@ -29,7 +29,7 @@ def _leads(evidence: Evidence, bound: int, is_counted: Callable[[Event], bool]) 
         elif isinstance(event, GradientReady | StepFinished) and is_counted(event):
             num_done[node] = event.step + 1
         for action in actions:
-            if type(action) is not Compute or evidence.is_out(node, now_ns):
+            if type(action) is not Compute or (node in num_done and evidence.is_out(life, now_ns)):
                 continue
             for other in evidence.members_at(now_ns):
                 if other in num_done and other in members[node] and num_done[other] < action.step - bound:

@@ -153,6 +153,11 @@ class ViewDelivery:
         if node.view == self._arbiter.view.number:
             self._facts.sent_together(action.group, self._native.join(node, action))
 
+    @property
+    def is_idle(self) -> bool:
+        """No reduction is under way."""
+        return self._native.is_idle
+
     def cancel_reductions(self) -> None:
         """The members change: reductions under way never happened."""
         self._native.cancel()

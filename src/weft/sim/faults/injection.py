@@ -9,12 +9,19 @@ from weft.sim.faults.delivery import ViewDelivery
 from weft.sim.faults.failable import FailableLiveness
 from weft.sim.faults.in_flight import FailableNode
 from weft.sim.faults.membership import Membership
-from weft.sim.faults.plan import Crash, Fault, Faults, Loss, Partition, Pause
+from weft.sim.faults.plan import Crash, Fault, Faults, Join, Loss, Partition, Pause, Rejoin
 from weft.sim.faults.reach import Reach
+from weft.sim.faults.rest import Rest
 from weft.sim.kernel import Kernel, to_ns
 from weft.sim.liveness import Liveness
+from weft.sim.program import Newcomer
 from weft.sim.simulation import Simulation
 from weft.store.store import Store
+
+
+def no_newcomers(worker: NodeId) -> tuple[Store, Newcomer]:
+    """For runs to which nobody comes."""
+    raise AssertionError(f"worker {worker} comes in, but this run has no scripts for newcomers")
 
 
 class FaultInjection:
@@ -27,11 +34,18 @@ class FaultInjection:
     liveness: FailableLiveness
     delivery: ViewDelivery
     membership: Membership
+    rest: Rest
     _kernel: Kernel
 
-    def __init__(self, faults: Faults, new_store: Callable[[NodeId], Store]) -> None:
+    def __init__(
+        self,
+        faults: Faults,
+        new_store: Callable[[NodeId], Store],
+        new_worker: Callable[[NodeId], tuple[Store, Newcomer]] = no_newcomers,
+    ) -> None:
         self._faults = faults
         self._new_store = new_store
+        self._new_worker = new_worker
         self._reach = Reach()
 
     def make_liveness(self, simulation: Simulation) -> Liveness[FailableNode]:
@@ -43,8 +57,12 @@ class FaultInjection:
         world, liveness, reach, faults = simulation.world, self.liveness, self._reach, self._faults
         arbiter = Arbiter(range(world.num_nodes), world.view)
         self.delivery = ViewDelivery(simulation, arbiter, liveness, reach, faults)
-        self.membership = Membership(simulation, arbiter, liveness, reach, self.delivery, faults, self._new_store)
+        self.membership = Membership(
+            simulation, arbiter, liveness, reach, self.delivery, faults, self._new_store, self._new_worker
+        )
         self._kernel = simulation.kernel
+        if faults.has_joins:
+            self.rest = Rest(simulation, liveness, reach, self.delivery, self.membership)
         for fault in faults.schedule:
             self._plan(fault)
         return self.delivery
@@ -67,6 +85,11 @@ class FaultInjection:
             at(to_ns(fault.at_s + fault.duration_s), self._heal, (fault.workers,))
             if fault.duration_s > fence_s:
                 at(to_ns(fault.at_s + fence_s), self._fence, (fault.workers, fault.duration_s))
+        elif isinstance(fault, Join):
+            at(0, self._be_absent, (fault.worker,))
+            at(to_ns(fault.at_s), self._come, (fault.worker,))
+        elif isinstance(fault, Rejoin):
+            at(to_ns(fault.at_s), self._come, (fault.worker,))
 
     def _crash(self, worker: NodeId) -> None:
         lost = self.liveness.on_process(worker)
@@ -74,6 +97,22 @@ class FaultInjection:
         self.membership.exclude(worker)
         notice_ns = to_ns(self._faults.notice_s)
         self._kernel.at(self._kernel.now_ns + notice_ns, self.membership.replace, (lost, "lost"))
+
+    def _be_absent(self, worker: NodeId) -> None:
+        """A worker is not there from the start, as all know at once."""
+        lost = self.liveness.on_process(worker)
+        self.liveness.end(lost)
+        self.membership.exclude(worker)
+        self.membership.replace(lost, "without")
+
+    def _come(self, worker: NodeId) -> None:
+        """A process comes as this worker; if that is not out yet, it waits. One that was never lost needs none."""
+        if worker in self.membership.arbiter.view.members:
+            if self.liveness.node(worker).is_gone:
+                later_ns = self._kernel.now_ns + to_ns(self._faults.notice_s)
+                self._kernel.at(later_ns, self._come, (worker,))
+            return
+        self.rest.admit(worker)
 
     def _fence(self, workers: Sequence[NodeId], silent_s: float) -> None:
         """Processes that were silent for too long are out; they may run on for a while, in their old view."""

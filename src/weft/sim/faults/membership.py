@@ -13,6 +13,7 @@ from weft.sim.faults.in_flight import FailableNode
 from weft.sim.faults.plan import Faults
 from weft.sim.faults.reach import Reach
 from weft.sim.kernel import to_ns
+from weft.sim.program import Newcomer
 from weft.sim.simulation import Simulation
 from weft.store.store import Store
 
@@ -20,9 +21,10 @@ from weft.store.store import Store
 class Membership:
     """The engine's store, as the nodes know it: the one that changes views and starts nodes.
 
-    Nodes come and go by `replace` (processes were lost, their servers move) and `take_leave` (a script has ended).
-    Members hear of a view one after another within `news_s`. `new_store` makes the empty tensors of a server that is
-    started anew.
+    Nodes come and go by `replace` (processes were lost, their servers move), `take_in` (newcomers) and when a script
+    has ended. Members hear of a view one after another within `news_s`; of newcomers, who come when the world is at
+    rest, all at once. `new_store` makes the empty tensors of a server that is started anew, `new_worker` the tensors
+    and the script of a newcomer.
     """
 
     def __init__(
@@ -34,6 +36,7 @@ class Membership:
         delivery: ViewDelivery,
         faults: Faults,
         new_store: Callable[[NodeId], Store],
+        new_worker: Callable[[NodeId], tuple[Store, Newcomer]],
     ) -> None:
         self.arbiter = arbiter
         self._simulation = simulation
@@ -43,12 +46,15 @@ class Membership:
         self._reach = reach
         self._delivery = delivery
         self._new_store = new_store
+        self._new_worker = new_worker
+        self.on_leaving: Callable[[Sequence[NodeId]], list[NodeId]] = lambda leaving: []
+        """Hears which members are about to leave, and says which others leave with them."""
         self._linger_ns = to_ns(faults.linger_s)
         self._news_ns = to_ns(faults.news_s)
         self._rng = Random(f"news/{simulation.seed}")
         self._last_news_ns: dict[NodeId, int] = {}
         self._excluded: set[NodeId] = set()
-        """Processes that will never be members again."""
+        """Processes that are no members, or soon will not be, and host no servers."""
         self._ahead: list[FailableNode] = []
         """Workers that have ended, but stay until the others have made their last step."""
         self._start_if_able = liveness.when_able(self._start)
@@ -57,8 +63,21 @@ class Membership:
         simulation.on_ended = self._linger
 
     def exclude(self, process: NodeId) -> None:
-        """A process will never be a member again, though its nodes may be until they are replaced."""
+        """A process is no member from the next view on, though its nodes may be until they are replaced."""
         self._excluded.add(process)
+
+    def take_in(self, workers: Sequence[NodeId]) -> None:
+        """Commit a view with these newcomers, at rest, and tell all members at once."""
+        now_ns, names = self._kernel.now_ns, ", ".join(map(self._world.name, workers))
+        view = self.arbiter.decide(now_ns, (), f"joined {names}", workers)
+        for id in view.members:
+            if id not in workers:
+                self._last_news_ns[id] = max(now_ns, self._last_news_ns.get(id, 0))
+                self._kernel.at(self._last_news_ns[id], self._tell, (self._liveness.node(id), view))
+        for id in workers:
+            self._excluded.discard(id)
+            self._simulation.renew(id, view.number, *self._new_worker(id))
+            self._kernel.at(now_ns, self._start_if_able, (self._liveness.node(id), view))
 
     def is_member(self, node: FailableNode) -> bool:
         """It is of the view in force, and not only an earlier incarnation of a node that is."""
@@ -83,8 +102,10 @@ class Membership:
 
     def _decide(self, leaving: Sequence[NodeId], reason: str) -> View:
         """Commit a view without these members; the others will hear of it."""
-        now_ns = self._kernel.now_ns
-        view = self.arbiter.decide(now_ns, leaving, reason)
+        now_ns, unwelcomed = self._kernel.now_ns, self.on_leaving(leaving)
+        self._liveness.end(map(self._liveness.node, unwelcomed))
+        self._excluded.update(unwelcomed)
+        view = self.arbiter.decide(now_ns, (*leaving, *unwelcomed), reason)
         self._delivery.cancel_reductions()
         for id in view.members:
             delay_ns = round(self._rng.random() * self._news_ns)

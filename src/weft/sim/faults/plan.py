@@ -96,8 +96,26 @@ class EarlyFinish:
     steps: int
 
 
-Fault = Crash | Pause | Slow | Loss | Spike | Partition | Duplicates | Skew | NonFiniteGradient | EarlyFinish
+@dataclass(frozen=True)
+class Join:
+    """A worker of the world is not there at the start, and comes some time later."""
+
+    worker: NodeId
+    at_s: float
+
+
+@dataclass(frozen=True)
+class Rejoin:
+    """A worker that was lost is replaced: a new process comes in its place, with nothing of what that one had."""
+
+    worker: NodeId
+    at_s: float
+
+
+Fault = Crash | Pause | Slow | Loss | Spike | Partition | Duplicates | Skew | NonFiniteGradient | EarlyFinish | Join | Rejoin
 KINDS: tuple[type, ...] = (Crash, Pause, Slow, Loss, Spike, Partition, Duplicates, Skew, NonFiniteGradient, EarlyFinish)
+JOINS = (Join, Rejoin)
+"""Faults of their own kind: they are only for strategies that welcome newcomers."""
 
 Window = TypeVar("Window", Slow, Spike, Duplicates)
 """Faults that change what begins while they last, and nothing else."""
@@ -121,6 +139,11 @@ class Faults:
         """The faults of a kind that last at this time."""
         windows = [fault for fault in self.schedule if isinstance(fault, kind)]
         return [window for window in windows if window.at_s <= now_s < window.at_s + window.duration_s]
+
+    @property
+    def has_joins(self) -> bool:
+        """Newcomers come."""
+        return any(isinstance(fault, JOINS) for fault in self.schedule)
 
     @property
     def over_s(self) -> float:

@@ -37,6 +37,10 @@ class Reach:
         is_across = (source.process in self._cut) != (target.process in self._cut)
         return is_across or (source.id, target.id) in self._broken
 
+    def is_cut(self, processes: Iterable[NodeId]) -> bool:
+        """Some of these processes are on the far side of a partition."""
+        return not self._cut.isdisjoint(processes)
+
     def is_out_of_reach(self, process: NodeId, callback: Callable[..., None], *args: Any) -> bool:
         """The store and a process cannot reach each other: what one wants of the other waits."""
         if process in self._cut:

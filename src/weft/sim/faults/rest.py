@@ -1,0 +1,145 @@
+"""The world comes to rest so that newcomers can come in (decision 0040), and goes on when they have been welcomed."""
+
+from collections.abc import Sequence
+from enum import Enum
+
+from weft.core.actions import Compute
+from weft.core.names import NodeId
+from weft.core.script_state import ENDED
+from weft.sim.faults.delivery import ViewDelivery
+from weft.sim.faults.failable import FailableLiveness
+from weft.sim.faults.in_flight import FailableNode
+from weft.sim.faults.membership import Membership
+from weft.sim.faults.reach import Reach
+from weft.sim.kernel import to_ns
+from weft.sim.simulation import Simulation
+
+LOOK_NS = to_ns(0.0005)
+"""How often it is looked whether the world is at rest."""
+
+
+class Phase(Enum):
+    """Where a rest is: see `Rest`."""
+
+    NONE = "the world goes on"
+    STOPPING = "scripts stop where they begin a step, and messages come in"
+    WELCOMING = "newcomers are members, and take over what they need"
+
+
+class Rest:
+    """Lets newcomers in, one rest for all that want to come.
+
+    | phase     | scripts                                            | ends when                                     |
+    |-----------|----------------------------------------------------|-----------------------------------------------|
+    | NONE      | run                                                | somebody wants to come                        |
+    | STOPPING  | stop before the same step, if the strategy keeps   | all have stopped, nothing is under way:       |
+    |           | step, and else before their next one               | the newcomers' view is decided, and told      |
+    | WELCOMING | stand still; a newcomer's stops before its first   | newcomers have stopped, nothing is under way; |
+    |           | step                                               | or members change: newcomers leave again      |
+
+    Nobody comes in once a script has ended: there is not enough left to do.
+    """
+
+    def __init__(
+        self,
+        simulation: Simulation,
+        liveness: FailableLiveness,
+        reach: Reach,
+        delivery: ViewDelivery,
+        membership: Membership,
+    ) -> None:
+        self._simulation = simulation
+        self._liveness = liveness
+        self._reach = reach
+        self._delivery = delivery
+        self._membership = membership
+        self._num_workers = simulation.world.num_workers
+        self.phase = Phase.NONE
+        self._coming: list[NodeId] = []
+        """The workers that want to come, or have come and are not welcomed yet."""
+        self._boundary = 0
+        """The step before which all stop, under a strategy that keeps step."""
+        self._stopped: dict[NodeId, tuple[FailableNode, Compute]] = {}
+        """Scripts that wait before a step."""
+        simulation.holds = self._hold
+        membership.on_leaving = self._interrupt
+
+    def admit(self, worker: NodeId) -> None:
+        """A process wants to come in as this worker, which is not a member."""
+        if self.phase is not Phase.NONE:  # the next rest is its own
+            self._simulation.kernel.at(self._simulation.kernel.now_ns + LOOK_NS, self.admit, (worker,))
+            return
+        self._coming.append(worker)
+        self._stop()
+
+    def _stop(self) -> None:
+        """Find the step before which all stop: the next one of whoever is furthest ahead."""
+        self.phase = Phase.STOPPING
+        self._boundary = max(node.step for node in self._workers()) + 1
+        self._look()
+
+    def _workers(self) -> list[FailableNode]:
+        members = self._membership.arbiter.view.members
+        return [self._liveness.node(id) for id in members if id < self._num_workers]
+
+    def _hold(self, node: FailableNode, action: Compute) -> bool:
+        """Whether a script waits before a step."""
+        if self.phase is Phase.NONE or not self._membership.is_member(node):
+            return False
+        keeps_step = self._simulation.strategy.keeps_step
+        if self.phase is Phase.STOPPING and keeps_step and action.step < self._boundary:
+            return False
+        if node.id in self._coming and self.phase is Phase.WELCOMING:
+            assert node.program is not None
+            node.step = action.step
+            node.program.begin_at(action.step)  # type: ignore[attr-defined]
+        self._stopped[node.id] = node, action
+        return True
+
+    def _look(self) -> None:
+        """Go on if the world is at rest; look again soon if it is not."""
+        if self.phase is Phase.NONE:
+            return
+        if any(node.script.at is ENDED for node in self._workers()):
+            self._coming.clear()
+            self._go_on()
+        elif not self._is_at_rest():
+            self._simulation.kernel.at(self._simulation.kernel.now_ns + LOOK_NS, self._look)
+        elif self.phase is Phase.STOPPING:
+            self.phase = Phase.WELCOMING
+            self._membership.take_in(self._coming)
+            self._look()
+        else:
+            self._coming.clear()
+            self._go_on()
+
+    def _is_at_rest(self) -> bool:
+        nodes = [self._liveness.node(id) for id in self._membership.arbiter.view.members]
+        return (
+            all(node.id in self._stopped for node in self._workers())
+            and not any(node.outbox or node.early or node.is_paused or node.is_gone for node in nodes)
+            and all(node.view == self._membership.arbiter.view.number for node in nodes)
+            and not self._reach.is_cut(node.process for node in nodes)
+            and self._delivery.is_idle
+        )
+
+    def _go_on(self) -> None:
+        """Let all scripts that stopped begin their steps."""
+        self.phase = Phase.NONE
+        stopped, self._stopped = self._stopped, {}
+        for _, (node, action) in sorted(stopped.items()):
+            self._simulation.kernel.at(self._simulation.kernel.now_ns, self._begin_if_able, (node, action))
+
+    def _begin_if_able(self, node: FailableNode, action: Compute) -> None:
+        if self._liveness.is_able(node, self._begin_if_able, node, action):
+            self._simulation.begin(node, action)
+
+    def _interrupt(self, leaving: Sequence[NodeId]) -> list[NodeId]:
+        """Members leave: who came and was not welcomed yet leaves with them, and comes again in the next rest."""
+        self._coming = [worker for worker in self._coming if worker not in leaving]
+        again = self._coming if self.phase is Phase.WELCOMING else []
+        for worker in (*leaving, *again):
+            self._stopped.pop(worker, None)
+        if self.phase is Phase.WELCOMING:
+            self.phase = Phase.STOPPING
+        return list(again)
