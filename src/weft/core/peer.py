@@ -223,9 +223,7 @@ class Peer:
         """Send a newcomer what it takes over from this node, its sponsor."""
         buckets = range(len(self.world.buckets))
         given = [Buffer(slot, bucket) for slot in self._inherits for bucket in buckets]
-        sends: Actions = [
-            Send(newcomer, WELCOME, self.step, one.bucket, one, data={"slot": one.slot}) for one in given
-        ]
+        sends: Actions = [Send(newcomer, WELCOME, self.step, one.bucket, one, data={"slot": one.slot}) for one in given]
         return [*sends, Send(newcomer, WELCOME, self.step, 0, data=self.hand_over())]
 
     def hand_over(self) -> Data:

@@ -93,6 +93,11 @@ class Strategy:
         return False
 
     @property
+    def rest_period(self) -> int:
+        """Newcomers come in before a step that is a multiple of this, where it keeps step."""
+        return 1
+
+    @property
     def first_exchange(self) -> int:
         """After how many of its steps a worker first exchanges anything; in a shorter run all are alone."""
         return 1

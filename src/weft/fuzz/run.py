@@ -73,9 +73,7 @@ def run(scenario: Scenario, recipe: Strategy | None = None) -> Evidence:
         lives[life] = _program(scenario, life, replica)
         return store(worker, replica), lives[life]
 
-    injection = FaultInjection(
-        scenario.faults, lambda node: store(node, LedgerReplica(book, is_empty=True)), newcomer
-    )
+    injection = FaultInjection(scenario.faults, lambda node: store(node, LedgerReplica(book, is_empty=True)), newcomer)
     simulation = WitnessedSimulation(
         recipe,
         world,

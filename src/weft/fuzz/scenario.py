@@ -189,11 +189,12 @@ def _against_processes(rng: Random, kind: type, mortal: list[NodeId], at_s: floa
 
 def _joins(rng: Random, faults: Sequence[Fault], num_workers: int, length_s: float) -> list[Fault]:
     """Newcomers: for workers that are lost, soon or late, and in place of one that is not there at the start."""
-    joins: list[Fault] = []
-    for fault in faults:
-        if isinstance(fault, Crash | Pause) and rng.random() < 0.6:
-            joins.append(Rejoin(fault.worker, round(fault.at_s + _between(rng, 0.05, 2.0), 6)))
-    hit = {fault.worker for fault in faults if isinstance(fault, Crash | Pause | Skew | Slow | EarlyFinish)}
+    joins: list[Fault] = [
+        Rejoin(fault.worker, round(fault.at_s + _between(rng, 0.05, 2.0), 6))
+        for fault in faults
+        if isinstance(fault, Crash | Pause) and rng.random() < 0.6
+    ]
+    hit = {fault.worker for fault in faults if isinstance(fault, Crash | Pause | Slow | EarlyFinish)}
     hit |= {worker for fault in faults if isinstance(fault, Partition) for worker in fault.workers}
     spare = [worker for worker in range(num_workers) if worker not in hit]
     if len(spare) > 1 and rng.random() < 0.3:

@@ -23,7 +23,7 @@ from weft.store.gate import Gate
 from weft.store.lbfgs import Curvature
 from weft.store.own_writes import OwnWrites
 from weft.store.reduction import reduce_arrays
-from weft.store.rules import State, update
+from weft.store.rules import State, kept_by, update
 from weft.store.store import undeclared
 
 Array = NDArray[Any]
@@ -62,8 +62,11 @@ class NumpyStore:
         self._coded = CodedSlots(self._memory, self.meter)
         self._rules = rules
         self._rule_state: dict[tuple[str, int], State] = {}
+        """By rule and bucket; what a rule keeps of each element is a slot, too: 'outer.velocity'."""
         self._curvatures: dict[tuple[str, tuple[int, ...]], Curvature] = {}
         self._declared: dict[str, dict[int, Array]] = {name: {} for name in (PARAMS, GRADIENT, *slots)}
+        for name, rule in rules.items():
+            self._declared |= {f"{name}.{kept}": {} for kept in kept_by(rule)}
         self._captured: dict[tuple[str, int], dict[Buffer, Array]] = {}
         self._inbox: Array | Coded | None = None
         self._hyper: Any = None
@@ -252,8 +255,11 @@ class NumpyStore:
             self._apply_together(rule, actions, gradients)
             return
         for action in actions:
-            state = self._rule_state.setdefault((first.rule, action.into.bucket), {})
-            update(rule, self._array(action.into), gradients[action.into.bucket], first.scale, state)
+            bucket = action.into.bucket
+            state = self._rule_state.setdefault((first.rule, bucket), {})
+            for kept in kept_by(rule):
+                state[kept] = self._written(Buffer(f"{first.rule}.{kept}", bucket))
+            update(rule, self._array(action.into), gradients[bucket], first.scale, state)
 
     def digests(self) -> dict[str, int]:
         """Of the replica's tensors, as its script sees them and as the last step left what is not trained."""

@@ -1,6 +1,6 @@
 """The maths of the update rules on flat numpy arrays, element by element and in place."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,14 @@ _MATHS: dict[type[Rule], Callable[[Any, Array, Array, float, State], None]] = {
     AdaGrad: _adagrad,
     Adam: _adam,
 }
+
+
+KEPT: Mapping[type[Rule], tuple[str, ...]] = {Momentum: ("velocity",), AdaGrad: ("squares",), Adam: ("mean", "squares")}
+
+
+def kept_by(rule: Rule) -> tuple[str, ...]:
+    """The names of what a rule keeps of each element."""
+    return KEPT.get(type(rule), ())
 
 
 def update(rule: Rule, w: Array, g: Array, scale: float, state: State) -> None:

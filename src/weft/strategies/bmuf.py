@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from random import Random
 
 from weft.core.invariants import Invariant
-from weft.core.rules import Momentum, Rule
+from weft.core.rules import Momentum
 from weft.core.strategy import Entry
 from weft.core.world import World
 from weft.strategies.parts.outer_optimizer import OuterStrategy, check_momentum, check_rate
@@ -47,7 +47,7 @@ class BMUF(OuterStrategy):
         """With which a block counts in the long run as much as all workers one after another, unless told otherwise."""
         return 1.0 - 1.0 / world.num_workers if self.block_momentum is None else self.block_momentum
 
-    def rule(self, world: World) -> Rule:
+    def rule(self, world: World) -> Momentum:
         return Momentum(self.block_lr, self.momentum(world), self.nesterov)
 
     def invariants(self, world: World) -> tuple[Invariant, ...]:

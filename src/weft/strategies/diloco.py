@@ -6,7 +6,7 @@ from random import Random
 
 from weft.core.errors import ConfigError
 from weft.core.invariants import Invariant
-from weft.core.rules import Momentum, Rule
+from weft.core.rules import Momentum
 from weft.core.strategy import Entry
 from weft.core.world import World
 from weft.strategies.parts.outer_optimizer import OuterStrategy, check_momentum, check_rate
@@ -50,7 +50,7 @@ class DiLoCo(OuterStrategy):
                 "  Use 'diloco(outer=nesterov)', or 'diloco(momentum=0)' for plain steps."
             )
 
-    def rule(self, world: World) -> Rule:
+    def rule(self, world: World) -> Momentum:
         return Momentum(self.lr, self.momentum, nesterov=self.outer == "nesterov")
 
     def invariants(self, world: World) -> tuple[Invariant, ...]:

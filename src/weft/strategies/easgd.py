@@ -6,9 +6,9 @@ from random import Random
 
 from weft.core.actions import Combine, Compute, Note, Send, add, copy
 from weft.core.errors import ConfigError
-from weft.core.events import MembersChanged, Received, Reduced, Returned, Started, StepFinished
+from weft.core.events import Data, MembersChanged, Received, Reduced, Returned, Started, StepFinished
 from weft.core.invariants import Invariant, holds
-from weft.core.names import CENTRE, Buffer, Carries, NodeId, Result, Role, Roles, Slot
+from weft.core.names import CENTRE, PARAMS, Buffer, Carries, NodeId, Result, Role, Roles, Slot
 from weft.core.peer import Actions, Peer
 from weft.core.strategy import Entry, Strategy
 from weft.core.world import World
@@ -38,6 +38,7 @@ class EASGD(Strategy):
     Without alpha it is 0.9 / N for N workers. The force has two equal ends, so every replica counts alike,
     whatever its samples; a worker that leaves pulls no more. The result is the centre or, before anybody was
     pulled to it, the mean of the replicas.
+    A newcomer sets out from the centre.
     Use it when workers should try different ways before they agree, or, asynchronous, when they are not
     equally fast. BatchNorm's means are averaged when all exchange together, and else the worker's own.
 
@@ -90,6 +91,14 @@ class EASGD(Strategy):
         return self.mode == "sync"
 
     @property
+    def welcomes(self) -> bool:
+        return self.mode == "sync"
+
+    @property
+    def rest_period(self) -> int:
+        return self.period
+
+    @property
     def first_exchange(self) -> int:
         return self.period
 
@@ -132,6 +141,8 @@ class EASGD(Strategy):
 class SyncElasticPeer(PeriodicAveragePeer):
     """Keeps a centre of its own, which moves as everybody's does."""
 
+    _inherits = (PARAMS, CENTRE)
+
     def __init__(self, period: int, force: float, me: NodeId, world: World, rng: Random) -> None:
         super().__init__(period, me, world, rng)
         self._force = force
@@ -150,6 +161,10 @@ class SyncElasticPeer(PeriodicAveragePeer):
                 Combine(params, 1.0 - self._force, Buffer(CENTRE, b), self._force),
             ]
         return actions + super().on_step_finished(event)
+
+    def take_over(self, handed: Data) -> Actions:
+        centre = [copy(self.world.params[b], Buffer(CENTRE, b)) for b in self.world.trainable]
+        return [*centre, *super().take_over(handed)]
 
     def average(self, clock: int) -> Actions:
         trained = self.world.trainable

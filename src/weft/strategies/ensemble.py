@@ -20,7 +20,8 @@ class Ensemble(Strategy):
     Nobody sends anything until the end. All members begin with worker 0's parameters and differ by their data
     and their random numbers. What the script's reported callables predict is the mean of all members: a torch
     model's every call runs each of them; arrays have no such call, so the numbers themselves are averaged.
-    Nobody waits for a member that is lost.
+    Nobody waits for a member that is lost. A newcomer is a member of its own: it takes nothing over, and trains from
+    the parameters with which its script begins.
     """
 
     entry = Entry(
@@ -38,6 +39,10 @@ class Ensemble(Strategy):
         return True
 
     @property
+    def welcomes(self) -> bool:
+        return True
+
+    @property
     def keeps_step(self) -> bool:
         return False
 
@@ -50,6 +55,8 @@ class Ensemble(Strategy):
 
 class EnsemblePeer(Peer):
     """Applies its worker's own gradients."""
+
+    _inherits = ()
 
     def on_step_finished(self, event: StepFinished) -> Actions:
         self.step = event.step + 1

@@ -21,7 +21,8 @@ class Hogwild(Strategy):
     There is one replica in the memory that all workers share. Each reads it whenever it likes, and adds its own
     update without a lock: two that write the same number at the same time may lose one of the writes. Where
     gradients are sparse that is rare; one worker is plain SGD. Each worker keeps its optimizer's state for itself.
-    It is for the workers of one host, and sends nothing; one that is out can write until its process ends.
+    It is for the workers of one host, and sends nothing; one that is out can write until its process ends. A newcomer
+    reads and writes the same replica.
     """
 
     entry = Entry(
@@ -29,6 +30,10 @@ class Hogwild(Strategy):
         "Hogwild! (Niu et al. 2011)",
         "all workers of a host write one replica, without locks",
     )
+
+    @property
+    def welcomes(self) -> bool:
+        return True
 
     @property
     def keeps_step(self) -> bool:
@@ -56,6 +61,8 @@ class Hogwild(Strategy):
 
 class HogwildPeer(Peer):
     """Applies its own gradient to the replica that is everybody's."""
+
+    _inherits = ()
 
     def on_step_finished(self, event: StepFinished) -> Actions:
         self.step = event.step + 1

@@ -20,6 +20,7 @@ class LocalSGD(Strategy):
     Every `period` steps the parameters become their mean over all workers, weighted by the samples
     since the last average. period=1 equals `allreduce` for SGD and, while each worker's share of the
     samples stays the same, for momentum.
+    A newcomer comes in after an average, and takes it over.
     """
 
     entry = Entry(
@@ -36,6 +37,14 @@ class LocalSGD(Strategy):
 
     @property
     def first_exchange(self) -> int:
+        return self.period
+
+    @property
+    def welcomes(self) -> bool:
+        return True
+
+    @property
+    def rest_period(self) -> int:
         return self.period
 
     @property

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from random import Random
 
 from weft.core.invariants import Invariant
-from weft.core.rules import Momentum, Rule
+from weft.core.rules import Momentum
 from weft.core.strategy import Entry
 from weft.core.world import World
 from weft.strategies.parts.outer_optimizer import OuterStrategy, check_momentum, check_rate
@@ -38,7 +38,7 @@ class SlowMo(OuterStrategy):
         check_rate("slowmo", "alpha", self.alpha)
         check_momentum("slowmo", "beta", self.beta)
 
-    def rule(self, world: World) -> Rule:
+    def rule(self, world: World) -> Momentum:
         return Momentum(self.alpha, self.beta)
 
     def invariants(self, world: World) -> tuple[Invariant, ...]:

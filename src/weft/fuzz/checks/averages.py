@@ -52,6 +52,8 @@ def rounds_count_by_samples(
     outer = Outer(rate, momentum, is_ahead)
     rounds = _rounds(evidence, period)
     for life, node in evidence.workers.items():
+        if node.peer.world.view != evidence.world.view:
+            continue  # a newcomer: that it holds what the others do, `equality` says
         begun = [s for s in evidence.sightings if s.life == life and s.step % period == 0]
         for bucket in evidence.world.trainable:
             for found in _unlike(evidence, life, rounds, [s.params[bucket] for s in begun], outer):

@@ -20,17 +20,21 @@ ROUNDING = 1e-7
 
 
 def total_is_conserved(
-    evidence: Evidence, slot: str, in_flight: Mapping[str, float], centre: Callable[[int], Array] | None = None
+    evidence: Evidence,
+    slot: str,
+    in_flight: Mapping[str, float],
+    centre: Callable[[int], Array] | None = None,
+    inherited: str | None = None,
 ) -> Iterator[Violation]:
     """A slot of all workers together holds what was there at first and what was applied.
 
     `in_flight` says what a message of each kind adds to that total while nobody has it; `centre(bucket)` counts as
-    one worker more.
+    one worker more. A newcomer sets out with what it was given of the slot `inherited`, or else of `slot` itself.
     """
     applied = _applied(evidence)
     for bucket in evidence.world.trainable:
         total = held(evidence, slot, bucket)
-        for body in evidence.taken_over(slot, bucket):
+        for body in evidence.taken_over(inherited or slot, bucket):
             total -= body
         if centre is not None:
             total += centre(bucket)
@@ -62,7 +66,8 @@ def elastic_total_is_conserved(evidence: Evidence) -> Iterator[Violation]:
             return evidence.slot(evidence.world.server_of(bucket), Buffer(PARAMS, bucket))
         return evidence.slot(last, Buffer(CENTRE, bucket))
 
-    yield from total_is_conserved(evidence, PARAMS, {"answer": -1.0}, centre)
+    inherited = None if servers else CENTRE
+    yield from total_is_conserved(evidence, PARAMS, {"answer": -1.0}, centre, inherited)
 
 
 def ground_is_kept(evidence: Evidence) -> Iterator[Violation]:

@@ -101,8 +101,8 @@ def workers_apply_means(evidence: Evidence) -> Iterator[Violation]:
 def _are_means(
     evidence: Evidence, where: str, history: Sequence[Array], may_be_less: bool = False
 ) -> Iterator[Violation]:
-    num_steps = evidence.scenario.num_steps
-    samples = np.concatenate([by_step[:num_steps] for by_step in evidence.scenario.samples[: len(evidence.scenario.owners)]])
+    num_steps, num_lives = evidence.scenario.num_steps, len(evidence.scenario.owners)
+    samples = np.concatenate([by_step[:num_steps] for by_step in evidence.scenario.samples[:num_lives]])
     for before, after in pairwise(history):
         weights = (after - before)[1:]
         present = np.abs(weights) > TOLERANCE
@@ -114,7 +114,7 @@ def _are_means(
             place = int(np.abs(weights - expected).argmax()) + 1
             yield Violation(
                 2,
-                f"{where} applied {evidence.scenario.book.name(place)} with weight {weights[place - 1]:.6g} rather than "
-                f"{expected[place - 1]:.6g}, its share of the samples of those present",
+                f"{where} applied {evidence.scenario.book.name(place)} with weight {weights[place - 1]:.6g} rather "
+                f"than {expected[place - 1]:.6g}, its share of the samples of those present",
             )
             return

@@ -20,6 +20,7 @@ def stays_in_step(evidence: Evidence) -> Iterator[Violation]:
 
 def _leads(evidence: Evidence, bound: int, is_counted: Callable[[Event], bool]) -> Iterator[Violation]:
     num_done = dict.fromkeys(evidence.world.workers, 0)
+    begun = set(evidence.world.workers)
     members: dict[NodeId, tuple[NodeId, ...]] = {}
     for (now_ns, node, event, actions), life in zip(evidence.recording.entries, evidence.simulation.lives):
         if isinstance(event, Started):
@@ -29,6 +30,9 @@ def _leads(evidence: Evidence, bound: int, is_counted: Callable[[Event], bool]) 
         elif isinstance(event, GradientReady | StepFinished) and is_counted(event):
             num_done[node] = event.step + 1
         for action in actions:
+            if type(action) is Compute and life not in begun:  # a newcomer begins where the others are
+                begun.add(life)
+                num_done[node] = action.step
             if type(action) is not Compute or (node in num_done and evidence.is_out(life, now_ns)):
                 continue
             for other in evidence.members_at(now_ns):

@@ -112,7 +112,8 @@ class Rejoin:
     at_s: float
 
 
-Fault = Crash | Pause | Slow | Loss | Spike | Partition | Duplicates | Skew | NonFiniteGradient | EarlyFinish | Join | Rejoin
+Joins = Join | Rejoin
+Fault = Crash | Pause | Slow | Loss | Spike | Partition | Duplicates | Skew | NonFiniteGradient | EarlyFinish | Joins
 KINDS: tuple[type, ...] = (Crash, Pause, Slow, Loss, Spike, Partition, Duplicates, Skew, NonFiniteGradient, EarlyFinish)
 JOINS = (Join, Rejoin)
 """Faults of their own kind: they are only for strategies that welcome newcomers."""

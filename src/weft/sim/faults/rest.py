@@ -75,7 +75,8 @@ class Rest:
     def _stop(self) -> None:
         """Find the step before which all stop: the next one of whoever is furthest ahead."""
         self.phase = Phase.STOPPING
-        self._boundary = max(node.step for node in self._workers()) + 1
+        period = self._simulation.strategy.rest_period
+        self._boundary = (max(node.step for node in self._workers()) // period + 1) * period
         self._look()
 
     def _workers(self) -> list[FailableNode]:

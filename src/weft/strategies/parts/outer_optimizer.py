@@ -6,10 +6,10 @@ from random import Random
 
 from weft.core.actions import Apply, Compute, add, copy
 from weft.core.errors import ConfigError
-from weft.core.events import Reduced, Started
-from weft.core.names import Buffer, Carries, NodeId, Result, Role, Slot
+from weft.core.events import Data, Reduced, Started
+from weft.core.names import PARAMS, Buffer, Carries, NodeId, Result, Role, Slot
 from weft.core.peer import Actions, Peer
-from weft.core.rules import Rule
+from weft.core.rules import Momentum, Rule
 from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.strategies.parts.periodic_average import PeriodicAveragePeer
@@ -19,6 +19,8 @@ START = "outer.start"
 DELTA = "outer.delta"
 """How far a worker has come since, as a gradient points: start - params. Then its mean over the workers."""
 OUTER = "outer"
+VELOCITY = "outer.velocity"
+"""What the rule keeps: a momentum."""
 
 
 @dataclass(frozen=True)
@@ -26,13 +28,18 @@ class OuterStrategy(Strategy):
     """Base of the methods whose average is the gradient of an optimizer of its own.
 
     Every `period` steps delta = start - params is averaged over the workers, weighted by the samples since
-    the last average; `rule` takes a step from `start` with it, and the parameters become `start`.
+    the last average; `rule` takes a step from `start` with it, and the parameters become `start`. A newcomer sets out
+    from `start`, and takes over the outer optimizer's velocity.
     """
 
     period: int = 8
 
     @property
     def reduces(self) -> bool:
+        return True
+
+    @property
+    def welcomes(self) -> bool:
         return True
 
     @property
@@ -52,7 +59,7 @@ class OuterStrategy(Strategy):
     def rules(self, world: World) -> Mapping[str, Rule]:
         return {OUTER: self.rule(world)}
 
-    def rule(self, world: World) -> Rule:
+    def rule(self, world: World) -> Momentum:
         """The outer optimizer."""
         raise NotImplementedError
 
@@ -65,6 +72,12 @@ class OuterPeer(PeriodicAveragePeer):
 
     Buckets that are not trained (BatchNorm's means) become their mean. A round of no samples changes nothing.
     """
+
+    _inherits = (PARAMS, START, VELOCITY)
+
+    def take_over(self, handed: Data) -> Actions:
+        start = [copy(self.world.params[b], Buffer(START, b)) for b in self.world.trainable]
+        return [*start, *super().take_over(handed)]
 
     def on_started(self, event: Started) -> Actions:
         return [*(copy(Buffer(START, b), self.world.params[b]) for b in self.world.trainable), Compute(0)]
