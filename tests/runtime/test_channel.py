@@ -91,3 +91,13 @@ def test_what_is_posted_waits_for_room_and_leaves_by_and_by(ends: Ends) -> None:
         one.flush()
         heard += other.receive(wait=False)
     assert heard == said
+
+
+def test_an_end_that_closes_is_lost_unless_this_one_had_finished(ends: Ends) -> None:
+    one = Channel(ends[0])
+    assert (one.is_closed, one.is_finished, one.is_lost) == (False, False, False)
+    ends[1].close()
+    assert list(one.receive(wait=True)) == []
+    assert (one.is_closed, one.is_finished, one.is_lost) == (True, False, True)
+    one.finish()
+    assert (one.is_closed, one.is_finished, one.is_lost) == (True, True, False)

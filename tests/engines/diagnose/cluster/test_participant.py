@@ -11,7 +11,7 @@ from support.network.machines import machines
 from weft.config.cluster import load_cluster
 from weft.config.network import EmulatedNetwork
 from weft.core.errors import ConfigError
-from weft.engines.diagnose.cluster.join import take_part
+from weft.engines.diagnose.cluster.participant import take_part
 from weft.engines.real.secret import new_secret
 
 STARTED = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
