@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from support.peers.peers import G0, IN0, ONE, P0, TWO, bodiless, is_plain, members, peer_of, received, returned, tell
 from support.peers.puppets import Puppets
 
 from weft.codecs import DGC, FP16, TopK
@@ -14,6 +13,7 @@ from weft.core.names import Buffer, Carries, Role, Roles
 from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.strategies import LocalSGD, Neighbours, StaleSync
+from weft.testing.peers import G0, IN0, ONE, P0, TWO, bodiless, is_plain, members, peer_of, received, returned, tell
 
 SERVED = CodedMessages(StaleSync(), TopK(), ("push",), ("params",))
 CODED, RESIDUAL, VELOCITY = (Buffer(f"push:{name}", 0) for name in ("coded", "residual", "velocity"))

@@ -1,7 +1,6 @@
 """Gathering instead of reducing, as one worker speaks it: facts to commands."""
 
 import pytest
-from support.peers.peers import G0, IN0, ONE, P0, TWO, WITH_STATE, bodiless, is_plain, peer_of, received, returned, tell
 from support.simulated.reducers import ReduceOnce
 
 from weft.collectives.gathered import Gathered, came
@@ -12,6 +11,7 @@ from weft.core.events import GradientReady, MembersChanged, Received, Started, S
 from weft.core.names import Buffer, Carries, Part, Role, Roles, Slot
 from weft.core.world import World
 from weft.strategies import AllReduce, StaleSync
+from weft.testing.peers import G0, IN0, ONE, P0, TWO, WITH_STATE, bodiless, is_plain, peer_of, received, returned, tell
 
 GATHERED = Gathered(AllReduce(), ("gradient",))
 TOLD, HANDED = kinds_of("gather")

@@ -1,7 +1,6 @@
 """A lowered collective as one peer speaks it: facts to commands."""
 
 import pytest
-from support.peers.peers import G0, IN0, P0, P1, TWO, WITH_STATE, is_plain, peer_of, received, tell
 from support.simulated.reducers import ReduceOnce
 
 from weft.collectives import Flat, Lowered, butterfly, halving_doubling, ring, tree
@@ -12,6 +11,7 @@ from weft.core.names import Buffer, Carries, Part, Result, Role, Roles, Slot
 from weft.core.rules import AdaGrad
 from weft.core.world import World
 from weft.strategies import AllReduce, Downpour, LocalSGD, Neighbours, StaleSync
+from weft.testing.peers import G0, IN0, P0, P1, TWO, WITH_STATE, is_plain, peer_of, received, tell
 
 BUTTERFLY = Lowered(AllReduce(), "butterfly", Flat(butterfly))
 RING = Lowered(AllReduce(), "ring", Flat(ring))

@@ -4,7 +4,6 @@ from random import Random
 
 import numpy as np
 import pytest
-from support.peers.peers import IN0, P0, TWO, is_plain, peer_of, received, tell
 from support.simulated.reducers import ReduceOnce
 from support.simulated.survivors import Crew
 
@@ -15,6 +14,7 @@ from weft.core.actions import Combine, Compute, Send, check_send
 from weft.core.events import MembersChanged, Received, Returned, Started, StepFinished
 from weft.core.names import Bucket, Buffer, Carries
 from weft.strategies import StaleSync
+from weft.testing.peers import IN0, P0, TWO, is_plain, peer_of, received, tell
 
 TREE = Lowered(ReduceOnce(), "tree", Flat(tree))
 TOLD, HANDED = kinds_of("tree")

@@ -3,7 +3,6 @@
 from random import Random
 
 import pytest
-from support.peers.peers import G0, IN0, ONE, TWO, is_plain, members, received, returned, tell
 from support.peers.puppets import Puppets
 
 from weft.collectives.recovery import kinds_of
@@ -14,6 +13,7 @@ from weft.core.names import Carries, Roles
 from weft.core.peer import Actions
 from weft.core.world import World
 from weft.strategies import AllReduce
+from weft.testing.peers import G0, IN0, ONE, TWO, is_plain, members, received, returned, tell
 
 TOLD, HANDED = kinds_of("talk")
 

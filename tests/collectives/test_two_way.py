@@ -1,7 +1,6 @@
 """Coded there and back, as one worker speaks it, which is the server of a part as well: facts to commands."""
 
 import pytest
-from support.peers.peers import G0, ONE, P0, TWO, WITH_STATE, bodiless, is_plain, members, peer_of, returned, tell
 from support.simulated.reducers import ReduceOnce
 
 from weft.codecs import OneBit, SignSGD
@@ -11,6 +10,7 @@ from weft.core.events import GradientReady, Received, StepFinished
 from weft.core.names import GRADIENT, INBOX, Buffer, Carries, Part, Role, Roles
 from weft.core.world import World
 from weft.strategies import AllReduce
+from weft.testing.peers import G0, ONE, P0, TWO, WITH_STATE, bodiless, is_plain, members, peer_of, returned, tell
 
 FEEDBACK = TwoWay(AllReduce(), ("gradient",), OneBit())
 VOTE = TwoWay(AllReduce(), ("gradient",), SignSGD())

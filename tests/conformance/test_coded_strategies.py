@@ -9,7 +9,6 @@ import pytest
 from support.processes.real import real
 from support.scripts.training_scripts import TORCH, TORCH_JOIN, TORCH_TRAIN, simulated, write
 from support.simulated.recipes import RECIPES, recipe
-from support.simulated.worlds import Ran, simulate_arrays
 
 from weft.config.cluster import load_cluster
 from weft.config.compression import GATHER, SUMS, TWO_WAY, Compression, check_pair, codec, compressed, schemes
@@ -23,6 +22,7 @@ from weft.engines.simulated.job import SimulatedJob
 from weft.engines.simulated.runner import simulate_dry
 from weft.runtime.connections import SHM, TCP
 from weft.store.coded import shape_of
+from weft.testing.worlds import Ran, simulate_arrays
 
 NUM_WORKERS, STEPS, SHAPE = 3, 16, (8, 6)
 WITHIN_A_FEW_STEPS = {

@@ -8,13 +8,13 @@ import pytest
 from support.simulated.problems import SIZES, LeastSquares, relative
 from support.simulated.recipes import recipe
 from support.simulated.weather import storm
-from support.simulated.worlds import Ran, simulate_arrays
 
 from weft.config.registry import COLLECTIVES, STRATEGIES, lowered
 from weft.core.actions import Reduce, Send
 from weft.core.recorder import replay
 from weft.core.rules import Momentum
 from weft.core.strategy import Strategy
+from weft.testing.worlds import Ran, simulate_arrays
 
 STEPS = 9
 

@@ -5,10 +5,10 @@ from functools import cache
 import pytest
 from support.simulated.problems import SIZES, LeastSquares, relative
 from support.simulated.weather import storm
-from support.simulated.worlds import Ran, simulate_arrays
 
 from weft.config.registry import strategy
 from weft.core.rules import SGD, Momentum, Rule
+from weft.testing.worlds import Ran, simulate_arrays
 
 PLAIN, MOMENTUM = SGD(0.1), Momentum(0.05, momentum=0.9)
 DISGUISES = (

@@ -10,7 +10,6 @@ from random import Random
 import numpy as np
 import pytest
 from support.peers.puppets import Answer, Puppet, Puppets
-from support.simulated.worlds import Ran, simulate_arrays
 
 import weft
 from weft.adapters.arrays import ArrayReplica
@@ -24,6 +23,7 @@ from weft.core.strategy import Strategy
 from weft.sim.compute import PerSample
 from weft.sim.network import RandomDelays
 from weft.sim.program import BackwardDone, Request, StepDone
+from weft.testing.worlds import Ran, simulate_arrays
 
 PURE_ROOMS = ("core", "topologies", "strategies", "collectives", "cost")
 HARMLESS = {

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from support.simulated.problems import LeastSquares, different_starts, nothing, relative
 from support.simulated.weather import TOPOLOGIES, storm
-from support.simulated.worlds import Array, Ran, simulate_arrays
 
 from weft.core.actions import Send
 from weft.core.events import Received
@@ -14,6 +13,7 @@ from weft.core.graph import Graph
 from weft.core.recorder import node_rng
 from weft.core.rules import SGD
 from weft.strategies import PushSum
+from weft.testing.worlds import Array, Ran, simulate_arrays
 from weft.topologies import Exponential, Star, Topology
 
 LR = 0.05

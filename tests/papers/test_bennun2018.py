@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from support.simulated.problems import nothing
 from support.simulated.reducers import ReduceOnce
-from support.simulated.worlds import Ran, simulate_arrays
 
 from weft.config.registry import COLLECTIVES, lowered
 from weft.core.strategy import Strategy
@@ -25,6 +24,7 @@ from weft.sim.compute import Trace
 from weft.sim.kernel import to_ns
 from weft.sim.network import HostLinks
 from weft.strategies import AllReduce, LocalSGD
+from weft.testing.worlds import Ran, simulate_arrays
 
 L_NS, NUM_BYTES = 1000, 1280
 STEP_NS = 1_000_000

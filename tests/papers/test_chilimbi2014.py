@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from support.simulated.problems import SIZES, LeastSquares, relative
 from support.simulated.weather import storm
-from support.simulated.worlds import Arrays, Ran, simulate_arrays
 
 from weft.core.actions import Send
 from weft.core.rules import SGD, Momentum
 from weft.sim.compute import Trace
 from weft.strategies import ParameterServer, Quorum
 from weft.strategies.parts.atomic_steps import workers_of
+from weft.testing.worlds import Arrays, Ran, simulate_arrays
 
 STRAGGLER = Trace([[1.0], [1.0], [1.0], [1000.0]])
 HOSTS = (0, 1, 2, 3, 4)

@@ -8,11 +8,11 @@ import torch
 from support.scripts.training_scripts import simulated, write
 from support.simulated.problems import SIZES, LeastSquares, relative
 from support.simulated.weather import storm
-from support.simulated.worlds import Ran, simulate_arrays, taking
 
 from weft.core.rules import SGD, AdaGrad, Adam, Momentum, Rule
 from weft.sim.compute import PerSample, Trace
 from weft.strategies import AllReduce, Downpour, Sandblaster
+from weft.testing.worlds import Ran, simulate_arrays, taking
 
 
 @pytest.mark.parametrize("rule", [SGD(0.1), Momentum(0.05), Adam(0.05)], ids=repr)

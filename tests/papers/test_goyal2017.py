@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from support.simulated.problems import SIZES, LeastSquares, relative
 from support.simulated.weather import storm
-from support.simulated.worlds import simulate_arrays
 
 from weft.core.rules import SGD, AdaGrad, Adam, Momentum, Rule
 from weft.strategies import AllReduce
+from weft.testing.worlds import simulate_arrays
 
 RULES = (SGD(0.1), Momentum(0.05), Momentum(0.05, nesterov=True), Adam(0.05), AdaGrad(0.3))
 

@@ -9,11 +9,11 @@ from safetensors.torch import load_file
 from support.processes.real import Heard, real
 from support.scripts.training_scripts import simulated
 from support.simulated.problems import SIZES, LeastSquares
-from support.simulated.worlds import simulate_arrays
 from torch import nn
 
 from weft.core.rules import SGD
 from weft.strategies import Ensemble
+from weft.testing.worlds import simulate_arrays
 
 NUM_WORKERS = 3
 

@@ -5,11 +5,11 @@ import pytest
 from support.oracles.measures import lead_max, leads
 from support.simulated.problems import SIZES, LeastSquares, relative
 from support.simulated.weather import storm
-from support.simulated.worlds import Arrays, simulate_arrays
 
 from weft.core.rules import SGD, AdaGrad, Adam, Momentum, Rule
 from weft.sim.compute import Trace
 from weft.strategies import AllReduce, ParameterServer, StaleSync
+from weft.testing.worlds import Arrays, simulate_arrays
 
 STRAGGLER = Trace([[1.0], [1.0], [20.0]])
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from support.simulated.problems import SIZES, LeastSquares, different_starts, nothing, relative
 from support.simulated.weather import TOPOLOGIES, fits, storm
-from support.simulated.worlds import Array, simulate_arrays
 
 from weft.core.errors import ConfigError
 from weft.core.rules import SGD, Momentum, Rule
 from weft.strategies import AllReduce, Gossip
+from weft.testing.worlds import Array, simulate_arrays
 from weft.topologies import Complete, Exponential, Mesh, Ring, Star, Topology, Torus
 from weft.topologies.weights import mixing
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from support.simulated.problems import SIZES, LeastSquares, relative
 from support.simulated.weather import storm
-from support.simulated.worlds import simulate_arrays
 
 from weft.adapters.arrays import ArrayReplica
 from weft.core.rules import SGD, Momentum, Rule
 from weft.sim.program import BackwardDone, Request, StepDone
 from weft.strategies import AllReduce, LocalSGD
+from weft.testing.worlds import simulate_arrays
 
 
 @pytest.mark.parametrize("rule", [SGD(0.1), Momentum(0.05), Momentum(0.05, nesterov=True)], ids=repr)

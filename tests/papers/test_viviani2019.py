@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.simulated.problems import SIZES, LeastSquares, fixed_updates, nothing, relative
 from support.simulated.weather import MODERATE, storm
-from support.simulated.worlds import Array, simulate_arrays
 
 from weft.core.rules import SGD
 from weft.core.strategy import Strategy
 from weft.strategies import AllReduce, Downpour, Neighbours, StaleSync
+from weft.testing.worlds import Array, simulate_arrays
 from weft.topologies import Complete, Ring, Torus
 
 BROADCAST = Neighbours(Complete(), wait="any", scale="sum", elect=None)

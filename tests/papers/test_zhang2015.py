@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from support.simulated.problems import SIZES, LeastSquares
-from support.simulated.worlds import simulate_arrays
 
 from weft.core.rules import SGD, Adam, Rule
 from weft.sim.compute import Trace
 from weft.strategies import AsyncSGD
+from weft.testing.worlds import simulate_arrays
 
 
 def test_a_gradient_of_age_tau_moves_the_parameters_by_one_tau_th() -> None:

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.simulated.problems import SIZES, Array, LeastSquares, different_starts, fixed_updates, nothing, relative
 from support.simulated.weather import MODERATE, SEEDS, storm
-from support.simulated.worlds import Ran, simulate_arrays
 
 from weft.core.rules import SGD, Momentum, Rule
 from weft.strategies import EASGD, LocalSGD
+from weft.testing.worlds import Ran, simulate_arrays
 
 LR = 0.05
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.peers.peers import TWO
 from support.simulated.shuffled import Shuffled
 from support.simulated.weather import FEW, SEEDS, places
 
@@ -16,6 +15,7 @@ from weft.core.names import Buffer
 from weft.core.strategy import Strategy
 from weft.fuzz.checks.mixing import takes
 from weft.strategies import AsyncGossip, Gossip, GossipGrad, Neighbours, PushSum
+from weft.testing.peers import TWO
 from weft.topologies import Topology
 
 STEPS = st.lists(st.integers(1, 7), min_size=16, max_size=16)

@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.simulated.problems import SIZES, LeastSquares, relative
 from support.simulated.weather import FEW, MODERATE, SEEDS, places, storm
-from support.simulated.worlds import Array, simulate_arrays
 
 from weft.core.rules import Momentum
 from weft.core.strategy import Strategy
 from weft.strategies import AllReduce, Gossip, LocalSGD, Neighbours, ParameterServer
+from weft.testing.worlds import Array, simulate_arrays
 from weft.topologies import Topology
 
 STEPS = 8

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from support.simulated.problems import nothing
 from support.simulated.reducers import ReduceOnce
-from support.simulated.worlds import simulate_arrays
 
 from weft.adapters.arrays import ArrayReplica
 from weft.core.actions import MAX, MEAN, SUM, Reduce
@@ -22,6 +21,7 @@ from weft.sim.kernel import Kernel, to_ns
 from weft.sim.native import NativeReduce
 from weft.sim.network import HostLinks
 from weft.store.numpy import NumpyStore
+from weft.testing.worlds import simulate_arrays
 
 LINK = Link(1e-3, 1e6)
 PARAMS, GRADIENT = Buffer("params", 0), Buffer("gradient", 0)

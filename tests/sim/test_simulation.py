@@ -7,7 +7,6 @@ from random import Random
 import numpy as np
 import pytest
 from support.peers.puppets import Answer, Puppet, Puppets
-from support.simulated.worlds import Ran, simulate_arrays, training
 
 import weft
 from weft.adapters.arrays import ArrayReplica
@@ -33,6 +32,7 @@ from weft.sim.program import BackwardDone, GhostProgram, ReportDone, Request, Sa
 from weft.sim.reports import NoReports
 from weft.sim.simulation import Simulation
 from weft.store.ghost import GhostStore
+from weft.testing.worlds import Ran, simulate_arrays, training
 
 PARAMS, GRADIENT, INBOX = (Buffer(slot, 0) for slot in ("params", "gradient", "inbox"))
 NO_TIME = Link(0.0, float("inf"))

@@ -1,13 +1,13 @@
 """BMUF: its parameters and what it refuses; test_outer.py has its facts and commands."""
 
 import pytest
-from support.peers.peers import ONE
 
 from weft.core.errors import ConfigError
 from weft.core.names import Roles
 from weft.core.rules import Momentum
 from weft.core.world import World
 from weft.strategies import BMUF
+from weft.testing.peers import ONE
 
 
 @pytest.mark.parametrize(("num_workers", "momentum"), [(1, 0.0), (2, 0.5), (4, 0.75)])

@@ -1,7 +1,14 @@
 """Elastic averaging SGD: facts to commands."""
 
 import pytest
-from support.peers.peers import (
+
+from weft.core.actions import MEAN, Apply, Combine, Compute, Note, Reduce, Send
+from weft.core.errors import ConfigError
+from weft.core.events import MembersChanged, Reduced, Returned, Started, StepFinished
+from weft.core.names import Buffer, Carries, Result, Role, Roles, Slot
+from weft.core.world import World
+from weft.strategies import EASGD
+from weft.testing.peers import (
     G0,
     G1,
     IN0,
@@ -17,13 +24,6 @@ from support.peers.peers import (
     refusal,
     tell,
 )
-
-from weft.core.actions import MEAN, Apply, Combine, Compute, Note, Reduce, Send
-from weft.core.errors import ConfigError
-from weft.core.events import MembersChanged, Reduced, Returned, Started, StepFinished
-from weft.core.names import Buffer, Carries, Result, Role, Roles, Slot
-from weft.core.world import World
-from weft.strategies import EASGD
 
 EVERYONE = (0, 1, 2)
 SYNC = EASGD(period=1, alpha=0.25)

@@ -1,7 +1,15 @@
 """Decentralized parallel SGD: facts to commands."""
 
 import pytest
-from support.peers.peers import (
+
+from weft.core.actions import Apply, Combine, Compute, Send
+from weft.core.errors import ConfigError
+from weft.core.events import Started, StepFinished
+from weft.core.names import Buffer, Carries, Result, Role, Slot
+from weft.core.world import World
+from weft.strategies import Gossip
+from weft.strategies.parts.rounds import CROSSING
+from weft.testing.peers import (
     G0,
     G1,
     IN0,
@@ -20,14 +28,6 @@ from support.peers.peers import (
     returned,
     tell,
 )
-
-from weft.core.actions import Apply, Combine, Compute, Send
-from weft.core.errors import ConfigError
-from weft.core.events import Started, StepFinished
-from weft.core.names import Buffer, Carries, Result, Role, Slot
-from weft.core.world import World
-from weft.strategies import Gossip
-from weft.strategies.parts.rounds import CROSSING
 from weft.topologies import Complete, Exponential, Ring, Star, Torus
 
 RING = Gossip(Ring())

@@ -1,7 +1,15 @@
 """FAST's exchange of gradients with neighbours: facts to commands."""
 
 import pytest
-from support.peers.peers import (
+
+from weft.core.actions import Apply, Combine, Compute, Note, Send
+from weft.core.errors import ConfigError
+from weft.core.events import EpochFinished, Started, StepFinished
+from weft.core.names import Buffer, Carries, Result, Role, Slot
+from weft.core.world import World
+from weft.strategies import Neighbours
+from weft.strategies.parts.rounds import CROSSING
+from weft.testing.peers import (
     G0,
     IN0,
     IN1,
@@ -19,14 +27,6 @@ from support.peers.peers import (
     returned,
     tell,
 )
-
-from weft.core.actions import Apply, Combine, Compute, Note, Send
-from weft.core.errors import ConfigError
-from weft.core.events import EpochFinished, Started, StepFinished
-from weft.core.names import Buffer, Carries, Result, Role, Slot
-from weft.core.world import World
-from weft.strategies import Neighbours
-from weft.strategies.parts.rounds import CROSSING
 from weft.topologies import Complete, Exponential, Ring, Torus
 
 ALL = Neighbours(Ring())

@@ -1,13 +1,13 @@
 """SlowMo: its parameters and what it refuses; test_outer.py has its facts and commands."""
 
 import pytest
-from support.peers.peers import ONE
 
 from weft.core.errors import ConfigError
 from weft.core.names import Roles
 from weft.core.rules import Momentum
 from weft.core.world import World
 from weft.strategies import SlowMo
+from weft.testing.peers import ONE
 
 
 def test_the_slow_momentum_is_classical() -> None:

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from support.peers.puppets import Puppet
 from support.simulated.faulty_worlds import LATER, events, peer, quiet, run, say_step
-from support.simulated.worlds import taking
 
 from weft.core.actions import Compute, Note, SetTimer
 from weft.core.events import Event, PortionAsked, Received, Started, StepFinished, TimerFired
 from weft.core.recorder import Recording
 from weft.sim.faults.plan import Pause, Skew
+from weft.testing.worlds import taking
 
 
 def test_a_paused_process_goes_on_where_it_stood_and_hears_what_it_missed() -> None:

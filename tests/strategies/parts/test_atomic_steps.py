@@ -3,13 +3,13 @@
 from typing import Any
 
 import pytest
-from support.peers.peers import G1, IN0, IN1, P0, P1, TWO, bodiless, is_plain, peer_of, received, refusal, tell
 
 from weft.core.actions import Action, Apply, Combine, Compute, Note, Send
 from weft.core.events import Data, MembersChanged, Received, Started, StepFinished
 from weft.core.names import INBOX, Buffer
 from weft.strategies import ParameterServer
 from weft.strategies.parts.atomic_steps import named, workers_of
+from weft.testing.peers import G1, IN0, IN1, P0, P1, TWO, bodiless, is_plain, peer_of, received, refusal, tell
 
 SUM0, SUM1 = Buffer("closing.sum", 0), Buffer("closing.sum", 1)
 FIRST, OTHER = 2, 3

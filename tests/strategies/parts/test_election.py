@@ -1,13 +1,13 @@
 """Election of the best replica, as one worker of FAST sees it."""
 
 import pytest
-from support.peers.peers import IN0, IN1, P0, P1, TWO, is_plain, members, peer_of, received, refusal, tell
 
 from weft.core.actions import Combine, Compute, Note, Send
 from weft.core.errors import ConfigError
 from weft.core.events import EpochFinished, Received, Returned, StepFinished
 from weft.core.names import Buffer
 from weft.strategies import Neighbours
+from weft.testing.peers import IN0, IN1, P0, P1, TWO, is_plain, members, peer_of, received, refusal, tell
 
 INFINITE = float("inf")
 ELECTED = Note("elected", 1.0)

@@ -1,12 +1,12 @@
 """The weighted parameters of one round, whoever sends them and whoever leaves."""
 
 import pytest
-from support.peers.peers import IN0, IN1, P0, P1, TWO
 
 from weft.core.actions import Combine
 from weft.core.names import Buffer, Roles
 from weft.core.world import World
 from weft.strategies.parts.neighbour_sum import NeighbourSum
+from weft.testing.peers import IN0, IN1, P0, P1, TWO
 
 S0, S1 = Buffer("mix.0", 0), Buffer("mix.0", 1)
 ROW = {0: 0.5, 1: 0.25, 2: 0.125, 3: 0.125}

@@ -2,12 +2,11 @@
 
 from typing import Any
 
-from support.peers.peers import IN0, IN1, P0, P1, TWO, bodiless, is_plain, peer_of, received, tell
-
 from weft.core.actions import Action, Apply, Combine, Note, Send
 from weft.core.events import Data, MembersChanged, Received, Started
 from weft.core.names import INBOX, Buffer
 from weft.strategies import ParameterServer
+from weft.testing.peers import IN0, IN1, P0, P1, TWO, bodiless, is_plain, peer_of, received, tell
 
 SUM0, SUM1 = Buffer("closing.sum", 0), Buffer("closing.sum", 1)
 FIRST, OTHER = 2, 3
