@@ -2,7 +2,6 @@
 
 import select
 import socket
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 from zlib import crc32
@@ -18,20 +17,6 @@ from weft.transports.dialing import CALLS_MAX
 from weft.transports.frames import Header
 from weft.transports.link import GOODBYE
 from weft.transports.tcp import TURN_FRAMES_MAX, TcpTransport, listen
-
-
-@pytest.fixture
-def mesh() -> Iterator[Mesh]:
-    made = Mesh(2)
-    yield made
-    made.close()
-
-
-@pytest.fixture(scope="module")
-def encrypted() -> Iterator[Mesh]:
-    made = Mesh(2, is_encrypted=True)
-    yield made
-    made.close()
 
 
 def raised_by_polling(transport: TcpTransport) -> str:
