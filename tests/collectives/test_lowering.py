@@ -1,5 +1,7 @@
 """A lowered collective as one peer speaks it: facts to commands."""
 
+from dataclasses import replace
+
 import pytest
 from support.simulated.reducers import ReduceOnce
 
@@ -72,8 +74,7 @@ def test_the_ring_speaks_in_parts() -> None:
     first, second = (Buffer("ring.sum.0", 0, Part(i, 2)) for i in range(2))
     body = Buffer("inbox", 0, Part(1, 2))
     assert tell(peer, GradientReady(0, 0, 1.0))[1:] == [Send(1, "ring.gradient", 0, 0, first, 1.0)]
-    message = received(1, "ring.gradient", weight=3.0)
-    message.body = body
+    message = replace(received(1, "ring.gradient", weight=3.0), body=body)
     assert tell(peer, message) == [Combine(second, 1.0, body), Send(1, "ring.gradient", 0, 0, second, 4.0)]
 
 

@@ -1,5 +1,7 @@
 """Coded there and back, as one worker speaks it, which is the server of a part as well: facts to commands."""
 
+from dataclasses import replace
+
 import pytest
 from support.simulated.reducers import ReduceOnce
 
@@ -47,9 +49,7 @@ def back(source: int, which: int, of: int = 2, weight: float = 8.0) -> Received:
 
 def silent(source: int, kind: str = THERE) -> Received:
     """A message of no weight, without a body."""
-    message = bodiless(source, kind)
-    message.weight = 0.0
-    return message
+    return replace(bodiless(source, kind), weight=0.0)
 
 
 def told(source: int, ended: str, view: int = 1) -> Received:

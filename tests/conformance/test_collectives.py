@@ -2,6 +2,7 @@
 
 import pickle
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from weft.testing.worlds import Ran, simulate_arrays
 STEPS = 9
 
 
-def run(strategy: Strategy, num_workers: int, **weather: object) -> Ran:
+def run(strategy: Strategy, num_workers: int, **weather: Any) -> Ran:
     problem = LeastSquares(SIZES[:num_workers])
     return simulate_arrays(
         strategy,

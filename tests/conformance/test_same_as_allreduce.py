@@ -1,6 +1,7 @@
 """Methods that are synchronous SGD in disguise end with the parameters of all-reduce, to 1e-9 after 200 steps."""
 
 from functools import cache
+from typing import Any
 
 import pytest
 from support.simulated.problems import SIZES, LeastSquares, relative
@@ -24,7 +25,7 @@ DISGUISES = (
 )
 
 
-def run(text: str, num_workers: int, rule: Rule, **weather: object) -> Ran:
+def run(text: str, num_workers: int, rule: Rule, **weather: Any) -> Ran:
     """Unequal batches, each worker's the same in every step."""
     problem = LeastSquares(SIZES[:num_workers])
     return simulate_arrays(

@@ -47,7 +47,7 @@ def test_the_total_is_conserved_under_any_delays(topology: Topology) -> None:
 
 
 def test_the_naive_half_and_half_of_stale_copies_drifts() -> None:
-    drifts = {AsyncGossip: [], Naive: []}
+    drifts: dict[type, list[float]] = {AsyncGossip: [], Naive: []}
     for recipe, found in drifts.items():
         for seed in range(5):
             starts = different_starts(8, seed)

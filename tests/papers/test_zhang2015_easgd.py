@@ -1,6 +1,7 @@
 """Zhang, Choromanska & LeCun 2015, "Deep learning with elastic averaging SGD"."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ class Untied(EASGD):
         pass
 
 
-def run(recipe: EASGD | LocalSGD, num_workers: int, num_steps: int, rule: Rule | None = None, **weather: object) -> Ran:
+def run(recipe: EASGD | LocalSGD, num_workers: int, num_steps: int, rule: Rule | None = None, **weather: Any) -> Ran:
     problem = LeastSquares(SIZES[:num_workers])
     return simulate_arrays(
         recipe,

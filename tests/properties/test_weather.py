@@ -1,5 +1,7 @@
 """What waits for all its partners does not depend on the weather; what does not wait always comes to the end."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -16,7 +18,7 @@ from weft.topologies import Topology
 STEPS = 8
 
 
-def end(strategy: Strategy, num_workers: int, **weather: object) -> list[Array]:
+def end(strategy: Strategy, num_workers: int, **weather: Any) -> list[Array]:
     problem = LeastSquares(SIZES[:num_workers], dim=3)
     ran = simulate_arrays(
         strategy,

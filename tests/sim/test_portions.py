@@ -1,6 +1,7 @@
 """Portions of a share in virtual time: who is handed what, when, and what is refused."""
 
 from collections.abc import Generator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,8 +15,8 @@ from weft.sim.program import BackwardDone, PortionWanted, Request
 from weft.testing.worlds import Ran, simulate_arrays, taking
 
 
-def run(answer: Answer, num_workers: int = 1, **options: object) -> Ran:
-    return simulate_arrays(Puppets(answer), num_workers, **options)  # type: ignore[arg-type]
+def run(answer: Answer, num_workers: int = 1, **options: Any) -> Ran:
+    return simulate_arrays(Puppets(answer), num_workers, **options)
 
 
 def handing_out(*portions: int | None) -> Answer:

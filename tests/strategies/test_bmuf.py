@@ -1,5 +1,7 @@
 """BMUF: its parameters and what it refuses; test_outer.py has its facts and commands."""
 
+from typing import Any
+
 import pytest
 
 from weft.core.errors import ConfigError
@@ -30,7 +32,7 @@ def test_classical_block_momentum_does_not_look_ahead() -> None:
         ({"block_momentum": -0.5}, "block_momentum is -0.5, but it is at least 0 and below 1:"),
     ],
 )
-def test_numbers_out_of_their_range_are_refused(option: dict, message: str) -> None:
+def test_numbers_out_of_their_range_are_refused(option: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match="bmuf") as caught:
         BMUF(**option)
     assert str(caught.value).startswith(message)

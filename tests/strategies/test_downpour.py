@@ -1,5 +1,7 @@
 """Downpour SGD: facts to commands."""
 
+from typing import Any
+
 import pytest
 
 from weft.core.actions import Apply, Combine, Compute, Note, Send, SetTimer
@@ -168,7 +170,7 @@ def test_snapshots_are_plain() -> None:
 @pytest.mark.parametrize("name", ["push", "fetch"])
 def test_pushes_and_fetches_come_after_a_step_or_more(name: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        Downpour(**{name: 0})
+        Downpour(**dict[str, Any]({name: 0}))
     assert str(caught.value) == (f"{name} is 0, but it counts steps.\n  Use 'downpour({name}=1)' for every step.")
 
 

@@ -1,5 +1,7 @@
 """Elastic averaging SGD: facts to commands."""
 
+from typing import Any
+
 import pytest
 
 from weft.core.actions import MEAN, Apply, Combine, Compute, Note, Reduce, Send
@@ -261,7 +263,7 @@ def test_it_declares_its_memory_its_messages_and_its_servers_and_the_centre_is_t
         ),
     ],
 )
-def test_options_that_cannot_be_are_refused(options: dict, message: str) -> None:
+def test_options_that_cannot_be_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         EASGD(**options)
     assert str(caught.value) == message

@@ -30,7 +30,7 @@ SUM0 = Buffer("closing.sum", 0)
 SERVER = 3
 
 
-def push(worker: int, step: int, samples: float = 1.0) -> object:
+def push(worker: int, step: int, samples: float = 1.0) -> Received:
     return received(worker, "push", step, weight=samples)
 
 

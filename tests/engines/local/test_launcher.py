@@ -5,6 +5,7 @@ import re
 import signal
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from support.processes.launches import FOREVER, MORTAL_FOREVER, TRAIN, launched
@@ -235,7 +236,7 @@ def test_a_script_that_ends_early_on_one_worker_is_a_deadlock_that_names_it(tmp_
 
 @pytest.mark.parametrize("options", [{"transport": "tcp"}, {"strategy": "gossip"}])
 def test_a_script_that_ends_early_is_noticed_where_workers_wait_for_messages_too(
-    options: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(timeouts, "ALL_WAIT_S", 0.3)
     with pytest.raises(Deadlock) as raised:

@@ -25,7 +25,7 @@ def test_a_gradient_that_is_not_finite_is_told_with_no_samples() -> None:
         return np.full_like(w, np.inf) if (worker, step) == (1, 2) else w
 
     ran = run(quiet, gradient=gradient)
-    samples = [event.samples for event in events(ran, 1, StepFinished)]  # type: ignore[union-attr]
+    samples = [event.samples for event in events(ran, 1, StepFinished)]
     assert samples == [1.0, 1.0, 0.0, *[1.0] * 7]
 
 

@@ -1,5 +1,7 @@
 """Election of the best replica, as one worker of FAST sees it."""
 
+from typing import Any
+
 import pytest
 
 from weft.core.actions import Combine, Compute, Note, Send
@@ -14,7 +16,7 @@ ELECTED = Note("elected", 1.0)
 BEST = Buffer("election.best", 0)
 
 
-def voter(me: int = 0, elect: int = 1, score: str = "loss", num_workers: int = 3) -> object:
+def voter(me: int = 0, elect: int = 1, score: str = "loss", num_workers: int = 3) -> Any:
     """A worker that has taken 4 steps."""
     peer = peer_of(Neighbours(wait="any", elect=elect, score=score), me, num_workers, TWO)
     tell(peer, *(StepFinished(step, 1.0, float(step)) for step in range(4)))
