@@ -158,7 +158,7 @@ def test_tuning_comes_once_and_before_everything_else() -> None:
 LOOP = ARRAYS_TRAIN + "    SEEN.append((worker.rank, worker._replica._optimizer.lr))\n"
 
 
-def rates(seen: list[tuple[int, float]], worker: int) -> list[float]:
+def rates(seen: list[tuple[int, Any]], worker: int) -> list[Any]:
     return [rate for rank, rate in seen if rank == worker]
 
 

@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from support.processes.records import status_with
@@ -31,7 +32,7 @@ def status(rank: int = 0) -> Status:
 
 def test_messages_come_whole_and_in_order(ends: Ends) -> None:
     one, other = map(Channel, ends)
-    sent = [Order([2, 0, 1]), Decided(True), status(), Halt()]
+    sent: list[Any] = [Order([2, 0, 1]), Decided(True), status(), Halt()]
     for message in sent:
         one.send(message)
     assert list(other.receive(wait=True)) == sent

@@ -17,7 +17,7 @@ from weft.core.names import GRADIENT, PARAMS, Bucket
 from weft.core.seat import ReplicaMemory
 
 
-def made(dtype: torch.dtype = torch.float32, **options: Any) -> TorchReplica:
+def made(dtype: torch.dtype = torch.float32, **options: Any) -> Any:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(3, 5), nn.BatchNorm1d(5), nn.Linear(5, 2)).to(dtype)
     made = TorchReplica(model, torch.optim.SGD(model.parameters(), lr=0.5, **options))

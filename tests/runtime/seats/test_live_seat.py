@@ -1,6 +1,7 @@
 """The seat of a real worker: what its script sees, when it goes on, and how it ends."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.processes.real import Heard, real
@@ -21,7 +22,7 @@ worker = weft.join(arrays={"w": w}, optimizer=weft.SGD(lr=0.1))
 """
 
 
-def lines(folder: Path, body: str, strategy: str = "allreduce", **options: object) -> list[tuple[int, str]]:
+def lines(folder: Path, body: str, strategy: str = "allreduce", **options: Any) -> list[tuple[int, str]]:
     """What the workers printed, by rank."""
     (folder / "train.py").write_text(CONTROLLER + body)
     heard = Heard()

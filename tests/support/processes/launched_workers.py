@@ -144,7 +144,7 @@ def _become_worker(
         if not colon or rank == str(placed.rank):
             os.environ[name if colon else key] = value
     worker_info.home = lambda: f"home of {hosts[placed.rank]}"
-    bootstrap.check_addresses = lambda infos: None  # type: ignore[attr-defined]
+    bootstrap.check_addresses = lambda infos: None
     sys.argv = [str(script)]
     sit(None)
     join_by(lambda: bootstrap.join_run(placed, TorchRendezvous.at(placed.host, placed.port, run.mark), os.environ))
@@ -167,7 +167,7 @@ def _start_store() -> tuple[int, int]:
     readable, writable = os.pipe()
     pid = os.fork()
     if not pid:
-        store = dist.TCPStore(LOOPBACK, 0, is_master=True, wait_for_workers=False)  # type: ignore[attr-defined]
+        store = dist.TCPStore(LOOPBACK, 0, is_master=True, wait_for_workers=False)
         os.write(writable, str(store.port).encode())
         while True:
             signal.pause()

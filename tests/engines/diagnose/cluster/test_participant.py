@@ -4,6 +4,7 @@ import re
 import sys
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import pytest
 from support.network.machines import machines
@@ -36,7 +37,12 @@ def test_four_hosts_at_100_mbit_and_10_ms_are_found_to_be_that(tmp_path: Path) -
     command = [sys.executable, "-m", "weft", "doctor", "--cluster", "--out", "cluster.toml"]
     secret = new_secret().hex()
     with machines(4, EmulatedNetwork(12.5e6, 0.01)) as hosts:
-        told = {"MASTER_ADDR": hosts.addresses[0], "MASTER_PORT": "29500", "WORLD_SIZE": "4", "WEFT_SECRET": secret}
+        told: dict[str, Any] = {
+            "MASTER_ADDR": hosts.addresses[0],
+            "MASTER_PORT": "29500",
+            "WORLD_SIZE": "4",
+            "WEFT_SECRET": secret,
+        }
         ranks = [["env", f"RANK={rank}", *command] for rank in range(4)]
         run = hosts.start(ranks, cwd=tmp_path, **told)
         assert run.end() == [0] * 4, run.text()
