@@ -6,7 +6,7 @@ import pytest
 
 from weft.core.actions import Compute, Note
 from weft.core.errors import UnexpectedMessage
-from weft.core.events import Received, Started, StepFinished
+from weft.core.events import Event, Received, Started, StepFinished
 from weft.core.names import INBOX, Buffer, Roles
 from weft.core.peer import Actions, Peer
 from weft.core.world import World
@@ -37,6 +37,16 @@ def test_a_refusal_is_the_message_of_the_error() -> None:
         peer.handle(bodiless(1, "word"), 0.0)
     assert refusal(peer, bodiless(1, "word")) == caught.value.message
     with pytest.raises(AssertionError, match=r"the peer took Started.*, which it was to refuse"):
+        refusal(peer, Started(0))
+
+
+def test_a_refusal_whose_story_lacks_the_event_is_no_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forgets(event: Event, now: float) -> None:
+        raise UnexpectedMessage("no")
+
+    peer = peer_of(AllReduce())
+    monkeypatch.setattr(peer, "handle", forgets)
+    with pytest.raises(AssertionError, match="is not in the story of its refusal"):
         refusal(peer, Started(0))
 
 

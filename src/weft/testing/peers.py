@@ -59,10 +59,12 @@ def members(*workers: int, view: int = 1) -> MembersChanged:
 
 
 def refusal(peer: Any, event: Event) -> str:
-    """The message with which a peer refuses an event; AssertionError if it takes the event."""
+    """The message with which a peer refuses an event; AssertionError if it takes it, or if the story lacks it."""
     try:
         peer.handle(event, 0.0)
     except UnexpectedMessage as error:
+        if str(event) not in error.story:
+            raise AssertionError(f"{event} is not in the story of its refusal") from error
         return error.message
     raise AssertionError(f"the peer took {event}, which it was to refuse")
 
