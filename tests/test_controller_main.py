@@ -1,4 +1,4 @@
-"""The process of a run's controller; tests/engines/hosts/test_join.py sees it at work."""
+"""The process of a run's controller; tests/engines/hosts/test_bootstrap.py sees it at work."""
 
 import subprocess
 import sys

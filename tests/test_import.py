@@ -38,3 +38,4 @@ def test_importing_weft_takes_under_a_fifth_of_a_second(children: list[dict[str,
 def test_no_framework_is_imported(children: list[dict[str, Any]], what: str) -> None:
     assert FRAMEWORKS & set(children[0][what]) == set()
     assert "weft.adapters.join" in children[0][what]
+    assert "weft.testing" not in children[0][what]

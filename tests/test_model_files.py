@@ -88,7 +88,7 @@ def test_what_is_no_regular_file_is_refused_and_stays_what_it_is(tmp_path: Path)
     (tmp_path / "null").symlink_to("/dev/null")
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "file").touch()
-    expected = {
+    expected: dict[str | Path, str] = {
         "/dev/null": "it is a device, not a regular file",
         tmp_path / "null": "it is a device, not a regular file",
         tmp_path / "pipe": "it is a named pipe, not a regular file",
@@ -169,7 +169,7 @@ def test_what_a_killed_process_left_is_replaced(tmp_path: Path) -> None:
 def test_a_real_run_goes_on_when_a_model_does_not_fit_on_the_disk(tmp_path: Path) -> None:
     write(tmp_path, SCRIPT)
     (tmp_path / "model").write_bytes(b"old")
-    command = [Path(sys.executable).with_name("weft"), "run", "train.py", "-n", "2", "--json", "out.json"]
+    command = [str(Path(sys.executable).with_name("weft")), "run", "train.py", "-n", "2", "--json", "out.json"]
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     assert run.returncode == 0, run.stderr
     (row,) = json.loads((tmp_path / "out.json").read_text())

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import pytest
 
@@ -44,11 +45,11 @@ PLAIN_WORDS = set(
     re.findall(
         r"\w+",
         """
-    advice agreed api between calibrate check child compare core default diagnose diagnosis dry echo env exit
+    advice agreed api before between calibrate check child compare core default diagnose diagnosis dry echo env exit
     explanation factory failure fd finding first foreign forked framed function hop initial interface job json lambda
     launch load local look machine main measure memory metric namespace netem network off once output param
     passing pause plain probe process processor real reduce resource returned runner setting short sibling
-    simulated slowdown source stall state stopped timeout tracer upload value waiting
+    simulated slowdown source stall state stopped timeout tracer training upload value waiting
         """,
     )
 )
@@ -78,18 +79,18 @@ def num_lines(path: Path) -> int:
     return len(path.read_text(encoding="utf-8").splitlines())
 
 
-def where(path: Path, node: ast.AST | None = None) -> str:
+def where(path: Path, node: Any = None) -> str:
     place = path.relative_to(ROOT).as_posix()
     return place if node is None else f"{place}:{node.lineno}"
 
 
-def nodes(paths: list[Path], *kinds: type[ast.AST]) -> Iterator[tuple[Path, ast.AST]]:
+def nodes(paths: list[Path], *kinds: type[ast.AST]) -> Iterator[tuple[Path, Any]]:
     """Every node of these kinds with its file."""
     for path in paths:
         yield from ((path, node) for node in walked(path) if isinstance(node, kinds))
 
 
-def called(node: ast.AST) -> str:
+def called(node: Any) -> str:
     """The last word of what a call calls: 'raises' of pytest.raises(...)."""
     function = node.func if isinstance(node, ast.Call) else node
     if isinstance(function, ast.Attribute):
@@ -162,7 +163,7 @@ def test_nothing_is_left_unfinished() -> None:
     assert [place for path in ALL for place in words_left(path)] == []
 
 
-def imported(node: ast.AST) -> set[str]:
+def imported(node: Any) -> set[str]:
     if isinstance(node, ast.ImportFrom):
         return {(node.module or "").split(".")[0]}
     return {alias.name.split(".")[0] for alias in node.names}

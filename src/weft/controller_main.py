@@ -20,8 +20,8 @@ from weft.config.options import set_options, with_parameters
 from weft.config.settings import Settings, read_settings
 from weft.core.errors import WeftError
 from weft.data.shares import STATIC
+from weft.engines.hosts.bootstrap import ControllerOrders
 from weft.engines.hosts.controller import Controller
-from weft.engines.hosts.join import ControllerOrders
 from weft.engines.hosts.worker_info import host_numbers
 from weft.engines.real.job import RealJob
 from weft.engines.real.session import DEFAULT_STRATEGY

@@ -15,7 +15,7 @@ from weft.adapters.arrays import ArrayReplica
 from weft.core.errors import ConfigError
 from weft.core.names import GRADIENT, PARAMS, Bucket
 
-MIXED = {"a": np.arange(6.0).reshape(2, 3), "b": np.float32([7, 8]), "c": np.array(9.0)}
+MIXED: dict[str, Any] = {"a": np.arange(6.0).reshape(2, 3), "b": np.array([7, 8], np.float32), "c": np.array(9.0)}
 FUNCTION = ARRAYS.replace("optimizer=weft.Momentum(lr=0.1)", "apply=descend").replace(
     "w = np.zeros(3)",
     "def descend(params, gradients):\n    params['w'] -= 0.1 * gradients['w']\n\nw = np.zeros(3)",
@@ -43,7 +43,7 @@ def test_the_memory_is_the_replicas_own() -> None:
 
 def test_gradients_are_copied_to_their_places() -> None:
     flat = replica()
-    flat.take({"a": np.full((2, 3), 2.0), "b": np.float32([3, 4]), "c": np.float64(5)})
+    flat.take({"a": np.full((2, 3), 2.0), "b": np.array([3, 4], np.float32), "c": np.array(5.0)})
     assert flat.array(GRADIENT, 0).tolist() == [3, 4]
     assert flat.array(GRADIENT, 1).tolist() == [2] * 6 + [5]
 

@@ -68,7 +68,7 @@ def test_arrays_learn_at_the_pace_wherever_their_optimizer_runs(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("how", [{"strategy": "allreduce"}, {"strategy": "ps"}, {"baseline": "ddp"}], ids=str)
-def test_a_scheduler_sees_its_own_rates_and_the_model_learns_at_the_pace(tmp_path: Path, how: dict[str, str]) -> None:
+def test_a_scheduler_sees_its_own_rates_and_the_model_learns_at_the_pace(tmp_path: Path, how: dict[str, Any]) -> None:
     final = real(write(tmp_path, TORCH), 2, pace=PACE, **how).to_json()["final"]
     assert final["w"] == pytest.approx(-sum(0.1 * 0.5**step * factor for step, factor in enumerate(FACTORS)))
     assert final["lr"] == pytest.approx(0.1 * 0.5**4)

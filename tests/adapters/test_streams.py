@@ -1,6 +1,7 @@
 """Streams: batches that only come one after another, shared by turns, whatever the framework."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.processes.launches import TRAIN
@@ -78,7 +79,7 @@ def test_a_list_of_batches_has_a_length_and_a_generator_has_none(tmp_path: Path)
     ],
 )
 def test_what_needs_places_refuses_a_stream(
-    tmp_path: Path, strategy: str, options: dict[str, str], because: str
+    tmp_path: Path, strategy: str, options: dict[str, Any], because: str
 ) -> None:
     with pytest.raises(ConfigError) as refused:
         simulated(write(tmp_path, ARRAYS, BATCHES, LEARN), 2, strategy, **options)

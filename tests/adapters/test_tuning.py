@@ -151,14 +151,14 @@ def test_tuning_comes_once_and_before_everything_else() -> None:
         with pytest.raises(ConfigError) as refused:
             late.tune(lr=(0.01, 1.0))
         assert str(refused.value) == (
-            "worker.tune was called after the first gradient or report.\n  Call it directly after weft.join."
+            "worker.tune was called after training had begun.\n  Call it directly after weft.join."
         )
 
 
 LOOP = ARRAYS_TRAIN + "    SEEN.append((worker.rank, worker._replica._optimizer.lr))\n"
 
 
-def rates(seen: list[tuple[int, float]], worker: int) -> list[float]:
+def rates(seen: list[tuple[int, Any]], worker: int) -> list[Any]:
     return [rate for rank, rate in seen if rank == worker]
 
 

@@ -179,11 +179,11 @@ def test_a_raising_report_ends_with_its_traceback(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [[Path(sys.executable).with_name("weft")], [sys.executable, "-m", "weft"]],
+    [[str(Path(sys.executable).with_name("weft"))], [sys.executable, "-m", "weft"]],
     ids=["weft", "python -m weft"],
 )
-def test_the_installed_command_ends_with_2_too(tmp_path: Path, command: list[object]) -> None:
-    arguments = ["simulate", write(tmp_path, NEVER_TOUCHED), "--strategy", "gosip"]
+def test_the_installed_command_ends_with_2_too(tmp_path: Path, command: list[str]) -> None:
+    arguments = ["simulate", str(write(tmp_path, NEVER_TOUCHED)), "--strategy", "gosip"]
     run = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False)
     assert (run.returncode, run.stdout) == (2, "")
     assert run.stderr == "ConfigError: strategy 'gosip' is not known.\n  Did you mean 'gossip'?\n"

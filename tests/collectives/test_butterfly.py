@@ -1,7 +1,7 @@
 """The butterfly's schedule."""
 
 from weft.collectives import butterfly
-from weft.collectives.schedule import Give, Take
+from weft.core.schedule import Give, Take
 
 
 def test_whole_buckets_are_swapped_with_partners_ever_farther_away() -> None:

@@ -1,9 +1,10 @@
 """Codecs on messages from node to node: pushes with feedback, answers as differences, and plain casts."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
-from support.peers.peers import G0, IN0, ONE, P0, TWO, bodiless, is_plain, members, peer_of, received, returned, tell
 from support.peers.puppets import Puppets
 
 from weft.codecs import DGC, FP16, TopK
@@ -14,6 +15,7 @@ from weft.core.names import Buffer, Carries, Role, Roles
 from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.strategies import LocalSGD, Neighbours, StaleSync
+from weft.testing.peers import G0, IN0, ONE, P0, TWO, bodiless, is_plain, members, peer_of, received, returned, tell
 
 SERVED = CodedMessages(StaleSync(), TopK(), ("push",), ("params",))
 CODED, RESIDUAL, VELOCITY = (Buffer(f"push:{name}", 0) for name in ("coded", "residual", "velocity"))
@@ -25,11 +27,13 @@ def theirs(worker: int) -> Buffer:
 
 
 def puppet(
-    *answers: list[Action], pushed: tuple[str, ...] = ("push",), followed: tuple[str, ...] = ("value",)
-) -> object:
+    *answers: Sequence[Action], pushed: tuple[str, ...] = ("push",), followed: tuple[str, ...] = ("value",)
+) -> Any:
     """Worker 0 of a strategy that answers each event with the next of these, coded."""
     left = list(answers)
-    return peer_of(CodedMessages(Puppets(lambda peer, event: left.pop(0) if left else []), TopK(), pushed, followed))
+    return peer_of(
+        CodedMessages(Puppets(lambda peer, event: list(left.pop(0)) if left else []), TopK(), pushed, followed)
+    )
 
 
 def test_a_push_is_encoded_with_its_residual_and_sent_in_that_form() -> None:
@@ -112,7 +116,7 @@ def test_messages_without_a_body_and_of_other_kinds_pass() -> None:
     peer = puppet([Send(1, "word", 0, 0)], [Send(1, "value", 0, 0, None)], followed=())
     assert tell(peer, received(1, "value")) == [Send(1, "word", 0, 0)]
     assert tell(peer, bodiless(1, "value")) == [Send(1, "value", 0, 0, None)]
-    assert [event for _, event in peer._inner._seen] == [received(1, "value"), bodiless(1, "value")]  # type: ignore[attr-defined]
+    assert [event for _, event in peer._inner._seen] == [received(1, "value"), bodiless(1, "value")]
 
 
 def test_what_is_cast_is_encoded_and_nothing_else() -> None:
@@ -128,7 +132,7 @@ def test_what_the_inner_peer_sends_again_goes_as_it_came_back() -> None:
 
 
 def test_an_answer_that_comes_back_is_sent_again_in_its_kind_and_the_next_one_is_whole() -> None:
-    def resends(peer: object, event: Event) -> list[Action] | None:
+    def resends(peer: Any, event: Event) -> list[Action] | None:
         if isinstance(event, Returned):
             return [Send(event.target, event.kind, event.clock, 0, event.body, event.weight)]
         return [Send(1, "value", 1, 0, P0)] if isinstance(event, Received) else None

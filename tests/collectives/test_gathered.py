@@ -1,7 +1,8 @@
 """Gathering instead of reducing, as one worker speaks it: facts to commands."""
 
+from dataclasses import replace
+
 import pytest
-from support.peers.peers import G0, IN0, ONE, P0, TWO, WITH_STATE, bodiless, is_plain, peer_of, received, returned, tell
 from support.simulated.reducers import ReduceOnce
 
 from weft.collectives.gathered import Gathered, came
@@ -12,6 +13,7 @@ from weft.core.events import GradientReady, MembersChanged, Received, Started, S
 from weft.core.names import Buffer, Carries, Part, Role, Roles, Slot
 from weft.core.world import World
 from weft.strategies import AllReduce, StaleSync
+from weft.testing.peers import G0, IN0, ONE, P0, TWO, WITH_STATE, bodiless, is_plain, peer_of, received, returned, tell
 
 GATHERED = Gathered(AllReduce(), ("gradient",))
 TOLD, HANDED = kinds_of("gather")
@@ -77,8 +79,7 @@ def test_who_has_no_samples_sends_no_body_and_is_not_added() -> None:
         Send(1, "gather.gradient", 0, 0, None, 0.0),
         Send(2, "gather.gradient", 0, 0, None, 0.0),
     ]
-    empty = bodiless(1, "gather.gradient")
-    empty.weight = 0.0
+    empty = replace(bodiless(1, "gather.gradient"), weight=0.0)
     assert tell(peer, empty) == []
     assert tell(peer, news(2, weight=2.0)) == [
         Combine(came0(2), 0.0, IN0),
@@ -90,8 +91,7 @@ def test_who_has_no_samples_sends_no_body_and_is_not_added() -> None:
 def test_if_nobody_has_samples_the_own_values_stay_and_nothing_is_applied() -> None:
     peer = peer_of(GATHERED, num_workers=2)
     tell(peer, GradientReady(0, 0, 0.0))
-    empty = bodiless(1, "gather.gradient")
-    empty.weight = 0.0
+    empty = replace(bodiless(1, "gather.gradient"), weight=0.0)
     assert tell(peer, empty) == [Combine(SUM0, 0.0)]
     assert tell(peer, StepFinished(0, 0.0, None)) == [Compute(1)]
 

@@ -1,8 +1,8 @@
 """The schedule of halving and doubling."""
 
 from weft.collectives import halving_doubling
-from weft.collectives.schedule import Give, Take
 from weft.core.names import Part
+from weft.core.schedule import Give, Take
 
 
 def test_ever_smaller_halves_are_swapped_then_ever_larger_ones_spread() -> None:

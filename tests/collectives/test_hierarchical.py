@@ -1,8 +1,8 @@
 """The hierarchical schedule."""
 
 from weft.collectives import halving_doubling, hierarchical, tree
-from weft.collectives.schedule import Give, Take
 from weft.core.names import Part
+from weft.core.schedule import Give, Take
 
 PAIRS = (4, 4, 9, 9)
 

@@ -1,7 +1,8 @@
 """A lowered collective as one peer speaks it: facts to commands."""
 
+from dataclasses import replace
+
 import pytest
-from support.peers.peers import G0, IN0, P0, P1, TWO, WITH_STATE, is_plain, peer_of, received, tell
 from support.simulated.reducers import ReduceOnce
 
 from weft.collectives import Flat, Lowered, butterfly, halving_doubling, ring, tree
@@ -12,6 +13,7 @@ from weft.core.names import Buffer, Carries, Part, Result, Role, Roles, Slot
 from weft.core.rules import AdaGrad
 from weft.core.world import World
 from weft.strategies import AllReduce, Downpour, LocalSGD, Neighbours, StaleSync
+from weft.testing.peers import G0, IN0, P0, P1, TWO, WITH_STATE, is_plain, peer_of, received, tell
 
 BUTTERFLY = Lowered(AllReduce(), "butterfly", Flat(butterfly))
 RING = Lowered(AllReduce(), "ring", Flat(ring))
@@ -72,8 +74,7 @@ def test_the_ring_speaks_in_parts() -> None:
     first, second = (Buffer("ring.sum.0", 0, Part(i, 2)) for i in range(2))
     body = Buffer("inbox", 0, Part(1, 2))
     assert tell(peer, GradientReady(0, 0, 1.0))[1:] == [Send(1, "ring.gradient", 0, 0, first, 1.0)]
-    message = received(1, "ring.gradient", weight=3.0)
-    message.body = body
+    message = replace(received(1, "ring.gradient", weight=3.0), body=body)
     assert tell(peer, message) == [Combine(second, 1.0, body), Send(1, "ring.gradient", 0, 0, second, 4.0)]
 
 

@@ -1,8 +1,8 @@
 """The partitioned linear schedule."""
 
 from weft.collectives import partitioned_linear
-from weft.collectives.schedule import Give, Take
 from weft.core.names import Part
+from weft.core.schedule import Give, Take
 
 A, B, C = (Part(i, 3) for i in range(3))
 

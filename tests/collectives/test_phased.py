@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from support.peers.peers import G0, ONE, P0, TWO, is_plain, members, peer_of, received, tell
 from support.simulated.reducers import ReduceOnce
 
 from weft.codecs import PowerSGD, TernGrad, TopK
@@ -14,6 +13,7 @@ from weft.core.events import GradientReady, Received, Reduced, Started, StepFini
 from weft.core.names import Buffer, Carries, Role, Roles, Slot
 from weft.core.world import World
 from weft.strategies import AllReduce, StaleSync
+from weft.testing.peers import G0, ONE, P0, TWO, is_plain, members, peer_of, received, tell
 
 ONCE = Phased(AllReduce(), ("gradient",), (Phase("coded", TopK()),), AT_ONCE)
 TWICE = Phased(

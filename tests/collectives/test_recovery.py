@@ -1,10 +1,10 @@
 """Lowered reductions when members change: they end for all survivors or for none, whenever somebody is lost."""
 
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
-from support.peers.peers import IN0, P0, TWO, is_plain, peer_of, received, tell
 from support.simulated.reducers import ReduceOnce
 from support.simulated.survivors import Crew
 
@@ -15,6 +15,7 @@ from weft.core.actions import Combine, Compute, Send, check_send
 from weft.core.events import MembersChanged, Received, Returned, Started, StepFinished
 from weft.core.names import Bucket, Buffer, Carries
 from weft.strategies import StaleSync
+from weft.testing.peers import IN0, P0, TWO, is_plain, peer_of, received, tell
 
 TREE = Lowered(ReduceOnce(), "tree", Flat(tree))
 TOLD, HANDED = kinds_of("tree")
@@ -32,14 +33,14 @@ def handed(source: int, weight: float = 9.0, clock: int = 0) -> Received:
     return Received(source, HANDED, clock, 0, IN0, weight, {"kind": "all"})
 
 
-def waiting(me: int) -> object:
+def waiting(me: int) -> Any:
     """A leaf of a tree of three: it has given its contribution and waits for the result."""
     peer = peer_of(TREE, me=me)
     tell(peer, Started(0), StepFinished(0, 2.0, None))
     return peer
 
 
-def ended(me: int) -> object:
+def ended(me: int) -> Any:
     """Another one, which has got the result."""
     peer = waiting(me)
     tell(peer, received(0, "tree.all", weight=9.0))
@@ -86,7 +87,7 @@ def test_the_lowest_of_those_that_are_ahead_hands_its_sum_to_those_that_are_behi
         words = {0: "0", 1: "1", 2: "1", 3: "0"}
         return [tell(peer, told(other, word)) for other, word in words.items() if other != me][-1]
 
-    message = {"clock": 0, "bucket": 0, "body": FIRST, "weight": 9.0, "data": {"kind": "all"}}
+    message: dict[str, Any] = {"clock": 0, "bucket": 0, "body": FIRST, "weight": 9.0, "data": {"kind": "all"}}
     assert survivor(1) == [Send(0, HANDED, **message), Send(3, HANDED, **message)]
     assert survivor(2) == []
     assert survivor(0) == []
@@ -210,7 +211,7 @@ def test_losses_upon_losses_and_broken_channels_do_not_part_the_survivors(collec
 
 
 def test_a_result_that_only_some_have_is_the_old_groups_and_one_that_nobody_has_the_new_groups() -> None:
-    def outcome(num_moves: int) -> object:
+    def outcome(num_moves: int) -> Any:
         crew = Crew("tree", 3, num_steps=1)
         crew.run(num_moves)
         crew.lose(2)

@@ -1,8 +1,8 @@
 """The ring's schedule."""
 
 from weft.collectives import ring
-from weft.collectives.schedule import Give, Take
 from weft.core.names import Part
+from weft.core.schedule import Give, Take
 
 
 def test_parts_travel_around_first_summing_then_spreading() -> None:

@@ -1,19 +1,20 @@
 """What all peers share that speak reductions in messages: an inner peer that is never told of what did not happen."""
 
 from random import Random
+from typing import Any
 
 import pytest
-from support.peers.peers import G0, IN0, ONE, TWO, is_plain, members, received, returned, tell
-from support.peers.puppets import Puppets
+from support.peers.puppets import Puppet, Puppets
 
 from weft.collectives.recovery import kinds_of
 from weft.collectives.speaking import Key, SpeakingPeer, spoken_kinds
 from weft.core.actions import MAX, MEAN, SUM, Combine, Note, Reduce, Send
-from weft.core.events import GradientReady, Received, Reduced, Started
+from weft.core.events import Event, GradientReady, Received, Reduced, Started
 from weft.core.names import Carries, Roles
 from weft.core.peer import Actions
 from weft.core.world import World
 from weft.strategies import AllReduce
+from weft.testing.peers import G0, IN0, ONE, TWO, is_plain, members, received, returned, tell
 
 TOLD, HANDED = kinds_of("talk")
 
@@ -31,12 +32,12 @@ class Talking(SpeakingPeer):
         self.step += 1
 
 
-def talking(num_workers: int = 2, op: str = MEAN, buckets: tuple = ONE) -> Talking:
+def talking(num_workers: int = 2, op: str = MEAN, buckets: tuple[Any, ...] = ONE) -> Any:
     world = World(Roles(num_workers), buckets)
 
-    def answer(peer: object, event: object) -> list:
+    def answer(peer: Puppet, event: Event) -> list[Any]:
         asks = isinstance(event, GradientReady) or (type(event).__name__ == "MembersChanged")
-        return [Reduce(peer.workers, "gradient", 0, G0, op, 3.0)] if asks else []  # type: ignore[attr-defined]
+        return [Reduce(peer.workers, "gradient", 0, G0, op, 3.0)] if asks else []
 
     return Talking("talk", Puppets(answer).peer(0, world, Random(0)), 0, world, Random(0))
 

@@ -5,11 +5,11 @@ import pytest
 from support.simulated.problems import Array, fixed_updates, relative
 from support.simulated.reducers import ReduceOnce
 from support.simulated.weather import storm
-from support.simulated.worlds import simulate_arrays
 
 from weft.config.registry import COLLECTIVES, lowered
 from weft.core.actions import MEAN, SUM
 from weft.core.strategy import Strategy
+from weft.testing.worlds import simulate_arrays
 
 WEIGHTS = (0.0, 2.0, 5.0, 0.0, 1.0, 3.0, 0.0, 0.5, 4.0)
 STEPS = 3

@@ -1,7 +1,7 @@
 """The binomial tree's schedule."""
 
 from weft.collectives import tree
-from weft.collectives.schedule import Give, Take
+from weft.core.schedule import Give, Take
 
 
 def test_the_root_takes_from_its_children_and_gives_the_result_to_the_farthest_first() -> None:

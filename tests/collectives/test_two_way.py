@@ -1,7 +1,8 @@
 """Coded there and back, as one worker speaks it, which is the server of a part as well: facts to commands."""
 
+from dataclasses import replace
+
 import pytest
-from support.peers.peers import G0, ONE, P0, TWO, WITH_STATE, bodiless, is_plain, members, peer_of, returned, tell
 from support.simulated.reducers import ReduceOnce
 
 from weft.codecs import OneBit, SignSGD
@@ -11,6 +12,7 @@ from weft.core.events import GradientReady, Received, StepFinished
 from weft.core.names import GRADIENT, INBOX, Buffer, Carries, Part, Role, Roles
 from weft.core.world import World
 from weft.strategies import AllReduce
+from weft.testing.peers import G0, ONE, P0, TWO, WITH_STATE, bodiless, is_plain, members, peer_of, returned, tell
 
 FEEDBACK = TwoWay(AllReduce(), ("gradient",), OneBit())
 VOTE = TwoWay(AllReduce(), ("gradient",), SignSGD())
@@ -47,9 +49,7 @@ def back(source: int, which: int, of: int = 2, weight: float = 8.0) -> Received:
 
 def silent(source: int, kind: str = THERE) -> Received:
     """A message of no weight, without a body."""
-    message = bodiless(source, kind)
-    message.weight = 0.0
-    return message
+    return replace(bodiless(source, kind), weight=0.0)
 
 
 def told(source: int, ended: str, view: int = 1) -> Received:

@@ -3,7 +3,6 @@
 from random import Random
 
 import pytest
-from support.peers.peers import G0, ONE, P0, is_plain, peer_of, received, returned, tell
 from support.peers.puppets import Puppets
 
 from weft.collectives.wrapping import Wrapped, WrappingPeer
@@ -23,6 +22,7 @@ from weft.core.peer import Actions, Peer
 from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.strategies import Downpour, Neighbours, Population, Sandblaster, StaleSync
+from weft.testing.peers import G0, ONE, P0, is_plain, peer_of, received, returned, tell
 
 EVENTS = (
     Started(0),

@@ -247,7 +247,7 @@ def test_a_wrong_value_is_refused_with_its_place(table: dict[str, Any], message:
 
 
 def test_a_step_costs_more_on_a_slow_host_and_a_straggler_costs_more_where_cores_are_its_own() -> None:
-    cluster = Cluster("lab", (HostSpec(2, 1, speed=0.5),), Link(0.0, 1.0), 1.0, 0.0).with_stragglers({1: 4.0})
+    cluster = Cluster("lab", (HostSpec(2, 1, speed=0.5),), Link(0.0, 1.0)).with_stragglers({1: 4.0})
     cluster = replace(cluster, seconds_per_step=3.0, seconds_per_sample=1.0)
     place = cluster.place(2)
     assert (place.seconds_per_sample, place.seconds_per_step) == ((2.0, 8.0), (6.0, 24.0))

@@ -1,6 +1,7 @@
 """Every codec keeps the promises of codecs/codec.py, for arrays of all sizes and numbers of all kinds."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -66,13 +67,15 @@ TURN = Turn(clock=3, draw=12345678901234567890, common=42)
 def inputs(number: int, dtype: type) -> Iterator[tuple[str, Array, Array]]:
     """Values and residuals of all kinds."""
     rng = np.random.default_rng(number)
+    values: Any
+    residual: Any
     values, residual = (rng.standard_normal(number).astype(dtype) for _ in range(2))
     broken = values.copy()
     broken[rng.integers(number, size=1 + number // 9)] = rng.choice([np.nan, np.inf, -np.inf], 1 + number // 9)
     yield "random", values, residual
     yield "not finite", broken, residual
     if number in LARGE:
-        scales = (2.0 ** (np.arange(number) // 4096 * 3 % 5)).astype(dtype)
+        scales: Any = (2.0 ** (np.arange(number) // 4096 * 3 % 5)).astype(dtype)
         yield "larger and smaller blocks", values * scales, residual * scales
         return
     tiny, huge = np.finfo(dtype).smallest_subnormal, np.finfo(dtype).max

@@ -9,7 +9,6 @@ import pytest
 from support.processes.real import real
 from support.scripts.training_scripts import TORCH, TORCH_JOIN, TORCH_TRAIN, simulated, write
 from support.simulated.recipes import RECIPES, recipe
-from support.simulated.worlds import Ran, simulate_arrays
 
 from weft.config.cluster import load_cluster
 from weft.config.compression import GATHER, SUMS, TWO_WAY, Compression, check_pair, codec, compressed, schemes
@@ -23,6 +22,7 @@ from weft.engines.simulated.job import SimulatedJob
 from weft.engines.simulated.runner import simulate_dry
 from weft.runtime.connections import SHM, TCP
 from weft.store.coded import shape_of
+from weft.testing.worlds import Ran, simulate_arrays
 
 NUM_WORKERS, STEPS, SHAPE = 3, 16, (8, 6)
 WITHIN_A_FEW_STEPS = {
@@ -170,12 +170,13 @@ DRY = [pair for pair in LEGAL if pair[0] in ("allreduce", "ssp", "neighbours", "
 
 @pytest.mark.parametrize(("strategy", "coding"), [pair for pair in DRY if not CODECS[pair[1]].varies])
 def test_without_tensors_the_same_bytes_are_counted(script: Path, strategy: str, coding: str) -> None:
-    text, options = RECIPES[strategy], {"compress": CODINGS[coding]}
+    text = RECIPES[strategy]
+    options: dict[str, Any] = {"compress": CODINGS[coding]}
     dry = simulate_dry(
         SimulatedJob(
             script=script, arguments=(), cluster=load_cluster("rack"), num_workers=NUM_WORKERS, strategy=text, **options
         )
-    )  # type: ignore[arg-type]
+    )
     wet = simulated(script, NUM_WORKERS, text, **options)
     assert dry.facts.bytes_sent == wet.facts.bytes_sent > 0
     if not recipe(strategy).scored:  # without numbers nobody knows who is best
@@ -192,7 +193,7 @@ def test_real_workers_learn_what_simulated_ones_do_and_can_be_replayed(
     expected = simulated(script, NUM_WORKERS, "allreduce", **options)
     assert outcome.replay == []
     losses = [report["loss"] for report in outcome.to_json()["reports"]]
-    np.testing.assert_allclose(losses, [report["loss"] for report in expected.facts.reports], rtol=1e-9)
+    np.testing.assert_allclose(losses, [report["loss"] for report in expected.facts.reports], rtol=1e-9)  # type: ignore[arg-type]
     assert losses[-1] < 0.5 * losses[0]
 
 
@@ -207,5 +208,5 @@ def test_factors_of_linear_layers_train_as_dense_gradients_do_with_fewer_bytes(t
     path = write(tmp_path, TORCH, layers, plain, TORCH_JOIN, TORCH_TRAIN)
     dense, factored = (simulated(path, 2, RECIPES[strategy], compress=text) for text in (None, "factors"))
     assert factored.facts.bytes_sent < dense.facts.bytes_sent
-    for one, other in zip(dense.arrays, factored.arrays, strict=True):
+    for one, other in zip(dense.arrays, factored.arrays, strict=True):  # type: ignore[arg-type]
         np.testing.assert_allclose(other, one, atol=1e-2 if strategy in OUT_OF_STEP else 1e-5)

@@ -2,24 +2,25 @@
 
 import pickle
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
 from support.simulated.problems import SIZES, LeastSquares, relative
 from support.simulated.recipes import recipe
 from support.simulated.weather import storm
-from support.simulated.worlds import Ran, simulate_arrays
 
 from weft.config.registry import COLLECTIVES, STRATEGIES, lowered
 from weft.core.actions import Reduce, Send
 from weft.core.recorder import replay
 from weft.core.rules import Momentum
 from weft.core.strategy import Strategy
+from weft.testing.worlds import Ran, simulate_arrays
 
 STEPS = 9
 
 
-def run(strategy: Strategy, num_workers: int, **weather: object) -> Ran:
+def run(strategy: Strategy, num_workers: int, **weather: Any) -> Ran:
     problem = LeastSquares(SIZES[:num_workers])
     return simulate_arrays(
         strategy,

@@ -152,7 +152,7 @@ class Fire(Heard):
             dial(("127.0.0.1", self._ports[rank]), 2, rank, b"o" * 32, other, 5.0)
         old = Conversation(2, rank, bytes(NONCE_BYTES), bytes(NONCE_BYTES)).proof(self._secret, b"caller")
         for proof in (bytes(32), token_bytes(32), old):
-            assert self._converse(rank, 2, 2, lambda talk, proof=proof: proof) == b""
+            assert self._converse(rank, 2, 2, lambda talk, proof=proof: proof) == b""  # type: ignore[misc]
         right: Callable[[Conversation], bytes] = lambda talk: talk.proof(self._secret, b"caller")  # noqa: E731
         for certified, claimed in ((2, 2), (1, 2), (2, 1), (7, 7)):
             assert self._converse(rank, certified, claimed, right) == b""

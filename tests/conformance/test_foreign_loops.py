@@ -75,7 +75,7 @@ def test_two_workers_learn_what_the_loop_learns_alone(name: str, way: str) -> No
 @pytest.mark.parametrize("name", NAMES)
 def test_simulated_workers_learn_what_the_loop_learns_alone(name: str) -> None:
     outcome = simulated(LOOPS / f"{name}.py", NUM_WORKERS, "allreduce", *half_batches(name), show=lambda line: None)
-    assert_learnt(name, outcome.facts.reports[-1]["loss"], LEARNS_MOST)
+    assert_learnt(name, outcome.facts.reports[-1]["loss"], LEARNS_MOST)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", NAMES)

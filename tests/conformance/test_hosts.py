@@ -67,7 +67,7 @@ def test_other_strategies_train_on_several_hosts_too(strategy: str, tmp_path: Pa
 
 
 def test_a_host_of_four_workers_sends_as_many_bytes_as_one_of_a_single_worker(tmp_path: Path) -> None:
-    about = {"num_elements": 50_000, "steps_max": 20}
+    about: dict[str, Any] = {"num_elements": 50_000, "steps_max": 20}
     _, alone = trained(tmp_path / "alone", 2, 2, **about)
     _, crowd = trained(tmp_path / "crowd", 8, 2, **about)
     whole = 2 * alone["steps"] * 50_007 * 8  # both hosts say each number once in a step

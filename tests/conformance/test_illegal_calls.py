@@ -7,7 +7,7 @@ from support.processes.real import real
 from support.scripts.training_scripts import ARRAYS, TORCH, TORCH_JOIN, simulated, write
 
 from weft.core.errors import IllegalCall
-from weft.core.script_state import EVALUATING, FILL, FILLING, REPORT, SAVE, SHARE, STEP, refusal
+from weft.core.script_state import EVALUATING, FILL, FILLING_FIRST, REPORT, SAVE, SHARE, STEP, refusal
 
 STEPS = "\nworker.step({'w': w - 1.0}, samples=1)\n"
 HOOKED = """
@@ -45,8 +45,8 @@ CASES = {
         STEP,
     ),
     "a share in a report": (ARRAYS, SHARES, "", EVALUATING, SHARE),
-    "a report in backward": (TORCH, TORCH_JOIN, HOOKED.format(call="report(a=1.0)"), FILLING, REPORT),
-    "a save in backward": (TORCH, TORCH_JOIN, HOOKED.format(call="save('m.x')"), FILLING, SAVE),
+    "a report in backward": (TORCH, TORCH_JOIN, HOOKED.format(call="report(a=1.0)"), FILLING_FIRST, REPORT),
+    "a save in backward": (TORCH, TORCH_JOIN, HOOKED.format(call="save('m.x')"), FILLING_FIRST, SAVE),
     "backward in a report": (TORCH, TORCH_JOIN, TRAINS, EVALUATING, FILL),
 }
 

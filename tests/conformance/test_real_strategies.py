@@ -3,7 +3,7 @@
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -51,7 +51,7 @@ class Ran(NamedTuple):
     ranks: list[float]
     used: np.ndarray
     replay: list[str]
-    told: dict
+    told: dict[str, Any]
     saved: dict[str, np.ndarray]
 
 
@@ -74,7 +74,8 @@ def ran(strategy: str, transport: str, collective: str | None = None) -> Ran:
     return Ran(losses, ranks, used, outcome.replay, outcome.to_json(), saved)
 
 
-CASES = [(recipe, transport, None) for recipe in [*RECIPES.values(), *VARIANTS] for transport in TRANSPORTS]
+Case = tuple[str, str, str | None]
+CASES: list[Case] = [(recipe, transport, None) for recipe in [*RECIPES.values(), *VARIANTS] for transport in TRANSPORTS]
 CASES = [case for case in CASES if case[:2] != ("hogwild", "tcp")]  # nothing is shared over sockets
 CASES = [case for case in CASES if case[1] != TORCH or strategy_of(case[0]).reduces]  # all else is as over shm
 CASES += [(recipe, APART, None) for name, recipe in RECIPES.items() if name != "hogwild"]

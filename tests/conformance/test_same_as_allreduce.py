@@ -1,14 +1,15 @@
 """Methods that are synchronous SGD in disguise end with the parameters of all-reduce, to 1e-9 after 200 steps."""
 
 from functools import cache
+from typing import Any
 
 import pytest
 from support.simulated.problems import SIZES, LeastSquares, relative
 from support.simulated.weather import storm
-from support.simulated.worlds import Ran, simulate_arrays
 
 from weft.config.registry import strategy
 from weft.core.rules import SGD, Momentum, Rule
+from weft.testing.worlds import Ran, simulate_arrays
 
 PLAIN, MOMENTUM = SGD(0.1), Momentum(0.05, momentum=0.9)
 DISGUISES = (
@@ -24,7 +25,7 @@ DISGUISES = (
 )
 
 
-def run(text: str, num_workers: int, rule: Rule, **weather: object) -> Ran:
+def run(text: str, num_workers: int, rule: Rule, **weather: Any) -> Ran:
     """Unequal batches, each worker's the same in every step."""
     problem = LeastSquares(SIZES[:num_workers])
     return simulate_arrays(

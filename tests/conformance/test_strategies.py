@@ -11,7 +11,6 @@ import pytest
 from support.simulated.problems import SIZES, LeastSquares
 from support.simulated.recipes import recipe
 from support.simulated.weather import storm
-from support.simulated.worlds import Ran, simulate_arrays, taking
 
 from weft.config.registry import STRATEGIES
 from weft.core.actions import Reduce, Send
@@ -20,6 +19,7 @@ from weft.core.peer import Peer
 from weft.core.recorder import node_rng, replay
 from weft.core.rules import SGD
 from weft.core.strategy import Strategy
+from weft.testing.worlds import Ran, simulate_arrays, taking
 
 NUM_WORKERS = (1, 2, 3, 5, 7)
 STEPS = 12

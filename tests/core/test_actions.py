@@ -94,14 +94,14 @@ def test_updates_of_other_buckets_that_follow_go_together() -> None:
 
 
 def test_an_update_that_comes_after_anything_else_is_made_later() -> None:
-    actions = [Compute(1), of_bucket(0), of_bucket(1), add(A, B), of_bucket(2)]
+    actions: list[Action] = [Compute(1), of_bucket(0), of_bucket(1), add(A, B), of_bucket(2)]
     assert updates_from(actions, 1) == [of_bucket(0), of_bucket(1)]
     assert updates_from(actions, 2) == [of_bucket(1)]
     assert updates_from(actions, 4) == [of_bucket(2)]
 
 
 def test_a_message_of_a_declared_kind_to_a_node_of_the_world_may_be_sent() -> None:
-    assert check_send(Send(2, "push", 0, 0, data={"a": 1}), {"push", "pull"}, 3) is None  # type: ignore[func-returns-value]
+    assert check_send(Send(2, "push", 0, 0, data={"a": 1}), {"push", "pull"}, 3) is None
 
 
 @pytest.mark.parametrize(

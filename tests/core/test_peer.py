@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass
 from random import Random
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -182,7 +182,7 @@ def test_what_is_not_an_event_is_refused() -> None:
 def test_a_mistake_inside_a_handler_is_not_taken_for_an_unknown_event() -> None:
     class Mistaken(Peer):
         def on_started(self, event: Started) -> Actions:
-            return {}["no such key"]
+            return dict[str, Any]()["no such key"]
 
     with pytest.raises(KeyError, match="no such key"):
         made(Mistaken).handle(Started(0), 0.0)

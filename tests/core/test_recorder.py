@@ -9,7 +9,6 @@ from typing import get_args
 
 import pytest
 from support.peers.puppets import Puppet, Puppets
-from support.simulated.worlds import Ran, simulate_arrays
 
 import weft
 from weft.core.actions import Action, Compute, Note
@@ -29,6 +28,7 @@ from weft.core.events import (
 from weft.core.names import Buffer
 from weft.core.recorder import FLUSH_AT, Recording, TraceHash, node_rng, replay
 from weft.sim.compute import PerSample
+from weft.testing.worlds import Ran, simulate_arrays
 from weft.topologies import Torus
 
 TESTS = Path(__file__).parents[1]
@@ -126,7 +126,7 @@ PROGRAM = """
 import weft
 from random import Random
 from weft.sim.network import RandomDelays
-from support.simulated.worlds import simulate_arrays
+from weft.testing.worlds import simulate_arrays
 for strategy in (weft.Gossip(), weft.Neighbours(), weft.StaleSync(), weft.AsyncGossip()):
     ran = simulate_arrays(strategy, 6, num_steps=4, epoch_steps=2, network=RandomDelays(Random(0)))
     print(ran.recording.hexdigest())

@@ -6,11 +6,11 @@ import pickle
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
 from support.peers.puppets import Answer, Puppet, Puppets
-from support.simulated.worlds import Ran, simulate_arrays
 
 import weft
 from weft.adapters.arrays import ArrayReplica
@@ -24,6 +24,7 @@ from weft.core.strategy import Strategy
 from weft.sim.compute import PerSample
 from weft.sim.network import RandomDelays
 from weft.sim.program import BackwardDone, Request, StepDone
+from weft.testing.worlds import Arrays, Ran, simulate_arrays
 
 PURE_ROOMS = ("core", "topologies", "strategies", "collectives", "cost")
 HARMLESS = {
@@ -52,7 +53,7 @@ def calls(room: str) -> set[str]:
 
 def trained(strategy: Strategy, num_steps: int = 8) -> Ran:
     """Four unequal workers over two buckets, with reports."""
-    starts = [{"a": np.zeros(5), "b": np.ones(3, np.float32)}] * 4
+    starts: list[Arrays] = [{"a": np.zeros(5), "b": np.ones(3, np.float32)}] * 4
     return simulate_arrays(
         strategy,
         4,
@@ -73,11 +74,11 @@ EVERY_STRATEGY = pytest.mark.parametrize(
 )
 
 
-def run(answer: Answer, starts: tuple[float, ...] = (1.0, 2.0), **options: object) -> Ran:
+def run(answer: Answer, starts: tuple[float, ...] = (1.0, 2.0), **options: Any) -> Ran:
     """Puppets with one number each; their gradient is their rank plus one."""
     options.setdefault("gradient", lambda worker, step, w: np.full(1, worker + 1.0))
     strategy = Puppets(answer, slot_names=("mine",))
-    return simulate_arrays(strategy, len(starts), starts=[np.array([x]) for x in starts], **options)  # type: ignore[arg-type]
+    return simulate_arrays(strategy, len(starts), starts=[np.array([x]) for x in starts], **options)
 
 
 # 1. Control plane only.

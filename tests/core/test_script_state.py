@@ -10,6 +10,7 @@ from weft.core.errors import IllegalCall
 from weft.core.script_state import (
     ADVICE,
     BACKWARD,
+    BEFORE_TRAINING,
     BEGIN,
     CALLS,
     ENDED,
@@ -18,22 +19,27 @@ from weft.core.script_state import (
     EXIT,
     FILL,
     FILLING,
+    FILLING_FIRST,
     HEARD,
     IN_BACKWARD,
     IN_REPORT,
     IN_SAVE,
     IN_SHARE,
     IN_STEP,
+    JOIN,
     JOINED,
     MOVES,
     NO_USER,
+    PREPARING,
     READS_PARAMS,
     REPORT,
     REPORTING,
     RESUME,
     RUNNING,
+    RUNS_BACKWARD,
     SAVE,
     SHARE,
+    STARTED,
     STATES,
     STEP,
     ScriptState,
@@ -68,6 +74,9 @@ def test_the_table_has_a_row_for_every_state_and_no_words_but_its_own() -> None:
     assert {call for row in MOVES.values() for call in row} == set(CALLS)
     assert {state for row in MOVES.values() for state in row.values()} <= set(STATES)
     assert set(STATES) > READS_PARAMS
+    assert set(STATES) > BEFORE_TRAINING
+    assert {state for state, row in MOVES.items() if BEGIN in row or state is STARTED} < BEFORE_TRAINING
+    assert {row[FILL] for row in MOVES.values() if FILL in row} == RUNS_BACKWARD
     assert set(STATES) > set(ADVICE)
     assert len(set(STATES)) == len(STATES)
     assert len(set(CALLS)) == len(CALLS)
@@ -92,15 +101,42 @@ def test_an_iteration_a_report_and_a_save_go_the_usual_way() -> None:
         RUNNING, IN_SAVE,
     ]  # fmt: skip
     script.call(RESUME)
-    script.call(BEGIN)
-    assert script.at is JOINED
-    script.call(RESUME)
     script.call(EXIT)
     script.call(EVALUATE)
     assert script.at is EVALUATING
 
 
-@pytest.mark.parametrize("state", [state for state in STATES if state != RUNNING])
+def test_a_script_joins_with_one_model_after_another_and_begins_to_train_once() -> None:
+    script, seen = ScriptState(STARTED), []
+    for call in (JOIN, JOIN, FILL, RESUME, BEGIN, RESUME):
+        script.call(call)
+        seen.append(script.at)
+    assert seen == [PREPARING, PREPARING, FILLING_FIRST, PREPARING, JOINED, RUNNING]
+    for late in (JOIN, BEGIN):
+        with pytest.raises(IllegalCall):
+            script.call(late)
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_a_loop_that_is_left_as_it_is_begins_by_itself_when_it_has_joined(state: str) -> None:
+    script = ScriptState(state)
+    script.begin()
+    assert script.at is (RUNNING if state is PREPARING else state)
+
+
+def test_a_state_that_is_only_passed_through_is_left_for_the_one_before_however_the_call_ends() -> None:
+    script, seen = ScriptState(ENDED), []
+    with suppress(ZeroDivisionError), script.during(EVALUATE):
+        seen.append(script.at)
+        raise ZeroDivisionError
+    assert seen == [EVALUATING]
+    assert script.at is ENDED
+    with pytest.raises(IllegalCall), script.during(SAVE):
+        raise AssertionError("a refused call has no context")
+    assert script.at is ENDED
+
+
+@pytest.mark.parametrize("state", [state for state in STATES if state not in (PREPARING, RUNNING)])
 @pytest.mark.parametrize("call", FROM_SCRIPT)
 def test_a_script_calls_only_while_it_computes(state: str, call: str) -> None:
     with pytest.raises(IllegalCall):
@@ -110,6 +146,11 @@ def test_a_script_calls_only_while_it_computes(state: str, call: str) -> None:
 @pytest.mark.parametrize(
     ("state", "call", "message"),
     [
+        (
+            STARTED,
+            REPORT,
+            "the script called report() while it has not joined.\n  Call weft.join(model, optimizer) first.",
+        ),
         (
             FILLING,
             SHARE,

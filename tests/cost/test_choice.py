@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from support.simulated.problems import nothing
 from support.simulated.reducers import ReduceOnce
-from support.simulated.worlds import simulate_arrays
 
 from weft.config.registry import COLLECTIVES, lowered
 from weft.cost import collectives
@@ -13,6 +12,7 @@ from weft.cost.collectives import FORMULAS
 from weft.cost.links import Link
 from weft.sim.compute import Trace
 from weft.sim.network import HostLinks
+from weft.testing.worlds import simulate_arrays
 
 WITHIN, BETWEEN = Link(1e-6, 4e9), Link(20e-6, 1e9)
 NUM_BYTES = 64_000

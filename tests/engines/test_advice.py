@@ -2,6 +2,7 @@
 
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,7 @@ def costs(num_workers: int = 4, slow: float = 4.0) -> dict[int, Cost]:
 
 
 def setting(
-    strategy: str = "allreduce", compress: str | None = None, share: str = "static", **more: object
+    strategy: str = "allreduce", compress: str | None = None, share: str = "static", **more: Any
 ) -> RunDescription:
     told = {"transport": "shm", "network": None, "num_cores": 4, **more}
     return RunDescription(Way(strategy, compress, share), MODEL_BYTES, 4 << 20, **told)

@@ -14,7 +14,7 @@ HERE = Path(__file__)
 @pytest.mark.parametrize("steps_max", [None, 1])
 @pytest.mark.parametrize("seed", [0, 2**63 - 1])
 def test_what_can_run_is_let_through(seed: int, steps_max: int | None) -> None:
-    assert check_job(HERE, 1, seed, steps_max) is None  # type: ignore[func-returns-value]
+    assert check_job(HERE, 1, seed, steps_max) is None
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.processes.real import Heard, fork_from_here
@@ -91,7 +92,7 @@ def run(
     slow: int = -1,
     seconds: float = 0.0,
     fork: Callable[..., list[Process]] = fork_from_here,
-    **options: object,
+    **options: Any,
 ) -> RealOutcome:
     """A run in which one worker may take so long for an iteration, or for reading a batch."""
     arguments = tuple(map(str, (SLEEPS_S, slow, seconds)))
@@ -136,7 +137,8 @@ def test_a_worker_with_a_slow_link_is_told_from_its_peers(tmp_path: Path) -> Non
 
 
 def test_a_worker_that_was_stopped_for_a_while_is_told_to_have_paused(tmp_path: Path) -> None:
-    found, pids = Found(), []
+    found = Found()
+    pids: list[int] = []
     observer = found.observer()
     stopped: list[float] = []
 

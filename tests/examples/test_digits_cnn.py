@@ -54,7 +54,7 @@ def test_one_simulated_worker_equals_the_script_alone_bit_for_bit(
     first, second = (load_file(path) for path in paths)
     assert first.keys() == second.keys() == alone["model"].state_dict().keys()
     assert all(torch.equal(first[name], second[name]) for name in first)
-    accuracies = [report["accuracy"] for report in outcome.facts.reports]
+    accuracies: list[Any] = [report["accuracy"] for report in outcome.facts.reports]
     told = [f"epoch {epoch:3d}  accuracy {accuracy:.4f}" for epoch, accuracy in enumerate(accuracies, 1)]
     assert capsys.readouterr().out.splitlines() == told
     assert accuracies[-1] > 0.7

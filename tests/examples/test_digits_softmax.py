@@ -3,6 +3,7 @@
 import json
 import runpy
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ def test_one_simulated_worker_equals_the_script_alone_bit_for_bit(capsys: pytest
     outcome = simulated(EXAMPLE, 1)
     assert outcome.arrays is not None
     assert outcome.arrays[0].tobytes() == alone.tobytes()
-    accuracies = [report["accuracy"] for report in outcome.facts.reports]
+    accuracies: list[Any] = [report["accuracy"] for report in outcome.facts.reports]
     assert capsys.readouterr().out.splitlines() == [
         f"epoch {epoch:3d}  accuracy {accuracy:.4f}" for epoch, accuracy in enumerate(accuracies, 1)
     ]
@@ -96,5 +97,5 @@ def test_gossip_on_the_edge_learns_what_allreduce_learns_in_less_virtual_time() 
     gossip = simulated(EXAMPLE, 9, "gossip(topology=torus)", cluster="edge", seed=7)
     allreduce = simulated(EXAMPLE, 9, "allreduce", cluster="edge", seed=7)
     assert gossip.facts.virtual_s < allreduce.facts.virtual_s
-    assert gossip.facts.final["accuracy"] > allreduce.facts.final["accuracy"] - 0.02
+    assert gossip.facts.final["accuracy"] > allreduce.facts.final["accuracy"] - 0.02  # type: ignore[operator]
     assert gossip.facts.samples == allreduce.facts.samples

@@ -1,6 +1,7 @@
 """Campaigns over many seeds."""
 
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ def test_processes_judge_as_one_does() -> None:
 
 
 def test_coverage_counts_strategies_faults_and_events() -> None:
-    heard = []
+    heard: list[Any] = []
     coverage = Coverage()
     campaign(coverage, range(5), NAMES, 1, heard.append)
     assert coverage.strategies == {"async_gossip": 5}

@@ -1,12 +1,12 @@
 """Assran et al. 2019, "Stochastic Gradient Push for Distributed Deep Learning": SGP."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
 from support.simulated.problems import LeastSquares, different_starts, nothing, relative
 from support.simulated.weather import TOPOLOGIES, storm
-from support.simulated.worlds import Array, Ran, simulate_arrays
 
 from weft.core.actions import Send
 from weft.core.events import Received
@@ -14,6 +14,7 @@ from weft.core.graph import Graph
 from weft.core.recorder import node_rng
 from weft.core.rules import SGD
 from weft.strategies import PushSum
+from weft.testing.worlds import Array, Ran, simulate_arrays
 from weft.topologies import Exponential, Star, Topology
 
 LR = 0.05
@@ -35,7 +36,7 @@ GRAPHS = (*TOPOLOGIES, OneWay())
 
 def masses(strategy: PushSum, ran: Ran, seed: int) -> list[float]:
     """Live weight plus weight in flight after every event, by feeding the recorded events to fresh peers."""
-    peers = [strategy.peer(node, ran.world, node_rng(seed, node)) for node in range(ran.world.num_nodes)]
+    peers: list[Any] = [strategy.peer(node, ran.world, node_rng(seed, node)) for node in range(ran.world.num_nodes)]
     in_flight, totals = 0.0, []
     for now_ns, node, event, _ in ran.recording.entries:
         actions = peers[node].handle(event, now_ns / 1e9)

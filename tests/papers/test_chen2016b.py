@@ -2,12 +2,12 @@
 
 from support.simulated.problems import SIZES, LeastSquares
 from support.simulated.weather import storm
-from support.simulated.worlds import Ran, simulate_arrays
 
 from weft.core.actions import Note
 from weft.core.rules import SGD
 from weft.sim.compute import Trace
 from weft.strategies import ParameterServer, Quorum
+from weft.testing.worlds import Ran, simulate_arrays
 
 HICCUPS = Trace([[1.0, 1.0, 1.0, 9.0], [1.0, 9.0, 1.0, 1.0], [1.0], [1.0], [1.0]])
 HOSTS = (0, 1, 2, 3, 4, 5)

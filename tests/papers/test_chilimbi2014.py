@@ -1,18 +1,18 @@
 """Chilimbi et al. 2014, "Project Adam": the end of a step does not wait for the slowest quarter."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from support.simulated.problems import SIZES, LeastSquares, relative
 from support.simulated.weather import storm
-from support.simulated.worlds import Arrays, Ran, simulate_arrays
 
 from weft.core.actions import Send
 from weft.core.rules import SGD, Momentum
 from weft.sim.compute import Trace
 from weft.strategies import ParameterServer, Quorum
 from weft.strategies.parts.atomic_steps import workers_of
+from weft.testing.worlds import Arrays, Ran, simulate_arrays
 
 STRAGGLER = Trace([[1.0], [1.0], [1.0], [1000.0]])
 HOSTS = (0, 1, 2, 3, 4)
@@ -43,7 +43,7 @@ def two_buckets(worker: int, step: int, named: dict[str, np.ndarray]) -> dict[st
 
 def on_two_servers(late: str, seed: int) -> Ran:
     starts = [{"v": np.zeros(2), "w": np.zeros(3, np.float32)}] * 4
-    options = {"num_steps": 12, "samples": SAMPLES, "starts": starts, "rule": SGD(1.0)}
+    options: dict[str, Any] = {"num_steps": 12, "samples": SAMPLES, "starts": starts, "rule": SGD(1.0)}
     return simulate_arrays(Quorum(late=late, servers=2), 4, two_buckets, **options, **storm(4, seed))
 
 
@@ -83,7 +83,12 @@ def test_every_shard_applies_the_mean_over_exactly_those_who_were_named(late: st
 
 def test_the_quorum_of_all_is_bulk_synchronous() -> None:
     problem = LeastSquares(SIZES[:4])
-    options = {"num_steps": 40, "samples": problem.sizes, "starts": problem.starts(), "rule": Momentum(0.05)}
+    options: dict[str, Any] = {
+        "num_steps": 40,
+        "samples": problem.sizes,
+        "starts": problem.starts(),
+        "rule": Momentum(0.05),
+    }
     served = simulate_arrays(ParameterServer(), 4, problem.gradient, **options)
     closed = simulate_arrays(Quorum(1.0, patience=1e6), 4, problem.gradient, **options, **storm(4, 0))
     assert all(relative(params[0], served.result[0]) < 1e-9 for params in closed.params)

@@ -5,11 +5,11 @@ import pytest
 from support.oracles.doubly_stochastic import is_doubly_stochastic
 from support.simulated.problems import SIZES, LeastSquares, different_starts, nothing, relative
 from support.simulated.weather import storm
-from support.simulated.worlds import Array, simulate_arrays
 
 from weft.core.actions import Send
 from weft.core.rules import SGD
 from weft.strategies import GossipGrad
+from weft.testing.worlds import Array, simulate_arrays
 from weft.topologies.weights import mixing
 
 LR = 0.05

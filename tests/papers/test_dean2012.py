@@ -1,6 +1,7 @@
 """Dean et al. 2012, "Large Scale Distributed Deep Networks", sections 4.1, Downpour SGD, and 4.2, Sandblaster."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,17 +9,17 @@ import torch
 from support.scripts.training_scripts import simulated, write
 from support.simulated.problems import SIZES, LeastSquares, relative
 from support.simulated.weather import storm
-from support.simulated.worlds import Ran, simulate_arrays, taking
 
 from weft.core.rules import SGD, AdaGrad, Adam, Momentum, Rule
 from weft.sim.compute import PerSample, Trace
 from weft.strategies import AllReduce, Downpour, Sandblaster
+from weft.testing.worlds import Arrays, Ran, simulate_arrays, taking
 
 
 @pytest.mark.parametrize("rule", [SGD(0.1), Momentum(0.05), Adam(0.05)], ids=repr)
 def test_push_and_fetch_of_1_with_one_worker_equal_sgd(rule: Rule) -> None:
     problem = LeastSquares([4])
-    options = {"num_steps": 200, "samples": 4.0, "starts": problem.starts(), "rule": rule}
+    options: dict[str, Any] = {"num_steps": 200, "samples": 4.0, "starts": problem.starts(), "rule": rule}
     alone = simulate_arrays(AllReduce(), 1, problem.gradient, **options)
     served = simulate_arrays(Downpour(push=1, fetch=1), 1, problem.gradient, **options, **storm(1, 0))
     assert relative(served.result[0], alone.result[0]) < 1e-9
@@ -77,7 +78,7 @@ def test_each_shard_keeps_the_adagrad_state_of_its_own_bucket() -> None:
     def gradient(worker: int, step: int, named: object) -> dict[str, np.ndarray]:
         return {name: update[[step]] for name, update in updates.items()}
 
-    starts = [{"v": np.zeros(1), "w": np.zeros(1, np.float32)}]
+    starts: list[Arrays] = [{"v": np.zeros(1), "w": np.zeros(1, np.float32)}]
     recipe = Downpour(servers=2, server=AdaGrad(1.0))
     ran = simulate_arrays(recipe, 1, gradient, num_steps=2, starts=starts)
     single, double = (float(array[0]) for array in ran.result)
@@ -107,7 +108,7 @@ PASSES = 7
 ONE_IS_SLOW = PerSample([4e-2, 1e-2, 1e-2, 1e-2])
 
 
-def sandblasted(recipe: Sandblaster, num_workers: int = 4, **options: object) -> Ran:
+def sandblasted(recipe: Sandblaster, num_workers: int = 4, **options: Any) -> Ran:
     """Full-batch least squares, handed out in portions."""
     problem = LeastSquares([1])
     script = taking(
@@ -115,13 +116,14 @@ def sandblasted(recipe: Sandblaster, num_workers: int = 4, **options: object) ->
         [float(len(rows)) for rows in PORTION_ROWS],
         PASSES,
     )
-    return simulate_arrays(recipe, num_workers, starts=[problem.start] * num_workers, script=script, **options)  # type: ignore[arg-type]
+    return simulate_arrays(recipe, num_workers, starts=[problem.start] * num_workers, script=script, **options)
 
 
 def lbfgs_by_hand(lr: float, history: int) -> np.ndarray:
     """The same by one process, with the inverse of the curvature as a matrix."""
     problem = LeastSquares([1])
-    w, pairs = problem.start.copy(), []
+    w = problem.start.copy()
+    pairs: list[Any] = []
     before: tuple[np.ndarray, np.ndarray] | None = None
     for _ in range(PASSES):
         g = problem.mean_gradient(np.arange(64), w)

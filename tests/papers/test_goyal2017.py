@@ -1,13 +1,15 @@
 """Goyal et al. 2017, "Accurate, Large Minibatch SGD": synchronous SGD by all-reduce."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from support.simulated.problems import SIZES, LeastSquares, relative
 from support.simulated.weather import storm
-from support.simulated.worlds import simulate_arrays
 
 from weft.core.rules import SGD, AdaGrad, Adam, Momentum, Rule
 from weft.strategies import AllReduce
+from weft.testing.worlds import simulate_arrays
 
 RULES = (SGD(0.1), Momentum(0.05), Momentum(0.05, nesterov=True), Adam(0.05), AdaGrad(0.3))
 
@@ -16,7 +18,7 @@ RULES = (SGD(0.1), Momentum(0.05), Momentum(0.05, nesterov=True), Adam(0.05), Ad
 @pytest.mark.parametrize("num_workers", [2, 5])
 def test_many_workers_equal_one_worker_on_the_union_of_their_batches(num_workers: int, rule: Rule) -> None:
     problem = LeastSquares(SIZES[:num_workers])
-    options = {"num_steps": 40, "rule": rule}
+    options: dict[str, Any] = {"num_steps": 40, "rule": rule}
     many = simulate_arrays(
         AllReduce(), num_workers, problem.gradient, samples=problem.sizes, starts=problem.starts(), **options
     )
@@ -44,7 +46,7 @@ def test_all_workers_stay_bit_equal(kind: type) -> None:
 
 def test_a_worker_without_samples_counts_for_nothing() -> None:
     problem = LeastSquares((4, 4))
-    options = {"num_steps": 20, "rule": SGD(0.1)}
+    options: dict[str, Any] = {"num_steps": 20, "rule": SGD(0.1)}
     both = simulate_arrays(AllReduce(), 2, problem.gradient, samples=[4.0, 0.0], starts=problem.starts(), **options)
     first = simulate_arrays(AllReduce(), 1, problem.gradient, samples=4.0, starts=[problem.start], **options)
     assert np.array_equal(both.params[1][0], first.params[0][0])

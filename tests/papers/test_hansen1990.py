@@ -1,6 +1,8 @@
 """Hansen & Salamon 1990, "Neural network ensembles": members train alone, and predict by their mean."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,11 +11,11 @@ from safetensors.torch import load_file
 from support.processes.real import Heard, real
 from support.scripts.training_scripts import simulated
 from support.simulated.problems import SIZES, LeastSquares
-from support.simulated.worlds import simulate_arrays
 from torch import nn
 
 from weft.core.rules import SGD
 from weft.strategies import Ensemble
+from weft.testing.worlds import simulate_arrays
 
 NUM_WORKERS = 3
 
@@ -73,7 +75,7 @@ def test_the_ensembles_prediction_is_the_mean_of_its_members_predictions(driver:
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
     if driver == "simulated":
-        told = simulated(script, NUM_WORKERS, "ensemble", str(tmp_path)).facts.final
+        told: Mapping[str, float | None] = simulated(script, NUM_WORKERS, "ensemble", str(tmp_path)).facts.final
     else:
         heard = Heard()
         real(script, NUM_WORKERS, "ensemble", tmp_path, heard=heard, transport=driver)
@@ -89,7 +91,7 @@ def test_the_ensembles_prediction_is_the_mean_of_its_members_predictions(driver:
 
 def test_every_member_is_what_its_worker_would_have_become_alone() -> None:
     problem = LeastSquares(SIZES[:NUM_WORKERS])
-    options = {"num_steps": 20, "rule": SGD(0.1)}
+    options: dict[str, Any] = {"num_steps": 20, "rule": SGD(0.1)}
     ran = simulate_arrays(Ensemble(), NUM_WORKERS, problem.gradient, starts=problem.starts(), **options)
     for worker, model in enumerate(ran.members):
 

@@ -1,15 +1,17 @@
 """Ho et al. 2013, "More Effective Distributed ML via a Stale Synchronous Parallel Parameter Server"."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from support.oracles.measures import lead_max, leads
 from support.simulated.problems import SIZES, LeastSquares, relative
 from support.simulated.weather import storm
-from support.simulated.worlds import Arrays, simulate_arrays
 
 from weft.core.rules import SGD, AdaGrad, Adam, Momentum, Rule
 from weft.sim.compute import Trace
 from weft.strategies import AllReduce, ParameterServer, StaleSync
+from weft.testing.worlds import Arrays, simulate_arrays
 
 STRAGGLER = Trace([[1.0], [1.0], [20.0]])
 
@@ -52,7 +54,7 @@ def test_a_worker_reads_its_own_writes() -> None:
 @pytest.mark.parametrize("weather", [0, 1])
 def test_staleness_0_equals_all_reduce_for_every_element_wise_optimizer(rule: Rule, weather: int) -> None:
     problem = LeastSquares(SIZES[:5])
-    options = {"num_steps": 40, "samples": problem.sizes, "starts": problem.starts(), "rule": rule}
+    options: dict[str, Any] = {"num_steps": 40, "samples": problem.sizes, "starts": problem.starts(), "rule": rule}
     reduced = simulate_arrays(AllReduce(), 5, problem.gradient, **options)
     served = simulate_arrays(ParameterServer(), 5, problem.gradient, **options, **storm(5, weather))
     assert all(relative(params[0], reduced.result[0]) < 1e-9 for params in served.params)
@@ -65,7 +67,7 @@ def test_shards_over_servers_change_nothing() -> None:
         return {name: problem.gradient(worker, step, w.astype(np.float64)) for name, w in named.items()}
 
     starts = [{"v": problem.start, "w": problem.start.astype(np.float32)}] * 3
-    options = {"num_steps": 40, "samples": problem.sizes, "starts": starts, "rule": Adam(0.05)}
+    options: dict[str, Any] = {"num_steps": 40, "samples": problem.sizes, "starts": starts, "rule": Adam(0.05)}
     reduced = simulate_arrays(AllReduce(), 3, both, **options)
     served = simulate_arrays(ParameterServer(servers=2), 3, both, **options, **storm(3, 0))
     assert [array.dtype for array in reduced.result] == [np.float32, np.float64]

@@ -1,14 +1,16 @@
 """Lian et al. 2017, "Can Decentralized Algorithms Outperform Centralized Algorithms?": D-PSGD."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from support.simulated.problems import SIZES, LeastSquares, different_starts, nothing, relative
 from support.simulated.weather import TOPOLOGIES, fits, storm
-from support.simulated.worlds import Array, simulate_arrays
 
 from weft.core.errors import ConfigError
 from weft.core.rules import SGD, Momentum, Rule
 from weft.strategies import AllReduce, Gossip
+from weft.testing.worlds import Array, simulate_arrays
 from weft.topologies import Complete, Exponential, Mesh, Ring, Star, Topology, Torus
 from weft.topologies.weights import mixing
 
@@ -102,7 +104,7 @@ def test_every_replica_follows_the_update_rule(topology: Topology, num_workers: 
 @pytest.mark.parametrize("rule", [SGD(0.1), Momentum(0.05), Momentum(0.05, nesterov=True)], ids=repr)
 def test_step_first_on_the_complete_graph_equals_synchronous_sgd_weighted_by_samples(rule: Rule) -> None:
     problem = LeastSquares(SIZES[:5])
-    options = {"num_steps": 60, "samples": problem.sizes, "starts": problem.starts(), "rule": rule}
+    options: dict[str, Any] = {"num_steps": 60, "samples": problem.sizes, "starts": problem.starts(), "rule": rule}
     reduced = simulate_arrays(AllReduce(), 5, problem.gradient, **options)
     recipe = Gossip(Complete(), order="step_first")
     mixed = simulate_arrays(recipe, 5, problem.gradient, **options, **storm(5, 9))
@@ -110,7 +112,7 @@ def test_step_first_on_the_complete_graph_equals_synchronous_sgd_weighted_by_sam
 
 
 def test_parameters_travel_while_the_gradient_is_computed() -> None:
-    options = {"num_steps": 20, "starts": [np.zeros(1000)] * 4}
+    options: dict[str, Any] = {"num_steps": 20, "starts": [np.zeros(1000)] * 4}
     one_way_s = 1e-3 + 8000 / 1e6
     overlap = simulate_arrays(Gossip(Exponential(one_peer=True)), 4, nothing, **options).facts.virtual_s
     after = simulate_arrays(Gossip(Exponential(one_peer=True), order="step_first"), 4, nothing, **options)

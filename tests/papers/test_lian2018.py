@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from support.simulated.problems import SIZES, LeastSquares, different_starts, nothing, relative
 from support.simulated.weather import TOPOLOGIES, storm
-from support.simulated.worlds import simulate_arrays
 
 from weft.core.actions import Combine, Send
 from weft.core.events import Received, StepFinished
@@ -17,6 +16,7 @@ from weft.core.rules import SGD
 from weft.core.world import World
 from weft.strategies import AsyncGossip
 from weft.strategies.async_gossip import ANSWER, OFFER, AsyncGossipPeer
+from weft.testing.worlds import simulate_arrays
 from weft.topologies import Complete, Ring, Topology
 
 
@@ -47,7 +47,7 @@ def test_the_total_is_conserved_under_any_delays(topology: Topology) -> None:
 
 
 def test_the_naive_half_and_half_of_stale_copies_drifts() -> None:
-    drifts = {AsyncGossip: [], Naive: []}
+    drifts: dict[type, list[float]] = {AsyncGossip: [], Naive: []}
     for recipe, found in drifts.items():
         for seed in range(5):
             starts = different_starts(8, seed)

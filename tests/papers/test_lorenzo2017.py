@@ -1,5 +1,7 @@
 """Lorenzo et al. 2017, "Particle swarm optimization for hyper-parameter selection in deep neural networks"."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -56,7 +58,7 @@ def test_velocities_are_inertia_and_the_pulls_of_both_best_positions() -> None:
         assert checked == NUM_EPOCHS - 1
 
 
-def _moves(life, worker):  # type: ignore[no-untyped-def]
+def _moves(life: Any, worker: int) -> Any:
     """For each tournament: the pull to the own best position and to the leader's, and where those were."""
     best = life.told("best")
     pulls = [

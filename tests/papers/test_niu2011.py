@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 from support.processes.real import real
 from support.simulated.weather import storm
-from support.simulated.worlds import simulate_arrays
 
 from weft.core.rules import SGD, Momentum
 from weft.strategies import Hogwild
+from weft.testing.worlds import simulate_arrays
 
 NUM_FEATURES, NUM_WORKERS = 40, 4
 WANTED = np.linspace(-1.0, 1.0, NUM_FEATURES)

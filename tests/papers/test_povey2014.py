@@ -1,24 +1,25 @@
 """Povey et al. 2014, "Parallel training of DNNs with natural gradient and parameter averaging": local SGD."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 from support.simulated.problems import SIZES, LeastSquares, relative
 from support.simulated.weather import storm
-from support.simulated.worlds import simulate_arrays
 
 from weft.adapters.arrays import ArrayReplica
 from weft.core.rules import SGD, Momentum, Rule
 from weft.sim.program import BackwardDone, Request, StepDone
 from weft.strategies import AllReduce, LocalSGD
+from weft.testing.worlds import simulate_arrays
 
 
 @pytest.mark.parametrize("rule", [SGD(0.1), Momentum(0.05), Momentum(0.05, nesterov=True)], ids=repr)
 @pytest.mark.parametrize("num_workers", [1, 2, 5])
 def test_averaging_after_every_step_equals_all_reduce(num_workers: int, rule: Rule) -> None:
     problem = LeastSquares(SIZES[:num_workers])
-    options = {"num_steps": 60, "samples": problem.sizes, "starts": problem.starts(), "rule": rule}
+    options: dict[str, Any] = {"num_steps": 60, "samples": problem.sizes, "starts": problem.starts(), "rule": rule}
     reduced = simulate_arrays(AllReduce(), num_workers, problem.gradient, **options)
     averaged = simulate_arrays(LocalSGD(period=1), num_workers, problem.gradient, **options, **storm(num_workers, 1))
     assert all(relative(params[0], reduced.result[0]) < 1e-9 for params in averaged.params)
@@ -38,7 +39,7 @@ def test_shares_that_change_from_step_to_step_are_right_for_sgd_and_not_for_mome
             yield BackwardDone(float(size))
             yield StepDone(float(size), None)
 
-    options = {"script": script, "starts": problem.starts(), "rule": rule}
+    options: dict[str, Any] = {"script": script, "starts": problem.starts(), "rule": rule}
     reduced = simulate_arrays(AllReduce(), 3, **options)
     averaged = simulate_arrays(LocalSGD(period=1), 3, **options)
     difference = relative(averaged.result[0], reduced.result[0])

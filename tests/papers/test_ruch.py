@@ -5,12 +5,12 @@ from collections.abc import Iterator
 import pytest
 from support.simulated.problems import SIZES, LeastSquares
 from support.simulated.weather import storm
-from support.simulated.worlds import Ran, simulate_arrays
 
 from weft.core.actions import Apply, Note
 from weft.core.events import Received
 from weft.core.rules import SGD
 from weft.strategies import AsyncSGD
+from weft.testing.worlds import Ran, simulate_arrays
 
 
 def run(max_age: int, seed: int = 3) -> Ran:

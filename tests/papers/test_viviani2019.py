@@ -1,16 +1,18 @@
 """Viviani et al. 2019, "Deep Learning at Scale": FAST, its two statements and its elections."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.simulated.problems import SIZES, LeastSquares, fixed_updates, nothing, relative
 from support.simulated.weather import MODERATE, storm
-from support.simulated.worlds import Array, simulate_arrays
 
 from weft.core.rules import SGD
 from weft.core.strategy import Strategy
 from weft.strategies import AllReduce, Downpour, Neighbours, StaleSync
+from weft.testing.worlds import Array, simulate_arrays
 from weft.topologies import Complete, Ring, Torus
 
 BROADCAST = Neighbours(Complete(), wait="any", scale="sum", elect=None)
@@ -87,7 +89,7 @@ def test_updates_are_never_forwarded() -> None:
 @pytest.mark.parametrize("num_workers", [1, 2, 3, 5])
 def test_the_complete_graph_with_wait_all_equals_synchronous_sgd(num_workers: int) -> None:
     problem = LeastSquares(SIZES[:num_workers])
-    options = {"num_steps": 60, "samples": problem.sizes, "starts": problem.starts(), "rule": SGD(0.1)}
+    options: dict[str, Any] = {"num_steps": 60, "samples": problem.sizes, "starts": problem.starts(), "rule": SGD(0.1)}
     reduced = simulate_arrays(AllReduce(), num_workers, problem.gradient, **options)
     recipe = Neighbours(Complete(), wait="all")
     told = simulate_arrays(recipe, num_workers, problem.gradient, **options, **storm(num_workers, 1))
@@ -97,7 +99,7 @@ def test_the_complete_graph_with_wait_all_equals_synchronous_sgd(num_workers: in
 @pytest.mark.parametrize("num_workers", [2, 3, 5])
 def test_scale_sum_equals_synchronous_sgd_with_n_times_the_learning_rate(num_workers: int) -> None:
     problem = LeastSquares(SIZES[:num_workers])
-    options = {"num_steps": 60, "samples": problem.sizes, "starts": problem.starts()}
+    options: dict[str, Any] = {"num_steps": 60, "samples": problem.sizes, "starts": problem.starts()}
     reduced = simulate_arrays(AllReduce(), num_workers, problem.gradient, rule=SGD(0.02 * num_workers), **options)
     recipe = Neighbours(Complete(), wait="all", scale="sum")
     told = simulate_arrays(recipe, num_workers, problem.gradient, rule=SGD(0.02), **options)

@@ -1,5 +1,7 @@
 """Vogels et al. 2019, "PowerSGD: practical low-rank gradient compression for distributed optimization"."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from support.oracles.compressed import Vector
@@ -18,7 +20,7 @@ def random_matrix(rank: int, seed: int) -> Vector:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("rank", [1, 2, 4])
 def test_a_gradient_of_rank_r_is_exact(rank: int, dtype: type) -> None:
-    values = random_matrix(rank, 0).astype(dtype)
+    values: Any = random_matrix(rank, 0).astype(dtype)
     form, said = FORM._replace(itemsize=values.itemsize), np.empty_like(values)
     PowerSGD(rank).decode(PowerSGD(rank).encode(values, None, form, Turn()).payload, said, form)
     assert np.linalg.norm(said - values) <= 1e-5 * np.linalg.norm(values)

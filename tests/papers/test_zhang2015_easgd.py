@@ -1,6 +1,7 @@
 """Zhang, Choromanska & LeCun 2015, "Deep learning with elastic averaging SGD"."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.simulated.problems import SIZES, Array, LeastSquares, different_starts, fixed_updates, nothing, relative
 from support.simulated.weather import MODERATE, SEEDS, storm
-from support.simulated.worlds import Ran, simulate_arrays
 
 from weft.core.rules import SGD, Momentum, Rule
 from weft.strategies import EASGD, LocalSGD
+from weft.testing.worlds import Ran, simulate_arrays
 
 LR = 0.05
 
@@ -24,7 +25,7 @@ class Untied(EASGD):
         pass
 
 
-def run(recipe: EASGD | LocalSGD, num_workers: int, num_steps: int, rule: Rule | None = None, **weather: object) -> Ran:
+def run(recipe: EASGD | LocalSGD, num_workers: int, num_steps: int, rule: Rule | None = None, **weather: Any) -> Ran:
     problem = LeastSquares(SIZES[:num_workers])
     return simulate_arrays(
         recipe,

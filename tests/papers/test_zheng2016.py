@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from support.simulated.problems import SIZES, LeastSquares, relative
 from support.simulated.weather import storm
-from support.simulated.worlds import Ran, simulate_arrays
 
 from weft.core.events import Received
 from weft.core.rules import SGD, Momentum, Rule
 from weft.sim.compute import Trace
 from weft.strategies import AsyncSGD, DelayCompensated
+from weft.testing.worlds import Ran, simulate_arrays
 
 
 def run(recipe: AsyncSGD, rule: Rule, seed: int = 2) -> Ran:

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from support.simulated.problems import nothing
 from support.simulated.reducers import ReduceOnce
-from support.simulated.worlds import simulate_arrays
 
 from weft.config.registry import lowered
 from weft.core.names import NodeId
@@ -18,6 +17,7 @@ from weft.cost.links import Link
 from weft.sim.compute import Trace
 from weft.sim.kernel import to_ns
 from weft.sim.network import Levels
+from weft.testing.worlds import simulate_arrays
 
 L_NS, NUM_BYTES = 1000, 1680
 STEP_NS = 1_000_000

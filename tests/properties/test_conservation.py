@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.simulated.problems import LeastSquares, different_starts, relative
 from support.simulated.weather import MODERATE, SEEDS, places, storm
-from support.simulated.worlds import Ran, simulate_arrays
 
 from weft.core.rules import SGD
 from weft.core.strategy import Strategy
 from weft.strategies import AsyncGossip, Gossip, PushSum
+from weft.testing.worlds import Ran, simulate_arrays
 from weft.topologies import Topology
 from weft.topologies.weights import mixing
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.peers.peers import TWO
 from support.simulated.shuffled import Shuffled
 from support.simulated.weather import FEW, SEEDS, places
 
@@ -16,6 +15,7 @@ from weft.core.names import Buffer
 from weft.core.strategy import Strategy
 from weft.fuzz.checks.mixing import takes
 from weft.strategies import AsyncGossip, Gossip, GossipGrad, Neighbours, PushSum
+from weft.testing.peers import TWO
 from weft.topologies import Topology
 
 STEPS = st.lists(st.integers(1, 7), min_size=16, max_size=16)
@@ -54,6 +54,11 @@ def check_pairs(world: Shuffled) -> None:
             assert weights.get((clock, bucket, giver, taker)) == pytest.approx(weight)
 
 
+def payload(lost: Any) -> Any:
+    """What a message that was lost carried."""
+    return lost.payload
+
+
 @FEW
 @given(
     num_workers=st.integers(1, 8),
@@ -86,8 +91,8 @@ def test_push_sum_conserves_its_mass_at_every_moment(
     topology, num_workers = place
     world = ran(PushSum(topology), num_workers, steps, num_crashes, seed, measure=mass)
     assert world.totals == pytest.approx([float(num_workers)] * len(world.totals), rel=1e-9)
-    total = sum(node.slots[Buffer("push_sum.mass", 0)] for node in world.nodes)
-    total = total + sum(le.payload for le in world.dropped if le.send.kind == "share" and le.send.bucket == 0)
+    total: Any = sum(node.slots[Buffer("push_sum.mass", 0)] for node in world.nodes)
+    total = total + sum(payload(le) for le in world.dropped if le.send.kind == "share" and le.send.bucket == 0)
     assert np.allclose(total, np.sum(world.starts, axis=0), rtol=0.0, atol=1e-9)
 
 
@@ -99,8 +104,8 @@ def test_async_gossip_conserves_the_total(
     """An answer that went down with its sender was added there, and never subtracted."""
     topology, num_workers = place
     world = ran(AsyncGossip(topology), num_workers, steps, num_crashes, seed)
-    total = sum(world.params(worker) for worker in range(num_workers))
-    total = total - sum(le.payload for le in world.dropped if le.send.kind == "answer" and le.send.bucket == 0)
+    total: Any = sum(world.params(worker) for worker in range(num_workers))
+    total = total - sum(payload(le) for le in world.dropped if le.send.kind == "answer" and le.send.bucket == 0)
     assert np.allclose(total, np.sum(world.starts, axis=0), rtol=0.0, atol=1e-9)
 
 

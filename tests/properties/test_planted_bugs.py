@@ -311,7 +311,7 @@ def test_a_planted_bug_about_residuals_is_caught(
     strategy: str, compress: str, scheme: str | None, plant: WorkerRuntime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)
-    coding = {"compress": compress, "scheme": scheme, "collective": None if scheme is None else "ring"}
+    coding: dict[str, Any] = {"compress": compress, "scheme": scheme, "collective": None if scheme is None else "ring"}
     audits = (audit(run(replace(draw(seed, (strategy,)), **coding))) for seed in range(SEEDS_MAX))
     assert any(violation.invariant == 6 for found in audits for violation in found)
 

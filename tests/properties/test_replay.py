@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.simulated.problems import SIZES, LeastSquares
 from support.simulated.weather import FEW, SEEDS, storm
-from support.simulated.worlds import Ran, simulate_arrays
 
 from weft.config.registry import COLLECTIVES, STRATEGIES, lowered
 from weft.core.actions import Compute
 from weft.core.recorder import replay
 from weft.core.strategy import Strategy
+from weft.testing.worlds import Ran, simulate_arrays
 
 
 def recorded(strategy: Strategy, num_workers: int, seed: int) -> Ran:

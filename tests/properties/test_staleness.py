@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from support.oracles.measures import lead_max
 from support.simulated.problems import nothing
 from support.simulated.weather import MODERATE, SEEDS, storm
-from support.simulated.worlds import simulate_arrays
 
 from weft.core.names import NodeId
 from weft.core.peer import Peer
 from weft.core.world import World
 from weft.strategies import StaleSync
+from weft.testing.worlds import simulate_arrays
 
 STEPS = 9
 WORLDS = {

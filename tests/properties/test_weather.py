@@ -1,22 +1,24 @@
 """What waits for all its partners does not depend on the weather; what does not wait always comes to the end."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.simulated.problems import SIZES, LeastSquares, relative
 from support.simulated.weather import FEW, MODERATE, SEEDS, places, storm
-from support.simulated.worlds import Array, simulate_arrays
 
 from weft.core.rules import Momentum
 from weft.core.strategy import Strategy
 from weft.strategies import AllReduce, Gossip, LocalSGD, Neighbours, ParameterServer
+from weft.testing.worlds import Array, simulate_arrays
 from weft.topologies import Topology
 
 STEPS = 8
 
 
-def end(strategy: Strategy, num_workers: int, **weather: object) -> list[Array]:
+def end(strategy: Strategy, num_workers: int, **weather: Any) -> list[Array]:
     problem = LeastSquares(SIZES[:num_workers], dim=3)
     ran = simulate_arrays(
         strategy,

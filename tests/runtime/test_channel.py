@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from support.processes.records import status_with
@@ -31,7 +32,7 @@ def status(rank: int = 0) -> Status:
 
 def test_messages_come_whole_and_in_order(ends: Ends) -> None:
     one, other = map(Channel, ends)
-    sent = [Order([2, 0, 1]), Decided(True), status(), Halt()]
+    sent: list[Any] = [Order([2, 0, 1]), Decided(True), status(), Halt()]
     for message in sent:
         one.send(message)
     assert list(other.receive(wait=True)) == sent
@@ -91,3 +92,13 @@ def test_what_is_posted_waits_for_room_and_leaves_by_and_by(ends: Ends) -> None:
         one.flush()
         heard += other.receive(wait=False)
     assert heard == said
+
+
+def test_an_end_that_closes_is_lost_unless_this_one_had_finished(ends: Ends) -> None:
+    one = Channel(ends[0])
+    assert (one.is_closed, one.is_finished, one.is_lost) == (False, False, False)
+    ends[1].close()
+    assert list(one.receive(wait=True)) == []
+    assert (one.is_closed, one.is_finished, one.is_lost) == (True, False, True)
+    one.finish()
+    assert (one.is_closed, one.is_finished, one.is_lost) == (True, True, False)

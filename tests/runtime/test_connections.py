@@ -67,7 +67,7 @@ def test_sockets_listen_on_loopback_before_the_others_are_known_and_then_connect
         assert came == [7]
     finally:
         for end in ends:
-            end.abort()
+            end.abort()  # type: ignore[attr-defined]
 
 
 HOSTS = [0, 0, 1]
@@ -105,7 +105,7 @@ def sockets_of(end: Transport) -> TcpTransport:
 def test_workers_of_a_host_use_rings_and_talk_tls_to_those_of_others() -> None:
     with apart() as ends:
         assert all(isinstance(end, MixedTransport) for end in ends)
-        links = [{to: link.sock.version() for to, link in sockets_of(end)._links.items()} for end in ends]
+        links = [{to: link.sock.version() for to, link in sockets_of(end)._links.items()} for end in ends]  # type: ignore[attr-defined]
         assert links == [{2: "TLSv1.3"}, {2: "TLSv1.3"}, {0: "TLSv1.3", 1: "TLSv1.3"}]
         came: dict[int, list[tuple[int, int]]] = {rank: [] for rank in range(3)}
         for source in range(3):
@@ -113,7 +113,7 @@ def test_workers_of_a_host_use_rings_and_talk_tls_to_those_of_others() -> None:
                 ends[source].send(target, Header(0, source, target, 7, 0, (0, 0), 1.0, 0, 0, 0, 0).pack(), b"", None)
         while sum(map(len, came.values())) < 6:
             for rank, end in enumerate(ends):
-                end.poll(lambda it, rank=rank: came[rank].append((it.header.source, it.header.clock)))
+                end.poll(lambda it, rank=rank: came[rank].append((it.header.source, it.header.clock)))  # type: ignore[misc]
         assert {rank: sorted(got) for rank, got in came.items()} == {
             0: [(1, 7), (2, 7)],
             1: [(0, 7), (2, 7)],

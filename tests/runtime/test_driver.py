@@ -1,6 +1,7 @@
 """The driver keeps the rules of the vocabulary: values, order, and what a running script may see."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,9 +33,9 @@ P0, G0, IN0 = Buffer("params", 0), Buffer("gradient", 0), Buffer("inbox", 0)
 
 
 def processes(
-    answer: Callable[[Puppet, Event], list[Action] | None], num_workers: int = 2, **options: object
+    answer: Callable[[Puppet, Event], list[Action] | None], num_workers: int = 2, **options: Any
 ) -> Processes:
-    return Processes(Puppets(answer, **options), num_workers, BUCKETS)  # type: ignore[arg-type]
+    return Processes(Puppets(answer, **options), num_workers, BUCKETS)
 
 
 def params(world: Processes, node: int) -> np.ndarray:
@@ -98,7 +99,7 @@ def test_an_update_by_the_users_optimizer_waits_until_the_script_does_and_keeps_
 
 
 def test_what_was_put_off_is_done_when_the_script_ends_and_nothing_is_put_off_any_more() -> None:
-    push = [Apply(IN0, P0)]
+    push: list[Action] = [Apply(IN0, P0)]
     world = processes(lambda peer, event: push if isinstance(event, Received) else None)
     world.start()
     mine, sender = world.drivers

@@ -10,7 +10,7 @@ from support.network.loopback import Processes
 from support.peers.puppets import Puppets
 
 from weft.codecs import Codec, TopK
-from weft.core.actions import Encode, Send, copy
+from weft.core.actions import Action, Encode, Send, copy
 from weft.core.errors import CodecError, UnexpectedMessage
 from weft.core.events import Event, Received
 from weft.core.names import Bucket, Buffer, Part, Roles
@@ -29,7 +29,7 @@ def heard(*sent: Send) -> list[Received]:
         if isinstance(event, Received):
             events.append(event)
 
-    world = Processes(Puppets(answer), 2, BUCKETS)  # type: ignore[arg-type]
+    world = Processes(Puppets(answer), 2, BUCKETS)
     for action in sent:
         store = world.stores[0]
         world.posts[0].send(0, action, None if action.body is None else store.lend(action.body), {"lr": 0.5})
@@ -86,9 +86,9 @@ class Coding(Puppets):
 def pushed() -> Processes:
     """Worker 0 has sent a coded push, which worker 1 has not seen yet."""
     mine, gradient = Buffer("mine", 0), Buffer("gradient", 0)
-    keep = [copy(mine, Buffer("inbox", 0))]
+    keep: list[Action] = [copy(mine, Buffer("inbox", 0))]
     strategy = Coding(lambda peer, event: keep if isinstance(event, Received) else None, slot_names=("mine",))
-    world = Processes(strategy, 2, BUCKETS)  # type: ignore[arg-type]
+    world = Processes(strategy, 2, BUCKETS)
     world.stores[0].replica.array("gradient", 0)[:] = np.arange(10)
     world.stores[0].encode(Encode("push", 3, mine, gradient))
     world.posts[0].send(0, Send(1, "push", 3, 0, mine, 2.0, {"a": 1}), world.stores[0].operand(mine), None)
@@ -97,7 +97,7 @@ def pushed() -> Processes:
 
 def test_what_is_coded_travels_as_it_is_and_says_by_which_codec() -> None:
     world = pushed()
-    ((_, _, body),) = world.posts[1].transport.waiting  # type: ignore[union-attr]
+    ((_, _, body),) = world.posts[1].transport.waiting
     assert len(body) == world.stores[0].num_bytes(Buffer("mine", 0)) < 40
     world.settle()
     assert world.stores[1].lend(Buffer("mine", 0)).tolist() == [0] * 8 + [8, 9]
@@ -131,7 +131,7 @@ LIES: dict[str, tuple[Callable[[bytes, bytes], tuple[bytes, bytes]], str]] = {
 def test_who_lies_about_what_is_coded_is_named_and_nothing_is_applied(lie: str) -> None:
     world = pushed()
     change, message = LIES[lie]
-    waiting = world.posts[1].transport.waiting  # type: ignore[union-attr]
+    waiting = world.posts[1].transport.waiting
     header, data, body = waiting.popleft()
     waiting.append((header, *change(data, body)))
     with pytest.raises(CodecError) as refused:
@@ -149,8 +149,8 @@ def test_sums_of_hosts_go_to_who_adds_them_up_and_no_peer_sees_them() -> None:
     world.posts[0].send_sum(1, (0, 0), 8, None, b"", values)
     world.settle()
     assert came == [
-        ((1, 0), EarlyPart(0, 7, Part(1, 2), b"about", [5.0, 6.0, 7.0, 8.0, 9.0])),
-        ((0, 0), EarlyPart(0, 8, None, b"", values.tolist())),
+        ((1, 0), EarlyPart(0, 7, Part(1, 2), b"about", [5.0, 6.0, 7.0, 8.0, 9.0])),  # type: ignore[arg-type]
+        ((0, 0), EarlyPart(0, 8, None, b"", values.tolist())),  # type: ignore[arg-type]
     ]
 
 

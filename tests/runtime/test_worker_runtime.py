@@ -29,7 +29,7 @@ class Pair:
     def __init__(self, strategy: str, collective: str | None = None) -> None:
         flags = os.EFD_CLOEXEC | os.EFD_NONBLOCK
         bells = [[os.eventfd(0, flags) for _ in range(NUM_BELLS)] for _ in range(NUM_WORKERS)]
-        files = [os.memfd_create(name) for name in ("arena", "rings", "initial", "once")]
+        arena, rings, initial, once = (os.memfd_create(name) for name in ("arena", "rings", "initial", "once"))
         self.plants: list[WorkerRuntime] = []
         for rank in range(NUM_WORKERS):
             job = job_with(
@@ -39,7 +39,7 @@ class Pair:
                 bucket_bytes_max=1 << 20,
                 outbox_bytes_max=100,
                 checks_replay=True,
-                descriptors=Descriptors(*files, bells),
+                descriptors=Descriptors(arena, rings, initial, once, bells),
             )
             replica = ArrayReplica({"w": np.zeros(3)}, SGD(lr=1.0), None)
             recipe = strategy_of(strategy, collective)
@@ -59,7 +59,7 @@ class Pair:
 
     def give(self, rank: int, gradient: float) -> None:
         worker = self.plants[rank].worker
-        worker.store.replica.take({"w": np.full(3, gradient)})
+        worker.store.replica.take({"w": np.full(3, gradient)})  # type: ignore[attr-defined]
         self.plants[rank].driver.deliver(worker, GradientReady(worker.computes or 0, 0, 1.0))
 
     def step(self, *gradients: float) -> None:

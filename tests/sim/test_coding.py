@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pytest
-from support.peers.peers import G0, P0
 from support.peers.puppets import Answer, Puppets
 
 from weft.codecs import Codec, TopK
@@ -20,6 +19,7 @@ from weft.sim.program import GhostProgram
 from weft.sim.reports import NoReports
 from weft.sim.simulation import Simulation
 from weft.store.ghost import GhostStore
+from weft.testing.peers import G0, P0
 
 BUCKETS = (Bucket(1000),)
 MINE = Buffer("mine", 0)

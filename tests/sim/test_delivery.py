@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import pytest
-from support.peers.peers import P0, peer_of
 from support.peers.puppets import Puppets
 
 from weft.core.actions import MEAN, Reduce, Send
@@ -17,6 +16,7 @@ from weft.sim.kernel import Kernel
 from weft.sim.network import HostLinks
 from weft.sim.node import SimulatedNode
 from weft.store.ghost import GhostStore
+from weft.testing.peers import P0, peer_of
 
 LATENCY_NS, NUM_BYTES = 1_000, 4
 WORD = Received(0, "word", 0, 0, None, 1.0, None)

@@ -1,5 +1,7 @@
 """Iterations on shared cores: buckets are ready in their course; a stretched worker sleeps and has all at once."""
 
+from random import Random
+
 from weft.core.events import GradientReady
 from weft.core.names import Bucket, Roles
 from weft.core.world import World
@@ -29,8 +31,8 @@ def filled(
     iterations = Iterations(kernel, facts, world, fill, num_cores, stretch)
     for worker, duration in enumerate(seconds):
         node = SimulatedNode(
-            worker, AllReduce().peer(worker, world, None), GhostStore(buckets, []), GhostProgram([1], 1)
-        )  # type: ignore[arg-type]
+            worker, AllReduce().peer(worker, world, Random(0)), GhostStore(buckets, []), GhostProgram([1], 1)
+        )
         node.busy_ns = round(busy_s * NS_PER_S)
         iterations.begin(node, duration, 1.0)
     kernel.run()

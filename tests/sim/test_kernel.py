@@ -1,5 +1,7 @@
 """The kernel: callbacks in the order of time, then priority, then when they were asked for."""
 
+from typing import Any
+
 from weft.sim.kernel import FIRST, Kernel, to_ns
 
 
@@ -8,7 +10,8 @@ def test_seconds_become_whole_nanoseconds() -> None:
 
 
 def test_callbacks_run_in_the_order_of_time_then_priority_then_asking() -> None:
-    kernel, ran = Kernel(), []
+    kernel = Kernel()
+    ran: list[Any] = []
     kernel.at(20, ran.append, ("late",))
     kernel.at(10, ran.append, ("first asked",))
     kernel.at(10, ran.append, ("second asked",))
@@ -18,7 +21,8 @@ def test_callbacks_run_in_the_order_of_time_then_priority_then_asking() -> None:
 
 
 def test_what_a_callback_asks_for_now_comes_after_what_was_asked_for_before() -> None:
-    kernel, ran = Kernel(), []
+    kernel = Kernel()
+    ran: list[Any] = []
 
     def ask() -> None:
         ran.append("asks")
@@ -39,8 +43,14 @@ def test_time_is_that_of_the_callback_under_way() -> None:
 
 
 def test_stopping_ends_the_run_after_the_callback_under_way() -> None:
-    kernel, ran = Kernel(), []
-    kernel.at(1, lambda: (kernel.stop("enough"), ran.append("stops")))
+    kernel = Kernel()
+    ran: list[Any] = []
+
+    def stops() -> None:
+        kernel.stop("enough")
+        ran.append("stops")
+
+    kernel.at(1, stops)
     kernel.at(1, ran.append, ("never",))
     kernel.run()
     assert ran == ["stops"]
@@ -48,7 +58,8 @@ def test_stopping_ends_the_run_after_the_callback_under_way() -> None:
 
 
 def test_equal_times_never_compare_callbacks_or_arguments() -> None:
-    kernel, ran = Kernel(), []
+    kernel = Kernel()
+    ran: list[Any] = []
     for argument in ({}, object(), None):
         kernel.at(0, ran.append, (argument,))
     kernel.run()

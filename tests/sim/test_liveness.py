@@ -1,6 +1,5 @@
 """Nodes that can always act cost nothing: what is asked of their liveness comes back as it was."""
 
-from support.peers.peers import peer_of
 from support.peers.puppets import Puppets
 
 from weft.core.names import Bucket
@@ -8,6 +7,7 @@ from weft.sim.compute import PerSample
 from weft.sim.liveness import AlwaysAble
 from weft.sim.node import SimulatedNode
 from weft.store.ghost import GhostStore
+from weft.testing.peers import peer_of
 
 
 def test_what_nodes_do_and_how_long_it_takes_is_as_it_was_given() -> None:

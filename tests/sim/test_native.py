@@ -2,12 +2,12 @@
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
 from support.simulated.problems import nothing
 from support.simulated.reducers import ReduceOnce
-from support.simulated.worlds import simulate_arrays
 
 from weft.adapters.arrays import ArrayReplica
 from weft.core.actions import MAX, MEAN, SUM, Reduce
@@ -22,6 +22,7 @@ from weft.sim.kernel import Kernel, to_ns
 from weft.sim.native import NativeReduce
 from weft.sim.network import HostLinks
 from weft.store.numpy import NumpyStore
+from weft.testing.worlds import simulate_arrays
 
 LINK = Link(1e-3, 1e6)
 PARAMS, GRADIENT = Buffer("params", 0), Buffer("gradient", 0)
@@ -33,7 +34,7 @@ class Node:
     """A node, as far as collectives know it."""
 
     id: int
-    store: NumpyStore
+    store: Any
 
 
 class Group:
@@ -45,7 +46,7 @@ class Group:
         self.kernel = Kernel()
         self.told: list[tuple[int, int, Reduced]] = []
         network = HostLinks(range(len(values)), [LINK] * len(values), LINK)
-        self.native = NativeReduce(self.kernel, network, self.nodes.__getitem__, self.tell)
+        self.native = NativeReduce(self.kernel, network, lambda node: self.nodes[node], self.tell)
 
     def tell(self, node: int, event: Reduced) -> None:
         self.told.append((self.kernel.now_ns, node, event))

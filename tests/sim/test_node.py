@@ -1,6 +1,5 @@
 """What the simulator keeps for a node."""
 
-from support.peers.peers import peer_of
 from support.peers.puppets import Puppets
 
 from weft.core.events import GradientReady
@@ -9,6 +8,7 @@ from weft.core.script_state import JOINED, NO_USER
 from weft.sim.node import SimulatedNode
 from weft.sim.program import GhostProgram
 from weft.store.ghost import GhostStore
+from weft.testing.peers import peer_of
 
 
 def test_a_worker_waits_to_begin_and_a_server_has_no_script() -> None:

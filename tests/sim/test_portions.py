@@ -1,21 +1,22 @@
 """Portions of a share in virtual time: who is handed what, when, and what is refused."""
 
 from collections.abc import Generator
+from typing import Any
 
 import numpy as np
 import pytest
 from support.peers.puppets import Answer, Puppet, Puppets
-from support.simulated.worlds import Ran, simulate_arrays, taking
 
 import weft
 from weft.adapters.arrays import ArrayReplica
 from weft.core.actions import Action, Compute, SetTimer
 from weft.core.events import EpochFinished, Event, GradientReady, PortionAsked, Started, StepFinished, TimerFired
 from weft.sim.program import BackwardDone, PortionWanted, Request
+from weft.testing.worlds import Ran, simulate_arrays, taking
 
 
-def run(answer: Answer, num_workers: int = 1, **options: object) -> Ran:
-    return simulate_arrays(Puppets(answer), num_workers, **options)  # type: ignore[arg-type]
+def run(answer: Answer, num_workers: int = 1, **options: Any) -> Ran:
+    return simulate_arrays(Puppets(answer), num_workers, **options)
 
 
 def handing_out(*portions: int | None) -> Answer:

@@ -2,7 +2,16 @@
 
 from collections.abc import Iterator
 
-from weft.sim.program import BackwardDone, GhostProgram, GhostSharer, GhostTaker, PortionWanted, ReportDone, StepDone
+from weft.sim.program import (
+    BackwardDone,
+    GhostProgram,
+    GhostSharer,
+    GhostTaker,
+    PortionWanted,
+    ReportDone,
+    Request,
+    StepDone,
+)
 
 
 def test_a_ghost_asks_for_the_samples_of_each_step_and_reports_after_each_epoch() -> None:
@@ -25,7 +34,7 @@ def test_a_ghost_that_has_ended_stays_ended() -> None:
     assert [program.resume(), program.resume()] == [None, None]
 
 
-def taken(program: GhostTaker, *portions: int | None) -> list[object]:
+def taken(program: GhostTaker, *portions: int | None) -> list[Request]:
     """All that a ghost asks for, when it is handed these portions."""
     asked, handed = [], list(portions)
     while (request := program.resume()) is not None:

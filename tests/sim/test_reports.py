@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
-from support.simulated.worlds import ArrayProgram
 
 from weft.adapters.arrays import ArrayReplica
 from weft.core.names import Bucket, Roles
@@ -19,6 +18,7 @@ from weft.sim.facts import Facts
 from weft.sim.program import ReportDone, SaveAsked
 from weft.sim.reports import ModelReports, NoReports
 from weft.strategies import Ensemble, LocalSGD, Neighbours
+from weft.testing.worlds import ArrayProgram
 
 
 class Run:

@@ -191,12 +191,14 @@ def test_a_reported_callable_is_run_as_its_worker(world: World) -> None:
     program.resume()
     request = program.resume()
     function: Callable[[], Any] = request.numbers["rank"]
+    program.follow(ScriptState(IN_REPORT))
     assert program.evaluate(function) == 10.0
     assert world.shown == ["reports", "evaluates"]
 
 
 def test_a_reported_callable_that_raises_loses_its_node(world: World) -> None:
     program = world.script("pass")
+    program.follow(ScriptState(IN_REPORT))
     message = r"^worker 0 raised ZeroDivisionError in a reported callable: division by zero$"
     with pytest.raises(NodeLost, match=message) as caught:
         program.evaluate(lambda: 1 / 0)
@@ -208,6 +210,7 @@ def test_a_reported_callable_that_weft_refuses_is_refused_as_it_is(world: World)
         raise ConfigError("not so.")
 
     program = world.script("pass")
+    program.follow(ScriptState(IN_REPORT))
     with pytest.raises(ConfigError, match=r"^not so.$"):
         program.evaluate(refuses)
 

@@ -3,11 +3,11 @@
 import re
 from collections.abc import Generator
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
 from support.peers.puppets import Answer, Puppet, Puppets
-from support.simulated.worlds import Ran, simulate_arrays, training
 
 import weft
 from weft.adapters.arrays import ArrayReplica
@@ -33,13 +33,14 @@ from weft.sim.program import BackwardDone, GhostProgram, ReportDone, Request, Sa
 from weft.sim.reports import NoReports
 from weft.sim.simulation import Simulation
 from weft.store.ghost import GhostStore
+from weft.testing.worlds import Ran, simulate_arrays, training
 
 PARAMS, GRADIENT, INBOX = (Buffer(slot, 0) for slot in ("params", "gradient", "inbox"))
 NO_TIME = Link(0.0, float("inf"))
 
 
-def run(answer: Answer, num_workers: int = 1, num_servers: int = 0, **options: object) -> Ran:
-    return simulate_arrays(Puppets(answer, num_servers), num_workers, **options)  # type: ignore[arg-type]
+def run(answer: Answer, num_workers: int = 1, num_servers: int = 0, **options: Any) -> Ran:
+    return simulate_arrays(Puppets(answer, num_servers), num_workers, **options)
 
 
 def at_start(*actions: Action) -> Answer:
@@ -180,7 +181,7 @@ def test_saving_is_handed_on_and_takes_no_time() -> None:
 # What it counts.
 
 
-def ghosts(programs: list[GhostProgram], answer: Answer = lambda peer, event: None, **options: object) -> Simulation:
+def ghosts(programs: list[GhostProgram], answer: Answer = lambda peer, event: None, **options: Any) -> Simulation:
     """Workers without tensors, between which no time passes."""
     num_workers = len(programs)
     world = World(Roles(num_workers), (Bucket(10),))
@@ -192,7 +193,7 @@ def ghosts(programs: list[GhostProgram], answer: Answer = lambda peer, event: No
         programs,
         HostLinks(range(num_workers), [NO_TIME] * num_workers, NO_TIME),
         PerSample([1.0] * num_workers),
-        **options,  # type: ignore[arg-type]
+        **options,
     )
 
 

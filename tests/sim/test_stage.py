@@ -3,6 +3,8 @@
 import random
 import sys
 from collections.abc import Iterator
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -92,12 +94,16 @@ def test_each_worker_has_its_own_arguments_path_and_main_module(stage: Stage) ->
 
 
 def test_leaving_puts_the_process_back_as_it_was() -> None:
-    before = sys.argv, sys.path, sys.modules["__main__"], random.getstate(), np.random.get_state()[1].tolist()
+    def standing() -> tuple[Any, ...]:
+        of_numpy: Any = np.random.get_state()
+        return sys.argv, sys.path, sys.modules["__main__"], random.getstate(), of_numpy[1].tolist()
+
+    before = standing()
     stage = made()
     for worker in (0, 1):
         stage.enter(worker, SEATS[worker], draw)
     stage.leave()
-    after = sys.argv, sys.path, sys.modules["__main__"], random.getstate(), np.random.get_state()[1].tolist()
+    after = standing()
     assert all(a is b for a, b in zip(before[:3], after[:3], strict=True))
     assert before[3:] == after[3:]
 
@@ -106,15 +112,19 @@ def test_worker_0_is_heard_line_by_line_and_the_others_are_silent(
     stage: Stage, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for worker in (0, 1):
-        stage.enter(worker, SEATS[worker], lambda worker=worker: print(f"I am {worker}\nand", end=""))
+        stage.enter(worker, SEATS[worker], partial(print, f"I am {worker}\nand", end=""))
     stage.enter(0, SEATS[0], lambda: print(" I go on"))
     assert shown == ["I am 0", "and I go on"]
     assert capsys.readouterr().out == ""
 
 
+def complain(worker: int) -> None:
+    print(f"alas {worker}", file=sys.stderr)
+
+
 def test_worker_0_may_complain_and_the_others_may_not(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
     for worker in (0, 1):
-        stage.enter(worker, SEATS[worker], lambda worker=worker: print(f"alas {worker}", file=sys.stderr))
+        stage.enter(worker, SEATS[worker], partial(complain, worker))
     assert capsys.readouterr().err == "alas 0\n"
 
 

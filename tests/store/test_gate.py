@@ -1,5 +1,7 @@
 """The gate between a worker's gradients and its protocol."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -107,7 +109,7 @@ def test_parameters_that_are_not_finite_are_named_and_refused_where_others_would
 def test_where_replicas_are_equal_what_is_not_trained_is_kept_as_it_was_reduced_elsewhere_as_the_step_left_it(
     strategy: Strategy, kept: float
 ) -> None:
-    model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
+    model: Any = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
     replica = TorchReplica(model, torch.optim.SGD(model.parameters(), lr=0.1))
     replica.settle()
     gate = Gate(0, 2, strategy, replica, lambda left_out: None)
@@ -120,7 +122,7 @@ def test_where_replicas_are_equal_what_is_not_trained_is_kept_as_it_was_reduced_
 
 
 def test_means_that_the_bad_forward_has_spoilt_are_those_of_the_step_before_again() -> None:
-    model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
+    model: Any = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
     replica = TorchReplica(model, torch.optim.SGD(model.parameters(), lr=0.1))
     replica.settle()
     gate = Gate(0, 1, Ensemble(), replica, lambda left_out: None)

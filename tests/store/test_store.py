@@ -45,7 +45,7 @@ def test_an_undeclared_slot_is_named_with_those_declared_and_what_to_do() -> Non
 
 def test_what_is_encoded_has_its_coded_size_and_is_decoded_when_an_array_is_wanted(store: NumpyStore) -> None:
     store.encode(Encode("push", 0, MINE, G))
-    assert store.num_bytes(MINE) == CODECS["push"].size(store.operand(MINE).shape.form)  # type: ignore[union-attr]
+    assert store.num_bytes(MINE) == CODECS["push"].size(store.operand(MINE).shape.form)  # type: ignore[attr-defined]
     assert is_coded(store, MINE)
     assert values(store, MINE) == LARGEST
     assert not is_coded(store, MINE)
@@ -101,7 +101,7 @@ def test_adding_decodes_on_the_way(store: NumpyStore, action: Combine, expected:
 
 def test_what_adds_up_is_summed_and_scaled_in_coded_form(store: NumpyStore) -> None:
     store.encode(Encode("sum", 0, MINE, G))
-    one = np.array(store.operand(MINE).decoded(store.meter))  # type: ignore[union-attr]
+    one = np.array(store.operand(MINE).decoded(store.meter))
     store.combine(Combine(OTHER, 0.0, MINE, 3.0))
     store.combine(Combine(OTHER, 1.0, MINE, 2.0))
     store.combine(rescale(OTHER, 0.5))

@@ -1,11 +1,10 @@
 """Synchronous SGD: facts to commands."""
 
-from support.peers.peers import G0, G1, P0, P1, TWO, WITH_STATE, is_plain, peer_of, received, refusal, tell
-
 from weft.core.actions import MEAN, Apply, Compute, Reduce
 from weft.core.events import GradientReady, MembersChanged, Reduced, Started, StepFinished
 from weft.core.names import Buffer, Carries, Result
 from weft.strategies import AllReduce
+from weft.testing.peers import G0, G1, P0, P1, TWO, WITH_STATE, is_plain, peer_of, received, refusal, tell
 
 EVERYONE = (0, 1, 2)
 

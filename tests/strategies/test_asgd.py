@@ -1,9 +1,8 @@
 """Asynchronous SGD: `ssp` without a bound."""
 
-from support.peers.peers import IN0, P0, peer_of, received, tell
-
 from weft.core.actions import Apply, Note, Send
 from weft.strategies import AsyncSGD, StaleSync
+from weft.testing.peers import IN0, P0, peer_of, received, tell
 
 
 def test_it_is_ssp_without_a_bound_unless_told_otherwise() -> None:

@@ -1,7 +1,14 @@
 """Asynchronous decentralized SGD: facts to commands."""
 
 import pytest
-from support.peers.peers import (
+
+from weft.core.actions import Apply, Combine, Compute, Note, Send
+from weft.core.errors import ConfigError
+from weft.core.events import Started, StepFinished
+from weft.core.names import Buffer, Carries, Result, Role, Slot
+from weft.core.world import World
+from weft.strategies import AsyncGossip
+from weft.testing.peers import (
     G0,
     G1,
     IN0,
@@ -19,13 +26,6 @@ from support.peers.peers import (
     returned,
     tell,
 )
-
-from weft.core.actions import Apply, Combine, Compute, Note, Send
-from weft.core.errors import ConfigError
-from weft.core.events import Started, StepFinished
-from weft.core.names import Buffer, Carries, Result, Role, Slot
-from weft.core.world import World
-from weft.strategies import AsyncGossip
 from weft.topologies import Complete, Ring
 
 PAIR = AsyncGossip(Ring())

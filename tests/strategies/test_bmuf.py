@@ -1,13 +1,15 @@
 """BMUF: its parameters and what it refuses; test_outer.py has its facts and commands."""
 
+from typing import Any
+
 import pytest
-from support.peers.peers import ONE
 
 from weft.core.errors import ConfigError
 from weft.core.names import Roles
 from weft.core.rules import Momentum
 from weft.core.world import World
 from weft.strategies import BMUF
+from weft.testing.peers import ONE
 
 
 @pytest.mark.parametrize(("num_workers", "momentum"), [(1, 0.0), (2, 0.5), (4, 0.75)])
@@ -30,7 +32,7 @@ def test_classical_block_momentum_does_not_look_ahead() -> None:
         ({"block_momentum": -0.5}, "block_momentum is -0.5, but it is at least 0 and below 1:"),
     ],
 )
-def test_numbers_out_of_their_range_are_refused(option: dict, message: str) -> None:
+def test_numbers_out_of_their_range_are_refused(option: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match="bmuf") as caught:
         BMUF(**option)
     assert str(caught.value).startswith(message)

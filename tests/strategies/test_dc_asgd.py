@@ -1,11 +1,10 @@
 """Asynchronous SGD with delay compensation."""
 
-from support.peers.peers import ONE, P0, peer_of, received, tell
-
 from weft.core.actions import Apply
 from weft.core.names import Buffer, Role, Roles, Slot
 from weft.core.world import World
 from weft.strategies import AsyncSGD, DelayCompensated
+from weft.testing.peers import ONE, P0, peer_of, received, tell
 
 
 def test_it_is_asgd_that_compensates_unless_told_otherwise() -> None:

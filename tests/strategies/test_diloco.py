@@ -1,13 +1,15 @@
 """DiLoCo: its parameters and what it refuses; test_outer.py has its facts and commands."""
 
+from typing import Any
+
 import pytest
-from support.peers.peers import ONE
 
 from weft.core.errors import ConfigError
 from weft.core.names import Roles
 from weft.core.rules import Momentum
 from weft.core.world import World
 from weft.strategies import DiLoCo
+from weft.testing.peers import ONE
 
 WORLD = World(Roles(3), ONE)
 
@@ -34,7 +36,7 @@ def test_another_outer_rule_is_refused() -> None:
         ({"momentum": 1.0}, "momentum is 1.0, but it is at least 0 and below 1:"),
     ],
 )
-def test_numbers_out_of_their_range_are_refused(option: dict, message: str) -> None:
+def test_numbers_out_of_their_range_are_refused(option: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match="diloco") as caught:
         DiLoCo(**option)
     assert str(caught.value).startswith(message)

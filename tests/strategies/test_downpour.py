@@ -1,7 +1,8 @@
 """Downpour SGD: facts to commands."""
 
+from typing import Any
+
 import pytest
-from support.peers.peers import G0, G1, IN0, IN1, ONE, P0, P1, TWO, bodiless, is_plain, peer_of, received, refusal, tell
 
 from weft.core.actions import Apply, Combine, Compute, Note, Send, SetTimer
 from weft.core.errors import ConfigError
@@ -10,6 +11,7 @@ from weft.core.names import Buffer, Carries, Result, Role, Roles, Slot
 from weft.core.rules import AdaGrad
 from weft.core.world import World
 from weft.strategies import Downpour
+from weft.testing.peers import G0, G1, IN0, IN1, ONE, P0, P1, TWO, bodiless, is_plain, peer_of, received, refusal, tell
 
 A0, A1 = Buffer("downpour.accrued", 0), Buffer("downpour.accrued", 1)
 F0, F1 = Buffer("downpour.fetched", 0), Buffer("downpour.fetched", 1)
@@ -168,7 +170,7 @@ def test_snapshots_are_plain() -> None:
 @pytest.mark.parametrize("name", ["push", "fetch"])
 def test_pushes_and_fetches_come_after_a_step_or_more(name: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        Downpour(**{name: 0})
+        Downpour(**dict[str, Any]({name: 0}))
     assert str(caught.value) == (f"{name} is 0, but it counts steps.\n  Use 'downpour({name}=1)' for every step.")
 
 

@@ -1,7 +1,16 @@
 """Elastic averaging SGD: facts to commands."""
 
+from typing import Any
+
 import pytest
-from support.peers.peers import (
+
+from weft.core.actions import MEAN, Apply, Combine, Compute, Note, Reduce, Send
+from weft.core.errors import ConfigError
+from weft.core.events import MembersChanged, Reduced, Returned, Started, StepFinished
+from weft.core.names import Buffer, Carries, Result, Role, Roles, Slot
+from weft.core.world import World
+from weft.strategies import EASGD
+from weft.testing.peers import (
     G0,
     G1,
     IN0,
@@ -17,13 +26,6 @@ from support.peers.peers import (
     refusal,
     tell,
 )
-
-from weft.core.actions import MEAN, Apply, Combine, Compute, Note, Reduce, Send
-from weft.core.errors import ConfigError
-from weft.core.events import MembersChanged, Reduced, Returned, Started, StepFinished
-from weft.core.names import Buffer, Carries, Result, Role, Roles, Slot
-from weft.core.world import World
-from weft.strategies import EASGD
 
 EVERYONE = (0, 1, 2)
 SYNC = EASGD(period=1, alpha=0.25)
@@ -261,7 +263,7 @@ def test_it_declares_its_memory_its_messages_and_its_servers_and_the_centre_is_t
         ),
     ],
 )
-def test_options_that_cannot_be_are_refused(options: dict, message: str) -> None:
+def test_options_that_cannot_be_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         EASGD(**options)
     assert str(caught.value) == message

@@ -1,11 +1,10 @@
 """Independent replicas: events in, actions out."""
 
-from support.peers.peers import G0, G1, P0, P1, TWO, is_plain, peer_of, received, refusal, tell
-
 from weft.core.actions import Apply, Compute
 from weft.core.events import EpochFinished, GradientReady, MembersChanged, Started, StepFinished
 from weft.core.names import Result
 from weft.strategies import Ensemble
+from weft.testing.peers import G0, G1, P0, P1, TWO, is_plain, peer_of, received, refusal, tell
 
 
 def test_a_worker_applies_its_own_gradient_and_goes_on() -> None:

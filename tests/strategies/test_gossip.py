@@ -1,7 +1,17 @@
 """Decentralized parallel SGD: facts to commands."""
 
+from typing import Any
+
 import pytest
-from support.peers.peers import (
+
+from weft.core.actions import Apply, Combine, Compute, Send
+from weft.core.errors import ConfigError
+from weft.core.events import Started, StepFinished
+from weft.core.names import Buffer, Carries, Result, Role, Slot
+from weft.core.world import World
+from weft.strategies import Gossip
+from weft.strategies.parts.rounds import CROSSING
+from weft.testing.peers import (
     G0,
     G1,
     IN0,
@@ -20,14 +30,6 @@ from support.peers.peers import (
     returned,
     tell,
 )
-
-from weft.core.actions import Apply, Combine, Compute, Send
-from weft.core.errors import ConfigError
-from weft.core.events import Started, StepFinished
-from weft.core.names import Buffer, Carries, Result, Role, Slot
-from weft.core.world import World
-from weft.strategies import Gossip
-from weft.strategies.parts.rounds import CROSSING
 from weft.topologies import Complete, Exponential, Ring, Star, Torus
 
 RING = Gossip(Ring())
@@ -38,13 +40,18 @@ MIXED = Combine(P0, 1.0, Buffer("mix.0", 0))
 """Parameters that are mixed while the script may write to them are changed by the sum, not replaced."""
 
 
+def about(value: float) -> Any:
+    """A number that equals those close to it."""
+    return pytest.approx(value)
+
+
 def mix(clock: int, bucket: int = 0) -> Buffer:
     return Buffer(f"mix.{clock % 2}", bucket)
 
 
 def test_overlap_offers_the_parameters_before_the_gradient_is_computed() -> None:
     assert tell(peer_of(RING, num_workers=4), Started(0)) == [
-        Combine(mix(0), 0.0, P0, pytest.approx(THIRD - 1)),
+        Combine(mix(0), 0.0, P0, about(THIRD - 1)),
         Send(1, "mix", 0, 0, P0, 1.0),
         Send(3, "mix", 0, 0, P0, 1.0),
         Compute(0),
@@ -85,7 +92,7 @@ def test_step_first_applies_before_it_offers() -> None:
     assert tell(peer, Started(0)) == [Compute(0)]
     assert tell(peer, StepFinished(0, 8.0, None)) == [
         Apply(G0, P0),
-        Combine(mix(0), 0.0, P0, pytest.approx(THIRD)),
+        Combine(mix(0), 0.0, P0, about(THIRD)),
         Send(1, "mix", 0, 0, P0, 8.0),
         Send(3, "mix", 0, 0, P0, 8.0),
     ]
@@ -118,7 +125,7 @@ def test_step_first_on_the_complete_graph_weighs_by_samples() -> None:
 
 def test_a_hub_that_talks_to_everybody_does_not_weigh_by_samples() -> None:
     peer = peer_of(Gossip(Star(), order="step_first"), num_workers=3)
-    assert tell(peer, StepFinished(0, 6.0, None))[1] == Combine(mix(0), 0.0, P0, pytest.approx(THIRD))
+    assert tell(peer, StepFinished(0, 6.0, None))[1] == Combine(mix(0), 0.0, P0, about(THIRD))
 
 
 def test_nobodys_samples_leave_the_parameters_alone() -> None:
@@ -189,7 +196,7 @@ def test_the_next_round_waits_for_its_graph_while_its_gradient_is_computed() -> 
     assert tell(peer, bodiless(3, "ready", 1)) == [
         Send(2, "go", 1, 0),
         Send(3, "go", 1, 0),
-        Combine(mix(1), 0.0, P0, pytest.approx(THIRD - 1)),
+        Combine(mix(1), 0.0, P0, about(THIRD - 1)),
         Send(2, "mix", 1, 0, P0, 1.0),
         Send(3, "mix", 1, 0, P0, 1.0),
     ]
@@ -203,7 +210,7 @@ def test_a_round_over_the_old_graph_begins_without_the_departed() -> None:
     assert tell(peer, bodiless(2, "clock", 1)) == [
         Send(1, "until", 2, 0),
         Send(2, "until", 2, 0),
-        Combine(mix(1), 0.0, P0, pytest.approx(2 * THIRD - 1)),
+        Combine(mix(1), 0.0, P0, about(2 * THIRD - 1)),
         Send(1, "mix", 1, 0, P0, 1.0),
     ]
 
@@ -213,7 +220,7 @@ def test_step_first_offers_over_the_new_graph_as_soon_as_it_holds() -> None:
     tell(peer, Started(0), members(0, 1, 3), bodiless(0, "until", 0))
     assert tell(peer, StepFinished(0, 8.0, None)) == [Apply(G0, P0)]
     assert tell(peer, bodiless(0, "go", 0)) == [
-        Combine(mix(0), 0.0, P0, pytest.approx(THIRD)),
+        Combine(mix(0), 0.0, P0, about(THIRD)),
         Send(0, "mix", 0, 0, P0, 8.0),
         Send(3, "mix", 0, 0, P0, 8.0),
     ]
@@ -223,7 +230,7 @@ def test_what_the_departed_sent_for_a_round_of_the_new_graph_is_forgotten() -> N
     peer = peer_of(RING, me=1, num_workers=4)
     tell(peer, Started(0), *(received(source, "mix", 0) for source in (0, 2)), received(2, "mix", 1))
     tell(peer, members(0, 1, 3), StepFinished(0, 1.0, None), bodiless(0, "until", 1))
-    assert tell(peer, bodiless(0, "go", 1))[0] == Combine(mix(1), 0.0, P0, pytest.approx(THIRD - 1))
+    assert tell(peer, bodiless(0, "go", 1))[0] == Combine(mix(1), 0.0, P0, about(THIRD - 1))
     assert tell(peer, received(3, "mix", 1)) == [Combine(mix(1), 1.0, IN0, THIRD)]
 
 

@@ -1,7 +1,6 @@
 """GossipGraD: facts to commands, and who is whose partner when."""
 
 import pytest
-from support.peers.peers import G0, IN0, ONE, P0, WITH_STATE, is_plain, peer_of, received, refusal, tell
 
 from weft.core.actions import Apply, Combine, Compute, Send
 from weft.core.errors import ConfigError
@@ -9,6 +8,7 @@ from weft.core.events import Started, StepFinished
 from weft.core.names import Buffer, Carries, Result, Role, Slot
 from weft.core.world import World
 from weft.strategies import GossipGrad
+from weft.testing.peers import G0, IN0, ONE, P0, WITH_STATE, is_plain, peer_of, received, refusal, tell
 
 CUBE = GossipGrad(schedule="hypercube")
 M0, M1 = Buffer("mix.0", 0), Buffer("mix.1", 0)

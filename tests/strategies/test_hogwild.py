@@ -1,12 +1,12 @@
 """All workers write one replica."""
 
 import pytest
-from support.peers.peers import G0, P0, peer_of, tell
 
 from weft.core.actions import Apply, Compute
 from weft.core.errors import ConfigError
 from weft.core.events import Started, StepFinished
 from weft.strategies import Hogwild
+from weft.testing.peers import G0, P0, peer_of, tell
 
 
 def test_a_worker_applies_its_own_gradient_and_goes_on() -> None:

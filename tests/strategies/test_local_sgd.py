@@ -1,13 +1,13 @@
 """Local SGD: facts to commands."""
 
 import pytest
-from support.peers.peers import G0, G1, P0, P1, TWO, WITH_STATE, is_plain, peer_of, received, refusal, tell
 
 from weft.core.actions import MEAN, Apply, Compute, Reduce
 from weft.core.errors import ConfigError
 from weft.core.events import MembersChanged, Reduced, Started, StepFinished
 from weft.core.names import Carries, Result
 from weft.strategies import LocalSGD
+from weft.testing.peers import G0, G1, P0, P1, TWO, WITH_STATE, is_plain, peer_of, received, refusal, tell
 
 EVERYONE = (0, 1, 2)
 

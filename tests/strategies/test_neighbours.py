@@ -1,7 +1,17 @@
 """FAST's exchange of gradients with neighbours: facts to commands."""
 
+from typing import Any
+
 import pytest
-from support.peers.peers import (
+
+from weft.core.actions import Apply, Combine, Compute, Note, Send
+from weft.core.errors import ConfigError
+from weft.core.events import EpochFinished, Received, Started, StepFinished
+from weft.core.names import Buffer, Carries, Result, Role, Slot
+from weft.core.world import World
+from weft.strategies import Neighbours
+from weft.strategies.parts.rounds import CROSSING
+from weft.testing.peers import (
     G0,
     IN0,
     IN1,
@@ -19,14 +29,6 @@ from support.peers.peers import (
     returned,
     tell,
 )
-
-from weft.core.actions import Apply, Combine, Compute, Note, Send
-from weft.core.errors import ConfigError
-from weft.core.events import EpochFinished, Started, StepFinished
-from weft.core.names import Buffer, Carries, Result, Role, Slot
-from weft.core.world import World
-from weft.strategies import Neighbours
-from weft.strategies.parts.rounds import CROSSING
 from weft.topologies import Complete, Exponential, Ring, Torus
 
 ALL = Neighbours(Ring())
@@ -37,7 +39,7 @@ def sum_of(clock: int, bucket: int = 0) -> Buffer:
     return Buffer(f"neighbours.sum.{clock % 2}", bucket)
 
 
-def news(source: int, clock: int, samples: float = 1.0, bucket: int = 0) -> object:
+def news(source: int, clock: int, samples: float = 1.0, bucket: int = 0) -> Received:
     return received(source, "gradient", clock, bucket, samples)
 
 
@@ -244,7 +246,7 @@ def test_the_snapshot_is_plain(recipe: Neighbours) -> None:
         ),
     ],
 )
-def test_what_it_does_not_know_is_refused(given: dict[str, object], message: str) -> None:
+def test_what_it_does_not_know_is_refused(given: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         Neighbours(**given)
     assert str(caught.value) == message

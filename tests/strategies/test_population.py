@@ -4,7 +4,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from support.peers.peers import ONE, TWO
 
 from weft.core.errors import ConfigError
 from weft.core.names import Bucket, Carries, Result, Role, Roles, Slot
@@ -12,6 +11,7 @@ from weft.core.world import World
 from weft.strategies import Population
 from weft.strategies.parts.exploit_explore import AgingPeer, TruncatingPeer
 from weft.strategies.parts.particle_swarm import SwarmPeer
+from weft.testing.peers import ONE, TWO
 
 TUNED = Bucket(2, 8, trainable=False, tuned=True)
 

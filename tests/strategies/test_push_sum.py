@@ -1,6 +1,12 @@
 """Stochastic gradient push: facts to commands."""
 
-from support.peers.peers import (
+from weft.core.actions import Apply, Combine, Compute, Send
+from weft.core.events import Started, StepFinished
+from weft.core.names import Buffer, Carries, Result, Role, Slot
+from weft.core.world import World
+from weft.strategies import PushSum
+from weft.strategies.parts.rounds import CROSSING
+from weft.testing.peers import (
     G0,
     IN0,
     IN1,
@@ -18,13 +24,6 @@ from support.peers.peers import (
     returned,
     tell,
 )
-
-from weft.core.actions import Apply, Combine, Compute, Send
-from weft.core.events import Started, StepFinished
-from weft.core.names import Buffer, Carries, Result, Role, Slot
-from weft.core.world import World
-from weft.strategies import PushSum
-from weft.strategies.parts.rounds import CROSSING
 from weft.topologies import Complete, Exponential
 
 ONE_PEER = PushSum()

@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from support.peers.peers import IN0, ONE, P0, P1, TWO, is_plain, peer_of, received, tell
 
 from weft.core.actions import Action, Apply, Combine, Note, Send, SetTimer
 from weft.core.errors import ConfigError
@@ -11,6 +10,7 @@ from weft.core.events import MembersChanged, Received, Started, TimerFired
 from weft.core.names import Buffer, Result, Role, Roles, Slot
 from weft.core.world import World
 from weft.strategies import Quorum
+from weft.testing.peers import IN0, ONE, P0, P1, TWO, is_plain, peer_of, received, tell
 
 SUM0, CARRIED0 = Buffer("closing.sum", 0), Buffer("quorum.carried", 0)
 SERVER = 4

@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from support.peers.peers import G0, G1, IN0, IN1, ONE, P0, P1, TWO, bodiless, is_plain, peer_of, received, refusal, tell
 
 from weft.core.actions import Combine, Compute, Note, Send
 from weft.core.errors import ConfigError
@@ -12,6 +11,7 @@ from weft.core.names import Bucket, Buffer, Carries, Result, Role, Roles, Slot
 from weft.core.rules import LBFGS
 from weft.core.world import World
 from weft.strategies import Sandblaster
+from weft.testing.peers import G0, G1, IN0, IN1, ONE, P0, P1, TWO, bodiless, is_plain, peer_of, received, refusal, tell
 
 COORDINATOR = 3
 C0, C1 = Buffer("sandblaster.coming", 0), Buffer("sandblaster.coming", 1)

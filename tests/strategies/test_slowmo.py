@@ -1,13 +1,15 @@
 """SlowMo: its parameters and what it refuses; test_outer.py has its facts and commands."""
 
+from typing import Any
+
 import pytest
-from support.peers.peers import ONE
 
 from weft.core.errors import ConfigError
 from weft.core.names import Roles
 from weft.core.rules import Momentum
 from weft.core.world import World
 from weft.strategies import SlowMo
+from weft.testing.peers import ONE
 
 
 def test_the_slow_momentum_is_classical() -> None:
@@ -24,7 +26,7 @@ def test_the_slow_momentum_is_classical() -> None:
         ({"beta": 1.5}, "beta is 1.5, but it is at least 0 and below 1:"),
     ],
 )
-def test_numbers_out_of_their_range_are_refused(option: dict, message: str) -> None:
+def test_numbers_out_of_their_range_are_refused(option: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match="slowmo") as caught:
         SlowMo(**option)
     assert str(caught.value).startswith(message)

@@ -1,7 +1,14 @@
 """Parameter server under a staleness bound: facts to commands."""
 
 import pytest
-from support.peers.peers import (
+
+from weft.core.actions import Action, Apply, Combine, Compute, Note, Send
+from weft.core.errors import ConfigError
+from weft.core.events import MembersChanged, Received, Started, StepFinished
+from weft.core.names import Buffer, Carries, Result, Role, Roles, Slot
+from weft.core.world import World
+from weft.strategies import ParameterServer, StaleSync
+from weft.testing.peers import (
     G0,
     G1,
     IN0,
@@ -19,18 +26,11 @@ from support.peers.peers import (
     tell,
 )
 
-from weft.core.actions import Action, Apply, Combine, Compute, Note, Send
-from weft.core.errors import ConfigError
-from weft.core.events import MembersChanged, Received, Started, StepFinished
-from weft.core.names import Buffer, Carries, Result, Role, Roles, Slot
-from weft.core.world import World
-from weft.strategies import ParameterServer, StaleSync
-
 SUM0 = Buffer("closing.sum", 0)
 SERVER = 3
 
 
-def push(worker: int, step: int, samples: float = 1.0) -> object:
+def push(worker: int, step: int, samples: float = 1.0) -> Received:
     return received(worker, "push", step, weight=samples)
 
 

@@ -74,7 +74,7 @@ def in_namespaces() -> object:
     return inside
 
 
-def item(function: Callable[..., Any], *fixtures: Callable[..., Any], **params: object) -> Any:
+def item(function: Callable[..., Any], *fixtures: Callable[..., Any], **params: Any) -> Any:
     """As much of a collected test as its markers follow from."""
     given_by = {str(number): [SimpleNamespace(func=fixture)] for number, fixture in enumerate(fixtures)}
     fixture_info, callspec = SimpleNamespace(name2fixturedefs=given_by), SimpleNamespace(params=params)

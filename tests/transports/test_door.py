@@ -126,20 +126,6 @@ def test_a_closed_door_leaves_no_socket_open() -> None:
     knockers.selector.close()
 
 
-@pytest.fixture
-def mesh() -> Iterator[Mesh]:
-    made = Mesh(2)
-    yield made
-    made.close()
-
-
-@pytest.fixture(scope="module")
-def encrypted() -> Iterator[Mesh]:
-    made = Mesh(2, is_encrypted=True)
-    yield made
-    made.close()
-
-
 def introduced(mesh: Mesh, me: int, other: int, secret: bytes) -> None:
     """A process that calls, and is heard out."""
     sock = mesh.stranger(0)

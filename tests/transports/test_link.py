@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Iterator
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -45,7 +46,7 @@ def links() -> Iterator[tuple[SocketLink, SocketLink]]:
 
 def test_what_the_socket_takes_at_once_is_not_copied(links: tuple[SocketLink, SocketLink]) -> None:
     near, far = links
-    assert near.send((header(data=b"plain"), b"plain", memoryview(SMALL).cast("B"))) == (HEADER_BYTES + 45, False)
+    assert near.send((header(data=b"plain"), b"plain", SMALL.data.cast("B"))) == (HEADER_BYTES + 45, False)
     frame = far.next_frame()
     assert frame is not None
     assert (frame.header.clock, bytes(frame.data), bytes(frame.body)) == (0, b"plain", SMALL.tobytes())
@@ -57,7 +58,7 @@ def test_the_rest_of_a_large_body_is_copied_and_keeps_the_value_it_had(links: tu
     near, far = links
     body = np.arange(NUM_ELEMENTS, dtype=np.float32)
     expected = body.copy()
-    num_gone, is_copied = near.send((header(bucket=0, body_bytes=body.nbytes), b"", memoryview(body).cast("B")))
+    num_gone, is_copied = near.send((header(bucket=0, body_bytes=body.nbytes), b"", body.data.cast("B")))
     body[:] = -1
     assert is_copied
     assert num_gone + near.waiting_bytes == HEADER_BYTES + body.nbytes
@@ -70,9 +71,9 @@ def test_the_rest_of_a_large_body_is_copied_and_keeps_the_value_it_had(links: tu
 def test_frames_behind_a_full_outbox_keep_their_order(links: tuple[SocketLink, SocketLink]) -> None:
     near, far = links
     for clock in range(200):
-        near.send((header(clock, data=b"x" * 9000), b"x" * 9000, memoryview(SMALL).cast("B")))
+        near.send((header(clock, data=b"x" * 9000), b"x" * 9000, SMALL.data.cast("B")))
     assert near.waiting_bytes > 0
-    clocks = []
+    clocks: list[Any] = []
     while len(clocks) < 200:
         near.flush()
         while (frame := far.next_frame()) is not None:
@@ -84,7 +85,7 @@ def test_numbers_are_aligned_whatever_the_size_of_the_data(links: tuple[SocketLi
     near, far = links
     for num_bytes in (0, 1, 3, DATA_BYTES_MAX):
         data = b"d" * num_bytes
-        near.send((header(data=data), data, memoryview(SMALL).cast("B")))
+        near.send((header(data=data), data, SMALL.data.cast("B")))
         frame = far.next_frame()
         assert frame is not None
         numbers = np.frombuffer(frame.body, np.float32)
@@ -120,7 +121,7 @@ def test_a_frame_may_come_one_byte_at_a_time(links: tuple[SocketLink, SocketLink
 
 def test_a_goodbye_ends_a_link_and_is_no_frame(links: tuple[SocketLink, SocketLink]) -> None:
     near, far = links
-    near.send((header(), b"", memoryview(SMALL).cast("B")))
+    near.send((header(), b"", SMALL.data.cast("B")))
     near.send((GOODBYE,))
     assert far.next_frame() is not None
     assert not far.said_goodbye
@@ -152,7 +153,7 @@ def test_an_end_in_the_middle_of_a_body_is_a_lost_node(links: tuple[SocketLink, 
 
 def test_frames_for_nobody_are_dropped_and_reading_tells_why(links: tuple[SocketLink, SocketLink]) -> None:
     near, far = links
-    near.send((header(), b"", memoryview(SMALL).cast("B")))
+    near.send((header(), b"", SMALL.data.cast("B")))
     far.sock.close()  # with something unread: a reset
     large = memoryview(bytes(4 * SLICE_BYTES))
     assert near.send((large,)) == (4 * SLICE_BYTES, False)

@@ -43,7 +43,7 @@ class Host:
         self.num_sent += 1
         body = None if bucket is None else np.full(SIZES[bucket], self.num_sent, np.float32)
         header = framed(source, target, self.num_sent, bucket, data)
-        self.transports[source].send(target, header, data, None if body is None else memoryview(body))
+        self.transports[source].send(target, header, data, None if body is None else body.data)
         sent = (self.num_sent, data, b"" if body is None else body.tobytes())
         if body is not None:
             body[:] = -1.0  # the value of then was sent, not the memory (rule 4 of docs/architecture.md)

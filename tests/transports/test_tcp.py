@@ -2,7 +2,6 @@
 
 import select
 import socket
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 from zlib import crc32
@@ -18,20 +17,6 @@ from weft.transports.dialing import CALLS_MAX
 from weft.transports.frames import Header
 from weft.transports.link import GOODBYE
 from weft.transports.tcp import TURN_FRAMES_MAX, TcpTransport, listen
-
-
-@pytest.fixture
-def mesh() -> Iterator[Mesh]:
-    made = Mesh(2)
-    yield made
-    made.close()
-
-
-@pytest.fixture(scope="module")
-def encrypted() -> Iterator[Mesh]:
-    made = Mesh(2, is_encrypted=True)
-    yield made
-    made.close()
 
 
 def raised_by_polling(transport: TcpTransport) -> str:
@@ -60,10 +45,10 @@ def test_data_bodies_and_parts_come_as_they_were_sent(name: str, request: pytest
     start, stop = Part(1, 3).bounds(10)
     part = SMALL[start:stop]
     header = Header(1, 1, 0, 7, 0, (1, 3), 0.5, 4, 3, part.nbytes, crc32(b"abc"))
-    transports[1].send(0, header.pack(), b"abc", memoryview(part))
+    transports[1].send(0, header.pack(), b"abc", part.data)
     transports[1].send(0, *frame(1, 0, clock=8, data=b"only data", body=None))
     nothing = header._replace(clock=9, part=(0, 20), body_bytes=0)
-    transports[1].send(0, nothing.pack(), b"abc", memoryview(part[:0]))
+    transports[1].send(0, nothing.pack(), b"abc", part[:0].data)
     taken = exchange(transports, 3)[0]
     assert [(it.clock, data, body) for it, data, body in taken] == [
         (7, b"abc", part.tobytes()),
@@ -106,7 +91,7 @@ def test_copies_and_bytes_are_counted(mesh: Mesh) -> None:
 def test_a_busy_connection_leaves_room_for_the_others(mesh: Mesh) -> None:
     for clock in range(3 * TURN_FRAMES_MAX):
         mesh.transports[1].send(0, *frame(1, 0, clock, body=None))
-    counts = []
+    counts: list[Any] = []
     while sum(counts) < 3 * TURN_FRAMES_MAX:
         mesh.transports[0].wait(1.0)
         counts.append(mesh.transports[0].poll(lambda it: None))
@@ -304,7 +289,7 @@ def test_an_answer_without_a_proof_is_not_believed() -> None:
             while sock.recv(1):
                 pass
 
-    _, message = together([impostor, partial(raised_by_connecting, transport)])
+    _, message = together([impostor, partial(raised_by_connecting, transport)])  # type: ignore[arg-type, var-annotated]
     listeners[0].close()
     assert message == (
         f"TransportError: rank 0 at {host}:{port} did not prove to belong to this job: "

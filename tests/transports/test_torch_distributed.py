@@ -28,7 +28,7 @@ def until(done: Callable[[], bool], act: Callable[[], None] = lambda: None) -> N
 @contextmanager
 def members(num: int, *streams: LateStream) -> Iterator[list[TorchSums]]:
     """A group whose members have met, on the host or on devices with these streams."""
-    group = [TorchSums(rank, num, LOOPBACK, *streams[rank : rank + 1], make=gloo_group) for rank in range(num)]
+    group = [TorchSums(rank, num, LOOPBACK, *streams[rank : rank + 1], make=gloo_group) for rank in range(num)]  # type: ignore[arg-type, misc]
 
     def carry() -> None:
         for member in group:
@@ -74,7 +74,7 @@ def test_whoever_drives_is_woken_by_messages_by_the_meeting_and_by_every_sum() -
     rung: list[list[int]] = [[], []]
     group = [TorchSums(rank, 2, LOOPBACK) for rank in range(2)]
     for rank, member in enumerate(group):
-        member.meet(lambda rank=rank: rung[rank].append(1))
+        member.meet(partial(rung[rank].append, 1))
     until(lambda: all(rung))
     notes = [member.notes() for member in group]
     assert [len(each) for each in notes] == [1, 1]
@@ -161,7 +161,7 @@ def test_on_a_device_a_sum_is_enqueued_between_what_the_model_does_before_and_af
             sum_ = member.begin(given, into, 0.5, SUM)
             assert sum_.is_done, "Python runs ahead of the device"
             stream.model(partial(given.fill_, 99.0))
-            stream.model(lambda into=into: seen.append(into[0].item()))
+            stream.model(lambda into=into: seen.append(into[0].item()))  # type: ignore[misc]
             assert into.tolist() == given.tolist() == [0.0] * 4, "the device has done nothing yet"
         go(*streams)
     assert seen == [1.5, 1.5]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from weft.core.pace import LearningRatePace
-from weft.core.script_state import ScriptState
+from weft.core.script_state import JOIN, STARTED, ScriptState
 from weft.core.seat import Replica, Reported, saved_alone, step_alone
 from weft.core.strategy import Strategy
 from weft.model_files import not_saved
@@ -28,18 +28,19 @@ class Alone:
 
     def __init__(self, steps_max: int | None = None) -> None:
         self.steps_max = steps_max
-        self.script = ScriptState()
+        self.script = ScriptState(STARTED)
         self.face: object | None = None
-        self._replica: Replica | None = None
+        self._replica: Replica
 
     def join(self, replica: Replica, strategy: Strategy | str | None, compress: str | None = None) -> None:
         self._replica = replica
+        self.script.call(JOIN)
 
     def join_more(self) -> None:
         pass
 
     def settle(self) -> None:
-        pass
+        self.script.begin()
 
     def gradient_filled(self, bucket: int, samples: float) -> None:
         pass
@@ -69,17 +70,18 @@ class Alone:
         pass
 
     def step_finished(self, samples: float, loss: float | None, *, is_repeat: bool = False) -> None:
-        assert self._replica is not None
+        self.settle()
         if self._replica.buckets:
             step_alone(self._replica)
 
     def report(self, epoch: int, numbers: Reported) -> None:
+        self.settle()
         values = {name: value() if callable(value) else value for name, value in numbers.items()}
         told = "  ".join(f"{name} {float(value):.4f}" for name, value in values.items())
         print(f"epoch {epoch + 1:3d}  {told}", flush=True)
 
     def save(self, path: str, model: str, *, of: int | None = None, allow_nan: bool = False) -> None:
-        assert self._replica is not None
+        self.settle()
         try:
             self._replica.save(path, saved_alone(self._replica, model), of=of, allow_nan=allow_nan)
         except OSError as error:  # a full disk must not end the training

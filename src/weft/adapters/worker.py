@@ -12,6 +12,7 @@ from weft.adapters.first_gradient import digest_of
 from weft.adapters.pacing import paced
 from weft.core.activity import COMPUTES, READS
 from weft.core.errors import CheckpointError, ConfigError, did_you_mean
+from weft.core.script_state import BEFORE_TRAINING
 from weft.core.seat import MINE, MODELS, RESULT, Number, Seat
 from weft.data.dealt import portions
 from weft.data.proportional import parts_of
@@ -46,8 +47,6 @@ class Worker:
         """The type of the last batch, if its number of samples is not known."""
         self._takes_portions = False
         """The strategy deals the batches of this worker's shares one by one."""
-        self._has_told = False
-        """The script has reported or saved."""
         self._tuning: Tuning | None = None
         self.steps = 0
         """Steps that this worker has finished."""
@@ -64,6 +63,12 @@ class Worker:
     @property
     def _is_over(self) -> bool:
         return self._seat.steps_max is not None and self.steps >= self._seat.steps_max
+
+    @property
+    def _has_begun(self) -> bool:
+        """Whether it is too late to say what trains: a gradient was computed, perhaps not shared yet, or the tensors
+        are laid out."""
+        return bool(self._num_gradients) or self._seat.script.at not in BEFORE_TRAINING
 
     def epochs(self, num_epochs: int) -> Iterator[int]:
         """0, 1, ... num_epochs - 1; fewer when the run was told to stop earlier."""
@@ -89,7 +94,6 @@ class Worker:
         told = {name: value if callable(value) else float(value) for name, value in numbers.items()}
         if self._seat.is_probe:
             told = dict.fromkeys(told, 0.0)
-        self._has_told = True
         with self._tuned():
             self._seat.report(max(self._epoch, 0), told)
 
@@ -104,10 +108,8 @@ class Worker:
             raise ConfigError(
                 "worker.tune was called twice.\n  Name all in one call: worker.tune(lr=..., momentum=...)."
             )
-        if self._num_gradients or self._has_told:
-            raise ConfigError(
-                "worker.tune was called after the first gradient or report.\n  Call it directly after weft.join."
-            )
+        if self._has_begun:
+            raise ConfigError("worker.tune was called after training had begun.\n  Call it directly after weft.join.")
         self._tuning = self._tune(ranges)
 
     def _tune(self, ranges: Mapping[str, tuple[float, float]]) -> "Tuning":
@@ -145,7 +147,6 @@ class Worker:
             raise CheckpointError(
                 f"'{path}' cannot be saved: there is no folder '{Path(path).parent}'.\n  Make it first."
             )
-        self._has_told = True
         if model == MINE:
             path = str(Path(path).with_suffix(f".{self.rank}{Path(path).suffix}"))
         regular_file(path)

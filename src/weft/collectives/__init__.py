@@ -6,8 +6,8 @@ from weft.collectives.hierarchical import hierarchical
 from weft.collectives.lowering import Lowered
 from weft.collectives.partitioned_linear import partitioned_linear
 from weft.collectives.ring import ring
-from weft.collectives.schedule import Flat
 from weft.collectives.tree import tree
+from weft.core.schedule import Flat
 
 __all__ = [
     "Flat",

@@ -1,6 +1,6 @@
 """Butterfly (recursive doubling) all-reduce: whole buckets swapped with partners ever farther away."""
 
-from weft.collectives.schedule import Give, Schedule, Step, Take, folded
+from weft.core.schedule import Give, Schedule, Step, Take, folded
 
 
 def butterfly(rank: int, size: int) -> Schedule:

@@ -1,7 +1,7 @@
 """Halving-doubling all-reduce: ever smaller halves swapped and summed, then ever larger ones spread."""
 
-from weft.collectives.schedule import Give, Schedule, Step, Take, folded
 from weft.core.names import Part
+from weft.core.schedule import Give, Schedule, Step, Take, folded
 
 
 def halving_doubling(rank: int, size: int) -> Schedule:

@@ -1,8 +1,8 @@
 """Hierarchical all-reduce: within hosts, between the hosts' leaders, and back."""
 
 from weft.collectives.halving_doubling import halving_doubling
-from weft.collectives.schedule import Give, Hosts, Schedule, Take, among
 from weft.collectives.tree import tree
+from weft.core.schedule import Give, Hosts, Schedule, Take, among
 
 
 def hierarchical(rank: int, hosts: Hosts) -> Schedule:

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from random import Random
 
-from weft.collectives.schedule import Give, Hosts, Schedule, Scheduler, Take
 from weft.collectives.speaking import Key, SpeakingPeer, spoken_kinds
 from weft.collectives.wrapping import Wrapped
 from weft.core.actions import Action, Combine, Encode, Reduce, Send, copy, rescale
@@ -14,6 +13,7 @@ from weft.core.errors import IllegalAction
 from weft.core.events import Received
 from weft.core.names import Buffer, Carries, NodeId, Part, Role, Slot
 from weft.core.peer import Actions, Peer
+from weft.core.schedule import Give, Hosts, Schedule, Scheduler, Take
 from weft.core.world import World
 
 

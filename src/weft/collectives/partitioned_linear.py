@@ -1,7 +1,7 @@
 """Partitioned linear all-reduce: every rank owns a part, which is summed along a line to it and handed back."""
 
-from weft.collectives.schedule import Give, Schedule, Step, Take
 from weft.core.names import Part
+from weft.core.schedule import Give, Schedule, Step, Take
 
 FROM_LEFT, FROM_RIGHT = 0, 1
 """The memories for early messages: each part comes from each side at most once."""

@@ -1,7 +1,7 @@
 """Ring all-reduce: parts travel around, first gathering their sum, then spreading it."""
 
-from weft.collectives.schedule import Give, Schedule, Step, Take
 from weft.core.names import Part
+from weft.core.schedule import Give, Schedule, Step, Take
 
 
 def ring(rank: int, size: int) -> Schedule:

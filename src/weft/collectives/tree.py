@@ -1,6 +1,6 @@
 """Binomial-tree all-reduce: sums climb to rank 0, the result comes down."""
 
-from weft.collectives.schedule import Give, Schedule, Step, Take
+from weft.core.schedule import Give, Schedule, Step, Take
 
 
 def tree(rank: int, size: int) -> Schedule:

@@ -8,10 +8,10 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from weft import codecs, collectives, strategies, topologies
 from weft.codecs.codec import Codec
-from weft.collectives.schedule import Flat, Scheduler
 from weft.config.grammar import Call, parse
 from weft.core import rules
 from weft.core.errors import ConfigError, did_you_mean
+from weft.core.schedule import Flat, Scheduler
 from weft.core.strategy import Strategy
 from weft.topologies import Topology
 

@@ -34,11 +34,6 @@ def halving_doubling_s(size: int, num_bytes: float, link: Link) -> float:
     return 2 * num_rounds(size) * link.latency_s + 2 * (size - 1) / size * num_bytes / link.bandwidth_bytes_per_s
 
 
-def lower_bound_s(size: int, num_bytes: float, link: Link) -> float:
-    """L log2 P + 2 m G (P-1)/P: no all-reduce is faster."""
-    return num_rounds(size) * link.latency_s + 2 * (size - 1) / size * num_bytes / link.bandwidth_bytes_per_s
-
-
 def partitioned_linear_s(size: int, num_bytes: float, link: Link) -> float:
     """2 L (P-1) + 2 m G (P-1)/P, where every two neighbours on the line have a link of their own."""
     return 2 * (size - 1) * link.seconds(num_bytes / size)

@@ -1,6 +1,12 @@
 """The channel between a worker process and its engine: a Unix socket pair that carries runtime/messages.py.
 
 All threads of a worker (script, background driver, heartbeat, script watch) may send; only the driving one receives.
+
+| state    | the other end                  | leaves it by                                                       |
+|----------|--------------------------------|--------------------------------------------------------------------|
+| open     | listens                        | `finish`, or the other end has closed: then it is lost (`is_lost`) |
+| finished | may close, which is no failure | the other end has closed                                           |
+| closed   | is gone                        |                                                                    |
 """
 
 import socket
@@ -39,6 +45,17 @@ class Channel:
         self._end = end
         self._framed = FramedSocket(end, MESSAGE_BYTES_MAX)
         self.is_closed = False
+        self.is_finished = False
+        """This end has said, or is about to say, its last message."""
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the other end has closed before this one had finished."""
+        return self.is_closed and not self.is_finished
+
+    def finish(self) -> None:
+        """The last message is being said: that the other end closes is no failure from now on."""
+        self.is_finished = True
 
     def fileno(self) -> int:
         return self._end.fileno()

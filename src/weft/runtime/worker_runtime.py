@@ -18,6 +18,7 @@ from weft.observe.records.status import CodingStatus, DeviceStatus, LinkStatus, 
 from weft.runtime.connections import LOOPBACK, SHM, TORCH, Connections
 from weft.runtime.driver import DrivenNode, Driver
 from weft.runtime.mailbox import Mailbox, kinds_of, rank_of
+from weft.runtime.measure.metrics import Metrics
 from weft.runtime.measure.tracer import Tracer
 from weft.runtime.messages import Concluded, WorkerJob
 from weft.runtime.reduce.agreed import AgreedReduce, apart_memory
@@ -68,6 +69,10 @@ class WorkerRuntime:
         return self.driver.worker
 
     @property
+    def keeps_step(self) -> bool:
+        return self.strategy.keeps_step
+
+    @property
     def needs_background(self) -> bool:
         """Whether messages may have to be answered while the script computes."""
         reduce = self.driver.reduce
@@ -90,6 +95,10 @@ class WorkerRuntime:
         """Whether the outbox exceeds `outbox_bytes_max`, so that the script has to wait (backpressure)."""
         assert self._mailbox.transport is not None
         return self._mailbox.transport.outbox_bytes() > self._job.outbox_bytes_max
+
+    def tell_counters(self, metrics: Metrics) -> None:
+        """Let the metrics read the counters of driver and transport."""
+        metrics.observe(self)
 
     def counters(self) -> tuple[int, int, int]:
         """Bytes that this process sent or summed in shared memory, copies made, and frames refused."""

@@ -12,7 +12,7 @@ from greenlet import GreenletExit, greenlet
 from weft.core.errors import ConfigError, NodeLost, WeftError
 from weft.core.leaving import left_by
 from weft.core.pace import LearningRatePace
-from weft.core.script_state import EVALUATE, ScriptState
+from weft.core.script_state import EVALUATE, JOIN, STARTED, ScriptState
 from weft.core.seat import TWICE, Replica, Reported
 from weft.core.strategy import Strategy
 from weft.observe.records.same_samples import SameSamples
@@ -66,9 +66,9 @@ class ScriptSeat:
         self.seed = seed
         self.steps_max = steps_max
         self.face: object | None = None
-        self.script = ScriptState()
+        self.script = ScriptState(STARTED)
         """Its simulation moves it, once there is one."""
-        self._joined: JoinCalled | None = None
+        self._joined: JoinCalled
         self.runs_closures = False
         self.deals_portions = False
         self.planned: ScriptPlan | None = None
@@ -97,17 +97,17 @@ class ScriptSeat:
         self.kernel.switch(request)
 
     def join(self, replica: Replica, strategy: Strategy | str | None, compress: str | None = None) -> None:
-        if self._joined is not None:
+        if self.has_joined:
             raise ConfigError(TWICE)
+        self.script.call(JOIN)
         self._joined = JoinCalled(replica, strategy, compress)
         self._ask(self._joined)
 
     @property
     def has_joined(self) -> bool:
-        return self._joined is not None
+        return self.script.at is not STARTED
 
     def join_more(self) -> None:
-        assert self._joined is not None
         self._ask(self._joined)
 
     def settle(self) -> None:
@@ -243,17 +243,15 @@ class ScriptProgram:
 
     def evaluate(self, function: Callable[[], Any]) -> float:
         """The number that a reported callable gives, run as this worker."""
-        rank, script = self._seat.rank, self._seat.script
-        before = script.at
-        script.call(EVALUATE)
-        try:
-            return float(self._stage.enter(rank, self._seat, function))
-        except WeftError:
-            raise
-        except Exception as error:
-            raise NodeLost(f"worker {rank} raised {type(error).__name__} in a reported callable: {error}") from error
-        finally:
-            script.at = before
+        rank = self._seat.rank
+        with self._seat.script.during(EVALUATE):
+            try:
+                return float(self._stage.enter(rank, self._seat, function))
+            except WeftError:
+                raise
+            except Exception as error:
+                what = type(error).__name__
+                raise NodeLost(f"worker {rank} raised {what} in a reported callable: {error}") from error
 
     def follow(self, script: ScriptState) -> None:
         """Stand where the node of a simulation does, from now on."""

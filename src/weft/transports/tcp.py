@@ -45,7 +45,7 @@ LINGER_S_MAX = 1.0
 
 
 def listen(host: str, port: int = 0) -> socket.socket:
-    """A listening socket on `host`, which must not be 0.0.0.0; port 0 lets the kernel choose."""
+    """A listening socket on `host`, which must not stand for all interfaces; port 0 lets the kernel choose."""
     if to_ip(host).is_unspecified:
         raise ConfigError(f"'{host}' would listen on all interfaces.\n  Use the address of one, such as 127.0.0.1.")
     listener = new_socket(host)

@@ -55,7 +55,7 @@ def of_two() -> Iterator[tuple[Model, ddp.Synchronised]]:
 def watch(wrapped: DistributedDataParallel, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """A line for every call that goes through DistributedDataParallel."""
     told: list[str] = []
-    forward = wrapped.forward
+    forward: Any = wrapped.forward
 
     def watched(*args: Any, **kwargs: Any) -> Any:
         told.append("ddp")
@@ -80,7 +80,7 @@ def test_the_models_own_calls_go_through_ddp_once_whenever_gradients_are_wanted(
     assert (told, model.num_forwards) == (["ddp"], 1)
     torch.testing.assert_close(out, model.layer(inputs) * 2)
     out.sum().backward()
-    assert torch.equal(model.layer.weight.grad, torch.full((1, 2), 6.0))
+    assert torch.equal(model.layer.weight.grad, torch.full((1, 2), 6.0))  # type: ignore[arg-type]
     with torch.no_grad():
         model(inputs)
     assert (told, model.num_forwards) == (["ddp"], 2)
@@ -99,7 +99,7 @@ def test_hooks_compress_gradients_on_their_way(hook: str) -> None:
     with parallel.no_sync():
         model.zero_grad()
         model(inputs).square().sum().backward()
-    exact = model.weight.grad
+    exact: Any = model.weight.grad
     ddp.leave()
     assert not torch.equal(sent, exact)
     if hook == ddp.FP16:

@@ -1,6 +1,7 @@
 """A model that is elsewhere: its parameters stay there, and training gives what it gives on the host."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from weft.core.seat import ReplicaMemory
 from weft.transports import torch_distributed
 
 
-def made() -> DeviceReplica:
+def made() -> Any:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(3, 5), nn.BatchNorm1d(5), nn.Linear(5, 2))
     return DeviceReplica(model, torch.optim.SGD(model.parameters(), lr=0.5))
@@ -136,7 +137,7 @@ def test_a_model_elsewhere_learns_what_one_on_the_host_learns(tmp_path: Path, mo
     "options", [{"transport": "shm"}, {"transport": "torch", "strategy": "gossip"}, {"transport": "tcp"}]
 )
 def test_a_model_elsewhere_needs_torch_to_sum_and_a_strategy_that_does_nothing_else(
-    options: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "train.py").write_text(SCRIPT)
     monkeypatch.setattr(join, "is_elsewhere", lambda model: True)

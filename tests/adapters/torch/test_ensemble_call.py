@@ -51,7 +51,7 @@ def test_a_forward_that_calls_its_own_model_goes_on_as_the_same_member() -> None
 def test_the_model_has_its_own_forward_again_even_after_an_error(had_its_own: bool) -> None:
     model = Line()
     if had_its_own:
-        model.forward = lambda x: x * 100  # type: ignore[method-assign]
+        model.forward = lambda x: x * 100  # type: ignore[assignment, method-assign, misc]
     before = dict(vars(model))
     with pytest.raises(TypeError), together(model, 1.0, 2.0):
         model("no tensor", "no depth")

@@ -54,7 +54,7 @@ def test_what_the_codec_makes_of_them_is_the_dense_gradient_in_fewer_bytes() -> 
     gradient = net.first.weight.grad
     assert gradient is not None
     form, said = Form(108, 4, ((0, (9, 12)),)), np.zeros(108, np.float32)
-    payload = Factors().encode(gradient.numpy().ravel(), None, form, Turn(), net.take()[:1]).payload  # type: ignore[arg-type]
+    payload = Factors().encode(gradient.numpy().ravel(), None, form, Turn(), net.take()[:1]).payload
     Factors().decode(payload, said, form)
     np.testing.assert_allclose(said, gradient.numpy().ravel(), atol=1e-6)
     assert len(payload) < 108 * 4 / 2

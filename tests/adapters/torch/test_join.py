@@ -203,7 +203,7 @@ def test_all_models_join_before_training_and_the_strategy_comes_with_the_first(t
         "        opt_b.zero_grad()\n", "        weft.join(second, opt_b)\n        opt_b.zero_grad()\n"
     )
     assert refusal(written(tmp_path, HEAD, late), "allreduce") == (
-        "weft.join was called with another model after the first gradient or report.\n"
+        "weft.join was called with another model after training had begun.\n"
         "  Let all models join before the training loop."
     )
     named = JOIN_EACH.replace("opt_b)", "opt_b, strategy='ssp')")

@@ -1,5 +1,7 @@
 """Models and optimizers that do not belong together are refused when they join."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
@@ -8,11 +10,11 @@ from weft.adapters.torch.join_checks import check_joining, requires_closure
 from weft.core.errors import ConfigError
 
 
-def sgd(*parameters: nn.Parameter) -> torch.optim.Optimizer:
+def sgd(*parameters: torch.Tensor) -> torch.optim.Optimizer:
     return torch.optim.SGD(list(parameters), lr=0.1)
 
 
-def refusal(model, optimizers, models=(), others=()) -> str:
+def refusal(model: Any, optimizers: Any, models: Any = (), others: Any = ()) -> str:
     with pytest.raises(ConfigError) as refused:
         check_joining(model, optimizers, models, others)
     return str(refused.value)

@@ -1,5 +1,7 @@
 """Momentum that a codec takes over from torch's SGD."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
@@ -39,7 +41,8 @@ def test_other_optimizers_are_refused_with_what_to_use(optimizer: Optimizer, nam
 
 def test_groups_of_different_momentum_are_refused_and_left_as_they_are() -> None:
     one, other = parameters()
-    optimizer = SGD([{"params": [one], "momentum": 0.5}, {"params": [other]}], lr=0.1, momentum=0.9)
+    groups: list[dict[str, Any]] = [{"params": [one], "momentum": 0.5}, {"params": [other]}]
+    optimizer = SGD(groups, lr=0.1, momentum=0.9)
     with pytest.raises(ConfigError) as refused:
         taken_momentum(optimizer)
     assert str(refused.value) == (

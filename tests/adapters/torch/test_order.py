@@ -1,15 +1,17 @@
 """The order of the data that all workers agree on without talking."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset, RandomSampler, SequentialSampler, SubsetRandomSampler, TensorDataset
 
 from weft.adapters.torch.order import same_order
 
-DATA: Dataset = TensorDataset(torch.arange(20))
+DATA: Dataset[Any] = TensorDataset(torch.arange(20))
 
 
-def shuffled(generator: torch.Generator | None = None) -> DataLoader:
+def shuffled(generator: torch.Generator | None = None) -> DataLoader[Any]:
     return DataLoader(DATA, batch_size=2, shuffle=True, generator=generator)
 
 
@@ -29,7 +31,7 @@ def test_every_epoch_and_every_seed_has_its_own_permutation() -> None:
 @pytest.mark.parametrize("own", [False, True])
 def test_finding_it_leaves_the_workers_random_numbers_alone(own: bool) -> None:
     generator = torch.Generator().manual_seed(3) if own else None
-    before = torch.get_rng_state(), generator.get_state() if generator else None
+    before: Any = torch.get_rng_state(), generator.get_state() if generator else None
     order = same_order(shuffled(generator), 0, 0)
     assert torch.equal(torch.get_rng_state(), before[0])
     assert generator is None or torch.equal(generator.get_state(), before[1])
@@ -53,9 +55,7 @@ def test_the_seed_that_torch_tells_stays_the_scripts_own() -> None:
     ],
     ids=["sequential", "subset", "some"],
 )
-def test_the_loaders_own_sampler_says_which_samples(
-    sampler: torch.utils.data.Sampler, expected: list[int] | None
-) -> None:
+def test_the_loaders_own_sampler_says_which_samples(sampler: Any, expected: list[int] | None) -> None:
     order = same_order(DataLoader(DATA, batch_size=2, sampler=sampler), 0, 0)
     assert sorted(order) == (sorted(set(order)) if expected is None else expected)
     assert len(order) == len(sampler)

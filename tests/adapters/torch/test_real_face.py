@@ -1,6 +1,7 @@
 """Torch scripts on real workers that share memory: the same bits on all workers, and in the simulator."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -54,13 +55,13 @@ def written(folder: Path, *pieces: str) -> Path:
     return path
 
 
-def trained(folder: Path, *pieces: str, strategy: str = "allreduce", **options: object) -> list[dict]:
+def trained(folder: Path, *pieces: str, strategy: str = "allreduce", **options: Any) -> list[dict[str, Any]]:
     """What each worker had at the end: its model, and what it saw."""
     real(written(folder, *pieces, TAIL), NUM_WORKERS, strategy, folder, **options)
     return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(NUM_WORKERS)]
 
 
-def check_same_bits(folder: Path, *pieces: str) -> list[dict]:
+def check_same_bits(folder: Path, *pieces: str) -> list[dict[str, Any]]:
     """All real workers end with the same bits, which are those of the simulator."""
     ended = trained(folder, *pieces)
     replicas = simulated(folder / "train.py", NUM_WORKERS, "allreduce", "-").replicas
@@ -310,7 +311,7 @@ def test_every_word_for_a_model_saves_what_it_says(
         simulated(written(tmp_path, HEAD, JOIN, LOOP, SAVES), NUM_WORKERS, strategy, str(tmp_path))
     mine = [load_file(tmp_path / f"mine.{rank}.safetensors") for rank in range(NUM_WORKERS)]
     saved = {name: load_file(tmp_path / f"{name}.safetensors") for name in ("result", "mean", "best", "ensemble")}
-    expected = {
+    expected: dict[str, Any] = {
         "mean": {name: sum(each[name] for each in mine) / NUM_WORKERS for name in mine[0]},
         "best": mine[1],
         "ensemble": {f"member{rank}.{name}": value for rank, each in enumerate(mine) for name, value in each.items()},

@@ -17,7 +17,7 @@ from weft.core.names import GRADIENT, PARAMS, Bucket
 from weft.core.seat import ReplicaMemory
 
 
-def made(dtype: torch.dtype = torch.float32, **options: Any) -> TorchReplica:
+def made(dtype: torch.dtype = torch.float32, **options: Any) -> Any:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(3, 5), nn.BatchNorm1d(5), nn.Linear(5, 2)).to(dtype)
     made = TorchReplica(model, torch.optim.SGD(model.parameters(), lr=0.5, **options))
@@ -196,6 +196,19 @@ def test_after_a_closures_step_the_next_update_is_left_out_once() -> None:
     assert np.array_equal(replica.array(PARAMS, 0), before)
     replica.apply({0: gradient}, 1.0, None)
     assert not np.array_equal(replica.array(PARAMS, 0), before)
+
+
+@pytest.mark.parametrize("bucket_bytes_max", [None, 16])
+def test_a_twin_has_the_order_and_size_of_buckets_that_its_replica_was_given(bucket_bytes_max: int | None) -> None:
+    """A server's twin must lie as worker 0's replica does, whatever its own worker's backward filled first."""
+    model = nn.Sequential(nn.Linear(2, 2, bias=False), nn.Linear(2, 2, bias=False))
+    replica = TorchReplica(model, torch.optim.SGD(model.parameters(), lr=0.5))
+    replica.filled_first = [0, 1]
+    replica.settle([1, 0], bucket_bytes_max=bucket_bytes_max)
+    twin = replica.twin()
+    assert twin.buckets == replica.buckets
+    for bucket in range(len(replica.buckets)):
+        assert np.array_equal(twin.array(PARAMS, bucket), replica.array(PARAMS, bucket))
 
 
 def test_a_twin_is_equal_and_steps_by_itself() -> None:

@@ -1,5 +1,7 @@
 """What of a torch model may be saved."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
@@ -24,7 +26,7 @@ def check(model: nn.Module, *prefixes: str) -> None:
 
 
 def test_masks_may_be_infinite_but_not_nan() -> None:
-    model = Masked()
+    model: Any = Masked()
     check(model, "")
     model.mask[0, 0] = torch.nan
     with pytest.raises(CheckpointError, match="'mask' has 1 numbers"):

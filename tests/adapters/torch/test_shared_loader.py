@@ -1,6 +1,7 @@
 """Shares of a DataLoader: every sample once, divided by places or taken in turn, and refusals of what is neither."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -201,7 +202,7 @@ def test_a_loader_that_divides_itself_is_taken_whole(tmp_path: Path) -> None:
 def test_alone_a_share_is_the_loader(tmp_path: Path) -> None:
     model = nn.Linear(1, 1)
     worker = weft.join(model, torch.optim.SGD(model.parameters()))
-    loader = DataLoader(torch.arange(6), batch_size=4)
+    loader: DataLoader[Any] = DataLoader(torch.arange(6), batch_size=4)  # type: ignore[arg-type]
     shared = worker.share(loader)
     assert (len(shared), shared.batch_size) == (2, 4)
     assert [[rows.tolist() for rows in shared] for _ in range(2)] == [[[0, 1, 2, 3], [4, 5]]] * 2

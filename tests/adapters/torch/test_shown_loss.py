@@ -32,7 +32,7 @@ def step(shown: ShownLoss, *losses: torch.Tensor) -> float | None:
 def scaler() -> Iterator[GradScaler]:
     ShownLoss.watch()
     yield GradScaler("cpu")
-    GradScaler.scale = shown_loss._plain_scale
+    GradScaler.scale = shown_loss._plain_scale  # type: ignore[method-assign]
 
 
 @pytest.mark.parametrize(

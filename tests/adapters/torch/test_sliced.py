@@ -56,7 +56,7 @@ def parameters() -> list[nn.Parameter]:
 def optimizer_of(params: list[nn.Parameter], kind: Any, **options: Any) -> Optimizer:
     """Two groups with rates of their own; each parameter is in one of them, but for one that is in none."""
     first, second = ([params[i] for i in group] for group in GROUPS)
-    return kind([{"params": first, "lr": 0.02}, {"params": second, "lr": 0.005}], **options)  # type: ignore[no-any-return]
+    return kind([{"params": first, "lr": 0.02}, {"params": second, "lr": 0.005}], **options)
 
 
 def gradients(step: int, used: Sequence[int]) -> list[Tensor | None]:

@@ -1,5 +1,7 @@
 """The mark of a step: alike on all workers, or refused."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -42,7 +44,7 @@ def test_equal_marks_pass_whatever_their_mean_was_rounded_to(value: float) -> No
 
 @pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
 def test_steps_of_different_optimizers_are_refused_when_the_next_gradient_comes(kind: type) -> None:
-    gradient = np.zeros(1, kind)
+    gradient: Any = np.zeros(1, kind)
     mark = mark_of(gradient)
     for number in (1, 2):
         mark.give(has_new_samples=True, after=number)
@@ -79,7 +81,7 @@ MARKS = st.integers(0, 8).flatmap(lambda number: st.sampled_from([OPTIMIZER * nu
 
 def gives(kind: type, value: int, num_workers: int | None) -> tuple[StepMark, np.ndarray]:
     """A worker's mark, and the gradient that has it."""
-    gradient = np.zeros(1, kind)
+    gradient: Any = np.zeros(1, kind)
     mark = mark_of(gradient, num_workers)
     after, own = divmod(value, OPTIMIZER)
     mark.give(has_new_samples=own == NEW, after=after)

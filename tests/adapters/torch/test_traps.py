@@ -81,7 +81,7 @@ def test_gradients_that_the_script_fills_itself_are_reduced_too(tmp_path: Path) 
     expected = simulated(write(tmp_path, TORCH, TORCH_JOIN, TORCH_TRAIN), 3, "allreduce")
     got = simulated(write(tmp_path, TORCH, TORCH_JOIN, by_hand), 3, "allreduce")
     assert got.consensus == 0.0
-    assert all((a == b).all() for a, b in zip(got.arrays, expected.arrays, strict=True))
+    assert all((a == b).all() for a, b in zip(got.arrays, expected.arrays, strict=True))  # type: ignore[arg-type]
 
 
 def test_what_an_optimizer_keeps_in_its_groups_stays(tmp_path: Path) -> None:
@@ -246,7 +246,7 @@ def test_lbfgs_under_an_ensemble_is_every_members_own(tmp_path: Path) -> None:
     assert outcome.facts.bytes_sent == 0
     first, second = (replica.model.state_dict() for replica in outcome.replicas)
     assert not any(torch.equal(value, second[name]) for name, value in first.items())
-    assert outcome.facts.final_loss < 0.9 * outcome.facts.losses[0][2]
+    assert outcome.facts.final_loss < 0.9 * outcome.facts.losses[0][2]  # type: ignore[operator]
 
 
 @pytest.mark.parametrize("strategy", ["gossip", "ps", "local_sgd"])

@@ -1,5 +1,8 @@
 """What a script may not change after joining, and what is taken home."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
@@ -10,7 +13,7 @@ from weft.core.errors import ConfigError
 from weft.core.names import PARAMS
 
 
-def settled() -> tuple[TorchReplica, nn.Module, torch.optim.Optimizer]:
+def settled() -> tuple[TorchReplica, Any, torch.optim.Optimizer]:
     model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     replica = TorchReplica(model, optimizer)
@@ -35,7 +38,9 @@ def convert_there_and_back(model: nn.Module) -> None:
 
 
 @pytest.mark.parametrize("write", [replace_data, write_a_vector, convert_there_and_back])
-def test_parameters_whose_memory_was_replaced_count_and_live_in_their_bucket_again(write) -> None:
+def test_parameters_whose_memory_was_replaced_count_and_live_in_their_bucket_again(
+    write: Callable[[nn.Module], None],
+) -> None:
     replica, model, _ = settled()
     write(model)
     replica.unchanged.check()

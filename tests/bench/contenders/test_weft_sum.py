@@ -1,11 +1,10 @@
 """Weft's all-reduce as a contender: its strategy sums, and nothing else."""
 
-from support.peers.peers import peer_of, tell
-
 from weft.bench.contenders.weft_sum import SumGradients
 from weft.core.actions import SUM, Compute, Reduce
 from weft.core.events import GradientReady, StepFinished
 from weft.core.names import Buffer
+from weft.testing.peers import peer_of, tell
 
 
 def test_every_gradient_is_one_sum_over_all_workers() -> None:

@@ -2,6 +2,7 @@
 
 import re
 from io import StringIO
+from typing import Any
 
 import msgspec
 import pytest
@@ -47,7 +48,7 @@ def status(rank: int, time_s: float, step: int, steps_total: int | None = 100, d
     )
 
 
-def progress(num_workers: int = 2, **told: object) -> Progress:
+def progress(num_workers: int = 2, **told: Any) -> Progress:
     book = Progress(num_workers)
     for rank in range(num_workers):
         for time_s in (0.0, 5.0):
@@ -126,7 +127,8 @@ def test_without_a_terminal_lines_and_reports_come_at_once_and_a_status_every_fe
     clock: Clock, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def written() -> tuple[str, str]:
-        return tuple(capsys.readouterr())
+        out, err = capsys.readouterr()
+        return out, err
 
     with LiveView(11, clock=clock) as view:
         view.tell("starting 11 workers")

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from weft.cli.show.screen import PACKAGE, _is_theirs, show_error
-from weft.core.errors import ConfigError, NodeLost
+from weft.core.errors import ConfigError, NodeLost, WeftError
 from weft.core.shortening import CHARACTERS_MAX
 from weft.observe.records.quantities import human_bytes
 
 
-def shown(error: Exception, capsys: pytest.CaptureFixture[str]) -> str:
+def shown(error: WeftError, capsys: pytest.CaptureFixture[str]) -> str:
     show_error(error)
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -25,7 +25,7 @@ def test_an_error_is_its_own_words_whatever_brackets_and_colons_they_hold(capsys
 def test_a_scripts_traceback_comes_last_without_frames_of_weft(capsys: pytest.CaptureFixture[str]) -> None:
     lost = NodeLost("worker 1 raised TypeError at step 0.")
     with pytest.raises(TypeError) as inside_weft:
-        human_bytes("much")
+        human_bytes("much")  # type: ignore[arg-type]
     lost.__cause__ = inside_weft.value
     lines = shown(lost, capsys).splitlines()
     assert lines[:2] == ["NodeLost: worker 1 raised TypeError at step 0.", "Traceback (most recent call last):"]

@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.processes.commands import assert_refused, weft_command
@@ -25,7 +26,7 @@ def test_it_writes_a_cluster_file_with_what_it_measured_and_that_file_simulates(
     told = re.match(r"(\S+) seconds per sample here; with the speed of codecs in ", ended.out)
     assert told is not None
     assert 0 < cluster.seconds_per_sample == pytest.approx(float(told[1]), rel=1e-3)
-    measured = {"seconds_per_sample": cluster.seconds_per_sample, "codecs": cluster.codecs}
+    measured: dict[str, Any] = {"seconds_per_sample": cluster.seconds_per_sample, "codecs": cluster.codecs}
     assert cluster == replace(load_cluster("edge"), **measured)
     assert {"topk", "onebit", "left"} <= {name for name, _ in cluster.codecs}
     assert simulated(script, 2, cluster=str(output)).facts.virtual_s > 0

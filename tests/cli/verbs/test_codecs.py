@@ -2,6 +2,7 @@
 
 import pytest
 from support.processes.commands import weft_command
+from support.ui.listings import cells_of
 
 from weft.cli.verbs.codecs import times_fewer
 from weft.codecs import DGC, FP16, OneBit, PowerSGD, Threshold, TopK
@@ -17,14 +18,9 @@ def listing() -> str:
 
 @pytest.mark.parametrize("name", CODECS)
 def test_every_codec_is_listed_with_its_parameters(listing: str, name: str) -> None:
-    lines = listing.splitlines()
-    row = next(i for i, line in enumerate(lines) if line.startswith(f"│ {name} "))
-    rows = [lines[row]]
-    while (following := lines[row + len(rows)]).startswith("│  "):
-        rows.append(following)
-    told = "".join(line.split("│")[2].strip() + " " for line in rows)
+    told = cells_of(listing, name)
     for parameter in parameters(CODECS[name]):
-        assert f"{parameter}={default_text(CODECS[name], parameter)}" in told
+        assert f"{parameter}={default_text(CODECS[name], parameter)}" in told[1]
 
 
 def test_it_says_how_to_use_one(listing: str) -> None:

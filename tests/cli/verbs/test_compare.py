@@ -4,6 +4,7 @@ import errno
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.processes.commands import Ended, assert_refused, weft_command
@@ -128,7 +129,7 @@ def test_without_matplotlib_there_is_all_but_the_picture(script: Path, monkeypat
 
 @pytest.mark.processes
 def test_a_disk_that_is_full_leaves_the_comparison_on_the_screen(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*args: object, **options: object) -> None:
+    def full(*args: object, **options: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     for name in ("write_bytes", "write_text"):

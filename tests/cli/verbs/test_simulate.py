@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.processes.commands import assert_refused, weft_command
@@ -37,7 +38,7 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return write(tmp_path, ARRAYS, ARRAYS_TRAIN)
 
 
-def rows(*arguments: object) -> list[dict[str, object]]:
+def rows(*arguments: object) -> list[dict[str, Any]]:
     """What --json writes."""
     path = Path("figures.json")
     ended = weft_command("simulate", *arguments, "--json", path)
@@ -167,7 +168,7 @@ def test_command_line_beats_environment_beats_file_beats_script(
 ) -> None:
     write(tmp_path, ARRAYS.replace("lr=0.1)", "lr=0.1), strategy='push_sum'"), ARRAYS_TRAIN)
 
-    def chosen(*arguments: object) -> object:
+    def chosen(*arguments: object) -> Any:
         return rows(script, "-n", 2, *arguments)[0]["strategy"]
 
     assert chosen() == "push_sum"

@@ -2,6 +2,7 @@
 
 import pytest
 from support.processes.commands import weft_command
+from support.ui.listings import cells_of
 
 from weft.config.registry import STRATEGIES, default_text, parameters
 
@@ -15,16 +16,11 @@ def listing() -> str:
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_every_strategy_is_listed_with_its_parameters_and_its_method(listing: str, name: str) -> None:
-    lines = listing.splitlines()
-    row = next(i for i, line in enumerate(lines) if line.startswith(f"│ {name} "))
-    rows = [lines[row]]
-    while (following := lines[row + len(rows)]).startswith("│  "):
-        rows.append(following)
-    told = "".join(line.split("│")[2].strip() + " " for line in rows)
+    told = cells_of(listing, name)
     for parameter in parameters(STRATEGIES[name]):
-        assert f"{parameter}={default_text(STRATEGIES[name], parameter)}" in told
+        assert f"{parameter}={default_text(STRATEGIES[name], parameter)}" in told[1]
     method = (STRATEGIES[name].__doc__ or "").split()[0]
-    assert rows[0].split("│")[3].strip().startswith(method)
+    assert told[2].startswith(method)
 
 
 def test_it_says_how_to_use_one(listing: str) -> None:

@@ -1,5 +1,7 @@
 """Bits of numbers, and eight at a time."""
 
+from typing import Any
+
 import numba
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ brain_bits, brain_number = lanes.brain_bits, lanes.brain_number
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_numbers_and_their_bits(dtype: type) -> None:
     @numba.njit
-    def there_and_back(number):
+    def there_and_back(number: Any) -> Any:
         return bits_of(number), number_of(bits_of(number))
 
     number = dtype(-1.75)
@@ -23,7 +25,7 @@ def test_numbers_and_their_bits(dtype: type) -> None:
 
 def test_halves_and_their_bits() -> None:
     @numba.njit
-    def there_and_back(number):
+    def there_and_back(number: Any) -> Any:
         return half_bits(number), half_number(half_bits(number))
 
     assert there_and_back(np.float32(0.1)) == (np.float16(0.1).view(np.uint16), np.float32(np.float16(0.1)))
@@ -31,7 +33,7 @@ def test_halves_and_their_bits() -> None:
 
 def test_bfloats_and_their_bits() -> None:
     @numba.njit
-    def there_and_back(number):
+    def there_and_back(number: Any) -> Any:
         return brain_bits(number), brain_number(brain_bits(number))
 
     assert there_and_back(np.float32(1 + 2.0**-8)) == (0x3F80, 1.0)
@@ -40,7 +42,7 @@ def test_bfloats_and_their_bits() -> None:
 
 def test_bytes_of_comparisons() -> None:
     @numba.njit
-    def compared(numbers, integers):
+    def compared(numbers: Any, integers: Any) -> Any:
         return signs(numbers, 1), reach(integers, 1, integers[0])
 
     numbers = np.array([9, 1, -1, 0, -0.0, np.nan, -5, 5, -np.inf], np.float32)
@@ -50,7 +52,7 @@ def test_bytes_of_comparisons() -> None:
 
 def test_bits_become_one_of_two_numbers() -> None:
     @numba.njit
-    def put(numbers, byte, adds):
+    def put(numbers: Any, byte: Any, adds: Any) -> Any:
         put_signs(numbers, 1, byte, 5.0, -7.0, adds)
 
     numbers = np.ones(10)

@@ -22,7 +22,7 @@ def test_codes_come_back_as_they_were_packed(width: int) -> None:
 def test_whole_multiples_are_never_rounded() -> None:
     block, codes = np.array([-7, 0, 3, 7], np.float32), np.zeros(4, np.uint8)
     for key in range(200):
-        round_block(block, 4, np.float32(1), 7, lattice(512), np.uint64(key << 33 | key), codes)
+        round_block(block, 4, np.float32(1), 7, lattice(512), np.uint64(key << 33 | key), codes)  # type: ignore[arg-type]
         assert codes.tolist() == [0, 7, 10, 14]
 
 

@@ -139,7 +139,7 @@ def test_workers_that_would_outlive_their_launcher_are_bad(
 
 
 def test_a_pagemap_that_is_not_readable_is_only_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object, **__: object) -> None:
+    def refuse(*_: object, **__: Any) -> None:
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(machine, "open", refuse, raising=False)
@@ -151,7 +151,7 @@ def test_a_loopback_that_refuses_is_bad_and_a_slow_one_a_warning(monkeypatch: py
     monkeypatch.setattr(machine, "_round_trip_s", lambda near, far: 0.002)
     assert verdict(machine.check_loopback()) == ("warn", "a port can be bound and reached; 2000 us there and back")
 
-    def refuse(*_: object, **__: object) -> None:
+    def refuse(*_: object, **__: Any) -> None:
         raise OSError(98, "Address already in use")
 
     monkeypatch.setattr(socket, "create_server", refuse)
@@ -193,7 +193,7 @@ def test_torch_is_asked_in_a_process_of_its_own(
 
 
 def test_a_torch_that_is_missing_or_takes_for_ever_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    def hang(command: list[str], timeout: float, **_: object) -> None:
+    def hang(command: list[str], timeout: float, **_: Any) -> None:
         raise subprocess.TimeoutExpired(command, timeout)
 
     monkeypatch.setattr(subprocess, "run", hang)

@@ -1,19 +1,21 @@
 """The source of a lambda is the expression alone."""
 
+from typing import Any
+
 import pytest
 
 from weft.engines.functions.lambdas import is_lambda, lambda_source
 
-PLAIN = lambda x: x + 1  # noqa: E731
-TABLE = {"in a call": sorted([2, 1], key=lambda x: -x), "in a table": lambda x: x * 2}
-LONG = [
+PLAIN: Any = lambda x: x + 1  # noqa: E731
+TABLE: dict[str, Any] = {"in a call": sorted([2, 1], key=lambda x: -x), "in a table": lambda x: x * 2}
+LONG: list[Any] = [
     lambda x: (
         x  # with a word
         + 3
     )
 ]
-TWO = (lambda x: x, lambda y: y)
-ALIKE = (lambda x: x, lambda x: x)
+TWO: tuple[Any, Any] = (lambda x: x, lambda y: y)
+ALIKE: tuple[Any, Any] = (lambda x: x, lambda x: x)
 
 
 def test_it_is_found_wherever_it_stands_in_its_lines() -> None:

@@ -35,7 +35,7 @@ from weft.engines.hosts.agent_link import (
     WorkerOutput,
 )
 from weft.engines.hosts.agent_socket import meet
-from weft.engines.hosts.join import wait_for_reader
+from weft.engines.hosts.bootstrap import wait_for_reader
 from weft.engines.hosts.launch_env import LaunchPlacement
 from weft.engines.real import timeouts as real_timeouts
 from weft.runtime.channel import Channel

@@ -3,6 +3,7 @@
 import selectors
 import socket
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -48,7 +49,7 @@ def ends():  # type: ignore[no-untyped-def]
 
 
 def test_messages_come_whole_and_in_order(ends: Ends) -> None:
-    said = [WorkerMessage(3, StepTold(7)), Tell(1, Halt()), Kill()]
+    said: list[Any] = [WorkerMessage(3, StepTold(7)), Tell(1, Halt()), Kill()]
     for message in said:
         ends.mine.send(message)
     ends.turn()

@@ -1,4 +1,4 @@
-"""Scripts that nobody has put anywhere are alone; `tests/engines/hosts/test_join.py` has the others."""
+"""Scripts that nobody has put anywhere are alone; `tests/engines/hosts/test_bootstrap.py` has the others."""
 
 import sys
 

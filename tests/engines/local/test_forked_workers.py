@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.processes.launches import wait_until
@@ -212,7 +213,7 @@ def test_workers_of_an_order_that_was_given_up_are_not_taken_for_those_of_the_ne
 
 
 def test_a_system_that_starts_no_process_at_all_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*args: object, **more: object) -> None:
+    def refuse(*args: object, **more: Any) -> None:
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
     (tmp_path / "train.py").touch()

@@ -3,17 +3,15 @@
 import os
 import re
 import signal
-import socket
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from support.processes.launches import FOREVER, MORTAL_FOREVER, TRAIN, launched
 from support.processes.real import Heard, real
 
 from weft.core.errors import ConfigError, Deadlock, NodeLost
-from weft.engines.local.forked_workers import Process
-from weft.engines.local.launcher import LocalWorker
 from weft.engines.real import timeouts
 from weft.engines.real.job import RealJob
 from weft.engines.real.observer import Observer
@@ -238,7 +236,7 @@ def test_a_script_that_ends_early_on_one_worker_is_a_deadlock_that_names_it(tmp_
 
 @pytest.mark.parametrize("options", [{"transport": "tcp"}, {"strategy": "gossip"}])
 def test_a_script_that_ends_early_is_noticed_where_workers_wait_for_messages_too(
-    options: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(timeouts, "ALL_WAIT_S", 0.3)
     with pytest.raises(Deadlock) as raised:
@@ -373,17 +371,3 @@ def test_a_baseline_whose_forward_the_script_goes_around_is_refused(tmp_path: Pa
     text = UNDER_DDP.replace("model(torch.ones(1, 1))", around)
     with pytest.raises(ConfigError, match=r"--baseline ddp: step 1 of worker \d was made on gradients that"):
         real(script(tmp_path, text), 2, baseline="ddp")
-
-
-def test_a_worker_has_the_id_of_its_process_and_nothing_is_known_of_its_end() -> None:
-    mine, theirs = socket.socketpair()
-    pid = os.fork()
-    if not pid:
-        os._exit(3)
-    process = Process(pid, mine, -1, -1)
-    worker = LocalWorker(2, process)
-    assert (worker.rank, worker.pid, worker.host, worker.exit_code) == (2, pid, socket.gethostname(), None)
-    assert (worker.is_alive, worker.has_finished, worker.status) == (True, False, None)
-    process.wait()
-    worker.channel.close()
-    theirs.close()

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.network.namespaces import held, namespaces_of, pair
@@ -103,7 +104,7 @@ def test_a_relay_that_ends_is_noticed(make: Make) -> None:
 
 
 @pytest.mark.parametrize("option", [{"strategy": "allreduce"}, {"strategy": "async_gossip"}])
-def test_a_run_over_a_slow_network_says_so_and_leaves_no_descriptor(option: dict[str, str], tmp_path: Path) -> None:
+def test_a_run_over_a_slow_network_says_so_and_leaves_no_descriptor(option: dict[str, Any], tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(TRAIN + "for rows in worker.share(12, batch_size=2):\n    worker.step({'w': w - rows.mean()})\n")
     real(script, 2, transport="tcp", network=SLOW, **option)

@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import msgspec
 import pytest
@@ -47,7 +48,7 @@ def test_packets_reach_whom_they_are_for_and_no_others_and_are_counted() -> None
         sock.settimeout(10)
         return sock
 
-    first, second = (inside(namespaces[rank], lambda rank=rank: opened(rank)) for rank in range(2))
+    first, second = (inside(namespaces[rank], partial(opened, rank)) for rank in range(2))
     with first, second:
         first.sendto(b"to nobody", (address(7), 4711))
         first.sendto(b"hello", (address(1), 4711))

@@ -1,6 +1,7 @@
 """The line between a launcher and its Ray bridge."""
 
 import socket
+from typing import Any
 
 from weft.engines.ray.bridge_messages import Answered, Ask, BridgeConnection, Clear, Place, ToBridge, ToLauncher
 
@@ -8,7 +9,7 @@ from weft.engines.ray.bridge_messages import Answered, Ask, BridgeConnection, Cl
 def test_what_is_said_at_one_end_is_heard_at_the_other_in_order() -> None:
     ours, theirs = socket.socketpair()
     launcher, bridge = BridgeConnection(ours, ToLauncher), BridgeConnection(theirs, ToBridge)
-    said = [Place([{"CPU": 1.0}] * 2, 10.0), Ask(1, "begin", b"\x00\xff\n"), Clear()]
+    said: list[Any] = [Place([{"CPU": 1.0}] * 2, 10.0), Ask(1, "begin", b"\x00\xff\n"), Clear()]
     for each in said:
         launcher.send(each)
     heard: list[object] = []

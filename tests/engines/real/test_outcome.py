@@ -165,7 +165,7 @@ def test_without_a_loss_there_is_none_at_the_end() -> None:
 
 
 def test_a_long_curve_is_thinned_and_keeps_its_beginning() -> None:
-    curve = [{"loss": float(i)} for i in range(3 * POINTS_MAX + 1)]
+    curve: list[dict[str, float | None]] = [{"loss": float(i)} for i in range(3 * POINTS_MAX + 1)]
     told = replace(OUTCOME, curve=curve).to_json()["curve"]
     assert len(told) <= POINTS_MAX
     assert told == curve[::4]

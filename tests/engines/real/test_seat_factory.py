@@ -48,7 +48,7 @@ def test_one_worker_is_left_alone_and_several_share_unless_the_baseline_does_it(
 def test_the_baseline_needs_a_torch_model(channel: Channel) -> None:
     arrays: Any = SimpleNamespace(layout=list)
     with pytest.raises(ConfigError) as refused:
-        seat_of(job(2, "ddp"), channel).join(arrays, None)
+        seat_of(job(2, "ddp"), channel).join(arrays, None)  # type: ignore[attr-defined]
     assert str(refused.value) == (
         "--baseline ddp needs a torch model, but the script joined with arrays.\n  Leave it out."
     )

@@ -353,7 +353,7 @@ def test_the_first_to_ask_for_a_block_fixes_its_fractions_by_what_all_have_told(
     assert talk.hear(0, FractionsAsked(0, 64, 0, nothing)) == [(0, FractionsTold([0.5, 0.5]))]
     assert talk.hear(0, ThroughputMeasured(8, 40.0, 3.0)) == []
     (answer,) = talk.hear(1, FractionsAsked(0, 64, 1, ThroughputMeasured(8, 40.0, 1.0)))
-    assert answer == (1, FractionsTold([pytest.approx(0.25), pytest.approx(0.75)]))
+    assert answer == (1, FractionsTold([pytest.approx(0.25), pytest.approx(0.75)]))  # type: ignore[list-item]
     assert talk.hear(0, FractionsAsked(0, 64, 1, ThroughputMeasured(16, 80.0, 99.0))) == [(0, answer[1])]
 
 

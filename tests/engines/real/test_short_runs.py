@@ -58,7 +58,7 @@ def run_simulated(script: Path, strategy: str, num_workers: int = 2) -> tuple[li
         script=script, arguments=(), cluster=load_cluster("rack"), num_workers=num_workers, strategy=strategy
     )
     outcome = simulate(job, SimulationObserver(on_tell=told.append))
-    return told, float(outcome.arrays[0][0])
+    return told, float(outcome.arrays[0][0])  # type: ignore[index]
 
 
 def run_real(script: Path, strategy: str, num_workers: int = 2) -> tuple[list[str], float]:

@@ -36,7 +36,7 @@ def test_who_hears_from_the_fenced_is_named(evidence: Evidence) -> None:
 def test_a_view_with_two_memberships_is_found(evidence: Evidence) -> None:
     place = next(i for i, entry in enumerate(evidence.recording.entries) if type(entry[2]).__name__ == "MembersChanged")
     now_ns, node, event, actions = evidence.recording.entries[place]
-    evidence.recording.entries.append((now_ns, node, replace(event, members=(0,)), actions))  # type: ignore[type-var]
+    evidence.recording.entries.append((now_ns, node, replace(event, members=(0,)), actions))  # type: ignore[arg-type]
     assert [violation.invariant for violation in hears_members_only(evidence)] == [7]
 
 

@@ -32,7 +32,7 @@ def change_a_take(evidence: Evidence, scale: float) -> MixTaken:
     for _, _, event, actions in evidence.recording.entries:
         for place, action in enumerate(actions):
             if isinstance(event, Received) and isinstance(action, Combine) and action.add == Buffer(INBOX, 0):
-                actions[place] = replace(action, scale=scale * action.scale)
+                actions[place] = replace(action, scale=scale * action.scale)  # type: ignore[index]
                 return MixTaken(event.clock, 0, -1, event.source, action.scale)
     raise AssertionError("nobody took anything")
 

@@ -1,6 +1,7 @@
 """9. Portions."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -23,16 +24,16 @@ def evidence() -> Evidence:
     return run(replace(scenario, faults=Faults()))
 
 
-def asked(clock: int, num_portions: int) -> tuple:
+def asked(clock: int, num_portions: int) -> tuple[Any, ...]:
     return Received(0, "ask", clock, 0, None, 1.0, {"portions": num_portions}), []
 
 
-def counted(clock: int, portion: int, *actions: Apply) -> tuple:
+def counted(clock: int, portion: int, *actions: Apply) -> tuple[Any, ...]:
     event = Received(0, "result", clock, 0, INBOX, 1.0, {"portion": portion})
     return event, [Combine(SUM, 1.0, INBOX, 1.0), *actions]
 
 
-def found(evidence: Evidence, *told: tuple) -> list[str]:
+def found(evidence: Evidence, *told: tuple[Any, ...]) -> list[str]:
     server = evidence.world.servers[0]
     evidence.recording.entries[:] = [(0, server, event, actions) for event, actions in told]
     return [violation.what for violation in are_counted_once(evidence)]

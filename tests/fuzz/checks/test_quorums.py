@@ -21,7 +21,7 @@ def evidence() -> Evidence:
     scenario = next(s for s in (draw(seed, ("quorum(servers=1)",)) for seed in range(99)) if s.num_workers == 3)
     evidence = run(replace(scenario, num_trained=1, has_state=False, compress=None, faults=Faults()))
     for made_up in (evidence.sightings, evidence.simulation.versions, evidence.recording.entries):
-        made_up.clear()  # type: ignore[attr-defined]
+        made_up.clear()
     return evidence
 
 

@@ -1,6 +1,7 @@
 """6. What codecs leave out is kept, and what nobody heard comes back."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from weft.sim.faults.plan import Faults
 def scenario(name: str, compress: str, scheme: str | None = None, collective: str | None = None) -> Scenario:
     """A world of three workers without faults."""
     drawn = next(s for s in (draw(seed, (name,)) for seed in range(99)) if s.num_workers == 3)
-    coding = {"compress": compress, "scheme": scheme, "collective": collective}
+    coding: dict[str, Any] = {"compress": compress, "scheme": scheme, "collective": collective}
     return replace(drawn, num_steps=11, num_trained=1, has_state=False, faults=Faults(), **coding)
 
 

@@ -8,7 +8,7 @@ from weft.observe.records.comparison import ComparedRun, Comparison, Contender, 
 
 def run(to_target_s: float | None, seed: int = 0, sent: int | None = 10, waiting: float | None = 0.5) -> ComparedRun:
     worker = WorkerFigures(0, 4, 40.0, 0.5, 0.0, waiting, 0.0, sent, [("compute", 0.0, 1.0)])
-    reports = [{"at_s": 1.0, "epoch": 0.0, "accuracy": 0.9}]
+    reports: list[dict[str, float | None]] = [{"at_s": 1.0, "epoch": 0.0, "accuracy": 0.9}]
     return ComparedRun(seed, 2.0, 4, 40.0, to_target_s, None, {"accuracy": 0.9}, reports, [], {"0": 3}, [worker], [])
 
 

@@ -1,5 +1,7 @@
 """How long bytes were under way between workers."""
 
+from typing import Any
+
 import pytest
 from support.processes.records import status_with
 
@@ -41,7 +43,7 @@ def of_ring(slow: int | None, waiting: float = 0.5, usual_s: float = 0.01) -> Li
     for rank in range(3):
         peer = (rank + 1) % 3
         each_s = 0.04 if slow in (rank, peer) else usual_s
-        told += [status(rank, step, waiting, **{f"to{peer}": (each_s, 5000)}) for step in (2, 12)]
+        told += [status(rank, step, waiting, **dict[str, Any]({f"to{peer}": (each_s, 5000)})) for step in (2, 12)]
     return book(*told)
 
 

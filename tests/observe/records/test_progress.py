@@ -1,6 +1,7 @@
 """How far a real run is."""
 
 from math import isnan
+from typing import Any
 
 import pytest
 from support.processes.records import status_with
@@ -9,7 +10,7 @@ from weft.observe.records.progress import GRACE_S, WINDOW_S, Progress, WorkerPro
 from weft.observe.records.status import Status
 
 
-def status(rank: int = 0, time_s: float = 0.0, step: int = 0, **told: object) -> Status:
+def status(rank: int = 0, time_s: float = 0.0, step: int = 0, **told: Any) -> Status:
     return status_with(rank=rank, time_s=time_s, step=step, **told)
 
 
@@ -70,7 +71,7 @@ def test_losses_are_smoothed_by_step_and_one_that_is_not_finite_does_not_stay() 
     progress.update(status(0, 2.0, 2, loss=1.0), 2.0)
     assert progress.workers(2.0)[0].loss == pytest.approx(1.7), "the same step again is no news"
     progress.update(status(0, 3.0, 3, loss=float("nan")), 3.0)
-    assert isnan(progress.workers(3.0)[0].loss)
+    assert isnan(progress.workers(3.0)[0].loss or 0.0)
     progress.update(status(0, 4.0, 4, loss=0.5), 4.0)
     progress.update(status(0, 5.0, 5, loss=None), 5.0)
     assert progress.workers(5.0)[0].loss == 0.5

@@ -28,5 +28,5 @@ def test_a_status_is_the_same_after_its_journey() -> None:
 
 def test_what_codecs_did_for_several_workers_adds_up_and_residuals_are_one_vector() -> None:
     together = in_all([CodingStatus(100, 10, 1.0, 2.0, 3.0, 1), CodingStatus(50, 5, 0.5, 0.25, 4.0, 0)])
-    assert together == CodingStatus(150, 15, 1.5, 2.25, pytest.approx(5.0), 1)
+    assert together == CodingStatus(150, 15, 1.5, 2.25, pytest.approx(5.0), 1)  # type: ignore[arg-type]
     assert in_all([]) is None

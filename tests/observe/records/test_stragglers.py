@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 from support.processes.records import status_with
@@ -43,7 +44,7 @@ class World:
         self._waited_s = dict.fromkeys(range(NUM_WORKERS), 0.0)
         self._untold: dict[int, list[Mark]] = {rank: [] for rank in range(NUM_WORKERS)}
 
-    def step(self, number: int = 1, *, in_step: bool = True, **of_worker: Step) -> None:
+    def step(self, number: int = 1, *, in_step: bool = True, **of_worker: Any) -> None:
         """All make a step; `w2=Step(...)` says how worker 2 does. In step, everybody waits for the slowest."""
         for _ in range(number):
             steps = {rank: of_worker.get(f"w{rank}", of_worker.get("rest", Step())) for rank in range(NUM_WORKERS)}
@@ -142,7 +143,7 @@ def test_workers_that_do_not_wait_for_each_other_are_judged_by_their_own_steps()
 def test_hiccups_of_everybody_and_small_differences_are_nobodys_fault() -> None:
     world = World()
     for number in range(200):
-        world.step(1, **{f"w{number % NUM_WORKERS}": Step(compute_s=0.2)} if number % 7 == 0 else {})
+        world.step(1, **dict[str, Any]({f"w{number % NUM_WORKERS}": Step(compute_s=0.2)} if number % 7 == 0 else {}))
         world.step(1, w1=Step(compute_s=0.014))
     assert told(world) == []
 
@@ -209,7 +210,7 @@ def links(rank: int, slow: int | None, slow_s: float, usual_s: float = 0.002) ->
     return {peer: slow_s if slow in (rank, peer) else usual_s}
 
 
-def ring(slow: int | None, slow_s: float, usual_s: float = 0.002) -> dict[str, Step]:
+def ring(slow: int | None, slow_s: float, usual_s: float = 0.002) -> dict[str, Any]:
     return {f"w{rank}": Step(links=links(rank, slow, slow_s, usual_s)) for rank in range(NUM_WORKERS)}
 
 
@@ -232,7 +233,7 @@ def test_links_that_are_all_slow_are_the_networks_and_nobodys_fault() -> None:
 
 def test_links_that_carry_more_are_not_slow() -> None:
     world = World()
-    busy = {name: replace(step, num_bytes=1_000_000) if name in ("w1", "w2") else step for name, step in
+    busy: dict[str, Any] = {name: replace(step, num_bytes=1_000_000) if name in ("w1", "w2") else step for name, step in
             ring(2, 0.02).items()}  # fmt: skip
     world.step(40, **busy)
     assert told(world) == []
@@ -313,7 +314,7 @@ def test_two_pauses_of_a_worker_that_are_judged_at_once_are_one_blame() -> None:
 def test_a_busy_machine_that_takes_short_steps_from_one_worker_after_another_makes_nobody_slow() -> None:
     world = World()
     for number in range(40):
-        world.step(24, rest=Step(compute_s=0.001), **{f"w{number % 2}": Step(compute_s=0.003)})
+        world.step(24, rest=Step(compute_s=0.001), **dict[str, Any]({f"w{number % 2}": Step(compute_s=0.003)}))
     assert told(world) == []
 
 

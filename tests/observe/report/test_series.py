@@ -10,7 +10,13 @@ from weft.observe.report.series import POINTS_MAX, mean_line, reported, thinned,
 
 
 def test_what_is_not_a_number_is_a_gap_not_a_0() -> None:
-    reports = [{"at_s": 1.0, "x": 0.5}, {"at_s": 2.0, "x": None}, {"at_s": 3.0, "x": inf}, {"at_s": 4.0}, {"x": 1.0}]
+    reports: list[dict[str, float | None]] = [
+        {"at_s": 1.0, "x": 0.5},
+        {"at_s": 2.0, "x": None},
+        {"at_s": 3.0, "x": inf},
+        {"at_s": 4.0},
+        {"x": 1.0},
+    ]
     told = ComparedRun(0, 1.0, 1, 1.0, None, None, {}, reports, [], None, [], [])
     assert reported(told, "x") == [(1.0, 0.5)]
     assert training_loss(told) == []

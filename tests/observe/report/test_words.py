@@ -1,5 +1,7 @@
 """Who won and why, in two sentences."""
 
+from typing import Any
+
 import pytest
 from support.ui.comparisons import HABITS, among, comparison, measured, setup
 
@@ -7,15 +9,15 @@ from weft.observe.records.comparison import Contender, Target
 from weft.observe.report.words import counted, listed, number, percent, times, verdict
 
 
-def ddp(*to_target_s: float | None, **figures: float) -> Contender:
+def ddp(*to_target_s: float | None, **figures: Any) -> Contender:
     return Contender("ddp", True, [measured(at, **figures) for at in to_target_s])
 
 
-def ssp(*to_target_s: float | None, **figures: float) -> Contender:
+def ssp(*to_target_s: float | None, **figures: Any) -> Contender:
     return Contender("ssp", runs=[measured(at, **figures) for at in to_target_s])
 
 
-def gossip(*to_target_s: float | None, **figures: float) -> Contender:
+def gossip(*to_target_s: float | None, **figures: Any) -> Contender:
     return Contender("gossip", runs=[measured(at, **figures) for at in to_target_s])
 
 

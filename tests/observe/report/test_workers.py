@@ -39,7 +39,7 @@ def test_shares_are_means_over_seeds_and_unknown_if_one_is() -> None:
 
 def test_ages_have_a_scale_each_and_those_always_fresh_are_named() -> None:
     asked = comparison()
-    asked.contenders[1].runs[0].staleness.clear()  # type: ignore[union-attr]
+    asked.contenders[1].runs[0].staleness.clear()
     page = staleness_section(asked, standings(asked), looks(asked.contenders))
     assert page is not None
     assert [page.count(f">{oldest} steps old</span>") for oldest in (0, 1, 3, 5)] == [0, 1, 1, 1]

@@ -3,6 +3,7 @@
 from collections import Counter
 from pathlib import Path
 from threading import Event, Thread
+from typing import Any
 
 import pytest
 from support.oracles.traces import Trace, worker_of
@@ -35,7 +36,7 @@ worker.report(total=lambda: w.sum())
 
 def everything(tracer: Tracer) -> list[Traced]:
     told: list[Traced] = []
-    tracer.tell(lambda one: told.append(one) or True)  # type: ignore[func-returns-value]
+    tracer.tell(lambda one: told.append(one) or True)
     return told
 
 
@@ -105,7 +106,7 @@ def test_what_two_threads_tell_at_once_is_told_once() -> None:
 
     def meanwhile() -> None:
         assert is_inside.wait(5)
-        tracer.tell(lambda one: told.append(one) or True)  # type: ignore[func-returns-value]
+        tracer.tell(lambda one: told.append(one) or True)
 
     second = Thread(target=meanwhile)
     second.start()
@@ -114,7 +115,7 @@ def test_what_two_threads_tell_at_once_is_told_once() -> None:
     assert [step for one in told for step, _ in one.steps] == list(range(3 * BATCH))
 
 
-def traced(folder: Path, strategy: str | None, transport: str = "shm", **options: object) -> tuple[RealOutcome, Trace]:
+def traced(folder: Path, strategy: str | None, transport: str = "shm", **options: Any) -> tuple[RealOutcome, Trace]:
     (folder / "train.py").write_text(TRAIN)
     outcome = real(folder / "train.py", NUM_WORKERS, strategy, transport=transport, traces=True, **options)
     assert outcome.tracks is not None

@@ -34,12 +34,12 @@ class Workers:
         self.stream, self.notes = Stream(num_workers), Notes(num_workers)
         world = World(Roles(num_workers), BUCKETS)
         self.memories = [apart_memory(BUCKETS, summing) for summing in self.stream.processes]
-        self.stores = [LiveStore(Memory(BUCKETS, p.params, p.seen), (), {}) for p in self.memories]
+        self.stores = [LiveStore(Memory(BUCKETS, p.params, p.seen), (), {}) for p in self.memories]  # type: ignore[arg-type]
         self.each = [
             AgreedReduce(
                 world,
                 rank,
-                self.notes.ends[rank],
+                self.notes.ends[rank],  # type: ignore[arg-type]
                 self.stores[rank],
                 self.stream.processes[rank],
                 lambda: None,

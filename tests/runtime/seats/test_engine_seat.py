@@ -170,13 +170,13 @@ def test_it_tells_its_step_and_leaves_after_the_step_it_is_given(engine: Engine)
 class NeverWaits(PlainSeat):
     """A worker that may end without the others."""
 
-    _keeps_step = False  # type: ignore[assignment]
+    _keeps_step = False
 
 
 class WaitsInShare(NeverWaits):
     """A worker that has no step under way."""
 
-    _last_step = 0  # type: ignore[assignment]
+    _last_step = 0
 
 
 @pytest.mark.parametrize(("kind", "leaves_at"), [(PlainSeat, 9), (NeverWaits, 1), (WaitsInShare, 0)])
@@ -264,7 +264,7 @@ def test_the_engine_is_told_of_the_replica_before_a_report_and_at_the_end(engine
     seat = engine.joined()
     seat.step_finished(1.0, None)  # type: ignore[attr-defined]
     engine.answers(Conclude([], []), Conclude([], []))
-    seat.report(0, {"loss": 1.0})
+    seat.report(0, {"loss": 1.0})  # type: ignore[attr-defined]
     seat.end()
     told = engine.heard(ReplicaTold, Reported, ScriptCompleted, Concluded)
     assert [type(message) for message in told] == [ReplicaTold, Reported, ReplicaTold, ScriptCompleted, Concluded]

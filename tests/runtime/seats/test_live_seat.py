@@ -1,6 +1,7 @@
 """The seat of a real worker: what its script sees, when it goes on, and how it ends."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.processes.real import Heard, real
@@ -21,7 +22,7 @@ worker = weft.join(arrays={"w": w}, optimizer=weft.SGD(lr=0.1))
 """
 
 
-def lines(folder: Path, body: str, strategy: str = "allreduce", **options: object) -> list[tuple[int, str]]:
+def lines(folder: Path, body: str, strategy: str = "allreduce", **options: Any) -> list[tuple[int, str]]:
     """What the workers printed, by rank."""
     (folder / "train.py").write_text(CONTROLLER + body)
     heard = Heard()
@@ -253,3 +254,9 @@ def test_what_a_leader_sends_last_leaves_while_its_script_computes(tmp_path: Pat
     heard = Heard()
     real(tmp_path / "train.py", 3, "allreduce", heard=heard, hosts=(0, 1, 2))
     assert [text for _, text, _ in heard.lines] == ["all have stepped True"] * 3
+
+
+def test_once_a_portion_was_dealt_it_is_too_late_to_tune(tmp_path: Path) -> None:
+    body = "for rows in worker.share(24, batch_size=2):\n    worker.tune(lr=(0.01, 1.0))\n"
+    with pytest.raises(ConfigError, match=r"^worker\.tune was called after training had begun\."):
+        lines(tmp_path, body, "sandblaster")

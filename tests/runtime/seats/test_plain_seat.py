@@ -79,7 +79,7 @@ def test_it_joins_steps_reports_on_its_own_model_and_ends() -> None:
     assert [type(message) for message in told] == [ScriptJoined, Reported, Evaluated, ScriptCompleted, Concluded]
     assert told[1] == Reported(0, 0, {"loss": 0.5}, ["accuracy"], badness=0.5)
     assert told[2] == Evaluated(0, 0, {"accuracy": 0.75}, consensus=0.0)
-    assert (told[3].final.step, told[3].final.samples) == (1, 4.0)  # type: ignore[union-attr]
+    assert (told[3].final.step, told[3].final.samples) == (1, 4.0)
 
 
 def test_who_is_not_the_last_to_report_does_not_evaluate() -> None:

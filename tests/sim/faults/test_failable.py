@@ -5,10 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.peers.peers import peer_of
 from support.peers.puppets import Puppet, Puppets
 from support.simulated.faulty_worlds import LATER, quiet, run, say_step
-from support.simulated.worlds import taking
 
 from weft.core.actions import Compute, Note, SetTimer
 from weft.core.events import Event, PortionAsked, Received, Started, StepFinished, TimerFired
@@ -20,6 +18,8 @@ from weft.sim.faults.in_flight import FailableNode
 from weft.sim.faults.plan import Fault, Faults, Pause, Skew, Slow
 from weft.sim.kernel import Kernel
 from weft.store.ghost import GhostStore
+from weft.testing.peers import peer_of
+from weft.testing.worlds import taking
 
 
 def test_a_paused_process_goes_on_where_it_stood_and_hears_what_it_missed() -> None:
@@ -33,7 +33,7 @@ def test_a_gradient_that_is_not_finite_is_told_with_no_samples() -> None:
         return np.full_like(w, np.inf) if (worker, step) == (1, 2) else w
 
     ran = run(quiet, gradient=gradient)
-    samples = [event.samples for event in ran.events(1, StepFinished)]  # type: ignore[union-attr]
+    samples = [event.samples for event in ran.events(1, StepFinished)]
     assert samples == [1.0, 1.0, 0.0, *[1.0] * 7]
 
 

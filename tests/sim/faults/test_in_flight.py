@@ -1,7 +1,6 @@
 """Messages and nodes that may fail."""
 
 import pytest
-from support.peers.peers import peer_of
 from support.peers.puppets import Puppets
 
 from weft.core.events import Received, Returned, Started
@@ -9,6 +8,7 @@ from weft.core.names import Bucket
 from weft.core.script_state import ENDED, IN_STEP, JOINED, RUNNING
 from weft.sim.faults.in_flight import OPEN, FailableNode, MessageInFlight
 from weft.store.ghost import GhostStore
+from weft.testing.peers import peer_of
 
 
 def node() -> FailableNode:

@@ -1,7 +1,6 @@
 """Partitions hold up what crosses them, and channels break."""
 
 import pytest
-from support.peers.peers import peer_of
 from support.peers.puppets import Puppets
 from support.simulated.faulty_worlds import LATER, reducing, run, say_step
 
@@ -11,6 +10,7 @@ from weft.sim.faults.in_flight import FailableNode
 from weft.sim.faults.plan import Partition
 from weft.sim.faults.reach import Reach
 from weft.store.ghost import GhostStore
+from weft.testing.peers import peer_of
 
 
 def node(id: int) -> FailableNode:

@@ -1,54 +1,27 @@
 """Steps that close on all servers at once, told by the bulk-synchronous server."""
 
-from typing import Any
-
 import pytest
-from support.peers.peers import G1, IN0, IN1, P0, P1, TWO, bodiless, is_plain, peer_of, received, refusal, tell
+from support.peers.two_servers import (
+    BOTH,
+    FIRST,
+    NOBODY,
+    OTHER,
+    SUM0,
+    SUM1,
+    answers,
+    applied,
+    changed,
+    push,
+    said,
+    server_of,
+    whole,
+)
 
-from weft.core.actions import Action, Apply, Combine, Compute, Note, Send
-from weft.core.events import Data, MembersChanged, Received, Started, StepFinished
-from weft.core.names import INBOX, Buffer
+from weft.core.actions import Apply, Combine, Compute, Note, Send
+from weft.core.events import MembersChanged, Started, StepFinished
 from weft.strategies import ParameterServer
 from weft.strategies.parts.atomic_steps import named, workers_of
-
-SUM0, SUM1 = Buffer("closing.sum", 0), Buffer("closing.sum", 1)
-FIRST, OTHER = 2, 3
-BOTH = {"members": "3", "carried": "0"}
-NOBODY = {"members": "0", "carried": "0"}
-
-
-def server_of(me: int) -> Any:
-    """One of two servers with a bucket each, for two workers."""
-    return peer_of(ParameterServer(servers=2), me, num_workers=2, buckets=TWO)
-
-
-def push(worker: int, clock: int, bucket: int = 0, samples: float = 1.0) -> Received:
-    return received(worker, "push", clock, bucket, samples)
-
-
-def said(source: int, kind: str, clock: int, data: Data) -> Received:
-    return received(source, kind, clock, data=data)
-
-
-def whole(clock: int, workers: str) -> Received:
-    return said(OTHER, "whole", clock, {"workers": workers})
-
-
-def changed(view: int, *workers: int) -> MembersChanged:
-    return MembersChanged(view, (*workers, FIRST, OTHER), "somebody else")
-
-
-def answers(clock: int, bucket: int, *workers: int) -> list[Action]:
-    return [Send(worker, "params", clock, bucket, (P0, P1)[bucket]) for worker in workers]
-
-
-def applied(total: float, bucket: int, num_members: int = 2) -> list[Action]:
-    sums, params = (SUM0, SUM1)[bucket], (P0, P1)[bucket]
-    return [*[Note("staleness", 0)] * num_members, Combine(sums, 1 / total), Apply(sums, params)]
-
-
-def copy_of(worker: int, version: int, bucket: int) -> Received:
-    return Received(worker, "copy", version, bucket, Buffer(INBOX, bucket), 1.0, {})
+from weft.testing.peers import G1, IN0, IN1, P0, P1, TWO, bodiless, is_plain, peer_of, received, refusal, tell
 
 
 @pytest.mark.parametrize("workers", [set(), {0}, {3, 5}, set(range(1024))])

@@ -4,7 +4,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from support.peers.peers import IN0, IN1, ONE, P0, P1, TWO, bodiless, is_plain, peer_of, received, refusal, tell
 
 from weft.core.actions import Action, Apply, Combine, Note, Send
 from weft.core.errors import ConfigError
@@ -13,6 +12,7 @@ from weft.core.names import INBOX, Bucket, Buffer, Roles
 from weft.core.world import World
 from weft.strategies import Sandblaster
 from weft.strategies.parts.coordinator import Dealing
+from weft.testing.peers import IN0, IN1, ONE, P0, P1, TWO, bodiless, is_plain, peer_of, received, refusal, tell
 
 COORDINATOR = 3
 S0, S1 = Buffer("sandblaster.sum", 0), Buffer("sandblaster.sum", 1)

@@ -1,20 +1,22 @@
 """Election of the best replica, as one worker of FAST sees it."""
 
+from typing import Any
+
 import pytest
-from support.peers.peers import IN0, IN1, P0, P1, TWO, is_plain, members, peer_of, received, refusal, tell
 
 from weft.core.actions import Combine, Compute, Note, Send
 from weft.core.errors import ConfigError
 from weft.core.events import EpochFinished, Received, Returned, StepFinished
 from weft.core.names import Buffer
 from weft.strategies import Neighbours
+from weft.testing.peers import IN0, IN1, P0, P1, TWO, is_plain, members, peer_of, received, refusal, tell
 
 INFINITE = float("inf")
 ELECTED = Note("elected", 1.0)
 BEST = Buffer("election.best", 0)
 
 
-def voter(me: int = 0, elect: int = 1, score: str = "loss", num_workers: int = 3) -> object:
+def voter(me: int = 0, elect: int = 1, score: str = "loss", num_workers: int = 3) -> Any:
     """A worker that has taken 4 steps."""
     peer = peer_of(Neighbours(wait="any", elect=elect, score=score), me, num_workers, TWO)
     tell(peer, *(StepFinished(step, 1.0, float(step)) for step in range(4)))

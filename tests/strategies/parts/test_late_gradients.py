@@ -1,13 +1,13 @@
 """What a server does with a gradient that is late."""
 
 import pytest
-from support.peers.peers import IN0, ONE, P0
 
 from weft.core.actions import Apply, Combine, Note
 from weft.core.errors import ConfigError
 from weft.core.names import Buffer, Roles, Slot
 from weft.core.world import World
 from weft.strategies.parts.late_gradients import LateRule, remember
+from weft.testing.peers import IN0, ONE, P0
 
 GAP, SQUARE, CORRECTED = (Buffer(f"late.{name}", 0) for name in ("gap", "square", "corrected"))
 THEN1 = Buffer("then.1", 0)

@@ -1,11 +1,10 @@
 """A local step: facts to commands."""
 
-from support.peers.peers import G0, G1, P0, P1, TWO, WITH_STATE
-
 from weft.core.actions import Apply
 from weft.core.names import Roles
 from weft.core.world import World
 from weft.strategies.parts.local_step import apply_gradient
+from weft.testing.peers import G0, G1, P0, P1, TWO, WITH_STATE
 
 
 def test_every_trained_bucket_is_applied_to_its_own_parameters() -> None:

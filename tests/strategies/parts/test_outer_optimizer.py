@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import pytest
-from support.peers.peers import G0, G1, ONE, P0, P1, TWO, WITH_STATE, is_plain, peer_of, received, refusal, tell
 
 from weft.core.actions import MEAN, Apply, Combine, Compute, Reduce
 from weft.core.errors import ConfigError
@@ -12,6 +11,7 @@ from weft.core.names import Buffer, Carries, Result, Role, Roles, Slot
 from weft.core.rules import SGD, Rule
 from weft.core.world import World
 from weft.strategies.parts.outer_optimizer import OuterStrategy, check_momentum, check_rate
+from weft.testing.peers import G0, G1, ONE, P0, P1, TWO, WITH_STATE, is_plain, peer_of, received, refusal, tell
 
 EVERYONE = (0, 1, 2)
 WORLD = World(Roles(3), ONE)

@@ -3,12 +3,12 @@
 from typing import Any
 
 import pytest
-from support.peers.peers import IN1, is_plain, peer_of, received, tell
 
 from weft.core.actions import Combine, Compute, Note, Send
 from weft.core.events import EpochFinished, Received, Started, StepFinished
 from weft.core.names import Bucket, Buffer, Part
 from weft.strategies import Population
+from weft.testing.peers import IN1, is_plain, peer_of, received, tell
 
 BUCKETS = (Bucket(4), Bucket(2, 8, trainable=False, tuned=True))
 NOW, PERSONAL, LEADER, VELOCITY = (

@@ -2,14 +2,13 @@
 
 from random import Random
 
-from support.peers.peers import G0, ONE, P0, tell
-
 from weft.core.actions import Apply, Compute, add
 from weft.core.events import Reduced, StepFinished
 from weft.core.names import Roles
 from weft.core.peer import Actions
 from weft.core.world import World
 from weft.strategies.parts.periodic_average import PeriodicAveragePeer
+from weft.testing.peers import G0, ONE, P0, tell
 
 
 class HalfWay(PeriodicAveragePeer):

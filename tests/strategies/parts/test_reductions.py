@@ -3,7 +3,6 @@
 from random import Random
 
 import pytest
-from support.peers.peers import P0, P1, TWO, tell
 
 from weft.core.actions import MEAN, Reduce
 from weft.core.errors import ConfigError
@@ -11,6 +10,7 @@ from weft.core.events import MembersChanged, Reduced
 from weft.core.names import Roles
 from weft.core.world import World
 from weft.strategies.parts.reductions import ReducingPeer, check_period
+from weft.testing.peers import P0, P1, TWO, tell
 
 
 def test_what_is_under_way_begins_again_among_the_new_workers_with_the_same_contribution() -> None:

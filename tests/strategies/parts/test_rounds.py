@@ -1,7 +1,6 @@
 """Rounds, and how all workers change to the graph of a new view before the same one."""
 
 import pytest
-from support.peers.peers import ONE, bodiless
 
 from weft.core.actions import Action, Send
 from weft.core.events import Returned
@@ -9,6 +8,7 @@ from weft.core.names import Buffer
 from weft.core.world import World
 from weft.strategies import Gossip
 from weft.strategies.parts.rounds import Rounds, again
+from weft.testing.peers import ONE, bodiless
 from weft.topologies import Exponential, Ring, Topology
 
 

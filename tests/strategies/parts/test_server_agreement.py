@@ -1,52 +1,24 @@
 """How servers agree on the step that was closed last, told by the bulk-synchronous server."""
 
-from typing import Any
+from support.peers.two_servers import (
+    BOTH,
+    FIRST,
+    NOBODY,
+    OTHER,
+    SUM1,
+    answers,
+    applied,
+    changed,
+    copy_of,
+    push,
+    said,
+    server_of,
+    whole,
+)
 
-from support.peers.peers import IN0, IN1, P0, P1, TWO, bodiless, is_plain, peer_of, received, tell
-
-from weft.core.actions import Action, Apply, Combine, Note, Send
-from weft.core.events import Data, MembersChanged, Received, Started
-from weft.core.names import INBOX, Buffer
-from weft.strategies import ParameterServer
-
-SUM0, SUM1 = Buffer("closing.sum", 0), Buffer("closing.sum", 1)
-FIRST, OTHER = 2, 3
-BOTH = {"members": "3", "carried": "0"}
-NOBODY = {"members": "0", "carried": "0"}
-
-
-def server_of(me: int) -> Any:
-    """One of two servers with a bucket each, for two workers."""
-    return peer_of(ParameterServer(servers=2), me, num_workers=2, buckets=TWO)
-
-
-def push(worker: int, clock: int, bucket: int = 0, samples: float = 1.0) -> Received:
-    return received(worker, "push", clock, bucket, samples)
-
-
-def said(source: int, kind: str, clock: int, data: Data) -> Received:
-    return received(source, kind, clock, data=data)
-
-
-def whole(clock: int, workers: str) -> Received:
-    return said(OTHER, "whole", clock, {"workers": workers})
-
-
-def changed(view: int, *workers: int) -> MembersChanged:
-    return MembersChanged(view, (*workers, FIRST, OTHER), "somebody else")
-
-
-def answers(clock: int, bucket: int, *workers: int) -> list[Action]:
-    return [Send(worker, "params", clock, bucket, (P0, P1)[bucket]) for worker in workers]
-
-
-def applied(total: float, bucket: int, num_members: int = 2) -> list[Action]:
-    sums, params = (SUM0, SUM1)[bucket], (P0, P1)[bucket]
-    return [*[Note("staleness", 0)] * num_members, Combine(sums, 1 / total), Apply(sums, params)]
-
-
-def copy_of(worker: int, version: int, bucket: int) -> Received:
-    return Received(worker, "copy", version, bucket, Buffer(INBOX, bucket), 1.0, {})
+from weft.core.actions import Combine, Note, Send
+from weft.core.events import Started
+from weft.testing.peers import IN0, IN1, P0, P1, bodiless, is_plain, tell
 
 
 def test_after_a_change_the_first_server_says_what_was_closed_last() -> None:

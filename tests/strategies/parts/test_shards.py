@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from support.peers.peers import G0, IN0, IN1, P0, P1, TWO, bodiless, is_plain, peer_of, received, refusal, tell
 
 from weft.core.actions import Action, Apply, Combine, Note, Send
 from weft.core.errors import ConfigError
@@ -11,6 +10,7 @@ from weft.core.events import MembersChanged, Received, Returned, Started, StepFi
 from weft.core.names import INBOX, Buffer
 from weft.strategies import AsyncSGD
 from weft.strategies.parts.shards import check_servers
+from weft.testing.peers import G0, IN0, IN1, P0, P1, TWO, bodiless, is_plain, peer_of, received, refusal, tell
 
 SERVER = 3
 

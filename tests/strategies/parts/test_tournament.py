@@ -5,7 +5,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from support.peers.peers import G0, IN0, IN1, P0, P1, is_plain, received, refusal, tell
 
 from weft.core.actions import Apply, Combine, Compute, Note, Send
 from weft.core.errors import ConfigError
@@ -14,6 +13,7 @@ from weft.core.names import Bucket, Buffer, NodeId, Roles
 from weft.core.peer import Actions
 from weft.core.world import World
 from weft.strategies.parts.tournament import Told, TournamentPeer
+from weft.testing.peers import G0, IN0, IN1, P0, P1, is_plain, received, refusal, tell
 
 BUCKETS = (Bucket(4), Bucket(2))
 INFINITE = float("inf")

@@ -21,7 +21,7 @@ from support.processes.launches import STEP_S, lives, wait_until
 from support.processes.real import keep_garbage
 from weft.adapters.torch.rendezvous import TorchRendezvous
 from weft.core.seat import join_by, sit
-from weft.engines.hosts import join, worker_info
+from weft.engines.hosts import bootstrap, worker_info
 from weft.engines.hosts.launch_env import LaunchPlacement
 
 LOOPBACK = "127.0.0.1"
@@ -144,10 +144,10 @@ def _become_worker(
         if not colon or rank == str(placed.rank):
             os.environ[name if colon else key] = value
     worker_info.home = lambda: f"home of {hosts[placed.rank]}"
-    join.check_addresses = lambda infos: None  # type: ignore[attr-defined]
+    bootstrap.check_addresses = lambda infos: None
     sys.argv = [str(script)]
     sit(None)
-    join_by(lambda: join.join_run(placed, TorchRendezvous.at(placed.host, placed.port, run.mark), os.environ))
+    join_by(lambda: bootstrap.join_run(placed, TorchRendezvous.at(placed.host, placed.port, run.mark), os.environ))
     code = 0
     try:
         runpy.run_path(str(script), run_name="__main__")
@@ -167,7 +167,7 @@ def _start_store() -> tuple[int, int]:
     readable, writable = os.pipe()
     pid = os.fork()
     if not pid:
-        store = dist.TCPStore(LOOPBACK, 0, is_master=True, wait_for_workers=False)  # type: ignore[attr-defined]
+        store = dist.TCPStore(LOOPBACK, 0, is_master=True, wait_for_workers=False)
         os.write(writable, str(store.port).encode())
         while True:
             signal.pause()

@@ -8,7 +8,6 @@ import numpy as np
 
 import weft
 from support.peers.puppets import Answer, Puppet, Puppets
-from support.simulated.worlds import ArrayProgram, Script, training
 from weft.adapters.arrays import ArrayReplica
 from weft.core.actions import MEAN, Compute, Reduce, Send
 from weft.core.events import Event, MembersChanged, Reduced, StepFinished
@@ -26,6 +25,7 @@ from weft.sim.reports import NoReports
 from weft.sim.simulation import Simulation
 from weft.store.numpy import NumpyStore
 from weft.store.store import Store
+from weft.testing.worlds import ArrayProgram, Script, training
 
 STEP_S = 0.1
 LATENCY_S = 0.01

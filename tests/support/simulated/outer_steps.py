@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from support.simulated.problems import SIZES, Array, LeastSquares
-from support.simulated.worlds import Ran, simulate_arrays
 from weft.core.rules import SGD, Rule
 from weft.core.strategy import Strategy
+from weft.testing.worlds import Ran, simulate_arrays
 
 LR = 0.05
 PERIOD, BLOCKS = 4, 5

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from support.simulated.weather import storm
-from support.simulated.worlds import Ran, simulate_arrays, tuned
 from weft.adapters.arrays import ArrayReplica
 from weft.core.actions import Note, Send
 from weft.core.events import Received
@@ -15,6 +14,7 @@ from weft.core.names import NodeId
 from weft.core.rules import SGD
 from weft.sim.program import BackwardDone, ReportDone, Request, StepDone
 from weft.strategies import Population
+from weft.testing.worlds import Ran, simulate_arrays, tuned
 
 LOW, HIGH = 0.001, 1.9
 FIRST = 0.02

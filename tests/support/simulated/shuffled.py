@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from support.peers.peers import TWO
 from weft.core.actions import Action, Apply, Combine, Compute, Send
 from weft.core.events import EpochFinished, Event, MembersChanged, Received, Returned, Started, StepFinished
 from weft.core.names import GRADIENT, INBOX, PARAMS, Buffer
 from weft.core.strategy import Strategy
 from weft.core.world import World
+from weft.testing.peers import TWO
 
 Array = np.ndarray
 Move = tuple[Any, ...]

@@ -1,6 +1,7 @@
 """Check-ups as they might turn out."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from weft.engines.diagnose.cluster.info import Card, HostFinding, Report
 from weft.engines.diagnose.cluster.run import Checkup
@@ -8,7 +9,7 @@ from weft.engines.diagnose.cluster.run import Checkup
 RATE, TRIP_S = 12.5e6, 0.02
 
 
-def a_card(rank: int, host: int, **other: object) -> Card:
+def a_card(rank: int, host: int, **other: Any) -> Card:
     told = {
         "home": f"boot{host}/net/pid",
         "machine": f"boot{host}",
@@ -20,7 +21,7 @@ def a_card(rank: int, host: int, **other: object) -> Card:
         "versions": {"python": "3.11.7", "torch": "2.13.0"},
         "same": {"weft": "0.1.0, code abc"},
     }
-    return Card(rank, **{**told, **other})  # type: ignore[arg-type]
+    return Card(rank, **{**told, **other})
 
 
 def seen_well(other: int, trip_s: float | None = TRIP_S, skew_s: float | None = 0.0, rate: float = RATE) -> HostFinding:

@@ -46,6 +46,9 @@ class TorchReplica:
         self.trained: list[Trained] = []
         self.filled_first: list[int] = []
         """Indices of the parameters that the first backward filled, in its order."""
+        self._settled_order: list[int] = []
+        """Indices of the parameters in the order in which they lie in the buckets: worker 0's, in real runs."""
+        self._bucket_bytes_max: int | None = None
         self.needs_closure = False
         self.loss: Tensor | None = None
         self.buckets: tuple[Bucket, ...] = ()
@@ -131,7 +134,9 @@ class TorchReplica:
         allocate: Callable[[Sequence[Bucket]], ReplicaMemory] | None = None,
         bucket_bytes_max: int | None = None,
     ) -> None:
-        ordered = [self.trained[index] for index in (self.order() if order is None else order)]
+        self._settled_order = list(self.order() if order is None else order)
+        self._bucket_bytes_max = bucket_bytes_max
+        ordered = [self.trained[index] for index in self._settled_order]
         of_each = [[p.parameter for p in ordered if p.owner == owner] for owner in range(self.num_optimizers)]
         trained = [group for tensors in of_each for group in bucketed(tensors, bucket_bytes_max or BUCKET_BYTES_MAX)]
         kept = by_type([*self._buffers, *([] if self.loss is None else [self.loss])])
@@ -310,8 +315,7 @@ class TorchReplica:
         twin = TorchReplica(twins[0][0], *twins[0][1])
         for model, optimizers in twins[1:]:
             twin.add(model, *optimizers)
-        twin.filled_first = list(self.order())
-        twin.settle()
+        twin.settle(self._settled_order, bucket_bytes_max=self._bucket_bytes_max)
         twin.mark.num_workers = self.mark.num_workers
         return twin
 

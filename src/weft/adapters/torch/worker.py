@@ -22,7 +22,7 @@ from weft.adapters.torch.shown_loss import ShownLoss
 from weft.adapters.torch.trained import Trained
 from weft.adapters.tuning import Tuning
 from weft.core.errors import ConfigError
-from weft.core.script_state import FILL, FILLING, RESUME
+from weft.core.script_state import FILL, RESUME, RUNS_BACKWARD
 from weft.core.seat import Seat, current
 
 _plain_backward = torch.autograd.backward
@@ -46,7 +46,7 @@ def _watched_backward(tensors: Any, *args: Any, **kwargs: Any) -> None:
         _plain_backward(tensors, *args, **kwargs)
     finally:
         worker._depth -= 1
-        if not worker._depth and worker._seat.script.at is FILLING:
+        if not worker._depth and worker._seat.script.at in RUNS_BACKWARD:
             worker._seat.script.call(RESUME)
     if not worker._depth:  # a checkpointed model runs backward within backward
         worker._backward_returned()
@@ -79,9 +79,9 @@ class TorchWorker(LoaderWorker):
 
     def add(self, model: nn.Module, optimizers: Sequence[Optimizer]) -> None:
         """Join with a further model and the optimizers of its parameters; afterwards it holds worker 0's values."""
-        if self._num_gradients or self._has_told:
+        if self._has_begun:
             raise ConfigError(
-                "weft.join was called with another model after the first gradient or report.\n"
+                "weft.join was called with another model after training had begun.\n"
                 "  Let all models join before the training loop."
             )
         if self._plain is not None:

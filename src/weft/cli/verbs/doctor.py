@@ -15,7 +15,7 @@ from weft.cli.show.findings import show_findings
 from weft.cli.show.progress import progress
 from weft.cli.show.screen import screen
 from weft.core.errors import ConfigError
-from weft.engines.diagnose.cluster.join import take_part
+from weft.engines.diagnose.cluster.participant import take_part
 from weft.engines.diagnose.machine import CHECKS, Finding, examine
 from weft.engines.ray.diagnosis import examine_cluster
 

@@ -6,9 +6,9 @@ import typer
 from rich.table import Table
 
 from weft.cli.show.screen import screen
+from weft.cli.show.topology import draw
 from weft.config.registry import topology as topology_of
 from weft.core.errors import ConfigError
-from weft.topologies.drawing import draw
 from weft.topologies.spectrum import spectral_gap
 
 

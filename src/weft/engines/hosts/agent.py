@@ -27,23 +27,8 @@ import msgspec
 from msgspec import Struct
 
 from weft.core.errors import TransportError, WeftError
-from weft.engines.hosts import timeouts
-from weft.engines.hosts.agent_link import (
-    CONTROLLER,
-    AgentHeartbeat,
-    AgentLink,
-    ControllerHeartbeat,
-    InterruptRequested,
-    Kill,
-    Relayed,
-    RunFailed,
-    Tell,
-    Values,
-    WorkerConnected,
-    WorkerExited,
-    WorkerMessage,
-    WorkerOutput,
-)
+from weft.engines.hosts import agent_link, timeouts
+from weft.engines.hosts.agent_link import CONTROLLER, AgentLink, Relayed
 from weft.engines.hosts.agent_socket import LET_IN, Hello, address_of
 from weft.engines.hosts.agent_worker import AgentWorker
 from weft.engines.hosts.launch_env import LaunchPlacement
@@ -98,7 +83,7 @@ class HostAgent:
         self._values: Iterator[bytes] = iter(())
         """Pieces of worker 0's initial values still to be sent; until then, `_joined` holds its `ScriptJoined` back."""
         self._values_start = 0
-        self._joined: WorkerMessage | None = None
+        self._joined: agent_link.WorkerMessage | None = None
         self._patience_s = timeouts.FIRST_HEARTBEAT_S_MAX
         self._orphaned_s = inf
         """When to kill the workers that have not ended by themselves after the controller was lost."""
@@ -135,14 +120,16 @@ class HostAgent:
     def run(self) -> None:
         """Serve until all workers of this host have ended; then print why, if the run has failed."""
         for rank in self._orders.pids.keys() - self._workers.keys():
-            self._link.send(WorkerExited(rank))
+            self._link.send(agent_link.WorkerExited(rank))
         heartbeat_s = 0.0
         while self._workers:
             self._turn()
             if time.monotonic() >= heartbeat_s:
                 heartbeat_s = time.monotonic() + timeouts.HEARTBEAT_S
                 self._link.send(
-                    AgentHeartbeat({rank: process_state(worker.pid) for rank, worker in self._workers.items()})
+                    agent_link.AgentHeartbeat(
+                        {rank: process_state(worker.pid) for rank, worker in self._workers.items()}
+                    )
                 )
             if time.monotonic() >= self._orphaned_s:
                 self._kill()
@@ -241,7 +228,7 @@ class HostAgent:
             worker.outputs.append(output)
             self._selector.register(descriptor, selectors.EVENT_READ, partial(self._copy, output))
         self._selector.register(end, selectors.EVENT_READ, partial(self._hear, worker))
-        self._link.send(WorkerConnected(worker.rank, worker.pid))
+        self._link.send(agent_link.WorkerConnected(worker.rank, worker.pid))
 
     def _hear(self, worker: AgentWorker) -> None:
         channel = worker.channel
@@ -258,7 +245,7 @@ class HostAgent:
                 self._concluded.add(worker.rank)
             elif isinstance(message, Failed):
                 self._last_words = f"Worker {worker.rank} failed at step {message.step}: {message.text}"
-            said = WorkerMessage(worker.rank, message)
+            said = agent_link.WorkerMessage(worker.rank, message)
             if isinstance(message, ScriptJoined) and worker.rank == 0 and self._orders.is_encrypted:
                 self._values, self._joined = pieces(self._initial), said  # worker 0 is silent until this is answered
                 self._values_start = 0
@@ -279,7 +266,7 @@ class HostAgent:
                 self._link.send(self._joined)
                 self._joined = None
             else:
-                self._link.send(Values(self._values_start, piece))
+                self._link.send(agent_link.Values(self._values_start, piece))
                 self._values_start += len(piece)
 
     def _hear_signals(self, worker: AgentWorker) -> None:
@@ -290,10 +277,10 @@ class HostAgent:
             self._selector.unregister(worker.signals)
             return
         worker.times_asked += len(raw)
-        self._link.send(InterruptRequested(worker.rank, worker.times_asked))
+        self._link.send(agent_link.InterruptRequested(worker.rank, worker.times_asked))
 
     def _pass_line(self, rank: int, is_error: bool, text: str) -> None:
-        self._link.send(WorkerOutput(rank, text, is_error))
+        self._link.send(agent_link.WorkerOutput(rank, text, is_error))
 
     def _copy(self, output: Output) -> None:
         if not output.is_closed and not output.read():
@@ -329,19 +316,19 @@ class HostAgent:
         if worker not in self._leaving:
             worker.close()
         del self._workers[worker.rank]
-        self._link.send(WorkerExited(worker.rank))
+        self._link.send(agent_link.WorkerExited(worker.rank))
 
     def _hear_controller(self, message: Relayed) -> None:
-        if isinstance(message, Tell):
+        if isinstance(message, agent_link.Tell):
             if (worker := self._workers.get(message.rank)) is not None:
                 worker.say(message.message)
-        elif isinstance(message, ControllerHeartbeat):
+        elif isinstance(message, agent_link.ControllerHeartbeat):
             self._patience_s = message.patience_s
-        elif isinstance(message, Values):
+        elif isinstance(message, agent_link.Values):
             add_piece(self._initial, message.start, message.piece)
-        elif isinstance(message, Kill):
+        elif isinstance(message, agent_link.Kill):
             self._kill()
-        elif isinstance(message, RunFailed):
+        elif isinstance(message, agent_link.RunFailed):
             self._because = message.text
 
     def _kill(self) -> None:

@@ -100,19 +100,9 @@ class RunFailed(Struct, frozen=True, tag=True):
     text: str
 
 
-Relayed = (
-    WorkerConnected
-    | WorkerMessage
-    | WorkerOutput
-    | WorkerExited
-    | InterruptRequested
-    | AgentHeartbeat
-    | ControllerHeartbeat
-    | Values
-    | Tell
-    | Kill
-    | RunFailed
-)
+OfWorker = WorkerConnected | WorkerMessage | WorkerOutput | WorkerExited | InterruptRequested
+"""What a host agent says of one of its workers."""
+Relayed = OfWorker | AgentHeartbeat | ControllerHeartbeat | Values | Tell | Kill | RunFailed
 
 _decoder: Any = msgspec.msgpack.Decoder(Relayed)
 

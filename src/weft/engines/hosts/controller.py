@@ -9,23 +9,8 @@ from statistics import median
 from typing import Any
 
 from weft.core.errors import NodeLost, TransportError, WeftError
-from weft.engines.hosts import timeouts
-from weft.engines.hosts.agent_link import (
-    CONTROLLER,
-    AgentHeartbeat,
-    AgentLink,
-    ControllerHeartbeat,
-    InterruptRequested,
-    Kill,
-    Relayed,
-    RunFailed,
-    Tell,
-    Values,
-    WorkerConnected,
-    WorkerExited,
-    WorkerMessage,
-    WorkerOutput,
-)
+from weft.engines.hosts import agent_link, timeouts
+from weft.engines.hosts.agent_link import CONTROLLER, AgentLink, Relayed
 from weft.engines.hosts.worker_info import WorkerInfo, host_numbers, rooms
 from weft.engines.real.assignment import assigned
 from weft.engines.real.job import RealJob
@@ -108,7 +93,7 @@ class Controller(Supervisor):
         """Let every host agent print `text`; if the agent of the controller's host is gone, the controller does."""
         for host in self._hosts:
             if host.link is not None:
-                host.link.send(RunFailed(text))
+                host.link.send(agent_link.RunFailed(text))
         here = self._hosts[0].link
         if not self._is_elsewhere and (here is None or here.is_closed):
             self._observer.on_tell(text)
@@ -175,11 +160,11 @@ class Controller(Supervisor):
                 self._values.clear()
 
     def _hear(self, host: HostRecord, message: Relayed) -> None:
-        if isinstance(message, Values):
+        if isinstance(message, agent_link.Values):
             self._spread(host, packed(message))
-        elif isinstance(message, AgentHeartbeat):
+        elif isinstance(message, agent_link.AgentHeartbeat):
             host.states = message.states
-        elif isinstance(message, WorkerConnected | WorkerMessage | WorkerOutput | WorkerExited | InterruptRequested):
+        elif isinstance(message, agent_link.OfWorker):
             if not 0 <= message.rank < len(self._workers) or self._workers[message.rank] not in host.workers:
                 raise TransportError(f"host {host.name} speaks for worker {message.rank}, which is not on it")
             self._hear_of(self._workers[message.rank], message)
@@ -195,15 +180,15 @@ class Controller(Supervisor):
     def _hear_of(
         self,
         worker: WorkerRecord,
-        message: WorkerConnected | WorkerMessage | WorkerOutput | WorkerExited | InterruptRequested,
+        message: agent_link.OfWorker,
     ) -> None:
-        if isinstance(message, WorkerMessage):
+        if isinstance(message, agent_link.WorkerMessage):
             self._take(worker, message.message)
-        elif isinstance(message, WorkerConnected):
+        elif isinstance(message, agent_link.WorkerConnected):
             self._send(worker.rank, self._part(worker.rank))
-        elif isinstance(message, WorkerOutput):
+        elif isinstance(message, agent_link.WorkerOutput):
             self._observer.on_line(worker.rank, message.text, message.is_error)
-        elif isinstance(message, InterruptRequested):
+        elif isinstance(message, agent_link.InterruptRequested):
             self._num_interrupts = max(self._num_interrupts, message.times)
         else:
             worker.is_alive = False
@@ -238,7 +223,7 @@ class Controller(Supervisor):
         if now_s >= self._heartbeat_s:
             self._heartbeat_s = now_s + timeouts.HEARTBEAT_S
             for link in self._links():
-                link.send(ControllerHeartbeat(patience_s))
+                link.send(agent_link.ControllerHeartbeat(patience_s))
 
     def _interrupt(self, number: int, frame: Any) -> None:
         """Count a signal. The workers may have got the same one: the larger of both counts is used, not the sum."""
@@ -248,14 +233,14 @@ class Controller(Supervisor):
     def _send(self, rank: int, message: Message) -> None:
         link = self._hosts[self._host_of[rank]].link
         if link is not None:
-            link.send(Tell(rank, message))
+            link.send(agent_link.Tell(rank, message))
 
     def _states(self) -> Mapping[int, str]:
         return {rank: state for host in self._hosts for rank, state in host.states.items()}
 
     def _end_all(self) -> None:
         for link in self._links():
-            link.send(Kill())
+            link.send(agent_link.Kill())
 
     def _kill(self) -> None:
         """Have all host agents kill their workers. An unreachable agent does so itself when it misses heartbeats."""

@@ -23,7 +23,7 @@ def find_seat() -> Seat | None:
     check_extra("torch", "a run of processes that torchrun or srun has started")
     with watched_siblings(placed):
         from weft.adapters.torch.rendezvous import TorchRendezvous  # torch is an optional dependency
-        from weft.engines.hosts.join import join_run
+        from weft.engines.hosts.bootstrap import join_run
 
         sys.excepthook = partial(_show_briefly, placed.rank, sys.excepthook)
         rendezvous = TorchRendezvous.at(

@@ -10,7 +10,7 @@ import sys
 import msgspec
 
 from weft.core.errors import WeftError
-from weft.engines.hosts.join import take_seat
+from weft.engines.hosts.bootstrap import take_seat
 from weft.engines.ray.actor import ActorOrders
 from weft.engines.real.worker_script import run_script
 from weft.parent_death import die_with_parent

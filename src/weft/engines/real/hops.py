@@ -1,7 +1,7 @@
 """The schedule by which the leaders of hosts all-reduce their hosts' sums, as hops for runtime/reduce."""
 
 from weft.collectives import butterfly, halving_doubling
-from weft.collectives.schedule import Give, Schedule
+from weft.core.schedule import Give, Schedule
 from weft.cost.collectives import butterfly_s, halving_doubling_s
 from weft.runtime.connections import LINKS, TLS
 from weft.runtime.reduce.between_hosts import Hop

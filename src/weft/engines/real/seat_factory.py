@@ -50,7 +50,7 @@ class BaselineSeat(PlainSeat):
         host = self.job.addresses[0] if self.job.addresses else ddp.LOOPBACK
         store = ddp.open_store(self.rank, self.num_workers, host=host) if self.rank == 0 else None
         self._channel.send(ScriptJoined(list(replica.layout()), 0, None, 0 if store is None else store.port))
-        welcome = self._welcome = self._expect(Welcome)
+        welcome = self._expect_welcome()
         self._store = store or ddp.open_store(self.rank, self.num_workers, welcome.ports[0], host)
         ddp.meet(self._store, self.rank, self.num_workers)
         self._wrapped: list[Any] = []

@@ -70,7 +70,7 @@ def watch_script(seat: EngineSeat, channel: Channel) -> None:
     def tell(seconds: float, stack: str) -> None:
         channel.send(StackTold(seconds, stack), droppable=True)
 
-    ScriptWatch(seat.activity_clock, tell, lambda: seat.has_ended or channel.is_closed).start()
+    ScriptWatch(seat.activity_clock, tell, lambda: channel.is_finished or channel.is_closed).start()
 
 
 def stack_of(thread: int) -> str:

@@ -12,7 +12,7 @@ from weft.core.activity import WAITS
 from weft.core.consensus import END
 from weft.core.errors import ConfigError, TransportError
 from weft.core.score import Score
-from weft.core.script_state import ENDED, EXIT, RUNNING, ScriptState
+from weft.core.script_state import ENDED, EXIT, JOIN, RUNNING, STARTED, ScriptState
 from weft.core.seat import MINE, TWICE, Replica, Reported, saved_alone
 from weft.model_files import not_saved
 from weft.observe.records.left_out import LeftOut
@@ -64,8 +64,7 @@ class EngineSeat:
 
     def __init__(self, job: WorkerJob, channel: Channel, sharing: Sharing) -> None:
         self.job = job
-        self.rank = job.rank
-        self.num_workers = job.num_workers
+        self.rank, self.num_workers = job.rank, job.num_workers
         self.seed = job.seed
         self.steps_max = job.steps_max
         self.global_batch = job.global_batch
@@ -73,25 +72,22 @@ class EngineSeat:
         self.saves = job.saves
         self.is_probe = job.is_probe
         self.face: object | None = None
-        self.script = ScriptState()
+        self.script = ScriptState(STARTED)
         self._pauses = Pauses()
         self.activity_clock = ActivityClock(keeps_spans=job.traces, pauses=self._pauses)
         self.tracer = Tracer(self.activity_clock) if job.traces else None
         self.metrics = Metrics(job.rank, self.activity_clock)
         self.shares = EngineShares(job, channel.send, self._expect, self.activity_clock)
-        self.block_steps = self.shares.block_steps
-        self.steals = self.shares.steals
+        self.block_steps, self.steals = self.shares.block_steps, self.shares.steals
         self._channel = channel
         self._once = Once(job.descriptors.once, sharing, channel.send, self._expect)
         self._inbox: list[Message] = []
         """Messages of the engine that `_expect` has not taken yet."""
         self._replica: Replica
-        self._welcome: Welcome | None = None
         self._step = 0
         self._num_shares = 0
         """Number of shares from which the script has taken portions; this worker may have got none of them."""
-        self._num_reports = 0
-        self._num_saves = 0
+        self._num_reports, self._num_saves = 0, 0
         self._open_reports: dict[int, tuple[int, Reported]] = {}
         self._open_saves: dict[int, tuple[str, str, int | None, bool]] = {}
         """By number: the path, the model's name, `of`, and whether numbers that are not finite are allowed."""
@@ -99,8 +95,6 @@ class EngineSeat:
         self._best = 0
         """The rank with the best score, as the engine told it last."""
         self._pauses_at_step = False
-        self.has_ended = False
-        """The worker has told the engine that it has ended: a closed channel is no failure any more."""
         self.await_engine: Callable[[], None] | None = None
         """Blocks until the host agent has exited; set where a launcher (Slurm) would kill it once workers exit."""
         self._waits_for: str | None = None
@@ -109,8 +103,14 @@ class EngineSeat:
         self._stretching = Stretching(job.slow, job.hiccups, chance, self.activity_clock, self.metrics)
 
     def _check_first_join(self) -> None:
-        if self._welcome is not None:
+        if self.has_joined:
             raise ConfigError(TWICE)
+
+    def _expect_welcome(self) -> Welcome:
+        """Block until the scripts of all workers have called weft.join; what the engine then says."""
+        welcome: Welcome = self._expect(Welcome)
+        self.script.call(JOIN)
+        return welcome
 
     def _wait(self, done: Callable[[], bool]) -> None:
         """Block until `done()` is true, handling the engine's messages meanwhile."""
@@ -129,7 +129,7 @@ class EngineSeat:
         self._check_open()
 
     def _check_open(self) -> None:
-        if self._channel.is_closed and not self.has_ended:
+        if self._channel.is_lost:
             self.lose_engine()
 
     def lose_engine(self) -> None:
@@ -141,7 +141,7 @@ class EngineSeat:
 
     def _hear(self, message: Message) -> None:
         if isinstance(message, Halt):
-            self.has_ended = True
+            self._channel.finish()
             self._channel.send(Halted(self._step, self.waiting_for()))
             self.leave()
             os._exit(HALT_EXIT_CODE)
@@ -181,11 +181,11 @@ class EngineSeat:
     @property
     def has_joined(self) -> bool:
         """The scripts of all workers have called weft.join."""
-        return self._welcome is not None
+        return self.script.at is not STARTED
 
     def waiting_for(self) -> str:
         """A phrase for messages: what this worker waits for."""
-        return OTHERS_TO_JOIN if self._welcome is None else "the engine"
+        return "the engine" if self.has_joined else OTHERS_TO_JOIN
 
     def _check_over(self) -> None:
         """Raise SystemExit in the script if the run is over but the script's own loop is not."""
@@ -221,7 +221,7 @@ class EngineSeat:
 
     def _tell(self, waiting_for: str | None = None) -> None:
         """Send a status and hear the engine, at most once in TELL_EVERY_S."""
-        if self._welcome is not None and self.metrics.is_due():
+        if self.has_joined and self.metrics.is_due():
             self._listen()
             self._observe()
             self._waits_for = waiting_for
@@ -347,7 +347,7 @@ class EngineSeat:
 
     def end(self) -> None:
         """The script has ended: answer the other workers until all have ended, then conclude."""
-        if self._welcome is None:
+        if not self.has_joined:
             raise ConfigError(
                 f"script '{self.job.script}' ended without calling weft.join.\n"
                 "  Add worker = weft.join(model, optimizer) before its training loop."
@@ -373,7 +373,7 @@ class EngineSeat:
         self._expect(Conclude)
         self._tell_trace(droppable=False)
         self._say_goodbye()
-        self.has_ended = True
+        self._channel.finish()
 
     def _say_ended(self) -> None:
         """Note that the script has ended, and tell the other workers."""
@@ -387,13 +387,13 @@ class EngineSeat:
 
     def fail(self, error: BaseException) -> None:
         """Tell the engine why this worker cannot go on."""
-        self.has_ended = True
+        self._channel.finish()
         self._channel.send(failure(error, self._step, self.waiting_for()))
 
     def leave(self) -> None:
         """Called before this process exits: if `await_engine` is set, wait until the host agent has ended."""
         if self.await_engine is not None:
-            self.has_ended = True
+            self._channel.finish()
             with suppress(TransportError):  # the host agent is gone already
                 self._channel.send(Leaving())
             self.await_engine()

@@ -10,7 +10,21 @@ from weft.core.errors import ConfigError
 from weft.core.events import EpochFinished, GradientReady, PortionAsked, StepFinished
 from weft.core.names import Result
 from weft.core.score import Score
-from weft.core.script_state import BACKWARD, BEGIN, ENDED, EVALUATE, HEARD, REPORT, RESUME, SAVE, SHARE, STEP
+from weft.core.script_state import (
+    BACKWARD,
+    BEFORE_TRAINING,
+    BEGIN,
+    ENDED,
+    EVALUATE,
+    HEARD,
+    IN_SHARE,
+    PREPARING,
+    REPORT,
+    RESUME,
+    SAVE,
+    SHARE,
+    STEP,
+)
 from weft.core.seat import RESULT, Replica, Reported, check_optimizers, check_tuned
 from weft.core.strategy import Strategy
 from weft.data.shares import check_sharing
@@ -21,7 +35,8 @@ from weft.runtime.driver import Wanted
 from weft.runtime.initial_values import read_values, write_values
 from weft.runtime.messages import Concluded, Order, ScriptJoined, Welcome, WorkerJob
 from weft.runtime.reduce.between_hosts import Plan
-from weft.runtime.seats.engine_seat import OTHERS_TO_JOIN, EngineSeat
+from weft.runtime.seats.before_training import BeforeTraining
+from weft.runtime.seats.engine_seat import EngineSeat
 from weft.runtime.seats.once import Sharing
 from weft.runtime.waiting import Waiting
 from weft.runtime.worker_runtime import WorkerRuntime, build
@@ -45,7 +60,10 @@ class LiveSeat(EngineSeat):
         self._asked: Strategy | str | None = None
         self._num_values, self._values_end = 0, 0
         """How many of the replica's values have been set to worker 0's, and where these end in the memfd."""
-        self._runtime: WorkerRuntime | None = None
+        self._welcome: Welcome
+        self._runtime: WorkerRuntime
+        self._awaited: WorkerRuntime | BeforeTraining = BeforeTraining()
+        """What this worker drives, and is asked for whom it waits, whenever it waits."""
         self._waiting = Waiting([channel.fileno()], self.activity_clock)
         self._gate: Gate
         self._given: set[int] = set()
@@ -64,11 +82,6 @@ class LiveSeat(EngineSeat):
         self._begin()
 
     def join_more(self) -> None:
-        if self._runtime is not None:
-            raise ConfigError(
-                "weft.join was called with another model after training had begun.\n"
-                "  Let all models join before the training loop."
-            )
         self._begin_alike(None, None)
 
     def _begin_alike(self, strategy: str | None, compress: str | None) -> None:
@@ -79,24 +92,22 @@ class LiveSeat(EngineSeat):
         if self.rank == 0:
             self._values_end = write_values(memory, new, start)
         self._channel.send(ScriptJoined(list(self._replica.layout()), size, strategy, self._connections.port, compress))
-        self._welcome = self._expect(Welcome)
+        self._welcome = self._expect_welcome()
         if self.rank:
             self._values_end = read_values(memory, new, start)
             self._replica.begin_with(new)
 
     def _strategy(self) -> tuple[Strategy, str]:
-        assert self._welcome is not None
         return self._resolve(self._welcome, self._asked)
 
     @property
     def _keeps_step(self) -> bool:
         """Whether all workers end after the same step; not if portions are dealt out, and fast ones make more steps."""
-        return not self._num_shares and (self._runtime is None or self._runtime.strategy.keeps_step)
+        return not self._num_shares and self._awaited.keeps_step
 
     @property
     def _last_step(self) -> int:
-        waits_in_share = self._runtime is not None and self._runtime.worker.wanted is not None
-        return self._step if waits_in_share else super()._last_step
+        return self._step if self.script.at is IN_SHARE else super()._last_step
 
     def check_closures(self) -> None:
         strategy, name = self._strategy()
@@ -129,10 +140,15 @@ class LiveSeat(EngineSeat):
             return None if self._is_over else wanted.portion
 
     def settle(self) -> None:
-        if self._runtime is not None:
+        if self.script.at not in BEFORE_TRAINING:
             return
-        with self._standing(BEGIN):
+        self.script.call(BEGIN)
+        try:
             runtime = self._begin_training()
+        except BaseException:
+            self.script.at = PREPARING
+            raise
+        self.script.call(RESUME)
         if runtime.needs_background:  # its thread drives at once, so the script's state must be set before
             self._background = BackgroundDriver(
                 runtime.bells,
@@ -145,7 +161,6 @@ class LiveSeat(EngineSeat):
 
     def _begin_training(self) -> WorkerRuntime:
         """Lay the replica out in worker 0's order; blocks until the strategy lets the script make its first step."""
-        assert self._welcome is not None
         if self.rank == 0:
             self._channel.send(Order(list(self._replica.order()), list(self._replica.tuned())))
         told = self._expect(Order)
@@ -153,7 +168,7 @@ class LiveSeat(EngineSeat):
         strategy, name = self._strategy()
         check_optimizers(strategy, name, self._replica)
         ports = self._welcome.ports
-        runtime = self._runtime = build(
+        runtime = self._runtime = self._awaited = build(
             self.job,
             strategy,
             self._replica,
@@ -176,17 +191,12 @@ class LiveSeat(EngineSeat):
         runtime.worker.store.let_user_run()
         return runtime
 
-    @property
-    def _built(self) -> WorkerRuntime:
-        assert self._runtime is not None
-        return self._runtime
-
     def gradient_filled(self, bucket: int, samples: float) -> None:
         if self._stretching.is_on:  # a slower machine would not have filled the bucket yet
             return
         with self._lock:
             self._give(bucket, samples)
-            self._built.driver.progress()
+            self._runtime.driver.progress()
             if self._background is not None:
                 self._background.look_after()
 
@@ -195,7 +205,7 @@ class LiveSeat(EngineSeat):
             self._gate.begin()
         self._given.add(bucket)
         weight = self._gate.weigh(self._step, bucket, samples)
-        self._built.driver.deliver(self._built.worker, GradientReady(self._step, bucket, weight))
+        self._runtime.driver.deliver(self._runtime.worker, GradientReady(self._step, bucket, weight))
 
     def backward_finished(self, samples: float) -> None:
         self.script.check(BACKWARD)
@@ -237,18 +247,17 @@ class LiveSeat(EngineSeat):
                     self._wait(lambda: not self._pauses_at_step)
 
     def _observe(self) -> None:
-        if self._runtime is not None:
-            self.metrics.observe(self._runtime)
+        self._awaited.tell_counters(self.metrics)
 
     def _wait(self, done: Callable[[], bool]) -> None:
         """Drive until `done()` is true, holding the lock even in sleep: the background driver must not drive then."""
         with self._lock:
-            driver = None if self._runtime is None else self._runtime.driver
+            driver = self._awaited.driver
             while not done():
-                if driver is not None and driver.progress():
+                if driver.progress():
                     self._waiting.resume()
                     continue
-                self._pause(driver.progress if driver is not None else done, driver.next_due_s if driver else None)
+                self._pause(driver.progress, driver.next_due_s)
             self._go_on()
 
     def _wait_words(self, done: Callable[[], bool]) -> None:
@@ -265,15 +274,14 @@ class LiveSeat(EngineSeat):
         self._waiting.pause(has_news, due_s)
         if self._waiting.has_slept:
             self._listen()
-            if self._runtime is not None:
-                self._runtime.check_alive()
+            self._awaited.check_alive()
             self._tell(self.waiting_for())
 
     def _drive_for_script(self) -> float | None:
         """One turn of the background driver: hear the engine and drive; returns the seconds until a timer is due."""
         self._listen()
-        self._built.driver.progress()
-        return self._built.driver.next_due_s
+        self._runtime.driver.progress()
+        return self._runtime.driver.next_due_s
 
     def _fail_and_end(self, error: BaseException) -> None:
         self.fail(error)
@@ -281,39 +289,26 @@ class LiveSeat(EngineSeat):
         os._exit(1)
 
     @contextmanager
-    def _standing(self, call: str) -> Iterator[None]:
-        """A context in which the script is in the state to which `call` leads; afterwards in the state it had before.
-
-        For SAVE, in which the script goes on reading its parameters, and BEGIN, before which no node writes to them.
-        """
-        before = self.script.at
-        self.script.call(call)
-        try:
-            yield
-        finally:
-            self.script.at = before
-
-    @contextmanager
     def _driving(self) -> Iterator[WorkerRuntime]:
         """A context in which the script's thread drives; at its end, the background driver takes over."""
         with self._lock:
             if self._background is not None:
                 self._background.step_back()
-            with self.metrics.driving(serves=len(self._built.driver.nodes) > 1):
-                yield self._built
+            with self.metrics.driving(serves=len(self._runtime.driver.nodes) > 1):
+                yield self._runtime
                 if self._background is not None:
                     self._background.take_over()
-                    self._built.driver.progress()
+                    self._runtime.driver.progress()
                     self._background.look_after()
 
     def waiting_for(self) -> str:
         """A phrase for messages: what this worker waits for."""
-        return OTHERS_TO_JOIN if self._runtime is None else self._runtime.waiting_for()
+        return self._awaited.waiting_for()
 
     def report(self, epoch: int, numbers: Reported) -> None:
         self.script.check(REPORT)
         self.settle()
-        scored = self._built.strategy.scored
+        scored = self._runtime.strategy.scored
         with self._evaluating():
             own = {n: float(v() if callable(v) else v) for n, v in numbers.items() if scored or not callable(v)}
         self._score.report(own)
@@ -328,21 +323,21 @@ class LiveSeat(EngineSeat):
             self.script.call(RESUME)
 
     def _digests(self) -> dict[str, int]:
-        if self.num_workers == 1 or not self._built.strategy.keeps_replicas_equal:
+        if self.num_workers == 1 or not self._runtime.strategy.keeps_replicas_equal:
             return {}
         with self._lock:
-            return self._built.worker.store.digests()
+            return self._runtime.worker.store.digests()
 
     def _sketches(self) -> dict[str, list[float]]:
         with self._lock:
-            return self._built.worker.store.sketches()
+            return self._runtime.worker.store.sketches()
 
     @property
     def _distance(self) -> float | None:
-        return 0.0 if self._built.strategy.shares_replica else super()._distance
+        return 0.0 if self._runtime.strategy.shares_replica else super()._distance
 
     def _on_result(self, functions: Mapping[str, Callable[[], float]]) -> tuple[dict[str, float], float | None]:
-        if self._built.strategy.result is Result.REPLICA:
+        if self._runtime.strategy.result is Result.REPLICA:
             with self._evaluating():
                 return super()._on_result(functions)
         with self._driving() as runtime:
@@ -354,7 +349,7 @@ class LiveSeat(EngineSeat):
     @contextmanager
     def _evaluating(self, *, lends_model: bool = False) -> Iterator[None]:
         """A context for reported functions: writes to `params` go to shadows meanwhile, even after the script's end."""
-        store, before = self._built.worker.store, self.script.at
+        store, before = self._runtime.worker.store, self.script.at
         with self._lock:
             self.script.call(EVALUATE)
             if lends_model:
@@ -371,7 +366,7 @@ class LiveSeat(EngineSeat):
                     store.settle_shadows()
 
     def _models(self, model: str) -> Mapping[str, Sequence[Any]]:
-        if self._built.strategy.result is Result.REPLICA:
+        if self._runtime.strategy.result is Result.REPLICA:
             return super()._models(model)
         with self._driving() as runtime:
             return runtime.result(self._wait, self._best).models(model)
@@ -379,8 +374,8 @@ class LiveSeat(EngineSeat):
     def save(self, path: str, model: str, *, of: int | None = None, allow_nan: bool = False) -> None:
         self.script.check(SAVE)
         self.settle()
-        with self._standing(SAVE):
-            self._built.worker.store.refuse_writes()
+        with self.script.during(SAVE):
+            self._runtime.worker.store.refuse_writes()
             super().save(path, model, of=of, allow_nan=allow_nan)
 
     def _write(self, path: str, models: Mapping[str, Sequence[Any]], of: int | None, *, allow_nan: bool) -> None:
@@ -389,12 +384,12 @@ class LiveSeat(EngineSeat):
 
     def _say_ended(self) -> None:
         with self._lock:
-            self._built.driver.end_script()
-            self._built.say_ended()
+            self._runtime.driver.end_script()
+            self._runtime.say_ended()
 
     def _conclude(self) -> Concluded:
-        return self._built.conclude(self._wait, self._distance, with_consensus=self.rank == 0)
+        return self._runtime.conclude(self._wait, self._distance, with_consensus=self.rank == 0)
 
     def _say_goodbye(self) -> None:
         self._lock.acquire()  # never released: the background driver must not use closed connections
-        self._built.close()
+        self._runtime.close()

@@ -10,7 +10,7 @@ from weft.observe.records.left_out import LeftOut
 from weft.runtime.channel import Channel
 from weft.runtime.measure.foreign_links import foreign_links
 from weft.runtime.measure.off_core import OffCore
-from weft.runtime.messages import ScriptJoined, Welcome, WorkerJob
+from weft.runtime.messages import ScriptJoined, WorkerJob
 from weft.runtime.seats.engine_seat import EngineSeat
 from weft.runtime.seats.once import Sharing
 from weft.store.finite import bad_tensor
@@ -40,15 +40,15 @@ class PlainSeat(EngineSeat):
         self._replica = replica
         text = strategy if isinstance(strategy, str) else None
         self._channel.send(ScriptJoined(list(replica.layout()), 0, text, 0))
-        self._welcome = self._expect(Welcome)
+        self._expect_welcome()
         self._begin()
 
     def join_more(self) -> None:
         self._channel.send(ScriptJoined(list(self._replica.layout()), 0, None, 0))
-        self._welcome = self._expect(Welcome)
+        self._expect_welcome()
 
     def settle(self) -> None:
-        pass
+        self.script.begin()
 
     def gradient_filled(self, bucket: int, samples: float) -> None:
         pass
@@ -64,6 +64,7 @@ class PlainSeat(EngineSeat):
 
     def step_finished(self, samples: float, loss: float | None, *, is_repeat: bool = False) -> None:
         self._check_over()
+        self.settle()
         if self.num_workers > 1:  # DDP waits for the others at the end of backward, which looks like computing
             self.activity_clock.turn_back_to(WAITS, self._off_core.seconds())
         if self._replica.buckets:
@@ -97,6 +98,11 @@ class PlainSeat(EngineSeat):
             self.metrics.observe_links(foreign_links(self.job.addresses))
 
     def report(self, epoch: int, numbers: Reported) -> None:
+        self.settle()
         own = {name: float(value) for name, value in numbers.items() if not callable(value)}
         self._score.report(own)
         self._report(epoch, own, numbers)
+
+    def save(self, path: str, model: str, *, of: int | None = None, allow_nan: bool = False) -> None:
+        self.settle()
+        super().save(path, model, of=of, allow_nan=allow_nan)

@@ -10,7 +10,7 @@ from weft.core.names import Buffer, NodeId
 from weft.core.peer import Actions
 from weft.core.score import WORST
 from weft.core.world import World
-from weft.strategies.parts.tournament import Told, TournamentPeer
+from weft.strategies.parts.tournament import Told, Tournament, TournamentPeer
 from weft.strategies.parts.tuned_values import TunedValues
 
 POSITION = "position"
@@ -20,17 +20,8 @@ VELOCITY = "population.velocity"
 """Slots of which only the bucket of tuned values is used."""
 
 
-class Swarm(Protocol):
+class Swarm(Tournament, Protocol):
     """What a particle needs to know of its strategy."""
-
-    @property
-    def period(self) -> int: ...
-
-    @property
-    def score(self) -> str: ...
-
-    @property
-    def spread(self) -> float: ...
 
     @property
     def inertia(self) -> float: ...

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from random import Random
+from typing import Protocol
 
 from weft.core.actions import Compute, Send
 from weft.core.events import EpochFinished, MembersChanged, Received, Returned, StepFinished
@@ -16,6 +17,19 @@ ASK = "ask"
 
 Told = dict[str, float]
 """What a worker tells of itself; `badness` is its score, smaller is better."""
+
+
+class Tournament(Protocol):
+    """What a worker in tournaments needs to know of its strategy."""
+
+    @property
+    def period(self) -> int: ...
+
+    @property
+    def score(self) -> str: ...
+
+    @property
+    def spread(self) -> float: ...
 
 
 class TournamentPeer(Peer):

@@ -2,6 +2,7 @@
 
 import socket
 from collections import Counter
+from typing import Any
 
 import msgspec
 import pytest
@@ -13,7 +14,7 @@ from weft.engines.diagnose.cluster.info import Card, card_key, gather, hosts_of,
 from weft.engines.hosts.rendezvous import post_note
 
 
-def card(rank: int, home: str = "home", **other: object) -> Card:
+def card(rank: int, home: str = "home", **other: Any) -> Card:
     told = Card(rank, home, home, f"name of {home}", "10.0.0.1", 1000 + rank, "eth0", 2.0, {}, {})
     return msgspec.structs.replace(told, **other)
 

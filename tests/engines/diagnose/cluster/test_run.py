@@ -2,6 +2,7 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from support.processes.rendezvous import MemoryBoard
@@ -21,7 +22,7 @@ def quick_threads_as_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(link_probe, name, 0.02)
 
 
-def examined(homes: str, secrets: dict[int, bytes] | None = None, **how: float) -> list[Checkup | None]:
+def examined(homes: str, secrets: dict[int, bytes] | None = None, **how: Any) -> list[Checkup | None]:
     """What each process gets; those whose letter is a dot never come."""
     rendezvous = MemoryBoard()
     results: list[Checkup | None] = [None] * len(homes)

@@ -1,6 +1,6 @@
 """A small page of characters."""
 
-from weft.topologies.canvas import Canvas
+from weft.cli.show.canvas import Canvas
 
 
 def test_each_character_holds_two_by_four_dots() -> None:

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import weft
 from weft.adapters.arrays import ArrayReplica
 from weft.core.names import PARAMS, Bucket
 from weft.core.peer import Peer
 from weft.core.recorder import Recording
-from weft.core.rules import Rule
+from weft.core.rules import SGD, Rule
 from weft.core.seat import ReplicaMemory
 from weft.core.strategy import Strategy
 from weft.core.world import World
@@ -174,7 +173,7 @@ def simulate_arrays(
     script = script or training(gradient or pull(*range(num_workers)), num_steps, samples, **training_options)
     given = [np.zeros(1)] * num_workers if starts is None else starts
     named = [start if isinstance(start, Mapping) else {"w": np.asarray(start, np.float64)} for start in given]
-    rule = weft.SGD(lr=0.1) if rule is None else rule
+    rule = SGD(lr=0.1) if rule is None else rule
     rules = rule if isinstance(rule, Sequence) else [rule] * num_workers
     replicas = [ArrayReplica(arrays, copy(mine), None) for arrays, mine in zip(named, rules, strict=True)]
     for replica in replicas if strategy.tunes else ():

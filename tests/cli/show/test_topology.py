@@ -2,6 +2,7 @@
 
 import pytest
 
+from weft.cli.show.topology import draw
 from weft.core.graph import Graph
 from weft.topologies import (
     Complete,
@@ -16,7 +17,6 @@ from weft.topologies import (
     Torus,
     Tree,
 )
-from weft.topologies.drawing import draw
 
 RING_OF_8 = """\
             0

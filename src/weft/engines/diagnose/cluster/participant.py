@@ -1,4 +1,4 @@
-"""`weft doctor --cluster` in a process that torchrun or srun has started."""
+"""One participant of `weft doctor --cluster`: a process that torchrun or srun has started."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -4,6 +4,7 @@ import re
 import sys
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import pytest
 from support.network.machines import machines
@@ -11,7 +12,7 @@ from support.network.machines import machines
 from weft.config.cluster import load_cluster
 from weft.config.network import EmulatedNetwork
 from weft.core.errors import ConfigError
-from weft.engines.diagnose.cluster.join import take_part
+from weft.engines.diagnose.cluster.participant import take_part
 from weft.engines.real.secret import new_secret
 
 STARTED = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
@@ -36,7 +37,12 @@ def test_four_hosts_at_100_mbit_and_10_ms_are_found_to_be_that(tmp_path: Path) -
     command = [sys.executable, "-m", "weft", "doctor", "--cluster", "--out", "cluster.toml"]
     secret = new_secret().hex()
     with machines(4, EmulatedNetwork(12.5e6, 0.01)) as hosts:
-        told = {"MASTER_ADDR": hosts.addresses[0], "MASTER_PORT": "29500", "WORLD_SIZE": "4", "WEFT_SECRET": secret}
+        told: dict[str, Any] = {
+            "MASTER_ADDR": hosts.addresses[0],
+            "MASTER_PORT": "29500",
+            "WORLD_SIZE": "4",
+            "WEFT_SECRET": secret,
+        }
         ranks = [["env", f"RANK={rank}", *command] for rank in range(4)]
         run = hosts.start(ranks, cwd=tmp_path, **told)
         assert run.end() == [0] * 4, run.text()

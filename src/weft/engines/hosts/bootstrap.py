@@ -259,7 +259,7 @@ def end_with_engine(seat: EngineSeat, channel: Channel) -> None:
     poller.register(channel.fileno(), select.POLLRDHUP)
     poller.poll()
     time.sleep(timeouts.LOST_ENGINE_NOTICED_S)
-    if not seat.has_ended:
+    if not channel.is_finished:
         seat.lose_engine()
 
 

@@ -1,8 +1,8 @@
 """Grids and trees in box-drawing characters."""
 
+from weft.cli.show.box_drawing import draw_grid, draw_tree
 from weft.core.graph import Graph
 from weft.topologies import Complete, Hypercube, Mesh, Ring, Star, Torus, Tree
-from weft.topologies.boxdrawing import draw_grid, draw_tree
 
 TORUS_OF_16 = """\
    ╎     ╎     ╎     ╎

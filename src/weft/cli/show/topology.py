@@ -3,9 +3,9 @@
 from math import ceil, cos, floor, pi, sin
 from textwrap import wrap
 
+from weft.cli.show.box_drawing import draw_grid, draw_tree
+from weft.cli.show.canvas import Canvas
 from weft.core.graph import Graph
-from weft.topologies.boxdrawing import draw_grid, draw_tree
-from weft.topologies.canvas import Canvas
 
 NUM_CIRCLE_MAX = 32
 """With more places a circle of lines is a ball of wool."""

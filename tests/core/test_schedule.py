@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from weft.collectives import ring
-from weft.collectives.schedule import Flat, Give, Hosts, Schedule, Step, Take, among, folded
 from weft.config.registry import COLLECTIVES
 from weft.core.names import Part
+from weft.core.schedule import Flat, Give, Hosts, Schedule, Step, Take, among, folded
 
 SIZES = range(1, 18)
 LAYOUTS: list[Hosts] = [

@@ -19,9 +19,9 @@ from support.scripts.training_scripts import write
 
 from weft.config.settings import Settings
 from weft.core.errors import ConfigError, TransportError, WeftError
-from weft.engines.hosts import join, timeouts
+from weft.engines.hosts import bootstrap, timeouts
 from weft.engines.hosts.agent import AgentOrders
-from weft.engines.hosts.join import ControllerOrders, join_run, pass_signals_on, receive_job, wait_for_reader
+from weft.engines.hosts.bootstrap import ControllerOrders, join_run, pass_signals_on, receive_job, wait_for_reader
 from weft.engines.hosts.launch_env import LaunchPlacement
 from weft.engines.hosts.rendezvous import post_note
 from weft.engines.hosts.worker_info import worker_info
@@ -192,8 +192,8 @@ def join_alone(monkeypatch: pytest.MonkeyPatch, script: Path) -> list[bytes]:
     """Worker 0 of two joins, but starts nobody; the orders that it would have given."""
     given: list[bytes] = []
     monkeypatch.setattr(sys, "argv", [str(script)])
-    monkeypatch.setattr(join, "start_apart", lambda name, module, orders, descriptors=(): given.append(orders))
-    monkeypatch.setattr(join, "take_seat", lambda *args, **more: (_ for _ in ()).throw(Enough))
+    monkeypatch.setattr(bootstrap, "start_apart", lambda name, module, orders, descriptors=(): given.append(orders))
+    monkeypatch.setattr(bootstrap, "take_seat", lambda *args, **more: (_ for _ in ()).throw(Enough))
     rendezvous = MemoryBoard()
     post_note(rendezvous, "present/1", worker_info(1, "127.0.0.1", script, Settings()))
     with pytest.raises(Enough):
