@@ -1,13 +1,13 @@
 """One node's share of a strategy: told facts, answering with commands."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, get_args
 
 import pytest
 
-from weft.core.actions import MEAN, Compute, Note, Reduce, Send
+from weft.core.actions import MEAN, Compute, Note, Reduce, Send, copy
 from weft.core.errors import IllegalAction, UnexpectedMessage
 from weft.core.events import (
     EpochFinished,
@@ -22,7 +22,7 @@ from weft.core.events import (
     StepFinished,
     TimerFired,
 )
-from weft.core.names import Bucket, Buffer, Roles
+from weft.core.names import PARAMS, WELCOME, Bucket, Buffer, Roles
 from weft.core.peer import HANDLERS, Actions, Peer
 from weft.core.world import World
 
@@ -242,3 +242,56 @@ def test_a_snapshot_is_plain_sorted_and_leaves_out_what_was_given() -> None:
         "inner": [{"count": 4}],
     }
     assert json.loads(json.dumps(snapshot)) == snapshot
+
+
+LATER = replace(WORLD, view=2)
+P0, P1 = WORLD.params
+JOINED = MembersChanged(2, (0, 1, 2), "joined worker 1")
+
+
+def test_the_lowest_other_worker_sends_a_newcomer_all_buckets_and_where_the_run_is() -> None:
+    peer = made(Reducing)
+    peer.step = 7
+    peer.handle(MembersChanged(1, (0, 2), "lost worker 1"), 0.0)
+    assert peer.handle(JOINED, 0.0) == [
+        Send(1, WELCOME, 7, 0, P0, data={"slot": PARAMS}),
+        Send(1, WELCOME, 7, 1, P1, data={"slot": PARAMS}),
+        Send(1, WELCOME, 7, 0, data={"step": 7}),
+    ]
+
+
+def test_nobody_else_sends_a_newcomer_anything() -> None:
+    server = made(Quiet, 2)
+    server.handle(MembersChanged(1, (0, 2), "lost worker 1"), 0.0)
+    assert server.handle(JOINED, 0.0) == []
+
+
+def test_a_newcomer_begins_where_the_run_is_when_it_has_taken_over_everything() -> None:
+    peer = Quiet(1, LATER, Random(0))
+    assert peer.handle(Started(2), 0.0) == []
+    assert peer.handle(JOINED, 0.0) == []
+    inbox = [Buffer("inbox", 0), Buffer("inbox", 1)]
+    first, second = (Received(0, WELCOME, 7, b, body, 1.0, {"slot": PARAMS}) for b, body in enumerate(inbox))
+    assert peer.handle(first, 0.0) == [copy(P0, inbox[0])]
+    assert peer.handle(Received(0, WELCOME, 7, 0, None, 1.0, {"step": 7}), 0.0) == []
+    assert peer.handle(second, 0.0) == [copy(P1, inbox[1]), Compute(7)]
+    assert (peer.step, peer.workers) == (7, (0, 1))
+
+
+def test_a_newcomer_that_was_welcomed_hears_events_as_others_do() -> None:
+    class Bare(Quiet):
+        _inherits = ()
+
+    peer = Bare(1, LATER, Random(0))
+    peer.handle(JOINED, 0.0)
+    assert peer.handle(Received(0, WELCOME, 7, 0, None, 1.0, {"step": 7}), 0.0) == [Compute(7)]
+    with pytest.raises(UnexpectedMessage):
+        peer.handle(Received(0, WELCOME, 7, 0, None, 1.0, {"step": 7}), 0.0)
+    assert peer.handle(MembersChanged(3, (1, 2), "lost worker 0"), 0.0) == []
+
+
+def test_a_newcomer_refuses_what_is_no_welcome_before_it_has_had_its_own() -> None:
+    peer = Quiet(1, LATER, Random(0))
+    peer.handle(JOINED, 0.0)
+    with pytest.raises(UnexpectedMessage, match="worker 1 received 'push'"):
+        peer.handle(Received(0, "push", 0, 0, None, 1.0, None), 0.0)

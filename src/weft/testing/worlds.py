@@ -88,6 +88,7 @@ def training(
     loss: Callable[[int, int, Any], float] | None = None,
     epoch_steps: int | None = None,
     report: Callable[[int, int, Any], Mapping[str, Any]] | None = None,
+    first_step: int = 0,
 ) -> Script:
     """A script of backward and step; reports `report(worker, epoch, parameters)` every `epoch_steps` steps."""
 
@@ -96,7 +97,7 @@ def training(
         views: Any = replica.views()
         alone = set(views) == {"w"}
         told = views["w"] if alone else views
-        for step in range(num_steps):
+        for step in range(first_step, num_steps):
             lost = None if loss is None else float(loss(rank, step, told))
             given = gradient(rank, step, told)
             replica.take({"w": given} if alone else given)

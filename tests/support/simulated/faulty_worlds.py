@@ -1,6 +1,6 @@
 """Small worlds of puppets in which things go wrong."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from support.peers.puppets import Answer, Puppet, Puppets
 from weft.adapters.arrays import ArrayReplica
 from weft.core.actions import MEAN, Compute, Reduce, Send
 from weft.core.events import Event, MembersChanged, Reduced, StepFinished
-from weft.core.names import Role
+from weft.core.names import WELCOME, Role
 from weft.core.recorder import Recording
 from weft.core.world import World
 from weft.cost.links import Link
@@ -21,6 +21,7 @@ from weft.sim.faults.in_flight import FailableNode
 from weft.sim.faults.injection import FaultInjection
 from weft.sim.faults.plan import Fault, Faults, Slow
 from weft.sim.network import HostLinks
+from weft.sim.program import Request
 from weft.sim.reports import NoReports
 from weft.sim.simulation import Simulation
 from weft.store.numpy import NumpyStore
@@ -55,8 +56,23 @@ class FaultyRun:
         assert isinstance(peer, Puppet)
         return peer
 
+    def taken_over(self, id: int) -> list[float]:
+        """What a newcomer was given of the one parameter that worlds of puppets have."""
+        messages = self.injection.delivery.messages
+        return [float(m.payload[0]) for m in messages if m.target == id and m.event.kind == WELCOME and m.event.body]
+
     def events(self, id: int, *kinds: type) -> list[Event]:
         return [event for _, event in self.peer(id)._seen if isinstance(event, kinds)]
+
+
+class LateProgram(ArrayProgram):
+    """The script of a newcomer, which is made when its first step is known."""
+
+    def __init__(self, begin: Callable[[int], Generator[Request, None, None]]) -> None:
+        self._begin = begin
+
+    def begin_at(self, step: int) -> None:
+        super().__init__(self._begin(step))
 
 
 def run(
@@ -82,8 +98,15 @@ def run(
     def store(node: int) -> Store:
         return NumpyStore(replicas[node], [], {}, is_server=world.role(node) is Role.SERVER)
 
+    def newcomer(worker: int) -> tuple[Store, LateProgram]:
+        replicas[worker] = ArrayReplica({"w": np.ones(1)}, weft.SGD(lr=0.1), None)
+        pulls = gradient or (lambda worker, step, w: w)
+        return store(worker), LateProgram(
+            lambda step: training(pulls, num_steps, first_step=step)(worker, replicas[worker])
+        )
+
     faults = Faults(tuple(schedule), notice_s=0.05, fence_s=0.5, linger_s=LINGER_S, news_s=news_s)
-    injection, recording = FaultInjection(faults, store), Recording()
+    injection, recording = FaultInjection(faults, store, newcomer), Recording()
     simulation = Simulation(
         strategy,
         world,

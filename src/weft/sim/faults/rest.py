@@ -76,7 +76,8 @@ class Rest:
         """Find the step before which all stop: the next one of whoever is furthest ahead."""
         self.phase = Phase.STOPPING
         period = self._simulation.strategy.rest_period
-        self._boundary = (max(node.step for node in self._workers()) // period + 1) * period
+        furthest = max((node.step for node in self._workers()), default=0)
+        self._boundary = (furthest // period + 1) * period
         self._look()
 
     def _workers(self) -> list[FailableNode]:
@@ -101,7 +102,8 @@ class Rest:
         """Go on if the world is at rest; look again soon if it is not."""
         if self.phase is Phase.NONE:
             return
-        if any(node.script.at is ENDED for node in self._workers()):
+        workers = self._workers()
+        if not workers or any(node.script.at is ENDED for node in workers):
             self._coming.clear()
             self._go_on()
         elif not self._is_at_rest():
