@@ -18,6 +18,7 @@ from weft.fuzz.scenario import Scenario
 from weft.fuzz.witness import BoundedRecording, Sighting, Version, WitnessedSimulation, life_of
 from weft.sim.arbiter import View
 from weft.sim.faults.in_flight import RECEIVED, MessageInFlight
+from weft.sim.faults.plan import NonFiniteGradient
 from weft.sim.node import SimulatedNode
 from weft.store.numpy import NumpyStore
 
@@ -84,6 +85,12 @@ class Evidence:
             for (now_ns, node, event, _), life in zip(self.recording.entries, self.simulation.lives)
             if isinstance(event, StepFinished)
         ]
+
+    @cached_property
+    def not_finite(self) -> set[tuple[NodeId, int]]:
+        """The (worker, step) of gradients that are left out, bucket by bucket where a strategy reduces buckets."""
+        schedule = self.scenario.faults.schedule
+        return {(fault.worker, fault.step) for fault in schedule if isinstance(fault, NonFiniteGradient)}
 
     @cached_property
     def workers(self) -> dict[int, SimulatedNode]:

@@ -3,6 +3,7 @@
 from typing import get_args
 
 from weft.sim.faults.plan import (
+    JOINS,
     KINDS,
     Crash,
     EarlyFinish,
@@ -20,7 +21,7 @@ def test_a_schedule_is_plain_data_that_prints_as_what_would_build_it_again() -> 
     assert repr((Crash(1, 0.5), Pause(2, 1.0, 0.25))) == (
         "(Crash(worker=1, at_s=0.5), Pause(worker=2, at_s=1.0, duration_s=0.25))"
     )
-    assert {kind.__name__ for kind in KINDS} == {kind.__name__ for kind in get_args(Fault)}
+    assert {kind.__name__ for kind in (*KINDS, *JOINS)} == {kind.__name__ for kind in get_args(Fault)}
 
 
 def test_faults_are_over_when_the_last_has_ended_and_the_engine_has_had_time_to_notice() -> None:

@@ -71,7 +71,7 @@ def are_applied_or_kept(evidence: Evidence, accrued: str | None = None, may_drop
             life = life_of(evidence.simulation.nodes[worker])
             kept = _kept(evidence, worker, bucket, accrued)
             for step in evidence.steps:
-                if step.life != life or not step.samples:
+                if step.life != life or not step.samples or (worker, step.step) in evidence.not_finite:
                     continue
                 for place in range(*book.places(life, step.step).indices(book.num_elements)):
                     is_whole = abs(kept[place] - (not applied[place])) < ROUNDING
