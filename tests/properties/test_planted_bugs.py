@@ -8,10 +8,12 @@ import pytest
 
 from weft.collectives.coded_messages import CodedMessagesPeer
 from weft.collectives.phased import PhasedPeer
+from weft.collectives.speaking import SpeakingPeer
 from weft.collectives.two_way import REST, TwoWayPeer
+from weft.collectives.wrapping import WrappingPeer
 from weft.core.actions import Action, Apply, Combine, Compute, Reduce, add, rescale
 from weft.core.events import Received, Returned, StepFinished
-from weft.core.names import Buffer
+from weft.core.names import PARAMS, Buffer
 from weft.core.peer import Actions, Peer
 from weft.core.rules import Momentum, Rule
 from weft.core.world import World
@@ -21,14 +23,16 @@ from weft.fuzz.run import run
 from weft.fuzz.scenario import draw
 from weft.sim.faults.delivery import ViewDelivery
 from weft.sim.faults.in_flight import MessageInFlight
+from weft.sim.faults.rest import Rest
 from weft.store.gate import Gate
 from weft.strategies.allreduce import AllReducePeer
 from weft.strategies.async_gossip import ANSWER, AsyncGossipPeer
 from weft.strategies.downpour import DownpourWorker
+from weft.strategies.local_sgd import LocalSGD
 from weft.strategies.parts.atomic_steps import AtomicStepServer
 from weft.strategies.parts.coordinator import Coordinator, Dealing
 from weft.strategies.parts.neighbour_sum import NeighbourSum
-from weft.strategies.parts.outer_optimizer import OuterStrategy
+from weft.strategies.parts.outer_optimizer import START, OuterPeer, OuterStrategy
 from weft.strategies.parts.periodic_average import PeriodicAveragePeer
 from weft.strategies.parts.shards import ShardWorker
 from weft.strategies.push_sum import PushSumPeer
@@ -259,6 +263,39 @@ def takes_parts_of_steps_for_whole_ones(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(StaleSyncServer, "regroup", wrong)
 
 
+def keeps_its_own_parameters(patch: pytest.MonkeyPatch) -> None:
+    right = Peer._be_welcomed
+
+    def wrong(self: Peer, event: Received) -> Actions:
+        return [action for action in right(self, event) if not isinstance(action, Combine)]
+
+    patch.setattr(Peer, "_be_welcomed", wrong)
+
+
+def begins_with_the_first_round(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(AllReducePeer, "take_over", Peer.take_over)
+
+
+def goes_on_counting_reductions(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SpeakingPeer, "on_joined", WrappingPeer.on_joined)
+
+
+def comes_without_velocity(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(OuterPeer, "_inherits", (PARAMS, START))
+
+
+def sets_out_from_where_its_sponsor_is(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(OuterPeer, "take_over", Peer.take_over)
+
+
+def comes_in_the_midst_of_a_period(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(LocalSGD, "rest_period", 1)
+
+
+def comes_while_others_train(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Rest, "_is_at_rest", lambda self: True)
+
+
 BUGS: list[tuple[int, str, WorkerRuntime]] = [
     (1, "ssp", waits_for_the_departed),
     (1, "allreduce", never_asks_again),
@@ -286,8 +323,19 @@ BUGS: list[tuple[int, str, WorkerRuntime]] = [
     (9, "sandblaster", counts_both_copies_of_a_portion),
 ]
 
+JOINING_BUGS: list[tuple[int, str, WorkerRuntime]] = [
+    (4, "allreduce", keeps_its_own_parameters),
+    (1, "allreduce", begins_with_the_first_round),
+    (1, "allreduce", goes_on_counting_reductions),
+    (1, "allreduce", comes_while_others_train),
+    (2, "local_sgd(period=4)", comes_in_the_midst_of_a_period),
+    (4, "diloco(period=2)", comes_without_velocity),
+    (2, "diloco(period=4)", sets_out_from_where_its_sponsor_is),
+]
+"""About newcomers."""
 
-@pytest.mark.parametrize(("invariant", "strategy", "plant"), BUGS, ids=lambda value: getattr(value, "__name__", None))
+
+@pytest.mark.parametrize(("invariant", "strategy", "plant"), BUGS + JOINING_BUGS, ids=_name)
 def test_a_planted_bug_is_caught(
     invariant: int, strategy: str, plant: WorkerRuntime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
