@@ -1,6 +1,7 @@
 """Runs a scenario and keeps the evidence."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from random import Random
 
 import numpy as np
@@ -12,7 +13,7 @@ from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.fuzz.accounts import AccountingStore
 from weft.fuzz.evidence import Evidence
-from weft.fuzz.ledger import LedgerProgram, LedgerReplica
+from weft.fuzz.ledger import Array, LedgerProgram, LedgerReplica
 from weft.fuzz.scenario import Scenario
 from weft.fuzz.witness import BoundedRecording, WitnessedSimulation
 from weft.sim.compute import PerSample
@@ -63,17 +64,9 @@ def run(scenario: Scenario, recipe: Strategy | None = None) -> Evidence:
         )
 
     recording = BoundedRecording()
-    lives = dict(enumerate(programs))
-
-    def newcomer(worker: NodeId) -> tuple[Store, LedgerProgram]:
-        """The next life of a worker; one that was never begun is tried again."""
-        mine = [life for life, owner in enumerate(scenario.owners) if owner == worker and life >= num_workers]
-        life = next(life for life in mine if life not in lives or not lives[life].has_begun)
-        replica = LedgerReplica(book, params=shared)
-        lives[life] = _program(scenario, life, replica)
-        return store(worker, replica), lives[life]
-
-    injection = FaultInjection(scenario.faults, lambda node: store(node, LedgerReplica(book, is_empty=True)), newcomer)
+    newcomers = Newcomers(scenario, programs, store, shared)
+    empty = partial(LedgerReplica, book, is_empty=True)
+    injection = FaultInjection(scenario.faults, lambda node: store(node, empty()), newcomers.make)
     simulation = WitnessedSimulation(
         recipe,
         world,
@@ -101,6 +94,28 @@ def run(scenario: Scenario, recipe: Strategy | None = None) -> Evidence:
     except Exception as error:  # whatever a peer raises is a finding
         evidence.error = error
     return evidence
+
+
+class Newcomers:
+    """Makes the stores and scripts of newcomers: the next life of a worker, or again one that never began."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        programs: Sequence[LedgerProgram],
+        store: Callable[[NodeId, LedgerReplica], Store],
+        shared: Sequence[Array] | None,
+    ) -> None:
+        self._scenario, self._store, self._shared = scenario, store, shared
+        self._programs = dict(enumerate(programs))
+
+    def make(self, worker: NodeId) -> tuple[Store, LedgerProgram]:
+        owners, first = self._scenario.owners, self._scenario.num_workers
+        mine = [life for life in range(first, len(owners)) if owners[life] == worker]
+        life = next(one for one in mine if one not in self._programs or not self._programs[one].has_begun)
+        replica = LedgerReplica(self._scenario.book, params=self._shared)
+        program = self._programs[life] = _program(self._scenario, life, replica)
+        return self._store(worker, replica), program
 
 
 def _linear(rules: Mapping[str, Rule]) -> dict[str, Rule]:

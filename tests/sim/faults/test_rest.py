@@ -10,7 +10,7 @@ from support.simulated.faulty_worlds import LATENCY_S, STEP_S, run
 from weft.core.actions import Compute, Send
 from weft.core.events import Event, Received, Returned, StepFinished
 from weft.sim.faults.plan import Crash, Join, Partition, Rejoin, Slow
-from weft.sim.faults.rest import LOOK_NS, Phase
+from weft.sim.faults.rest import LOOK_NS, RestPhase
 
 LOOK_S = LOOK_NS / 1e9
 BACK = Crash(1, 0.35), Rejoin(1, 0.55)
@@ -89,7 +89,7 @@ def test_nobody_comes_once_a_script_has_ended() -> None:
     ran = run(counting, Crash(1, 0.35), Rejoin(1, 1.02))
     assert "joined worker 1" not in [view.reason for view in ran.views]
     assert [node.step for node in ran.injection.liveness.incarnations] == [10, 3, 10]
-    assert ran.injection.rest.phase is Phase.NONE
+    assert ran.injection.rest.phase is RestPhase.NONE
 
 
 def test_one_that_was_never_lost_is_not_replaced() -> None:

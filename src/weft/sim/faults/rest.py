@@ -18,7 +18,7 @@ LOOK_NS = to_ns(0.0005)
 """How often it is looked whether the world is at rest."""
 
 
-class Phase(Enum):
+class RestPhase(Enum):
     """Where a rest is: see `Rest`."""
 
     NONE = "the world goes on"
@@ -54,7 +54,7 @@ class Rest:
         self._delivery = delivery
         self._membership = membership
         self._num_workers = simulation.world.num_workers
-        self.phase = Phase.NONE
+        self.phase = RestPhase.NONE
         self._coming: list[NodeId] = []
         """The workers that want to come, or have come and are not welcomed yet."""
         self._boundary = 0
@@ -66,7 +66,7 @@ class Rest:
 
     def admit(self, worker: NodeId) -> None:
         """A process wants to come in as this worker, which is not a member."""
-        if self.phase is not Phase.NONE:  # the next rest is its own
+        if self.phase is not RestPhase.NONE:  # the next rest is its own
             self._simulation.kernel.at(self._simulation.kernel.now_ns + LOOK_NS, self.admit, (worker,))
             return
         self._coming.append(worker)
@@ -74,7 +74,7 @@ class Rest:
 
     def _stop(self) -> None:
         """Find the step before which all stop: the next one of whoever is furthest ahead."""
-        self.phase = Phase.STOPPING
+        self.phase = RestPhase.STOPPING
         period = self._simulation.strategy.rest_period
         furthest = max((node.step for node in self._workers()), default=0)
         self._boundary = (furthest // period + 1) * period
@@ -86,12 +86,12 @@ class Rest:
 
     def _hold(self, node: FailableNode, action: Compute) -> bool:
         """Whether a script waits before a step."""
-        if self.phase is Phase.NONE or not self._membership.is_member(node):
+        if self.phase is RestPhase.NONE or not self._membership.is_member(node):
             return False
         keeps_step = self._simulation.strategy.keeps_step
-        if self.phase is Phase.STOPPING and keeps_step and action.step < self._boundary:
+        if self.phase is RestPhase.STOPPING and keeps_step and action.step < self._boundary:
             return False
-        if node.id in self._coming and self.phase is Phase.WELCOMING:
+        if node.id in self._coming and self.phase is RestPhase.WELCOMING:
             assert node.program is not None
             node.step = action.step
             node.program.begin_at(action.step)  # type: ignore[attr-defined]
@@ -100,7 +100,7 @@ class Rest:
 
     def _look(self) -> None:
         """Go on if the world is at rest; look again soon if it is not."""
-        if self.phase is Phase.NONE:
+        if self.phase is RestPhase.NONE:
             return
         workers = self._workers()
         if not workers or any(node.script.at is ENDED for node in workers):
@@ -108,8 +108,8 @@ class Rest:
             self._go_on()
         elif not self._is_at_rest():
             self._simulation.kernel.at(self._simulation.kernel.now_ns + LOOK_NS, self._look)
-        elif self.phase is Phase.STOPPING:
-            self.phase = Phase.WELCOMING
+        elif self.phase is RestPhase.STOPPING:
+            self.phase = RestPhase.WELCOMING
             self._membership.take_in(self._coming)
             self._look()
         else:
@@ -128,7 +128,7 @@ class Rest:
 
     def _go_on(self) -> None:
         """Let all scripts that stopped begin their steps."""
-        self.phase = Phase.NONE
+        self.phase = RestPhase.NONE
         stopped, self._stopped = self._stopped, {}
         for _, (node, action) in sorted(stopped.items()):
             self._simulation.kernel.at(self._simulation.kernel.now_ns, self._begin_if_able, (node, action))
@@ -140,9 +140,9 @@ class Rest:
     def _interrupt(self, leaving: Sequence[NodeId]) -> list[NodeId]:
         """Members leave: who came and was not welcomed yet leaves with them, and comes again in the next rest."""
         self._coming = [worker for worker in self._coming if worker not in leaving]
-        again = self._coming if self.phase is Phase.WELCOMING else []
+        again = self._coming if self.phase is RestPhase.WELCOMING else []
         for worker in (*leaving, *again):
             self._stopped.pop(worker, None)
-        if self.phase is Phase.WELCOMING:
-            self.phase = Phase.STOPPING
+        if self.phase is RestPhase.WELCOMING:
+            self.phase = RestPhase.STOPPING
         return list(again)
