@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
+TEST_PROCESSES ?= 3# more than cores: tests of real workers wait more than they compute
 
 .PHONY: help demo hosts quick test browser check bench bench-peers slownet straggler strategies codecs diloco soak stale blame docs clean
 
@@ -16,10 +17,10 @@ help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "%-12s %s\n", $$1, $$2 }'
 
 quick: $(READY) ## tests without processes, root, browser or Ray: while you work
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m 'not (processes or root or browser or ray or slow)'
+	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadgroup -m 'not (processes or root or browser or ray or slow)'
 
 test: $(READY) browser ## all tests
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadgroup
 
 browser: ## Chromium, in which tests open the page of a comparison
 	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install --yes -qq --no-install-recommends chromium >/dev/null; } \

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from support.peers.puppets import Puppet, Puppets
 
+from weft.config.registry import STRATEGIES
 from weft.core.errors import Deadlock
 from weft.core.events import Event, StepFinished
 from weft.fuzz.auditor import audit
@@ -16,7 +17,8 @@ from weft.fuzz.run import run
 from weft.fuzz.scenario import draw
 from weft.sim.faults.plan import EarlyFinish, Faults
 
-NUM_SEEDS = 100
+NUM_SEEDS = 2 * len(STRATEGIES)
+"""Strategies take turns."""
 
 SHOW_TRACES = f"""
 from weft.fuzz.campaign import judge

@@ -335,6 +335,10 @@ JOINING_BUGS: list[tuple[int, str, WorkerRuntime]] = [
 """About newcomers."""
 
 
+def _name(value: object) -> str | None:
+    return getattr(value, "__name__", None)
+
+
 @pytest.mark.parametrize(("invariant", "strategy", "plant"), BUGS + JOINING_BUGS, ids=_name)
 def test_a_planted_bug_is_caught(
     invariant: int, strategy: str, plant: WorkerRuntime, monkeypatch: pytest.MonkeyPatch
@@ -352,9 +356,7 @@ CODED_BUGS: list[tuple[str, str, str | None, WorkerRuntime]] = [
 """About residuals: all break invariant 6."""
 
 
-@pytest.mark.parametrize(
-    ("strategy", "compress", "scheme", "plant"), CODED_BUGS, ids=lambda value: getattr(value, "__name__", None)
-)
+@pytest.mark.parametrize(("strategy", "compress", "scheme", "plant"), CODED_BUGS, ids=_name)
 def test_a_planted_bug_about_residuals_is_caught(
     strategy: str, compress: str, scheme: str | None, plant: WorkerRuntime, monkeypatch: pytest.MonkeyPatch
 ) -> None:

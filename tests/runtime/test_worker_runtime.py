@@ -9,15 +9,16 @@ from support.processes.records import job_with
 
 from weft.adapters.arrays import ArrayReplica
 from weft.config.registry import strategy as strategy_of
-from weft.core.errors import ConfigError, Deadlock
+from weft.core.errors import Deadlock
 from weft.core.events import GradientReady, StepFinished
 from weft.core.rules import SGD
 from weft.core.script_state import IN_STEP
 from weft.engines.real.hops import hops_between
-from weft.runtime.connections import SHM, TORCH, Connections
+from weft.runtime.building import build
+from weft.runtime.connections import SHM, Connections
 from weft.runtime.descriptors import Descriptors
 from weft.runtime.mailbox import VALUES
-from weft.runtime.worker_runtime import WorkerRuntime, _torch, build
+from weft.runtime.worker_runtime import WorkerRuntime
 from weft.transports.bells import NUM_BELLS
 
 NUM_WORKERS = 2
@@ -154,43 +155,6 @@ def test_a_script_waits_while_too_much_has_not_left() -> None:
             break
     assert runtime.is_choked()
     pair.until(lambda: not runtime.is_choked())
-
-
-@pytest.mark.parametrize(
-    ("addresses", "is_trusted", "is_private"),
-    [(["10.0.0.1", "10.0.0.2"], False, False), (["10.0.0.1", "10.0.0.2"], True, False),
-     (["10.0.0.1", "10.0.0.2"], False, True), ([], False, False)],
-)  # fmt: skip
-def test_torch_sums_between_hosts_only_where_everybody_is_trusted(
-    addresses: list[str], is_trusted: bool, is_private: bool
-) -> None:
-    job = job_with(
-        transport=TORCH,
-        bucket_bytes_max=1 << 20,
-        outbox_bytes_max=100,
-        checks_replay=True,
-        addresses=addresses,
-        hosts=[0, 1],
-        is_private=is_private,
-        trusts_network=is_trusted,
-    )
-    replica = ArrayReplica({"w": np.zeros(3)}, SGD(lr=1.0), None)
-    if is_trusted or is_private or not addresses:
-        assert _torch(job, strategy_of("allreduce"), replica) is not None
-        return
-    with pytest.raises(ConfigError) as refused:
-        _torch(job, strategy_of("allreduce"), replica)
-    assert str(refused.value) == (
-        "with --transport torch, gradients would go from host to host unencrypted, to any process that answers.\n"
-        "  Use --transport shm (TLS between hosts), or say --set network.trusted=true (WEFT_SET under "
-        "torchrun) if nobody else is on it."
-    )
-
-
-def test_torch_has_nothing_to_do_where_reductions_are_spoken_in_messages() -> None:
-    job = job_with(transport=TORCH, bucket_bytes_max=1 << 20, outbox_bytes_max=100, checks_replay=True)
-    replica = ArrayReplica({"w": np.zeros(3)}, SGD(lr=1.0), None)
-    assert _torch(job, strategy_of("allreduce", "ring"), replica) is None
 
 
 def test_a_background_driver_rests_only_where_nothing_waits_to_leave_and_nobody_may_call() -> None:

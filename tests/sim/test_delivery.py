@@ -13,7 +13,7 @@ from weft.cost.links import Link
 from weft.sim.delivery import DirectDelivery
 from weft.sim.facts import Facts
 from weft.sim.kernel import Kernel
-from weft.sim.network import HostLinks
+from weft.sim.network import HostLinks, Network
 from weft.sim.node import SimulatedNode
 from weft.store.ghost import GhostStore
 from weft.testing.peers import P0, peer_of
@@ -29,7 +29,7 @@ class Told:
         link = Link(LATENCY_NS / 1e9, NUM_BYTES * 1e6)  # a message of four bytes takes another microsecond
         self.kernel = Kernel()
         self.facts = Facts(len(hosts))
-        self.network = HostLinks(hosts, [link] * len(hosts), link)
+        self.network: Network = HostLinks(hosts, [link] * len(hosts), link)
         self.nodes = [
             SimulatedNode(id, peer_of(Puppets(), me=id), GhostStore([Bucket(1)], []), None) for id in range(len(hosts))
         ]

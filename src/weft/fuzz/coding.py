@@ -3,6 +3,7 @@
 Drawn apart from all else, so that a seed has the same world with a codec as without.
 """
 
+from functools import lru_cache
 from random import Random
 from typing import NamedTuple
 
@@ -50,14 +51,20 @@ def draw_coding(seed: int, recipe: Strategy, collective: str | None) -> CodingCh
     rng = Random(f"codec-{seed}")
     if rng.random() >= SHARE or not LEAVES_OUT.intersection(recipe.kinds().values()):
         return CodingChoice(None, None, collective)
-    legal = [[text for text in texts if _is_legal(recipe, text)] for texts in (WHOLE, OTHERS)]
-    drawn = [rng.choice(texts) for texts in legal if texts]
+    drawn = [rng.choice(texts) for texts in _legal(recipe) if texts]
     if not drawn:
         return CodingChoice(None, None, collective)
     compress = rng.choice(drawn)
     if not recipe.reduces:
         return CodingChoice(compress, None, None)
     return CodingChoice(compress, rng.choice(schemes(codec(compress))), collective or rng.choice(list(COLLECTIVES)))
+
+
+@lru_cache(maxsize=1024)
+def _legal(recipe: Strategy) -> tuple[list[str], list[str]]:
+    """Of WHOLE and of OTHERS, those that a strategy can have; remembered, because every seed asks."""
+    whole, others = ([text for text in texts if _is_legal(recipe, text)] for texts in (WHOLE, OTHERS))
+    return whole, others
 
 
 def _is_legal(recipe: Strategy, text: str) -> bool:

@@ -74,7 +74,11 @@ def begin(liveness: FailableLiveness, id: int) -> FailableNode:
 
 def test_what_comes_due_for_a_paused_node_waits_and_for_one_that_is_gone_is_forgotten() -> None:
     nodes, done = liveness(), list[tuple[int, str]]()
-    act = nodes.when_able(lambda node, what: done.append((node.id, what)))
+
+    def note(node: FailableNode, what: str) -> None:
+        done.append((node.id, what))
+
+    act = nodes.when_able(note)
     nodes.pause(0)
     nodes.end([nodes.node(1)])
     for id in range(3):

@@ -21,7 +21,7 @@ def test_a_worker_that_has_ended_stays_for_a_while_and_leaves_unless_all_have_en
     ran = run(say_step(1), *LATER, num_workers=2)
     assert [view.reason for view in ran.views[1:]] == ["finished worker 0"]
     assert ran.views[1].since_ns == pytest.approx((1.0 + LINGER_S) * 1e9)
-    assert [event.clock for event in ran.events(1, Received)] == list(range(10))  # type: ignore[union-attr]
+    assert [event.clock for event in ran.events(1, Received)] == list(range(10))
 
 
 def test_where_workers_keep_step_one_that_has_ended_stays_until_the_others_have_made_its_last_step() -> None:

@@ -37,7 +37,7 @@ def test_a_channel_breaks_in_one_direction() -> None:
 
 
 def test_what_is_held_up_goes_on_in_order_when_it_is_released() -> None:
-    reach, done = Reach(), []
+    reach, done = Reach(), list[str]()
     reach.cut((1,))
     assert reach.is_out_of_reach(1, done.append, "news")
     assert reach.is_split([node(0), node(1)], done.append, "sum")
@@ -52,7 +52,7 @@ def test_what_is_held_up_goes_on_in_order_when_it_is_released() -> None:
 
 def test_a_partition_holds_messages_and_news_up_until_it_heals() -> None:
     ran = run(say_step(1), *LATER, Partition((1,), 0.15, 0.3))
-    clocks = [event.clock for event in ran.events(1, Received)]  # type: ignore[union-attr]
+    clocks = [event.clock for event in ran.events(1, Received)]
     times = ran.peer(1).times(Received)
     assert clocks == list(range(10))
     assert times[1:4] == [pytest.approx(0.45)] * 3

@@ -29,6 +29,7 @@ from weft.core.seat import RESULT, Replica, Reported, check_optimizers, check_tu
 from weft.core.strategy import Strategy
 from weft.data.shares import check_sharing
 from weft.runtime.background import BackgroundDriver
+from weft.runtime.building import build
 from weft.runtime.channel import Channel
 from weft.runtime.connections import Connections
 from weft.runtime.driver import Wanted
@@ -39,7 +40,7 @@ from weft.runtime.seats.before_training import BeforeTraining
 from weft.runtime.seats.engine_seat import EngineSeat
 from weft.runtime.seats.once import Sharing
 from weft.runtime.waiting import Waiting
-from weft.runtime.worker_runtime import WorkerRuntime, build
+from weft.runtime.worker_runtime import WorkerRuntime
 from weft.store.gate import Gate
 
 Resolve = Callable[[Welcome | None, Strategy | str | None], tuple[Strategy, str]]

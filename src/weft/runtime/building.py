@@ -1,0 +1,252 @@
+"""Builds what a worker process runs on: lays its replica out, connects it, makes its stores, driver and reductions."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from weft.core.errors import ConfigError
+from weft.core.names import PARAMS, Bucket, NodeId, Role
+from weft.core.recorder import Recording
+from weft.core.script_state import ScriptState
+from weft.core.seat import Replica, ReplicaMemory, name_at
+from weft.core.strategy import Strategy
+from weft.core.world import World
+from weft.cost.links import Link
+from weft.cost.staging import prices_s
+from weft.runtime.connections import LOOPBACK, SHM, TORCH, Connections
+from weft.runtime.driver import Driver
+from weft.runtime.mailbox import Mailbox, kinds_of, rank_of
+from weft.runtime.measure.tracer import Tracer
+from weft.runtime.messages import WorkerJob
+from weft.runtime.reduce.agreed import AgreedReduce, apart_memory
+from weft.runtime.reduce.between_hosts import Plan
+from weft.runtime.reduce.device import (
+    DeviceReduce,
+    all_speeds,
+    chosen_places,
+    have_all_told,
+    measured,
+    tell_speeds,
+)
+from weft.runtime.reduce.hosts import HostsReduce
+from weft.runtime.reduce.shared import SharedReduce
+from weft.runtime.shared_params import STEPPING, SharedParams
+from weft.runtime.worker_runtime import Wait, WorkerRuntime
+from weft.store.arena import Arena
+from weft.store.building import build_store
+from weft.store.coded import coded_bytes_max
+from weft.store.devices import FakeDevice
+from weft.store.live import LiveStore
+from weft.store.preparing import ready_codecs
+from weft.transports.bells import Bells
+from weft.transports.frames import Layout
+from weft.transports.summing import Summing
+
+
+def _wait_for_all_values(arena: Arena, bells: Bells, wait_words: Wait) -> None:
+    """Block until all workers of the host have written the initial values to the replica that they share."""
+    line, workers = arena.worker_line, range(arena.num_workers)
+    arena.words[line(arena.local_rank) + STEPPING] = 1
+    bells.ring_scripts()
+    wait_words(lambda: all(arena.words[line(worker) + STEPPING] for worker in workers))
+
+
+def _arena(job: WorkerJob, buckets: Sequence[Bucket]) -> Arena:
+    has_devices, ranks = bool(job.on_devices), job.on_host
+    return Arena(job.descriptors.arena, job.local_rank, len(ranks), buckets, has_devices=has_devices, ranks=ranks)
+
+
+def _torch(job: WorkerJob, strategy: Strategy, replica: Replica) -> Summing | None:
+    """Sums by torch.distributed for --transport torch, else None; raises ConfigError where they cannot be used."""
+    is_native = job.transport == TORCH and not strategy.speaks_reductions
+    if replica.device is not None and not (is_native and strategy.keeps_replicas_equal):
+        raise ConfigError(
+            f"the model is on '{replica.device}', where its gradients can be summed but nothing else can be shared.\n"
+            "  Use --transport torch with a strategy like allreduce and no codec, or keep the model on the CPU."
+        )
+    if not is_native:
+        return None
+    if len(set(job.hosts)) > 1 and job.addresses and not (job.is_private or job.trusts_network):
+        raise ConfigError(
+            "with --transport torch, gradients would go from host to host unencrypted, to any process that answers.\n"
+            "  Use --transport shm (TLS between hosts), or say --set network.trusted=true (WEFT_SET under "
+            "torchrun) if nobody else is on it."
+        )
+    from weft.transports.torch_distributed import torch_sums
+
+    host = job.addresses[job.rank] if job.addresses else LOOPBACK
+    return torch_sums(job.rank, job.num_workers, host, replica.device)
+
+
+def _lay_out(
+    job: WorkerJob,
+    strategy: Strategy,
+    replica: Replica,
+    order: Sequence[int],
+    summing: Summing | None,
+    *,
+    in_place: bool,
+    shares_params: bool,
+) -> tuple[Arena, ReplicaMemory | None]:
+    """Lay the replica out: in memory made for reductions if it is reduced `in_place` or shared, else in its own memory.
+
+    Returns the arena, and the memory made for the replica (None if it stays in its own).
+    """
+    arenas: list[Arena] = []
+    found: list[ReplicaMemory] = []
+
+    def allocate(buckets: Sequence[Any]) -> ReplicaMemory:
+        arenas.append(_arena(job, buckets))
+        if strategy.shares_replica:
+            found.append(arenas[0].common_memory())
+        elif summing is not None:
+            found.append(apart_memory(buckets, summing))
+        else:
+            found.append(arenas[0].replica_memory(shares_params=shares_params))
+        return found[0]
+
+    if in_place or strategy.shares_replica:
+        replica.settle(order, allocate, job.bucket_bytes_max)
+    else:
+        replica.settle(order, None, job.bucket_bytes_max)
+        if strategy.tunes:
+            replica.share_tuned()
+        arenas.append(_arena(job, replica.buckets))
+    return arenas[0], found[0] if found else None
+
+
+def _reduce_here(
+    runtime: WorkerRuntime,
+    job: WorkerJob,
+    arena: Arena,
+    store: LiveStore,
+    wait_words: Wait,
+    plan: Plan,
+    *,
+    is_given: bool,
+    tracer: Tracer | None,
+) -> SharedReduce:
+    """The native reduction in shared memory, followed by one between hosts if there are several.
+
+    With devices: measures this worker's copies and sums, publishes the speeds, and waits for the others' speeds, from
+    which all workers choose the same places.
+    """
+    if job.hosts:
+        return HostsReduce(
+            arena,
+            runtime.bells,
+            store,
+            gradient_is_given=is_given,
+            tracer=tracer,
+            hosts=job.hosts,
+            mailbox=runtime._mailbox,
+            plan=plan,
+        )
+    if not job.on_devices:
+        return SharedReduce(arena, runtime.bells, store, gradient_is_given=is_given, tracer=tracer)
+    device = None if job.device is None else FakeDevice(Link(*job.device))
+    tell_speeds(arena, measured(device))
+    runtime.bells.ring_scripts()
+    wait_words(lambda: have_all_told(arena))
+    speeds, sizes = all_speeds(arena), [bucket.num_bytes for bucket in arena.buckets]
+    runtime.prices_s = prices_s(sizes, speeds)
+    places = chosen_places(job.reduce_place, sizes, speeds)
+    return DeviceReduce(
+        arena,
+        runtime.bells,
+        store,
+        gradient_is_given=is_given,
+        tracer=tracer,
+        device=device,
+        on_devices=job.on_devices,
+        places=places,
+    )
+
+
+def _world(job: WorkerJob, strategy: Strategy, buckets: tuple[Bucket, ...]) -> World:
+    """The world of a run; a server is on the host of the worker process that hosts it."""
+    world = World(strategy.roles(job.num_workers), buckets, strategy.graph(job.num_workers))
+    if not job.hosts:
+        return world
+    return replace(world, hosts=tuple(job.hosts[rank_of(world, node)] for node in range(world.num_nodes)))
+
+
+def _stores(
+    job: WorkerJob,
+    strategy: Strategy,
+    world: World,
+    replica: Replica,
+    codecs: Mapping[str, Any],
+    name: str,
+    script: ScriptState | None,
+) -> dict[NodeId, LiveStore]:
+    """The stores of this process's nodes: its worker, and the servers that it hosts."""
+    stores: dict[NodeId, LiveStore] = {}
+    for node in range(world.num_nodes):
+        if rank_of(world, node) != job.rank:
+            continue
+        is_server = world.role(node) is Role.SERVER
+        stores[node] = build_store(
+            LiveStore,
+            strategy,
+            world,
+            node,
+            replica.twin() if is_server else replica,
+            codecs=codecs,
+            seed=job.seed,
+            name=name,
+            script=None if is_server else script,
+        )
+        if strategy.averages_steps:
+            stores[node].replica.expect_equal_steps(len(world.workers))
+    return stores
+
+
+def build(
+    job: WorkerJob,
+    strategy: Strategy,
+    replica: Replica,
+    order: Sequence[int],
+    connections: Connections,
+    ports: list[int],
+    wait_words: Wait,
+    plan: Plan,
+    tracer: Tracer | None = None,
+    name: str = "",
+    script: ScriptState | None = None,
+) -> WorkerRuntime:
+    """Lay the replica out, connect to the other processes, and make stores, driver and reductions.
+
+    `name` is the strategy's name in error messages; `script` is the state of this worker's script.
+    """
+    is_native = job.transport in (SHM, TORCH) and not strategy.speaks_reductions
+    summing = _torch(job, strategy, replica)
+    in_place = is_native and strategy.keeps_replicas_equal
+    shares_params = in_place and replica.shares_update and job.transport == SHM and not job.on_devices
+    arena, memory = _lay_out(job, strategy, replica, order, summing, in_place=in_place, shares_params=shares_params)
+    lines = [arena.sleeping_line(local_rank) for local_rank in range(len(job.on_host))]
+    bells = Bells(job.local_rank, arena.words, lines, job.descriptors.bells)
+    if strategy.shares_replica:
+        _wait_for_all_values(arena, bells, wait_words)
+    world = _world(job, strategy, replica.buckets)
+    kinds = kinds_of(strategy.all_kinds())
+    codecs = ready_codecs(strategy, [replica])
+    layout = Layout(len(kinds), world.num_nodes, replica.buckets, coded_bytes_max(codecs.values(), replica.buckets))
+    transport = connections.connect(world, layout, bells, ports)
+    mailbox = Mailbox(world, kinds, transport, codecs, tracer)
+    stores = _stores(job, strategy, world, replica, codecs, name, script)
+    recording = Recording() if job.checks_replay else None
+    driver = Driver(strategy, world, stores, mailbox, job.seed, recording, tracer)
+    if shares_params:
+        views = [replica.array(PARAMS, bucket) for bucket in world.trainable]
+        driver.shared_params = SharedParams(arena, bells, wait_words, views, partial(name_at, replica))
+    runtime = WorkerRuntime(job, strategy, world, bells, driver, mailbox)
+    store = stores[job.rank]
+    if summing is not None:
+        given = memory.given if in_place and memory is not None else ()
+        driver.reduce = AgreedReduce(world, job.rank, mailbox, store, summing, bells.ring_own, given, tracer)
+    elif is_native:
+        driver.reduce = _reduce_here(runtime, job, arena, store, wait_words, plan, is_given=in_place, tracer=tracer)
+    runtime.recording = recording
+    return runtime
