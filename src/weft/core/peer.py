@@ -90,7 +90,7 @@ class Peer:
 
     def _await_welcome(self) -> None:
         """Answer nothing but its welcome until that is complete."""
-        self._handed: Data | None = None
+        self._where: Data | None = None
         self._awaited = {(slot, bucket) for slot in self._inherits for bucket in range(len(self.world.buckets))}
         self._handlers[Started] = lambda event: []
         self._handlers[Received] = self._be_welcomed
@@ -150,12 +150,12 @@ class Peer:
             self._awaited.discard((into.slot, into.bucket))
             actions.append(copy(into, event.body))
         else:
-            self._handed = event.data
-        if self._awaited or self._handed is None:
+            self._where = event.data
+        if self._awaited or self._where is None:
             return actions
         self._is_new = False
         self._handlers[Started], self._handlers[Received] = self.on_started, self.on_received
-        return actions + self.take_over(self._handed)
+        return actions + self.take_over(self._where)
 
     @property
     def holds_user(self) -> bool:
