@@ -16,7 +16,7 @@ SOURCE = Buffer(GRADIENT, 0)
 @pytest.fixture
 def store() -> AccountingStore:
     store = AccountingStore(
-        LedgerReplica(Book(1, 4)), ["push:residual", "two_way.rest", "push:coded"], {}, codecs={"push": OneBit()}
+        LedgerReplica(Book((0,), 4)), ["push:residual", "two_way.rest", "push:coded"], {}, codecs={"push": OneBit()}
     )
     store.replica.array(GRADIENT, 0)[:] = [0.0, 1.0, -2.0, 0.5, 3.0]
     return store
@@ -59,7 +59,7 @@ def test_what_is_encoded_without_a_residual_is_on_no_account(store: AccountingSt
 
 def test_what_a_factor_leaves_out_is_on_no_account() -> None:
     codecs = {"push": PowerSGD(1).left}
-    store = AccountingStore(LedgerReplica(Book(4, 4, width=2)), ["push:residual", "push:coded"], {}, codecs=codecs)
+    store = AccountingStore(LedgerReplica(Book((0, 1, 2, 3), 4, width=2)), ["push:residual", "push:coded"], {}, codecs=codecs)
     store.encode(Encode("push", 7, CODED, SOURCE, RESIDUAL))
     assert store.accounts == {}
 

@@ -6,7 +6,7 @@ from weft.core.names import GRADIENT
 from weft.fuzz.ledger import GROUND, Book, LedgerProgram, LedgerReplica
 from weft.sim.program import BackwardDone, PortionWanted, ReportDone, StepDone
 
-BOOK = Book(num_workers=3, num_steps=4, num_trained=2, has_state=True)
+BOOK = Book((0, 1, 2), num_steps=4, num_trained=2, has_state=True)
 SAMPLES = (2.0, 3.0, 1.0, 5.0)
 
 
@@ -21,7 +21,7 @@ def test_every_step_of_every_worker_has_a_place_of_its_own() -> None:
 
 
 def test_a_place_has_a_name() -> None:
-    book = Book(num_workers=3, num_steps=4)
+    book = Book((0, 1, 2), num_steps=4)
     assert [book.name(place) for place in (GROUND, book.place(2, 1))] == ["the ground", "step 1 of worker 2"]
 
 
@@ -39,7 +39,7 @@ def test_a_gradient_is_the_unit_vector_of_its_step_in_every_trained_bucket() -> 
 
 
 def test_values_to_tune_are_a_last_bucket_that_is_all_ones() -> None:
-    book = Book(2, 3, num_trained=1, has_state=True, has_tuned=True)
+    book = Book((0, 1), 3, num_trained=1, has_state=True, has_tuned=True)
     assert [(bucket.trainable, bucket.tuned) for bucket in book.buckets] == [
         (True, False),
         (False, False),
@@ -82,7 +82,7 @@ def test_a_script_whose_portions_are_handed_out_ends_after_its_epochs_or_its_ste
 
 
 def test_a_wide_book_has_several_places_for_a_contribution_and_a_matrix() -> None:
-    book = Book(num_workers=3, num_steps=4, width=2)
+    book = Book((0, 1, 2), num_steps=4, width=2)
     assert book.num_elements == 25
     assert book.places(1, 2) == slice(13, 15)
     assert [book.contribution(place) for place in (13, 14, 15)] == [(1, 2), (1, 2), (1, 3)]

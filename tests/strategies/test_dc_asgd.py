@@ -1,6 +1,8 @@
 """Asynchronous SGD with delay compensation."""
 
-from weft.core.actions import Apply
+from support.peers.newcomers import gives, joined, without
+
+from weft.core.actions import Apply, Combine, Note
 from weft.core.names import Buffer, Role, Roles, Slot
 from weft.core.world import World
 from weft.strategies import AsyncSGD, DelayCompensated
@@ -23,3 +25,10 @@ def test_an_old_gradient_is_corrected_before_it_is_applied() -> None:
     server = peer_of(DelayCompensated(), 2, num_workers=2)
     tell(server, received(0, "push"))
     assert Apply(Buffer("late.corrected", 0), P0, scale=1 / 2) in tell(server, received(1, "push"))
+
+
+def test_what_a_newcomer_is_given_is_kept_as_what_it_computes_on() -> None:
+    server = peer_of(DelayCompensated(), 3)
+    tell(server, received(0, "push"), without(4))
+    assert tell(server, joined(4)) == [Combine(Buffer("then.1", 0), 0.0, P0), gives(1)]
+    assert Note("age", 0) in tell(server, received(1, "push", 1))

@@ -3,6 +3,8 @@
 from typing import Any
 
 import pytest
+from support.peers.newcomers import NEWCOMER, given, newcomer_of
+from support.peers.newcomers import handed as said
 
 from weft.core.actions import Combine, Compute, Note, Send
 from weft.core.errors import ConfigError
@@ -222,3 +224,18 @@ def test_a_bucket_that_comes_twice_is_not_mixed_with_those_of_the_next_version()
     assert (peer.version, peer.missing) == (1, {1})
     tell(peer, parameters(2, 1))
     assert (peer.version, peer.missing) == (2, set())
+
+
+def test_a_newcomer_begins_with_the_pass_that_is_under_way_wherever_its_sponsor_is() -> None:
+    peer = newcomer_of(Sandblaster(), TWO)
+    tell(peer, given(COORDINATOR, 4), said(0, {"step": 19}))
+    assert tell(peer, given(COORDINATOR, 4, 1)) == [Combine(P1, 0.0, IN1), Compute(4)]
+    assert tell(peer, PortionAsked(4, 5)) == [Send(COORDINATOR, "ask", 4, 0, data={"portions": 5})]
+    assert tell(peer, handed(3, clock=4)) == [Compute(4, 3)]
+    assert tell(peer, received(COORDINATOR, "moved", data={})) == [Send(COORDINATOR, "have", 4, 0)]
+
+
+def test_what_a_newcomer_that_left_did_not_get_is_not_sent_again() -> None:
+    peer = worker()
+    tell(peer, MembersChanged(6, (0, 2, COORDINATOR), "lost worker 1"))
+    assert tell(peer, Returned(NEWCOMER, "welcome", 0, 0, None, 1.0, {"step": 0}, 5)) == []

@@ -148,7 +148,7 @@ class Peer:
         if event.body is not None:
             into = Buffer(str(event.data["slot"]), event.bucket)
             self._awaited.discard((into.slot, into.bucket))
-            actions.append(copy(into, event.body))
+            actions += self.take_bucket(into, event.body, event.clock)
         else:
             self._where = event.data
         if self._awaited or self._where is None:
@@ -215,16 +215,26 @@ class Peer:
 
         A newcomer hears it of itself, with no `newcomers`.
         """
-        if self._is_new or self.me != min(set(self.workers).difference(newcomers), default=None):
+        if self._is_new or self.me != self.sponsor_of(newcomers):
             return []
         return [action for newcomer in newcomers for action in self.welcome(newcomer)]
 
+    def sponsor_of(self, newcomers: tuple[NodeId, ...]) -> NodeId:
+        """The lowest of the workers that were there before them: where it is, they begin."""
+        return min(set(self.workers).difference(newcomers))
+
     def welcome(self, newcomer: NodeId) -> Actions:
         """Send a newcomer what it takes over from this node, its sponsor."""
-        buckets = range(len(self.world.buckets))
-        given = [Buffer(slot, bucket) for slot in self._inherits for bucket in buckets]
-        sends: Actions = [Send(newcomer, WELCOME, self.step, one.bucket, one, data={"slot": one.slot}) for one in given]
+        sends: Actions = [give(newcomer, self.step, buffer) for buffer in self.given()]
         return [*sends, Send(newcomer, WELCOME, self.step, 0, data=self.hand_over())]
+
+    def given(self) -> list[Buffer]:
+        """What a sponsor gives of the slots that a newcomer takes over: all, unless servers give some."""
+        return [Buffer(slot, bucket) for slot in self._inherits for bucket in range(len(self.world.buckets))]
+
+    def take_bucket(self, into: Buffer, body: Buffer, clock: int) -> Actions:
+        """Take over what a sponsor, or a server, has given at its clock."""
+        return [copy(into, body)]
 
     def hand_over(self) -> Data:
         """What a newcomer must know of where the run is; `take_over` is told it."""
@@ -241,6 +251,11 @@ class Peer:
             f"{self.world.name(self.me)} received '{event.kind}' (clock {event.clock}, bucket {event.bucket}) "
             f"from {self.world.name(event.source)}, which {type(self).__name__} does not expect now."
         )
+
+
+def give(newcomer: NodeId, clock: int, buffer: Buffer) -> Send:
+    """Give a newcomer a bucket of a slot that it takes over."""
+    return Send(newcomer, WELCOME, clock, buffer.bucket, buffer, data={"slot": buffer.slot})
 
 
 def number(handed: Data, name: str) -> int:

@@ -97,6 +97,13 @@ class Evidence:
         """By life: the node of each worker and newcomer that has begun, as it is now or was when it died."""
         return {life_of(node): node for node in self.simulation.began}
 
+    @cached_property
+    def first_steps(self) -> dict[tuple[NodeId, int], int]:
+        """With which step each newcomer began, by its worker and the view in which it came."""
+        first = {sighting.life: sighting.step for sighting in reversed(self.sightings)}
+        views = {life: node.peer.world.view for life, node in self.workers.items()}
+        return {(self.workers[life].id, view): first[life] for life, view in views.items() if view and life in first}
+
     def taken_over(self, slot: str, bucket: int) -> list[Array]:
         """What newcomers that began were given of a slot."""
         views = {(node.id, node.peer.world.view) for node in self.workers.values()}

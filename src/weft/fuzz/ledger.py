@@ -177,9 +177,12 @@ class LedgerProgram:
                 yield ReportDone(step // epoch_steps, {"loss": self._rng.random()})
 
     def _take(self, num_portions: int, num_steps: int) -> Generator[Request, None, None]:
-        """As many shares as have so many portions in all; ends earlier after as many steps of its own."""
-        step = 0
-        for epoch in range(self._book.num_steps // num_portions):
+        """As many shares as have so many portions in all; ends earlier after as many steps of its own.
+
+        A newcomer's first step has the number of the share that is under way.
+        """
+        step = self.first_step
+        for epoch in range(self.first_step, self._book.num_steps // num_portions):
             while True:
                 wanted = PortionWanted(epoch, num_portions)
                 yield wanted
@@ -187,6 +190,6 @@ class LedgerProgram:
                     break
                 yield from self._step(step)
                 step += 1
-                if step == num_steps:
+                if step >= num_steps:
                     return
             yield ReportDone(epoch, {"loss": self._rng.random()})

@@ -14,7 +14,7 @@ class AsyncSGD(StaleSync):
 
     Every push is applied when it comes, however old the parameters are on which it was computed, and answered at
     once. No worker waits for another; the price is that a gradient is about as many versions old as there are workers.
-    `late` can make up for that.
+    `late` can make up for that. A newcomer gets the parameters from the servers, as in `ssp`.
     """
 
     entry = Entry(

@@ -15,6 +15,7 @@ class DelayCompensated(AsyncSGD):
 
     The server applies g + λ g⊙g⊙(w_now - w_then): w_then is what it last gave to that worker, of which it keeps a
     copy for each worker; g⊙g stands in for the second derivative; λ is `compensation`, and 0 is plain `asgd`.
+    A newcomer gets the parameters from the servers, which keep them as its w_then.
     """
 
     entry = Entry(

@@ -14,6 +14,7 @@ from weft.core.rules import Rule
 from weft.core.strategy import Entry, Strategy
 from weft.core.world import World
 from weft.strategies.parts.local_step import apply_gradient
+from weft.strategies.parts.served import ServedWorker
 from weft.strategies.parts.shards import (
     ANSWER,
     ASK,
@@ -39,6 +40,7 @@ class Downpour(Strategy):
     every `fetch` steps; it waits for its own fetch, never for another worker. Each bucket's server
     updates independently, with the user's optimizer or with `server` (the paper: adagrad(lr=...)).
     scale='mean' divides the server's learning rate by the workers' number, 'sum' (the paper) does not.
+    A newcomer sets out from the servers' parameters, as if it had just fetched them.
 
     Assumes: channels are FIFO per (source, target), so a fetch sees the push before it.
     """
@@ -62,6 +64,10 @@ class Downpour(Strategy):
     @property
     def keeps_writes(self) -> bool:
         return False
+
+    @property
+    def welcomes(self) -> bool:
+        return True
 
     @property
     def first_exchange(self) -> int:
@@ -112,7 +118,7 @@ class Downpour(Strategy):
         return DownpourServer(self, me, world, rng)
 
 
-class DownpourWorker(Peer):
+class DownpourWorker(ServedWorker):
     """Steps alone between its pushes and fetches."""
 
     def __init__(self, recipe: Downpour, me: NodeId, world: World, rng: Random) -> None:
@@ -126,6 +132,13 @@ class DownpourWorker(Peer):
 
     def on_started(self, event: Started) -> Actions:
         return [*(copy(Buffer(FETCHED, b), self.world.params[b]) for b in self.world.trainable), Compute(0)]
+
+    def take_bucket(self, into: Buffer, body: Buffer, clock: int) -> Actions:
+        actions = super().take_bucket(into, body, clock)
+        if into.bucket not in self.versions:
+            return actions
+        self.versions[into.bucket] = clock
+        return [*actions, copy(Buffer(FETCHED, into.bucket), body)]
 
     def on_step_finished(self, event: StepFinished) -> Actions:
         self.step = event.step + 1
@@ -230,6 +243,10 @@ class DownpourServer(ShardServer):
 
     def regroup(self) -> Actions:
         self.samples = {worker: samples for worker, samples in self.samples.items() if worker in self.workers}
+        return []
+
+    def enter(self, newcomer: NodeId, bucket: int, sponsor: NodeId) -> Actions:
+        self.fetched[bucket][newcomer] = self.versions[bucket]
         return []
 
     def put_aside(self, event: Received) -> Actions:

@@ -9,12 +9,13 @@ from weft.core.errors import ConfigError
 from weft.core.events import Data, MembersChanged, Received, Reduced, Returned, Started, StepFinished
 from weft.core.invariants import Invariant, holds
 from weft.core.names import CENTRE, PARAMS, Buffer, Carries, NodeId, Result, Role, Roles, Slot
-from weft.core.peer import Actions, Peer
+from weft.core.peer import Actions, Peer, give
 from weft.core.strategy import Entry, Strategy
 from weft.core.world import World
 from weft.strategies.parts.local_step import apply_gradient
 from weft.strategies.parts.periodic_average import PeriodicAveragePeer
 from weft.strategies.parts.reductions import check_period
+from weft.strategies.parts.served import ServedWorker
 from weft.strategies.parts.shards import check_servers
 
 MEAN = "easgd.mean"
@@ -38,7 +39,7 @@ class EASGD(Strategy):
     Without alpha it is 0.9 / N for N workers. The force has two equal ends, so every replica counts alike,
     whatever its samples; a worker that leaves pulls no more. The result is the centre or, before anybody was
     pulled to it, the mean of the replicas.
-    A newcomer sets out from the centre.
+    A newcomer sets out from the centre: its sponsor's, or that on the servers.
     Use it when workers should try different ways before they agree, or, asynchronous, when they are not
     equally fast. BatchNorm's means are averaged when all exchange together, and else the worker's own.
 
@@ -92,7 +93,7 @@ class EASGD(Strategy):
 
     @property
     def welcomes(self) -> bool:
-        return self.mode == "sync"
+        return True
 
     @property
     def rest_period(self) -> int:
@@ -183,7 +184,7 @@ class SyncElasticPeer(PeriodicAveragePeer):
         return [Combine(Buffer(CENTRE, mean.bucket), 1.0 - beta, mean, beta)]
 
 
-class ElasticWorker(Peer):
+class ElasticWorker(ServedWorker):
     """Offers its parameters, one offer at a time, and goes on; tells a server that was moved what it holds."""
 
     def __init__(self, period: int, me: NodeId, world: World, rng: Random) -> None:
@@ -252,6 +253,11 @@ class ElasticServer(Peer):
         left = {b: workers.intersection(self.workers) for b, workers in self.missing.items()}
         self.missing = {b: workers for b, workers in left.items() if workers}
         return [Send(worker, ASK, 0, b) for b, workers in self.missing.items() for worker in sorted(workers)]
+
+    def on_joined(self, event: MembersChanged, newcomers: tuple[NodeId, ...]) -> Actions:
+        """At rest the centre is whole: newcomers set out from it."""
+        mine = [self.world.params[b] for b in self.world.buckets_of(self.me)]
+        return [give(newcomer, 0, centre) for newcomer in newcomers for centre in mine]
 
     def on_received(self, event: Received) -> Actions:
         if event.body is None or event.bucket not in self.world.buckets_of(self.me):

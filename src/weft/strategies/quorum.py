@@ -35,7 +35,8 @@ class Quorum(Strategy):
 
     Both numbers are of the workers that are there: one that is lost or has finished is not waited for. When others
     have waited `patience` times as long as a step usually takes, the step closes without its quorum, with as much
-    less of the learning rate; who was missing is not waited for until it pushes again.
+    less of the learning rate; who was missing is not waited for until it pushes again. A newcomer gets the parameters
+    of the open step from the servers, and counts for its quorum.
 
     Assumes: channels are FIFO per (source, target).
     """
@@ -63,6 +64,10 @@ class Quorum(Strategy):
     @property
     def allows_optimizers(self) -> bool:
         return False
+
+    @property
+    def welcomes(self) -> bool:
+        return True
 
     @property
     def result(self) -> Result:
@@ -163,6 +168,10 @@ class QuorumServer(AtomicStepServer):
     def on_started(self, event: Started) -> Actions:
         self.opened_s = self.now
         return super().on_started(event)
+
+    def enter(self, newcomer: NodeId, bucket: int, sponsor: NodeId) -> Actions:
+        self.absent.discard(newcomer)
+        return super().enter(newcomer, bucket, sponsor)
 
     def num_needed(self) -> int:
         return self._recipe.num_needed(len(self.workers) - len(self.absent.intersection(self.workers)))

@@ -6,7 +6,7 @@ from random import Random
 
 from weft.core.actions import Compute, Note, Send, copy
 from weft.core.errors import ConfigError
-from weft.core.events import PortionAsked, Received, Returned, StepFinished
+from weft.core.events import Data, PortionAsked, Received, Returned, StepFinished
 from weft.core.invariants import Invariant, holds
 from weft.core.names import Buffer, Carries, NodeId, Result, Role, Roles, Slot
 from weft.core.peer import Actions, Peer
@@ -27,6 +27,7 @@ from weft.strategies.parts.coordinator import (
     SUM,
     Coordinator,
 )
+from weft.strategies.parts.served import ServedWorker
 
 COMING = "sandblaster.coming"
 
@@ -47,7 +48,8 @@ class Sandblaster(Strategy):
     gradient, such as much dropout, misleads L-BFGS.
 
     A lost worker's portion is handed out again. A coordinator that was moved begins the pass again with the newest
-    parameters that a worker has, and has forgotten the curvature.
+    parameters that a worker has, and has forgotten the curvature. A newcomer gets the parameters from the coordinator,
+    and begins with the pass that is under way, by whose number it counts its shares and steps.
 
     Assumes: channels are FIFO per (source, target); all workers share the same data, in the same order.
     """
@@ -69,6 +71,10 @@ class Sandblaster(Strategy):
     @property
     def keeps_writes(self) -> bool:
         return False
+
+    @property
+    def welcomes(self) -> bool:
+        return True
 
     @property
     def allows_optimizers(self) -> bool:
@@ -112,7 +118,7 @@ class Sandblaster(Strategy):
         return Coordinator(self.backups, me, world, rng)
 
 
-class SandblasterWorker(Peer):
+class SandblasterWorker(ServedWorker):
     """Asks for portions and sends their gradients; a pass is over for it when the next parameters are there."""
 
     def __init__(self, me: NodeId, world: World, rng: Random) -> None:
@@ -134,6 +140,16 @@ class SandblasterWorker(Peer):
         """The clock of the parameters that are coming in."""
         self.missing: set[int] = set()
         """Buckets of the next parameters that have not come."""
+
+    def take_bucket(self, into: Buffer, body: Buffer, clock: int) -> Actions:
+        if into.bucket in self.world.trainable:
+            self.version = clock
+        return super().take_bucket(into, body, clock)
+
+    def take_over(self, handed: Data) -> Actions:
+        """Begin with the pass that is under way, not with the sponsor's step: portions make those its own."""
+        self.clock = self.step = self.version
+        return [Compute(self.step)]
 
     def on_step_finished(self, event: StepFinished) -> Actions:
         self.step = event.step + 1
@@ -211,7 +227,10 @@ class SandblasterWorker(Peer):
         return [*actions, copy(self.world.params[bucket], body), *self._go_on()]
 
     def on_returned(self, event: Returned) -> Actions:
-        """Send it again; a coordinator that was moved meanwhile knows what to do with it."""
+        """Send it again; a coordinator that was moved meanwhile knows what to do with it, a newcomer that left is not
+        welcomed any more."""
+        if event.target not in self.members:
+            return []
         return [Send(event.target, event.kind, event.clock, event.bucket, event.body, event.weight, event.data)]
 
     def waiting_for(self) -> str:

@@ -34,7 +34,8 @@ class StaleSync(Strategy):
     older than `max_age` versions and counts it; 'damp' divides its learning rate by its age (Zhang et al., IJCAI
     2016); 'compensate' adds `compensation` · g⊙g⊙(w_now - w_then) to it (Zheng et al., ICML 2017).
 
-    A worker that is lost or has finished is no longer waited for.
+    A worker that is lost or has finished is no longer waited for. A newcomer gets the parameters from the servers, and
+    begins with the step of the lowest other worker.
 
     Assumes: channels are FIFO per (source, target).
     """
@@ -62,6 +63,10 @@ class StaleSync(Strategy):
     @property
     def keeps_writes(self) -> bool:
         return False
+
+    @property
+    def welcomes(self) -> bool:
+        return True
 
     @property
     def result(self) -> Result:
@@ -149,8 +154,8 @@ class ServerBucket:
         """How many workers have pushed no more than that."""
         self.parked: list[tuple[NodeId, int]] = []
         """(worker, step) of the pulls that wait for slower workers."""
-        self.samples: dict[int, float] = {}
-        """The samples pushed for each step that is not full yet."""
+        self.samples: dict[int, dict[NodeId, float]] = {}
+        """The samples pushed for each step that is not full yet; a newcomer's in place of its predecessor's."""
         self.full: float | None = None
         """The samples of the last step that every worker has pushed, and that had some."""
         self.known_from = 0
@@ -158,7 +163,7 @@ class ServerBucket:
 
     def push(self, worker: NodeId, step: int, samples: float) -> bool:
         """Count a push; True when it was the last of its step."""
-        self.samples[step] = self.samples.get(step, 0.0) + samples
+        self.samples.setdefault(step, {})[worker] = samples
         self.pushed[worker] += 1
         if step > self.slowest:
             return False
@@ -172,7 +177,7 @@ class ServerBucket:
         self.slowest = slowest
         self.num_slowest = sum(steps == slowest for steps in self.pushed.values())
         for step in sorted(step for step in self.samples if step < slowest):
-            samples = self.samples.pop(step)
+            samples = sum(self.samples.pop(step).values())
             if samples and step >= self.known_from:
                 self.full = samples
 
@@ -182,6 +187,12 @@ class ServerBucket:
         self.pushed = {worker: self.pushed.get(worker, 0) for worker in workers}
         if self.pushed:
             self._advance(min(self.pushed.values()))
+
+    def enter(self, newcomer: NodeId, pushed: int, version: int) -> None:
+        """Count a newcomer as if it had pushed so many steps, and computed on this version next."""
+        self.pushed[newcomer] = pushed
+        self.seen[newcomer] = version
+        self._advance(min(self.pushed.values()))
 
     def share(self, samples: float) -> float:
         """A push's share of the samples of the last full step; an equal share before there is one."""
@@ -262,6 +273,11 @@ class StaleSyncServer(ShardServer):
         shard.seen[worker] = version
         self.num_unanswered += bool(data["unanswered"])
         return [copy(then(worker, bucket), Buffer(INBOX, bucket))] if self._late.remembers else []
+
+    def enter(self, newcomer: NodeId, bucket: int, sponsor: NodeId) -> Actions:
+        shard = self.shards[bucket]
+        shard.enter(newcomer, shard.pushed[sponsor], self.versions[bucket])
+        return [remember(newcomer, bucket)] if self._late.remembers else []
 
     def recover(self) -> Actions:
         for shard in self.shards.values():

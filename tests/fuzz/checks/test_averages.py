@@ -97,7 +97,7 @@ def test_outer_rules_are_found_clean_whatever_is_not_a_number(strategy: str) -> 
 
 def test_other_weights_than_those_of_the_samples_are_found(evidence: Evidence) -> None:
     book = evidence.scenario.book
-    samples = np.array(evidence.scenario.samples)[:, :2].sum(axis=1)
+    samples = np.array(evidence.scenario.samples)[:3, :2].sum(axis=1)
     first = next(s for s in evidence.sightings if s.step == 2 and s.worker == 0)
     for worker in range(3):
         first.params[0][[book.place(worker, step) for step in (0, 1)]] = 1 / 3

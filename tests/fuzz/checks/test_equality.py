@@ -24,7 +24,7 @@ def evidence() -> Evidence:
 
 
 def see(evidence: Evidence, worker: int, step: int, value: float) -> None:
-    evidence.sightings.append(Sighting(0, worker, step, (np.full(3, value),)))
+    evidence.sightings.append(Sighting(0, worker, worker, step, (np.full(3, value),)))
 
 
 def test_workers_that_begin_a_step_with_different_parameters_are_named(evidence: Evidence) -> None:

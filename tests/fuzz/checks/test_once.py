@@ -35,7 +35,7 @@ def held(evidence: Evidence, **weights: float) -> np.ndarray:
 
 
 def seen(evidence: Evidence, *arrays: np.ndarray) -> None:
-    evidence.sightings.extend(Sighting(i, 0, i, (array,)) for i, array in enumerate(arrays))
+    evidence.sightings.extend(Sighting(i, 0, 0, i, (array,)) for i, array in enumerate(arrays))
 
 
 def versions(evidence: Evidence, *arrays: np.ndarray) -> None:

@@ -46,9 +46,9 @@ carries = partial(are_on_time, num_needed=all_but_one, may_carry=True)
 
 def test_a_late_gradient_that_is_taken_is_found(evidence: Evidence) -> None:
     first = held(evidence)
-    evidence.sightings.extend(Sighting(0, worker, 0, (first,)) for worker in range(3))
+    evidence.sightings.extend(Sighting(0, worker, worker, 0, (first,)) for worker in range(3))
     second = held(evidence, w0s0=0.5, w1s0=0.5)
-    evidence.sightings.extend(Sighting(1, worker, 1, (second,)) for worker in (0, 1))
+    evidence.sightings.extend(Sighting(1, worker, worker, 1, (second,)) for worker in (0, 1))
     assert list(drops(evidence)) == []
     held(evidence, w0s0=0.5, w1s0=0.5, w0s1=1 / 3, w1s1=1 / 3, w2s0=1 / 3)
     assert list(carries(evidence)) == []
@@ -59,9 +59,9 @@ def test_a_late_gradient_that_is_taken_is_found(evidence: Evidence) -> None:
 
 def test_a_carried_gradient_does_not_count_for_the_quorum(evidence: Evidence) -> None:
     first = held(evidence)
-    evidence.sightings.extend(Sighting(0, worker, 0, (first,)) for worker in range(3))
+    evidence.sightings.extend(Sighting(0, worker, worker, 0, (first,)) for worker in range(3))
     second = held(evidence, w0s0=0.5, w1s0=0.5)
-    evidence.sightings.append(Sighting(1, 0, 1, (second,)))
+    evidence.sightings.append(Sighting(1, 0, 0, 1, (second,)))
     held(evidence, w0s0=0.5, w1s0=0.5, w0s1=0.5, w2s0=0.5)
     assert [violation.what for violation in carries(evidence)] == [
         "server 0, bucket 0, closed a step with a weight of 1, though 1 gradients that were not late are worth 0.5"

@@ -32,8 +32,11 @@ def replicas_are_equal(evidence: Evidence, period: int = 1) -> Iterator[Violatio
 
 
 def slot_is_alike(evidence: Evidence, slot: str) -> Iterator[Violation]:
-    """Workers whose scripts ended after the same number of steps hold the same in a slot."""
-    num_steps = {step.worker: step.step + 1 for step in evidence.steps}
+    """Workers whose scripts ended after the same number of steps hold the same in a slot.
+
+    Those before a newcomer's first count as its own: it may have come too late to make any.
+    """
+    num_steps = {worker: evidence.simulation.nodes[worker].step for worker in evidence.world.workers}
     first: dict[int, NodeId] = {}
     for worker in evidence.world.workers:
         if evidence.is_lost(worker):

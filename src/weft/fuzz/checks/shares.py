@@ -1,6 +1,6 @@
 """2. A push that is applied alone counts by its samples: by their share of the last step that a server has whole."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from weft.core.actions import Action, Apply, Note
 from weft.core.events import Event, MembersChanged, Received, Started
@@ -13,8 +13,10 @@ PUSH = "push"
 class Steps:
     """The steps that one incarnation of a server has of a bucket."""
 
-    def __init__(self, members: Sequence[NodeId]) -> None:
+    def __init__(self, members: Sequence[NodeId], first: Mapping[NodeId, int]) -> None:
         self.members = members
+        self._first = dict(first)
+        """With which step members that came to this incarnation began: earlier ones are whole without them."""
         self._samples: dict[int, dict[NodeId, float]] = {}
         """By step and worker, of the steps that are not whole yet."""
         self.whole: list[float] = []
@@ -24,10 +26,17 @@ class Steps:
         self._samples.setdefault(step, {})[worker] = samples
         self.look()
 
+    def enter(self, newcomer: NodeId, first: int) -> None:
+        """A newcomer makes the steps from its first on, also those that its predecessor had pushed."""
+        self._first[newcomer] = first
+        for step, samples in self._samples.items():
+            if step >= first:
+                samples.pop(newcomer, None)
+
     def look(self) -> None:
         """Find the steps that are whole by now."""
         for step, samples in sorted(self._samples.items()):
-            if samples.keys() >= set(self.members):
+            if samples.keys() >= {member for member in self.members if self._first.get(member, 0) <= step}:
                 del self._samples[step]
                 self.whole += [sum(samples.values())] * any(samples.values())
 
@@ -49,17 +58,23 @@ def _of_server(evidence: Evidence, entries: Sequence[tuple[Event, Sequence[Actio
     is_moved = has_lost = False
     members: Sequence[NodeId] = evidence.world.workers
     buckets: dict[int, Steps] = {}
+    first: dict[NodeId, int] = {}
     for event, actions in entries:
         if isinstance(event, Started):
-            is_moved, has_lost, buckets = event.view > evidence.world.view, False, {}
+            is_moved, has_lost, buckets, first = event.view > evidence.world.view, False, {}, {}
+            members = evidence.world.workers
         elif isinstance(event, MembersChanged):
-            has_lost = has_lost or bool(buckets)
-            members = [node for node in event.members if node < evidence.world.num_workers]
+            before, members = members, [node for node in event.members if node < evidence.world.num_workers]
+            has_lost = has_lost or (bool(buckets) and not set(before) <= set(members))
+            came = {node: step for (node, view), step in evidence.first_steps.items() if view == event.view}
+            first.update(came)
             for steps in buckets.values():
                 steps.members = members
+                for newcomer, step in came.items():
+                    steps.enter(newcomer, step)
                 steps.look()
         elif isinstance(event, Received) and event.kind == PUSH and _takes(actions):
-            steps = buckets.setdefault(event.bucket, Steps(members))
+            steps = buckets.setdefault(event.bucket, Steps(members, first))
             steps.push(event.source, event.clock, event.weight)
             equal = event.weight * len(members)
             usual = steps.whole[-1:] or [equal]

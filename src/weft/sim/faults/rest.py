@@ -5,7 +5,7 @@ from enum import Enum
 
 from weft.core.actions import Compute
 from weft.core.names import NodeId
-from weft.core.script_state import ENDED
+from weft.core.script_state import ENDED, IN_SHARE, IN_STEP
 from weft.sim.faults.delivery import ViewDelivery
 from weft.sim.faults.failable import FailableLiveness
 from weft.sim.faults.in_flight import FailableNode
@@ -33,7 +33,8 @@ class Rest:
     |-----------|----------------------------------------------------|-----------------------------------------------|
     | NONE      | run                                                | somebody wants to come                        |
     | STOPPING  | stop before the same step, if the strategy keeps   | all have stopped, nothing is under way:       |
-    |           | step, and else before their next one               | the newcomers' view is decided, and told      |
+    |           | step, and else before their next one; make one     | the newcomers' view is decided, and told      |
+    |           | more if others wait for them                       |                                               |
     | WELCOMING | stand still; a newcomer's stops before its first   | newcomers have stopped, nothing is under way; |
     |           | step                                               | or members change: newcomers leave again      |
 
@@ -54,11 +55,14 @@ class Rest:
         self._delivery = delivery
         self._membership = membership
         self._num_workers = simulation.world.num_workers
+        strategy = simulation.strategy
+        self._is_in_step = strategy.keeps_step and not strategy.deals_portions
+        """All stop before the same step; where portions are dealt, steps are each worker's own."""
         self.phase = RestPhase.NONE
         self._coming: list[NodeId] = []
         """The workers that want to come, or have come and are not welcomed yet."""
         self._boundary = 0
-        """The step before which all stop, under a strategy that keeps step."""
+        """The step before which all stop, where they are in step."""
         self._stopped: dict[NodeId, tuple[FailableNode, Compute]] = {}
         """Scripts that wait before a step."""
         simulation.holds = self._hold
@@ -88,8 +92,7 @@ class Rest:
         """Whether a script waits before a step."""
         if self.phase is RestPhase.NONE or not self._membership.is_member(node):
             return False
-        keeps_step = self._simulation.strategy.keeps_step
-        if self.phase is RestPhase.STOPPING and keeps_step and action.step < self._boundary:
+        if self.phase is RestPhase.STOPPING and self._is_in_step and action.step < self._boundary:
             return False
         if node.id in self._coming and self.phase is RestPhase.WELCOMING:
             assert node.program is not None
@@ -107,6 +110,8 @@ class Rest:
             self._coming.clear()
             self._go_on()
         elif not self._is_at_rest():
+            if self.phase is RestPhase.STOPPING and not self._is_in_step and self._stands_still():
+                self._release()
             self._simulation.kernel.at(self._simulation.kernel.now_ns + LOOK_NS, self._look)
         elif self.phase is RestPhase.STOPPING:
             self.phase = RestPhase.WELCOMING
@@ -117,18 +122,29 @@ class Rest:
             self._go_on()
 
     def _is_at_rest(self) -> bool:
+        return all(node.id in self._stopped for node in self._workers()) and self._is_quiet()
+
+    def _stands_still(self) -> bool:
+        """Who has not stopped waits for steps of those who have: for a quorum, a portion or the end of a pass."""
+        others = [node for node in self._workers() if node.id not in self._stopped]
+        return bool(self._stopped) and all(node.script.at in (IN_STEP, IN_SHARE) for node in others) and self._is_quiet()
+
+    def _is_quiet(self) -> bool:
+        """Nothing is under way, and all members are there."""
         nodes = [self._liveness.node(id) for id in self._membership.arbiter.view.members]
         return (
-            all(node.id in self._stopped for node in self._workers())
-            and not any(node.outbox or node.early or node.is_paused or node.is_gone for node in nodes)
+            not any(node.outbox or node.early or node.is_paused or node.is_gone for node in nodes)
             and all(node.view == self._membership.arbiter.view.number for node in nodes)
             and not self._reach.is_cut(node.process for node in nodes)
             and self._delivery.is_idle
         )
 
     def _go_on(self) -> None:
-        """Let all scripts that stopped begin their steps."""
         self.phase = RestPhase.NONE
+        self._release()
+
+    def _release(self) -> None:
+        """Let all scripts that stopped begin their steps."""
         stopped, self._stopped = self._stopped, {}
         for _, (node, action) in sorted(stopped.items()):
             self._simulation.kernel.at(self._simulation.kernel.now_ns, self._begin_if_able, (node, action))

@@ -7,7 +7,7 @@ from weft.core.actions import Apply, Combine, Note, Send, copy, rescale
 from weft.core.errors import ConfigError
 from weft.core.events import MembersChanged, Received, Returned, Started
 from weft.core.names import Buffer, NodeId
-from weft.core.peer import Actions, Peer
+from weft.core.peer import Actions, Peer, give
 from weft.core.world import World
 
 ASK = "ask"
@@ -254,6 +254,10 @@ class Coordinator(Peer):
             return actions
         brought = set().union(*(shard.counted for shard in self.shards.values()))
         return self._close_pass() if brought <= set(self.workers) else self._begin_everywhere()
+
+    def on_joined(self, event: MembersChanged, newcomers: tuple[NodeId, ...]) -> Actions:
+        """A newcomer takes part in this pass, portion by portion; at rest nobody has brought it a batch of its own."""
+        return [give(newcomer, self.clock, self.world.params[b]) for newcomer in newcomers for b in self.world.trainable]
 
     def waiting_for(self) -> str:
         if self.versions is not None:

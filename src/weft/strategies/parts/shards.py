@@ -3,18 +3,19 @@
 Every push of a bucket is answered once, with the bucket and its version. A change of members forgets who was to be
 answered: each worker pushes again what is unanswered, and a server that has it already answers without applying it.
 A moved server has no parameters: it asks every worker for its copies, takes the newest of each bucket, and lets those
-push again whose pushes came meanwhile.
+push again whose pushes came meanwhile. A newcomer is given each bucket, and its version, by its server.
 """
 
 from collections.abc import Iterable, Mapping
 from random import Random
 
-from weft.core.actions import Compute, Note, Send, copy
+from weft.core.actions import Action, Compute, Note, Send, copy
 from weft.core.errors import ConfigError
 from weft.core.events import Data, MembersChanged, Received, Returned, Started, StepFinished
-from weft.core.names import Carries, NodeId
-from weft.core.peer import Actions, Peer
+from weft.core.names import Buffer, Carries, NodeId
+from weft.core.peer import Actions, Peer, give
 from weft.core.world import World
+from weft.strategies.parts.served import ServedWorker
 
 PUSH = "push"
 ANSWER = "params"
@@ -39,7 +40,7 @@ def check_servers(strategy: str, servers: int) -> None:
         )
 
 
-class ShardWorker(Peer):
+class ShardWorker(ServedWorker):
     """Pushes its gradient, waits for the parameters of its next step, and tells a moved server what it has."""
 
     def __init__(self, me: NodeId, world: World, rng: Random) -> None:
@@ -61,6 +62,11 @@ class ShardWorker(Peer):
     def push_clock(self, step: int) -> int:
         """What the pushes of a step say."""
         return step
+
+    def take_bucket(self, into: Buffer, body: Buffer, clock: int) -> Actions:
+        if into.bucket in self.versions:
+            self.versions[into.bucket] = clock
+        return super().take_bucket(into, body, clock)
 
     def on_step_finished(self, event: StepFinished) -> Actions:
         self.step = event.step + 1
@@ -154,6 +160,10 @@ class ShardServer(Peer):
         """Learn what a worker knows of itself; its copy is the body being answered."""
         return []
 
+    def enter(self, newcomer: NodeId, bucket: int, sponsor: NodeId) -> Actions:
+        """Count a newcomer, which begins at its sponsor's step; it is given the bucket as it is now."""
+        return []
+
     def recover(self) -> Actions:
         """Go on from the newest copies, which have all come."""
         return []
@@ -172,6 +182,15 @@ class ShardServer(Peer):
             return self.regroup()
         self.unheard = {(worker, bucket) for worker in self.workers for bucket in self._mine}
         return [Send(worker, ASK, 0, self._mine[0]) for worker in self.workers]
+
+    def on_joined(self, event: MembersChanged, newcomers: tuple[NodeId, ...]) -> Actions:
+        """At rest all pushes were answered: newcomers begin with the parameters as they are."""
+        sponsor, actions = self.sponsor_of(newcomers), list[Action]()
+        for newcomer in newcomers:
+            for bucket in self._mine:
+                actions += self.enter(newcomer, bucket, sponsor)
+                actions.append(give(newcomer, self.versions[bucket], self.world.params[bucket]))
+        return actions
 
     def on_received(self, event: Received) -> Actions:
         if event.kind == PUSH:
