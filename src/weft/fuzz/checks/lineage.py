@@ -4,8 +4,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from weft.core.names import NodeId
+from weft.core.names import PARAMS, NodeId
 from weft.fuzz.evidence import TOLERANCE, Evidence, Violation
+from weft.fuzz.ledger import Array
+from weft.fuzz.witness import Sighting, life_of
 
 
 def is_whole(evidence: Evidence) -> Iterator[Violation]:
@@ -18,6 +20,32 @@ def is_whole(evidence: Evidence) -> Iterator[Violation]:
                 4, f"worker {sighting.worker} began step {sighting.step} with parts of different replicas in one"
             )
             return
+
+
+def newcomers_are_copies(evidence: Evidence) -> Iterator[Violation]:
+    """A newcomer begins with the step and the parameters with which the worker that welcomed it goes on.
+
+    Hyper-parameters may be its own. If that worker died, or its script ended, before it went on, nobody saw what it
+    held then.
+    """
+    first: dict[int | None, Sighting] = {}
+    held: dict[tuple[int, int], tuple[Array, ...]] = {}
+    for sighting in evidence.sightings:  # one that elects after a report begins the same step once more
+        first.setdefault(sighting.life, sighting)
+        held.setdefault((sighting.life, sighting.step), sighting.params)
+    for bucket, kind in enumerate(evidence.world.buckets):
+        for welcome in evidence.welcomes(PARAMS, bucket):
+            begun, step = first.get(evidence.begun_by(welcome)), welcome.event.clock
+            theirs = held.get((life_of(welcome.sender), step))
+            if begun is None or theirs is None or kind.tuned:
+                continue
+            if begun.step != step or np.abs(begun.params[bucket] - theirs[bucket]).max() > TOLERANCE:
+                yield Violation(
+                    4,
+                    f"worker {begun.worker} came and began step {begun.step} with other values of bucket {bucket} than "
+                    f"those with which worker {welcome.sender.id}, which welcomed it, began step {step}",
+                )
+                return
 
 
 def asks_only_the_better(evidence: Evidence, by: str) -> Iterator[Violation]:

@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from weft.core.names import PARAMS
 from weft.fuzz.evidence import TOLERANCE, Evidence, Violation
 from weft.fuzz.ledger import GROUND, Array
 
@@ -36,12 +37,17 @@ def workers_apply_once(evidence: Evidence) -> Iterator[Violation]:
 
 
 def workers_apply_their_own(evidence: Evidence) -> Iterator[Violation]:
-    """Nobody holds anything of anybody else."""
+    """Nobody holds anything of anybody else, but for what a newcomer was given when it came."""
     book = evidence.scenario.book
+    given = {
+        (evidence.begun_by(welcome), bucket): welcome.payload
+        for bucket in evidence.world.trainable
+        for welcome in evidence.welcomes(PARAMS, bucket)
+    }
     for sighting in evidence.sightings:
         mine = slice(book.place(sighting.life, 0), book.place(sighting.life, book.num_steps))
         for bucket in evidence.world.trainable:
-            others = sighting.params[bucket].copy()
+            others = sighting.params[bucket] - given.get((sighting.life, bucket), 0.0)
             others[mine] = others[GROUND] = 0.0
             if others.any():
                 yield Violation(2, f"worker {sighting.worker} holds steps of others at its step {sighting.step}")
