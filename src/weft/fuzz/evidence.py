@@ -100,6 +100,15 @@ class Evidence:
         messages = (message for message in self.messages if message.event.kind == WELCOME)
         return [message for message in messages if message.event.bucket == bucket and message.event.data == told]
 
+    @property
+    def sponsors(self) -> Iterator[tuple[int, MessageInFlight]]:
+        """Each life of a newcomer that began, with the message that told it where the run is."""
+        for message in self.messages:
+            if message.event.kind == WELCOME and message.event.body is None:
+                life = self.begun_by(message)
+                if life is not None:
+                    yield life, message
+
     def begun_by(self, welcome: MessageInFlight) -> int | None:
         """The life that began with what a message gave it, if it was received and one did."""
         return self._newcomers.get((welcome.target, welcome.view)) if welcome.fate is RECEIVED else None

@@ -36,6 +36,7 @@ class Neighbours(Strategy):
     loss unless the script reports a number of that name).
     Gradients of workers that have left are not waited for, and the best of those who stay is elected.
     A newcomer takes over the parameters of the lowest other worker, and stands in elections once it has made a step.
+    (With a codec it hears once more what that worker's messages had left out until then.)
 
     Assumes: channels are FIFO; with wait='all' a source is at most `graph.lead_max` steps ahead.
     """

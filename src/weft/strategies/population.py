@@ -6,7 +6,7 @@ from math import inf
 from random import Random
 
 from weft.core.errors import ConfigError, did_you_mean
-from weft.core.invariants import Codecs, Invariant, holds
+from weft.core.invariants import Invariant, holds
 from weft.core.names import Carries, NodeId, Result, Role, Roles, Slot
 from weft.core.peer import Peer
 from weft.core.strategy import Entry, Strategy
@@ -110,11 +110,11 @@ class Population(Strategy):
 
     def invariants(self, world: World) -> tuple[Invariant, ...]:
         """A swarm copies no parameters; it compares the best scores so far, others those of this tournament."""
-        copies = holds("lineage.newcomers_are_copies", Codecs.ANY)
+        copies = holds("lineage.newcomers_are_copies"), holds("lineage.newcomers_copy_the_best")
         if METHODS[self.method] is SwarmPeer:
-            alone = (copies, holds("once.workers_apply_once"), holds("once.workers_apply_their_own"))
+            alone = (*copies, holds("once.workers_apply_once"), holds("once.workers_apply_their_own"))
             return (*alone, holds("lineage.asks_only_the_better", by="best"))
-        return (copies, holds("lineage.is_whole"), holds("lineage.asks_only_the_better", by="badness"))
+        return (*copies, holds("lineage.is_whole"), holds("lineage.asks_only_the_better", by="badness"))
 
     @classmethod
     def example_parameters(cls, rng: Random) -> Mapping[str, object]:

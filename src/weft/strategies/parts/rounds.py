@@ -28,8 +28,8 @@ class Rounds:
     is under way with one of the old, and nothing is said while members stay.
 
     Newcomers come when all have begun the same rounds and nothing is under way (decision 0040): nobody needs to agree,
-    and the graph with them holds from the next round on. A crossing that is not over then is: of its rounds only the
-    one that all have begun already goes over an old graph.
+    and the graph with them holds from the next round on. So ends a crossing for which only a round is awaited that all
+    have begun.
 
     Another change of members meanwhile begins the agreement again. Who missed a `go` that others have heard knows of
     its round all the same, having been ready for it; and if nobody who is left has heard it, nobody has begun it.
@@ -113,10 +113,12 @@ class Rounds:
         return graph_of_living(self._first, workers, self._topology, self._lead_max)
 
     def on_joined(self, view: int, workers: Nodes) -> None:
-        """At rest newcomers are among the workers: the graph with them holds from the next round on."""
-        before = self.view_of(self.next - 1) if self.next else self.eras[0][1]
-        self._graphs = {before: self._graphs[before], view: self._graph_of(workers)}
-        self.eras = [(0, before), (self.next, view)]
+        """At rest newcomers are among the workers: the graph with them holds from the next round on.
+
+        Of a round before that all has come that ever will, though it may not be over: nobody asks for its graph again.
+        """
+        self._graphs = {view: self._graph_of(workers)}
+        self.eras = [(0, view)]
         self._workers, self.view = workers, view
         self.departed.difference_update(workers)
         self.is_crossing, self.is_ready, self.until = False, False, None
