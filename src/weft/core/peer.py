@@ -56,7 +56,7 @@ class Peer:
     begins with an underscore, and those of the constructor, are not part of `snapshot`.
 
     A worker's peer whose world is not of the first view is a newcomer's (decision 0040). It is welcomed before it
-    begins: the sponsor, the lowest of the other workers, sends it the slots `_inherits` and what `hand_over` says.
+    begins: its `sponsor`, the lowest of the other workers, sends it the slots `_inherits` and what `hand_over` says.
     """
 
     _not_in_snapshot: ClassVar[frozenset[str]] = frozenset({"me", "world", "rng", "now", "view", "members", "workers"})
@@ -219,9 +219,9 @@ class Peer:
             return []
         return [action for newcomer in newcomers for action in self.welcome(newcomer)]
 
-    def sponsor_of(self, newcomers: tuple[NodeId, ...]) -> NodeId:
-        """The lowest of the workers that were there before them: where it is, they begin."""
-        return min(set(self.workers).difference(newcomers))
+    def sponsor_of(self, newcomers: tuple[NodeId, ...]) -> NodeId | None:
+        """Who welcomes newcomers, and where they begin: the lowest of the workers that were there before them."""
+        return min(set(self.workers).difference(newcomers), default=None)
 
     def welcome(self, newcomer: NodeId) -> Actions:
         """Send a newcomer what it takes over from this node, its sponsor."""

@@ -106,16 +106,31 @@ class Evidence:
 
     def taken_over(self, slot: str, bucket: int) -> list[Array]:
         """What newcomers that began were given of a slot."""
-        views = {(node.id, node.peer.world.view) for node in self.workers.values()}
-        return [
-            message.payload
-            for message in self.messages
-            if message.event.kind == WELCOME
-            and message.fate is RECEIVED
-            and (message.target, message.view) in views
-            and message.event.bucket == bucket
-            and message.event.data == {"slot": slot}
-        ]
+        return [message.payload for message in self.welcomes(slot, bucket) if self.begun_by(message) is not None]
+
+    def welcomes(self, slot: str, bucket: int) -> list[MessageInFlight]:
+        """The messages that gave a newcomer something of a slot, whatever became of them and of it."""
+        told = {"slot": slot}
+        messages = (message for message in self.messages if message.event.kind == WELCOME)
+        return [message for message in messages if message.event.bucket == bucket and message.event.data == told]
+
+    @property
+    def sponsors(self) -> Iterator[tuple[int, MessageInFlight]]:
+        """Each life of a newcomer that began, with the message that told it where the run is."""
+        for message in self.messages:
+            if message.event.kind == WELCOME and message.event.body is None:
+                life = self.begun_by(message)
+                if life is not None:
+                    yield life, message
+
+    def begun_by(self, welcome: MessageInFlight) -> int | None:
+        """The life that began with what a message gave it, if it was received and one did."""
+        return self._newcomers.get((welcome.target, welcome.view)) if welcome.fate is RECEIVED else None
+
+    @cached_property
+    def _newcomers(self) -> dict[tuple[NodeId, int], int]:
+        """By worker and the view in which it came: each life of a newcomer that began."""
+        return {(node.id, node.peer.world.view): life for life, node in self.workers.items()}
 
     def is_lost(self, worker: NodeId) -> bool:
         """The last life of a worker did not end in order."""

@@ -7,13 +7,13 @@ from random import Random
 from weft.core.actions import Combine, Compute, Note, Send, add
 from weft.core.events import MembersChanged, Received, Returned, StepFinished
 from weft.core.graph import Graph
-from weft.core.invariants import Invariant, holds
+from weft.core.invariants import Codecs, Invariant, holds
 from weft.core.names import PARAMS, Buffer, Carries, NodeId, Result, Role, Slot
 from weft.core.peer import Actions, Peer
 from weft.core.strategy import Entry, Strategy
 from weft.core.world import World
 from weft.strategies.parts.example_topology import example_topology
-from weft.strategies.parts.live_graph import first_live_graph, next_live_graph
+from weft.strategies.parts.live_graph import first_live_graph, graph_of_living
 from weft.strategies.parts.local_step import apply_gradient
 from weft.strategies.parts.reductions import check_period
 from weft.topologies import Exponential, Topology
@@ -34,6 +34,7 @@ class AsyncGossip(Strategy):
 
     A change of members ends every offer that is open: either it was not received, and changed nothing, or its
     answer comes back to the passive side, which takes d back. Those who stay then hold what they held before.
+    A newcomer takes over the parameters and the step of the lowest other worker, when no offer is open.
 
     Assumes: every Send ends in one Received there or one Returned here.
     """
@@ -55,6 +56,10 @@ class AsyncGossip(Strategy):
         return False
 
     @property
+    def welcomes(self) -> bool:
+        return True
+
+    @property
     def result(self) -> Result:
         return Result.MEAN
 
@@ -70,6 +75,7 @@ class AsyncGossip(Strategy):
     def invariants(self, world: World) -> tuple[Invariant, ...]:
         return (
             holds("conservation.ground_is_kept"),
+            holds("lineage.newcomers_are_copies", Codecs.ANY),
             holds("conservation.total_is_conserved", slot=PARAMS, in_flight={ANSWER: -1.0}),
         )
 
@@ -89,8 +95,8 @@ class AsyncGossipPeer(Peer):
         assert world.graph is not None
         self._topology = topology
         self._period = period
-        self._live_graph = first_live_graph(world.graph, world.workers)
-        self._neighbours = self._live_graph.everyone(me)
+        self._first = first_live_graph(world.graph, world.workers)
+        self._neighbours = self._first.everyone(me)
         self.unanswered = 0
         """Buckets of the own offer that are still open."""
 
@@ -123,17 +129,23 @@ class AsyncGossipPeer(Peer):
         raise self.unexpected(event)
 
     def on_members_changed(self, event: MembersChanged) -> Actions:
-        self._live_graph = next_live_graph(self._live_graph, self.workers, self._topology)
-        self._neighbours = self._live_graph.everyone(self.me)
+        self._find_neighbours()
         self.unanswered = 0
         return []
+
+    def on_joined(self, event: MembersChanged, newcomers: tuple[NodeId, ...]) -> Actions:
+        self._find_neighbours()
+        return super().on_joined(event, newcomers)
+
+    def _find_neighbours(self) -> None:
+        self._neighbours = graph_of_living(self._first, self.workers, self._topology).everyone(self.me)
 
     def on_returned(self, event: Returned) -> Actions:
         """A lost offer changed nothing; an answer is sent again, or taken back if its offer is open no more."""
         if event.kind == OFFER:
             self.unanswered -= event.view == self.view
             return []
-        if event.view == self.view:
+        if event.kind != ANSWER or event.view == self.view:
             return super().on_returned(event)
         assert event.body is not None
         return [add(self.world.params[event.bucket], event.body, -1.0)]

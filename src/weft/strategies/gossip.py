@@ -6,9 +6,9 @@ from random import Random
 
 from weft.core.actions import Combine, Compute, Send, add, copy
 from weft.core.errors import ConfigError
-from weft.core.events import MembersChanged, Received, Returned, Started, StepFinished
+from weft.core.events import Data, MembersChanged, Received, Returned, Started, StepFinished
 from weft.core.graph import Graph
-from weft.core.invariants import Invariant, holds
+from weft.core.invariants import Codecs, Invariant, holds
 from weft.core.names import Buffer, Carries, NodeId, Result, Role, Slot
 from weft.core.peer import Actions, Peer
 from weft.core.strategy import Entry, Strategy
@@ -16,7 +16,7 @@ from weft.core.world import World
 from weft.strategies.parts.example_topology import example_topology
 from weft.strategies.parts.local_step import apply_gradient
 from weft.strategies.parts.neighbour_sum import NeighbourSum
-from weft.strategies.parts.rounds import CROSSING, Rounds, again
+from weft.strategies.parts.rounds import CROSSING, Rounds, RoundsPeer, again
 from weft.topologies import Exponential, Topology
 from weft.topologies.weights import AUTO, Mixing, mixing
 
@@ -39,6 +39,7 @@ class Gossip(Strategy):
 
     When a worker leaves, its neighbours finish the rounds under way without it (its weight goes to their own
     parameters), then all go over to a graph of those who are left. So the mean moves by what left with it, and no more.
+    A newcomer takes over the parameters of the lowest other worker, and mixes from the next round on.
 
     Assumes: channels are FIFO; a source is at most `graph.lead_max` steps ahead of its target.
     """
@@ -56,6 +57,10 @@ class Gossip(Strategy):
     @property
     def result(self) -> Result:
         return Result.MEAN
+
+    @property
+    def welcomes(self) -> bool:
+        return True
 
     def __post_init__(self) -> None:
         if self.order not in (OVERLAP, STEP_FIRST):
@@ -79,14 +84,14 @@ class Gossip(Strategy):
     def invariants(self, world: World) -> tuple[Invariant, ...]:
         """By samples, where all hear all, parameters are not conserved but equal."""
         assert world.graph is not None
-        kept = holds("conservation.ground_is_kept")
+        kept = holds("conservation.ground_is_kept"), holds("lineage.newcomers_are_copies", Codecs.ANY)
         if self._weighs_by_samples(world):
-            return (kept,)
+            return kept
         mixes = (
             holds("mixing.moves_by_what_left", is_applied_first=self.order == STEP_FIRST),
             holds("mixing.rounds_are_balanced"),
         )
-        return (kept, *mixes, holds("mixing.pairs_take_alike")) if world.graph.is_undirected else (kept, *mixes)
+        return (*kept, *mixes, holds("mixing.pairs_take_alike")) if world.graph.is_undirected else (*kept, *mixes)
 
     @classmethod
     def example_parameters(cls, rng: Random) -> Mapping[str, object]:
@@ -102,7 +107,7 @@ class Gossip(Strategy):
         return self.order == STEP_FIRST and is_complete
 
 
-class GossipPeer(Peer):
+class GossipPeer(RoundsPeer):
     """Adds up weighted parameters, one sum for each step that may be under way."""
 
     def __init__(
@@ -135,6 +140,12 @@ class GossipPeer(Peer):
     def on_started(self, event: Started) -> Actions:
         self.rounds.is_due = not self._step_first
         return [*self._offer_if_due(), Compute(0)]
+
+    def take_over(self, handed: Data) -> Actions:
+        """Where others have offered the round of this step already, it goes through that one alone."""
+        begin = super().take_over(handed)
+        self.rounds.is_due = not self._step_first
+        return [*self._offer_if_due(), *begin]
 
     def _offer_if_due(self) -> Actions:
         """Put the own parameters into the sum and send them to all targets of the round."""

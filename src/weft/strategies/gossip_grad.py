@@ -6,7 +6,7 @@ from random import Random
 
 from weft.core.errors import ConfigError
 from weft.core.graph import Graph
-from weft.core.invariants import Invariant, holds
+from weft.core.invariants import Codecs, Invariant, holds
 from weft.core.names import Carries, NodeId, Result, Role, Slot
 from weft.core.peer import Peer
 from weft.core.strategy import Entry, Strategy
@@ -31,7 +31,8 @@ class GossipGrad(Strategy):
     'hypercube': it exchanges with the one whose number differs in bit k, for a power of two. After ceil(log2 N)
     rounds every update has reached every worker; then all take other numbers, drawn alike from `seed`.
     Every round is doubly stochastic, so the mean of all replicas moves only by the mean gradient.
-    BatchNorm's means stay the worker's own. For many workers: a step costs each one message, whatever their number.
+    BatchNorm's means stay the worker's own. A newcomer takes over the parameters of the lowest other worker, and
+    has partners from the next round on. For many workers: a step costs each one message, whatever their number.
 
     Assumes: channels are FIFO; a source is at most `graph.lead_max` steps ahead of its target.
     """
@@ -48,6 +49,10 @@ class GossipGrad(Strategy):
     @property
     def result(self) -> Result:
         return Result.MEAN
+
+    @property
+    def welcomes(self) -> bool:
+        return True
 
     def __post_init__(self) -> None:
         if self.schedule not in (DISSEMINATION, HYPERCUBE):
@@ -73,6 +78,7 @@ class GossipGrad(Strategy):
     def invariants(self, world: World) -> tuple[Invariant, ...]:
         return (
             holds("conservation.ground_is_kept"),
+            holds("lineage.newcomers_are_copies", Codecs.ANY),
             holds("mixing.moves_by_what_left", is_applied_first=True),
             holds("mixing.rounds_are_balanced"),
         )

@@ -6,17 +6,17 @@ from random import Random
 
 from weft.core.actions import Apply, Combine, Compute, Note, Send, rescale
 from weft.core.errors import ConfigError
-from weft.core.events import EpochFinished, MembersChanged, Received, Returned, StepFinished
+from weft.core.events import Data, EpochFinished, MembersChanged, Received, Returned, StepFinished
 from weft.core.graph import Graph
 from weft.core.invariants import Codecs, Invariant, holds
 from weft.core.names import Buffer, Carries, NodeId, Result, Role, Slot
-from weft.core.peer import Actions, Peer
+from weft.core.peer import Actions, Peer, number
 from weft.core.strategy import Entry, Strategy
 from weft.core.world import World
 from weft.strategies.parts.election import BEST_SLOT, ELECTION, Election
 from weft.strategies.parts.example_topology import example_topology
-from weft.strategies.parts.live_graph import LiveGraph, Nodes, first_live_graph, next_live_graph
-from weft.strategies.parts.rounds import CROSSING, Rounds, again
+from weft.strategies.parts.live_graph import LiveGraph, Nodes, first_live_graph, graph_of_living
+from weft.strategies.parts.rounds import CROSSING, Rounds, RoundsPeer, again
 from weft.topologies import Topology, Torus
 
 NEWS = "gradient"
@@ -35,6 +35,8 @@ class Neighbours(Strategy):
     Every `elect` epochs all restart from the replica with the best `score` (the epoch's mean training
     loss unless the script reports a number of that name).
     Gradients of workers that have left are not waited for, and the best of those who stay is elected.
+    A newcomer takes over the parameters of the lowest other worker, and stands in elections once it has made a step.
+    (With a codec it hears once more what that worker's messages had left out until then.)
 
     Assumes: channels are FIFO; with wait='all' a source is at most `graph.lead_max` steps ahead.
     """
@@ -54,6 +56,10 @@ class Neighbours(Strategy):
     @property
     def result(self) -> Result:
         return Result.MEAN
+
+    @property
+    def welcomes(self) -> bool:
+        return True
 
     @property
     def scored(self) -> bool:
@@ -87,7 +93,8 @@ class Neighbours(Strategy):
 
     def invariants(self, world: World) -> tuple[Invariant, ...]:
         """All restart from the replica that is elected, whatever the others have applied."""
-        return (holds("once.workers_apply_once", Codecs.EXACT),) if self.elect is None else ()
+        copies = holds("lineage.newcomers_are_copies", Codecs.ANY)
+        return (copies, holds("once.workers_apply_once", Codecs.EXACT)) if self.elect is None else (copies,)
 
     @classmethod
     def example_parameters(cls, rng: Random) -> Mapping[str, object]:
@@ -137,6 +144,18 @@ class NeighboursPeer(Peer):
     def on_members_changed(self, event: MembersChanged) -> Actions:
         return self.election.on_members_changed(self.workers, self.step)
 
+    def on_joined(self, event: MembersChanged, newcomers: tuple[NodeId, ...]) -> Actions:
+        self.election.on_joined(self.workers, newcomers, self.step)
+        return super().on_joined(event, newcomers)
+
+    def hand_over(self) -> Data:
+        return {**super().hand_over(), "closed": self.election.closed}
+
+    def take_over(self, handed: Data) -> Actions:
+        actions = super().take_over(handed)
+        self.election.take_over(number(handed, "closed"), self.step)
+        return actions
+
     def on_returned(self, event: Returned) -> Actions:
         """What a change of members overtook is sent again to those who stay."""
         if event.kind not in CROSSING and event.target in self.members:
@@ -144,10 +163,10 @@ class NeighboursPeer(Peer):
         return super().on_returned(event)
 
     def waiting_for(self) -> str:
-        return self.election.waiting_for() or super().waiting_for()
+        return self.election.waiting_for(self.step) or super().waiting_for()
 
 
-class WaitAll(NeighboursPeer):
+class WaitAll(RoundsPeer, NeighboursPeer):
     """Adds up the weighted gradients of a step; applies their mean when all are in."""
 
     def __init__(self, recipe: Neighbours, me: NodeId, world: World, rng: Random) -> None:
@@ -192,6 +211,11 @@ class WaitAll(NeighboursPeer):
         crossing = self.rounds.on_members_changed(event.view, self.workers)
         election = super().on_members_changed(event)
         return [*crossing, *self._tell_if_due(), *self._apply_if_complete(), *election]
+
+    def on_joined(self, event: MembersChanged, newcomers: tuple[NodeId, ...]) -> Actions:
+        """At rest all gradients of those who stay were applied: any that wait are of one who was ahead and left."""
+        self.arrived.clear()
+        return super().on_joined(event, newcomers)
 
     def _add(self, clock: int, bucket: int, body: Buffer, source: NodeId, samples: float) -> Combine:
         arrived = self.arrived.setdefault(clock, {}).setdefault(bucket, {})
@@ -238,7 +262,7 @@ class WaitAny(NeighboursPeer):
         super().__init__(recipe, me, world, rng)
         assert world.graph is not None
         self._topology = recipe.topology
-        self._live_graph = first_live_graph(world.graph, world.workers)
+        self._first = self._live_graph = first_live_graph(world.graph, world.workers)
         self._num_gradients = num_gradients(self._live_graph, me)
         self.samples: dict[NodeId, float] = {}
         """The samples of the latest gradient of each worker heard of."""
@@ -259,10 +283,17 @@ class WaitAny(NeighboursPeer):
         ]
 
     def on_members_changed(self, event: MembersChanged) -> Actions:
-        self._live_graph = next_live_graph(self._live_graph, self.workers, self._topology)
-        self._num_gradients = num_gradients(self._live_graph, self.me)
+        self._find_neighbours()
         self.samples = {worker: samples for worker, samples in self.samples.items() if worker in self.workers}
         return super().on_members_changed(event)
+
+    def on_joined(self, event: MembersChanged, newcomers: tuple[NodeId, ...]) -> Actions:
+        self._find_neighbours()
+        return super().on_joined(event, newcomers)
+
+    def _find_neighbours(self) -> None:
+        self._live_graph = graph_of_living(self._first, self.workers, self._topology)
+        self._num_gradients = num_gradients(self._live_graph, self.me)
 
     def _scale(self, source: NodeId, samples: float) -> float:
         """The sender's share of the samples of a step, by the latest that each neighbour sent."""

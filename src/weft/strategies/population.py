@@ -13,7 +13,7 @@ from weft.core.strategy import Entry, Strategy
 from weft.core.world import World
 from weft.strategies.parts.exploit_explore import COPY, KEPT, AgingPeer, ExploitExplorePeer, TruncatingPeer
 from weft.strategies.parts.particle_swarm import LEADER, PERSONAL, POSITION, VELOCITY, SwarmPeer
-from weft.strategies.parts.tournament import ASK, SCORE
+from weft.strategies.parts.tournament import ASK, INTRODUCE, SCORE
 
 METHODS: dict[str, type[ExploitExplorePeer] | type[SwarmPeer]] = {
     "pbt": TruncatingPeer,
@@ -36,6 +36,8 @@ class Population(Strategy):
     newborn. Of the same age, the worst goes first.
     pso (Lorenzo et al., GECCO 2017): nobody copies parameters. Values are drawn to where they were best so far, for
     this worker and for all: v = `inertia` v + a (own - x) + b (all - x), x += v, with a and b from 0 to `attraction`.
+    A newcomer takes over parameters and values of the worker that was best in the last tournament that the lowest other
+    worker knows of, or else that one's own, and varies the values as its method does: pso as at the start.
     A worker copies only from one with a better score. The result is the best worker's replica. Momentum and other
     state of the optimizer stay the worker's own.
 
@@ -79,6 +81,10 @@ class Population(Strategy):
         return Result.BEST
 
     @property
+    def welcomes(self) -> bool:
+        return True
+
+    @property
     def scored(self) -> bool:
         return True
 
@@ -100,14 +106,15 @@ class Population(Strategy):
 
     def kinds(self) -> Mapping[str, Carries]:
         sent = POSITION if METHODS[self.method] is SwarmPeer else COPY
-        return {SCORE: Carries.NOTHING, ASK: Carries.NOTHING, sent: Carries.STATE}
+        return {SCORE: Carries.NOTHING, ASK: Carries.NOTHING, INTRODUCE: Carries.NOTHING, sent: Carries.STATE}
 
     def invariants(self, world: World) -> tuple[Invariant, ...]:
         """A swarm copies no parameters; it compares the best scores so far, others those of this tournament."""
+        copies = holds("lineage.newcomers_are_copies"), holds("lineage.newcomers_copy_the_best")
         if METHODS[self.method] is SwarmPeer:
-            alone = (holds("once.workers_apply_once"), holds("once.workers_apply_their_own"))
+            alone = (*copies, holds("once.workers_apply_once"), holds("once.workers_apply_their_own"))
             return (*alone, holds("lineage.asks_only_the_better", by="best"))
-        return (holds("lineage.is_whole"), holds("lineage.asks_only_the_better", by="badness"))
+        return (*copies, holds("lineage.is_whole"), holds("lineage.asks_only_the_better", by="badness"))
 
     @classmethod
     def example_parameters(cls, rng: Random) -> Mapping[str, object]:

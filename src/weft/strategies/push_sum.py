@@ -1,19 +1,19 @@
 """Stochastic gradient push: averaging over directed graphs, de-biased by a travelling weight."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from weft.core.actions import Combine, Compute, Send, add, copy, rescale
-from weft.core.events import MembersChanged, Received, Returned, Started, StepFinished
+from weft.core.events import Data, MembersChanged, Received, Returned, Started, StepFinished
 from weft.core.graph import Graph
-from weft.core.invariants import Invariant, holds
-from weft.core.names import Buffer, Carries, NodeId, Result, Role, Slot
+from weft.core.invariants import Codecs, Invariant, holds
+from weft.core.names import PARAMS, WELCOME, Buffer, Carries, NodeId, Result, Role, Slot
 from weft.core.peer import Actions, Peer
 from weft.core.strategy import Entry, Strategy
 from weft.core.world import World
 from weft.strategies.parts.local_step import apply_gradient
-from weft.strategies.parts.rounds import CROSSING, Rounds, again
+from weft.strategies.parts.rounds import CROSSING, Rounds, RoundsPeer, again
 from weft.topologies import Exponential, Ring, Topology
 
 SHARE = "share"
@@ -35,6 +35,8 @@ class PushSum(Strategy):
 
     A worker that leaves takes its mass with it, and what it had sent and nobody received. A share that did not reach
     it goes back to its sender; one that did not reach a worker who stays is sent again.
+    A newcomer takes over the parameters of the lowest other worker and an equal share of its mass and weight, which
+    that worker gives away: no mass is made.
     """
 
     entry = Entry(
@@ -49,6 +51,10 @@ class PushSum(Strategy):
     def result(self) -> Result:
         return Result.MEAN
 
+    @property
+    def welcomes(self) -> bool:
+        return True
+
     def graph(self, num_workers: int) -> Graph:
         return self.topology.graph(num_workers)
 
@@ -61,7 +67,8 @@ class PushSum(Strategy):
     def invariants(self, world: World) -> tuple[Invariant, ...]:
         return (
             holds("conservation.ground_is_kept"),
-            holds("conservation.total_is_conserved", slot=MASS, in_flight={SHARE: 1.0}),
+            holds("lineage.newcomers_are_copies", Codecs.ANY),
+            holds("conservation.total_is_conserved", slot=MASS, in_flight={SHARE: 1.0}, is_given_away=True),
         )
 
     @classmethod
@@ -72,8 +79,10 @@ class PushSum(Strategy):
         return PushSumPeer(self.topology, me, world, rng)
 
 
-class PushSumPeer(Peer):
+class PushSumPeer(RoundsPeer):
     """Holds mass and weight for each bucket; waits for the shares of its step."""
+
+    _inherits = (PARAMS, MASS)
 
     def __init__(self, topology: Topology, me: NodeId, world: World, rng: Random) -> None:
         super().__init__(me, world, rng)
@@ -86,6 +95,42 @@ class PushSumPeer(Peer):
     def on_started(self, event: Started) -> Actions:
         params = self.world.params
         return [*(copy(Buffer(slot, b), params[b]) for b in self.weight for slot in (MASS, SEEN)), Compute(0)]
+
+    def on_joined(self, event: MembersChanged, newcomers: tuple[NodeId, ...]) -> Actions:
+        """Who welcomes newcomers keeps as much of its mass as each of them gets. At rest all shares of those who stay
+        have been counted: any that are noted are of one who was ahead and left, and not of one who comes now."""
+        self.arrived.clear()
+        actions: Actions = []
+        if self.me == self.sponsor_of(newcomers) and not self._is_new:
+            actions = self._keep_only(1.0 / (len(newcomers) + 1))
+        return [*actions, *super().on_joined(event, newcomers)]
+
+    def _keep_only(self, share: float) -> Actions:
+        """Divide mass and weight; the other shares are sent."""
+        self.weight = {b: share * weight for b, weight in self.weight.items()}
+        return [rescale(Buffer(MASS, b), share) for b in self.weight]
+
+    def welcome(self, newcomer: NodeId) -> Actions:
+        """Mass is sent with its weight, as in every share."""
+        return [
+            replace(action, weight=self.weight[action.bucket])
+            if isinstance(action, Send) and self._is_mass(action)
+            else action
+            for action in super().welcome(newcomer)
+        ]
+
+    def _is_mass(self, message: Send | Received | Returned) -> bool:
+        """It gives mass to a newcomer; buckets that are not trained have none."""
+        return message.kind == WELCOME and message.data == {"slot": MASS} and message.bucket in self.weight
+
+    def _be_welcomed(self, event: Received) -> Actions:
+        if self._is_mass(event):
+            self.weight[event.bucket] = event.weight
+        return super()._be_welcomed(event)
+
+    def take_over(self, handed: Data) -> Actions:
+        seen = [copy(Buffer(SEEN, b), self.world.params[b]) for b in self.weight]
+        return [*seen, *super().take_over(handed)]
 
     def on_step_finished(self, event: StepFinished) -> Actions:
         self.step = event.step + 1
@@ -125,8 +170,11 @@ class PushSumPeer(Peer):
         return [*crossing, *self._push_if_due(), *self._go_on_if_complete()]
 
     def on_returned(self, event: Returned) -> Actions:
-        """A share for one who has left goes back to the own mass; one for a worker who stays is on its way again."""
-        if event.kind != SHARE:
+        """A share for one who has left goes back to the own mass; one for a worker who stays is on its way again.
+
+        So does what was for a newcomer, which leaves with the change of members that overtakes its welcome.
+        """
+        if event.kind != SHARE and not self._is_mass(event):
             return super().on_returned(event)
         if event.target in self.members:
             return [again(event)]

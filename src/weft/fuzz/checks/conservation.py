@@ -25,17 +25,21 @@ def total_is_conserved(
     in_flight: Mapping[str, float],
     centre: Callable[[int], Array] | None = None,
     inherited: str | None = None,
+    is_given_away: bool = False,
 ) -> Iterator[Violation]:
     """A slot of all workers together holds what was there at first and what was applied.
 
     `in_flight` says what a message of each kind adds to that total while nobody has it; `centre(bucket)` counts as
-    one worker more. A newcomer sets out with what it was given of the slot `inherited`, or else of `slot` itself.
+    one worker more. A newcomer sets out with what it was given of the slot `inherited`, or else of `slot` itself:
+    a copy, unless it `is_given_away`.
     """
     applied = _applied(evidence)
     for bucket in evidence.world.trainable:
         total = held(evidence, slot, bucket)
-        for body in evidence.taken_over(inherited or slot, bucket):
-            total -= body
+        if is_given_away:
+            total += _lost_with_newcomers(evidence, slot, bucket)
+        else:
+            total -= sum(evidence.taken_over(inherited or slot, bucket))
         if centre is not None:
             total += centre(bucket)
             total[GROUND] -= 1.0
@@ -52,6 +56,15 @@ def total_is_conserved(
                 f"but {applied[place]:.9g} was put in",
             )
             return
+
+
+def _lost_with_newcomers(evidence: Evidence, slot: str, bucket: int) -> Array:
+    """What was given to newcomers that never began, or was on its way to them when its sender died."""
+    total: Array = np.zeros(evidence.scenario.book.num_elements)
+    for message in evidence.welcomes(slot, bucket):
+        if message.fate in (OPEN, CLOSED) or (message.fate is RECEIVED and evidence.begun_by(message) is None):
+            total += message.payload
+    return total
 
 
 def elastic_total_is_conserved(evidence: Evidence) -> Iterator[Violation]:

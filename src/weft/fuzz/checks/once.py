@@ -5,8 +5,10 @@ from itertools import pairwise
 
 import numpy as np
 
+from weft.core.names import PARAMS
 from weft.fuzz.evidence import TOLERANCE, Evidence, Violation
 from weft.fuzz.ledger import GROUND, Array
+from weft.fuzz.witness import life_of
 
 
 def is_finite(evidence: Evidence) -> Iterator[Violation]:
@@ -32,27 +34,48 @@ def workers_apply_once(evidence: Evidence) -> Iterator[Violation]:
     for life, node in evidence.workers.items():
         for bucket in evidence.world.trainable:
             seen = [sighting.params[bucket] for sighting in evidence.sightings if sighting.life == life]
-            yield from _rises_once(evidence, f"worker {node.id}, bucket {bucket}", seen)
+            yield from _rises_once(evidence, f"worker {node.id}, bucket {bucket}", seen, _said_again(evidence, life))
+
+
+def _said_again(evidence: Evidence, newcomer: int) -> slice:
+    """What may be applied once more by a newcomer where messages are coded: steps of the one that welcomed it.
+
+    Its replica, which the newcomer took over, has them in full; what its messages left out of them it still says, to
+    all alike. No codec can take that out again for one who has it already.
+    """
+    for life, welcome in evidence.sponsors:
+        if life == newcomer and evidence.scenario.compress is not None:
+            places, sponsor = evidence.scenario.book.place, life_of(welcome.sender)
+            return slice(places(sponsor, 0), places(sponsor, welcome.event.clock))
+    return slice(0)
 
 
 def workers_apply_their_own(evidence: Evidence) -> Iterator[Violation]:
-    """Nobody holds anything of anybody else."""
+    """Nobody holds anything of anybody else, but for what a newcomer was given when it came."""
     book = evidence.scenario.book
+    given = {
+        (evidence.begun_by(welcome), bucket): welcome.payload
+        for bucket in evidence.world.trainable
+        for welcome in evidence.welcomes(PARAMS, bucket)
+    }
     for sighting in evidence.sightings:
         mine = slice(book.place(sighting.life, 0), book.place(sighting.life, book.num_steps))
         for bucket in evidence.world.trainable:
-            others = sighting.params[bucket].copy()
+            others = sighting.params[bucket] - given.get((sighting.life, bucket), 0.0)
             others[mine] = others[GROUND] = 0.0
             if others.any():
                 yield Violation(2, f"worker {sighting.worker} holds steps of others at its step {sighting.step}")
                 return
 
 
-def _rises_once(evidence: Evidence, where: str, history: Sequence[Array]) -> Iterator[Violation]:
+def _rises_once(
+    evidence: Evidence, where: str, history: Sequence[Array], may_rise_again: slice = slice(0)
+) -> Iterator[Violation]:
     if len(history) < 2:
         return
     before, after = np.stack(history[:-1]), np.stack(history[1:])
     again = (np.abs(after - before) > TOLERANCE) & (np.abs(before) > TOLERANCE)
+    again[:, may_rise_again] &= np.cumsum(again[:, may_rise_again], axis=0) > 1
     for moment, place in np.argwhere(again)[:1]:
         what = "its ground" if place == GROUND else evidence.scenario.book.name(int(place))
         yield Violation(

@@ -7,6 +7,7 @@ from weft.core.names import Buffer, Carries, NodeId
 from weft.core.peer import Actions
 from weft.core.score import WORST, check_reported, sign
 from weft.core.world import World
+from weft.strategies.parts.arrivals import Arrivals
 
 SCORE = "score"
 BEST = "best"
@@ -25,6 +26,9 @@ class Election:
 
     When members leave, the best of those who stay wins. It may have ended the election already, with the
     replica of a winner that has left since; so who decides after a change asks the winner for what it holds (`want`).
+
+    Newcomers, who come when no election is open, stand in one once they have made a step; in the one before it, if
+    there is any, they neither win nor are waited for, and go on with what they have.
     """
 
     def __init__(self, me: NodeId, world: World, period: int | None, score: str) -> None:
@@ -34,6 +38,7 @@ class Election:
         self._period = period
         self._score = score
         self._sign = sign(score)
+        self.arrivals = Arrivals()
         self.losses: list[float] = []
         self.scores: dict[int, dict[NodeId, float]] = {}
         self.winner: NodeId | None = None
@@ -57,7 +62,7 @@ class Election:
             self.losses.append(loss)
 
     def on_epoch_finished(self, event: EpochFinished, step: int) -> Actions:
-        if self._period is None or (event.epoch + 1) % self._period:
+        if self._period is None or (event.epoch + 1) % self._period or self._me not in self._standing(step):
             return []
         losses, self.losses = self.losses, []
         score = event.numbers.get(self._score)
@@ -67,11 +72,14 @@ class Election:
         badness = WORST if score is None or score != score else self._sign * score
         self.clock = event.epoch
         self.scores.setdefault(event.epoch, {})[self._me] = badness
-        actions: Actions = [Send(to, SCORE, event.epoch, 0, data={"badness": badness}) for to in self._others()]
+        actions: Actions = [Send(to, SCORE, event.epoch, 0, data={"badness": badness}) for to in self._others(step)]
         return actions + self._decide(step)
 
-    def _others(self) -> list[NodeId]:
-        return [worker for worker in self._workers if worker != self._me]
+    def _standing(self, step: int) -> tuple[NodeId, ...]:
+        return self.arrivals.are_compared(self._workers, step)
+
+    def _others(self, step: int) -> list[NodeId]:
+        return [worker for worker in self._standing(step) if worker != self._me]
 
     def on_received(self, event: Received, step: int) -> Actions:
         if event.kind == WANT:
@@ -116,15 +124,24 @@ class Election:
         self.asks = True
         return self._decide(step)
 
+    def on_joined(self, workers: tuple[NodeId, ...], newcomers: tuple[NodeId, ...], step: int) -> None:
+        self._workers = workers
+        self.arrivals.note(newcomers, step)
+
+    def take_over(self, closed: int, step: int) -> None:
+        """This worker is a newcomer, and begins with this step."""
+        self.closed = closed
+        self.arrivals.note([self._me], step)
+
     def _decide(self, step: int) -> Actions:
         """Once all scores are in: the winner sends its parameters, the others await them."""
         assert self.clock is not None
         scores = self.scores[self.clock]
-        if len(scores) < len(self._workers) or self.winner is not None:
+        if len(scores) < len(self._standing(step)) or self.winner is not None:
             return []
         winner = min(scores, key=lambda worker: (scores[worker], worker))
         if winner == self._me:
-            return [*self._best(self.clock, self._others()), *self._close(step)]
+            return [*self._best(self.clock, self._others(step)), *self._close(step)]
         self._await(winner)
         return [Send(winner, WANT, self.clock, 0)] if self.asks else []
 
@@ -143,10 +160,10 @@ class Election:
         self.asks = False
         return [Note("elected", 1.0), Compute(step)]
 
-    def waiting_for(self) -> str | None:
+    def waiting_for(self, step: int) -> str | None:
         if self.clock is None:
             return None
         if self.missing:
             return f"the best replica of epoch {self.clock} ({len(self.missing)} buckets to go)"
-        silent = [w for w in self._workers if w not in self.scores[self.clock]]
+        silent = [w for w in self._standing(step) if w not in self.scores[self.clock]]
         return f"the score of epoch {self.clock} from worker {', '.join(map(str, silent))}"

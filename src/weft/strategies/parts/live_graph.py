@@ -1,4 +1,4 @@
-"""The graph of the living: who talks to whom, by node, and how it is remade when a worker leaves."""
+"""The graph of the living: who talks to whom, by node, and how it is remade when workers leave and come."""
 
 from functools import lru_cache
 
@@ -50,18 +50,26 @@ def first_live_graph(graph: Graph, nodes: Nodes) -> LiveGraph:
 
 
 @lru_cache(maxsize=NUM_GRAPHS_KEPT)
-def next_live_graph(before: LiveGraph, living: Nodes, topology: Topology, lead_max: int | None = None) -> LiveGraph:
-    """The graph of those who are left: made anew by its recipe, or else its holes are closed.
+def graph_of_living(first: LiveGraph, living: Nodes, topology: Topology, lead_max: int | None = None) -> LiveGraph:
+    """The graph of those who live: made anew by its recipe, or else the first one, whose holes are closed.
 
-    All who were told of the same changes get the same graph, and it is connected. A recipe is not followed
-    where its graph would let a source lead by more than `lead_max`, for which there is no memory; closed holes
-    leave undirected edges, over which the lead is 1.
+    It follows from who lives, and not from who came and went before: a newcomer, which has not heard of those, gets
+    the same graph as all others. It is connected. A recipe is not followed where its graph would let a source lead by
+    more than `lead_max`, for which there is no memory; closed holes leave undirected edges, over which the lead is 1.
     """
+    if living == first.nodes:
+        return first
     remade = topology.remade(len(living))
     if remade is not None and (lead_max is None or remade.lead_max <= lead_max):
         return LiveGraph(remade, living)
-    graph, staying = before.graph, set(living)
-    for place in reversed(range(len(before.nodes))):
-        if before.nodes[place] not in staying:
+    graph, staying = first.graph, set(living)
+    for place in reversed(range(len(first.nodes))):
+        if first.nodes[place] not in staying:
             graph = graph.without(place)
     return LiveGraph(graph, living)
+
+
+@lru_cache(maxsize=NUM_GRAPHS_KEPT)
+def graph_of_one(node: NodeId) -> LiveGraph:
+    """The graph of one who talks to nobody."""
+    return LiveGraph(Graph.circulant(1, ()), (node,))

@@ -5,7 +5,7 @@ from random import Random
 from typing import Protocol
 
 from weft.core.actions import Combine, Compute, Note, Send, add, copy
-from weft.core.events import Started
+from weft.core.events import Data, Started
 from weft.core.names import Buffer, NodeId
 from weft.core.peer import Actions
 from weft.core.score import WORST
@@ -43,6 +43,12 @@ class SwarmPeer(TournamentPeer):
     def on_started(self, event: Started) -> Actions:
         scattered = self._tuned.scatter(self._recipe.spread, self.rng) if self.me else []
         return [*scattered, copy(self._tuned.whole(PERSONAL), self._tuned.whole()), Compute(0)]
+
+    def take_over(self, handed: Data) -> Actions:
+        """A newcomer is a particle that sets out near the values of the worker which welcomed it."""
+        begin = super().take_over(handed)
+        scattered = self._tuned.scatter(self._recipe.spread, self.rng)
+        return [*scattered, copy(self._tuned.whole(PERSONAL), self._tuned.whole()), *begin]
 
     def enter(self, clock: int) -> tuple[Actions, Told]:
         actions: Actions = []

@@ -1,11 +1,11 @@
 """Which graph a round goes over: all workers change to the graph of a new view before the same round."""
 
 from weft.core.actions import Send
-from weft.core.events import Received, Returned
+from weft.core.events import Data, MembersChanged, Received, Returned
 from weft.core.names import Carries, NodeId
-from weft.core.peer import Actions
+from weft.core.peer import Actions, Peer, number
 from weft.core.world import World
-from weft.strategies.parts.live_graph import LiveGraph, Nodes, first_live_graph, next_live_graph
+from weft.strategies.parts.live_graph import LiveGraph, Nodes, first_live_graph, graph_of_living, graph_of_one
 from weft.topologies import Topology
 
 CLOCK = "clock"
@@ -14,6 +14,8 @@ READY = "ready"
 GO = "go"
 CROSSING = {CLOCK: Carries.NOTHING, UNTIL: Carries.NOTHING, READY: Carries.NOTHING, GO: Carries.NOTHING}
 """What workers say to each other when they change graphs."""
+ALONE = -1
+"""Stands for the view of a graph in which a newcomer is alone: that of all rounds before its first."""
 
 
 class Rounds:
@@ -25,6 +27,10 @@ class Rounds:
     the new graph holds (`go`). So all who live have the same neighbours in the same round, no round of the new graph
     is under way with one of the old, and nothing is said while members stay.
 
+    Newcomers come when all have begun the same rounds and nothing is under way (decision 0040): nobody needs to agree,
+    and the graph with them holds from the next round on. So ends a crossing for which only a round is awaited that all
+    have begun.
+
     Another change of members meanwhile begins the agreement again. Who missed a `go` that others have heard knows of
     its round all the same, having been ready for it; and if nobody who is left has heard it, nobody has begun it.
     """
@@ -34,10 +40,11 @@ class Rounds:
         self._me = me
         self._topology = topology
         self._lead_max = world.graph.lead_max
-        self._graphs: dict[int, LiveGraph] = {world.view: first_live_graph(world.graph, world.workers)}
+        self._first = first_live_graph(world.graph, world.workers)
+        self._graphs: dict[int, LiveGraph] = {world.view: self._first}
         self._workers = world.workers
         self.departed: set[NodeId] = set()
-        """Who has left."""
+        """Who has left, and has not come back."""
         self.view = world.view
         """The latest view, whose graph may not hold yet."""
         self.is_crossing = False
@@ -93,15 +100,35 @@ class Rounds:
         return self._tell_if_ready() if self.is_crossing else []
 
     def on_members_changed(self, view: int, workers: Nodes) -> Actions:
-        before = self._graphs[self.view]
         self.departed.update(node for node in self._workers if node not in workers)
         self._workers, self.view, self.until = workers, view, None
-        self._graphs[view] = next_live_graph(before, workers, self._topology, self._lead_max)
+        self._graphs[view] = self._graph_of(workers)
         self.is_crossing, self.is_ready = True, False
         self.clocks, self.ready = {}, set()
         if workers[0] == self._me:
             return self._hear_clock(self._me, self.next)
         return [Send(workers[0], CLOCK, self.next, 0)]
+
+    def _graph_of(self, workers: Nodes) -> LiveGraph:
+        return graph_of_living(self._first, workers, self._topology, self._lead_max)
+
+    def on_joined(self, view: int, workers: Nodes) -> None:
+        """At rest newcomers are among the workers: the graph with them holds from the next round on.
+
+        Of a round before that all has come that ever will, though it may not be over: nobody asks for its graph again.
+        """
+        self._graphs = {view: self._graph_of(workers)}
+        self.eras = [(0, view)]
+        self._workers, self.view = workers, view
+        self.departed.difference_update(workers)
+        self.is_crossing, self.is_ready, self.until = False, False, None
+        self.clocks, self.ready = {}, set()
+
+    def take_over(self, next: int, first: int, view: int, workers: Nodes) -> None:
+        """This worker is a newcomer that begins with round `next`; rounds before `first` it goes through alone."""
+        self._graphs = {ALONE: graph_of_one(self._me), view: self._graph_of(workers)}
+        self.eras = [(0, ALONE), (first, view)]
+        self._workers, self.view, self.next = workers, view, next
 
     def on_received(self, event: Received) -> Actions:
         """Something of the crossing; a round that is due may begin then."""
@@ -155,6 +182,28 @@ class Rounds:
         if self.until is None:
             return f"word from worker {others} before which round the graph of view {self.view} holds"
         return f"word from worker {others} that the rounds before {self.until}, over the old graph, are over"
+
+
+class RoundsPeer(Peer):
+    """A worker's peer that exchanges in rounds, one for each step: how newcomers come into them.
+
+    A newcomer takes part from the first round that its sponsor has not begun.
+    """
+
+    rounds: Rounds
+
+    def on_joined(self, event: MembersChanged, newcomers: tuple[NodeId, ...]) -> Actions:
+        if not self._is_new:
+            self.rounds.on_joined(event.view, self.workers)
+        return super().on_joined(event, newcomers)
+
+    def hand_over(self) -> Data:
+        return {**super().hand_over(), "round": self.rounds.next}
+
+    def take_over(self, handed: Data) -> Actions:
+        actions = super().take_over(handed)
+        self.rounds.take_over(self.step, number(handed, "round"), self.view, self.workers)
+        return actions
 
 
 def again(event: Returned) -> Send:
