@@ -125,7 +125,11 @@ BUGS: list[tuple[int, str, Plant]] = [
     (1, "gossip(topology=ring)", mixes_in_the_round_under_way),
     (1, "gossip_grad", takes_newcomers_for_departed),
     (1, "gossip", knows_the_first_graph_only),
-    (2, "neighbours(topology=exponential(one_peer=True), elect=none)", counts_gradients_of_the_departed_as_those_of_newcomers),
+    (
+        2,
+        "neighbours(topology=exponential(one_peer=True), elect=none)",
+        counts_gradients_of_the_departed_as_those_of_newcomers,
+    ),
     (1, "neighbours", waits_for_scores_of_those_who_have_just_come),
     (1, "population", waits_for_scores_of_those_who_have_just_come),
     (1, "population", begins_before_the_first_step_of_the_run),
@@ -136,9 +140,7 @@ BUGS: list[tuple[int, str, Plant]] = [
 
 
 @pytest.mark.parametrize(("invariant", "strategy", "plant"), BUGS, ids=lambda value: getattr(value, "__name__", None))
-def test_a_planted_bug_is_caught(
-    invariant: int, strategy: str, plant: Plant, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_planted_bug_is_caught(invariant: int, strategy: str, plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
     found: set[Any] = set()
     for seed in range(SEEDS_MAX):
