@@ -59,7 +59,9 @@ def test_what_is_encoded_without_a_residual_is_on_no_account(store: AccountingSt
 
 def test_what_a_factor_leaves_out_is_on_no_account() -> None:
     codecs = {"push": PowerSGD(1).left}
-    store = AccountingStore(LedgerReplica(Book((0, 1, 2, 3), 4, width=2)), ["push:residual", "push:coded"], {}, codecs=codecs)
+    store = AccountingStore(
+        LedgerReplica(Book((0, 1, 2, 3), 4, width=2)), ["push:residual", "push:coded"], {}, codecs=codecs
+    )
     store.encode(Encode("push", 7, CODED, SOURCE, RESIDUAL))
     assert store.accounts == {}
 

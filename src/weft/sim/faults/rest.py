@@ -127,7 +127,9 @@ class Rest:
     def _stands_still(self) -> bool:
         """Who has not stopped waits for steps of those who have: for a quorum, a portion or the end of a pass."""
         others = [node for node in self._workers() if node.id not in self._stopped]
-        return bool(self._stopped) and all(node.script.at in (IN_STEP, IN_SHARE) for node in others) and self._is_quiet()
+        return (
+            bool(self._stopped) and all(node.script.at in (IN_STEP, IN_SHARE) for node in others) and self._is_quiet()
+        )
 
     def _is_quiet(self) -> bool:
         """Nothing is under way, and all members are there."""

@@ -257,7 +257,9 @@ class Coordinator(Peer):
 
     def on_joined(self, event: MembersChanged, newcomers: tuple[NodeId, ...]) -> Actions:
         """A newcomer takes part in this pass, portion by portion; at rest nobody has brought it a batch of its own."""
-        return [give(newcomer, self.clock, self.world.params[b]) for newcomer in newcomers for b in self.world.trainable]
+        return [
+            give(newcomer, self.clock, self.world.params[b]) for newcomer in newcomers for b in self.world.trainable
+        ]
 
     def waiting_for(self) -> str:
         if self.versions is not None:
