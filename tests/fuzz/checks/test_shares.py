@@ -114,3 +114,10 @@ def test_a_moved_server_has_no_step_whole_without_those_who_came_before_it(evide
     tell(evidence, MembersChanged(3, (0, 1, SERVER), "moved"))
     push(evidence, 0, 6, 3.0, 1 / 2)
     assert found(evidence) == []
+
+
+def test_steps_before_a_newcomers_first_are_whole_without_it(evidence: Evidence) -> None:
+    came(evidence, 2, first=5)
+    push(evidence, 0, 4, 3.0, 1.0)
+    push(evidence, 0, 5, 6.0, 2.0)
+    assert found(evidence) == []
