@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from support.peers.newcomers import gives, joined, without
 from support.peers.puppets import Puppets
 
 from weft.codecs import DGC, FP16, TopK
@@ -216,3 +217,12 @@ def test_the_snapshot_is_plain() -> None:
     assert is_plain(peer)
     assert peer.snapshot()["coded_messages"]["known"] == []
     assert len(peer.snapshot()["coded_messages"]["encoded"]) == 2
+
+
+def test_a_newcomers_first_answer_is_whole_while_others_are_told_differences_as_before() -> None:
+    peer = peer_of(SERVED, 3)
+    tell(peer, *(received(worker, "push") for worker in range(3)), without(4))
+    tell(peer, received(0, "push", 1), received(2, "push", 1))
+    assert tell(peer, joined(4)) == [gives(5)], "what it takes over is not coded"
+    answers = [tell(peer, received(worker, "push", 2))[-1] for worker in range(3)]
+    assert [answer.kind for answer in answers] == ["params", "params:whole", "params"]

@@ -7,7 +7,7 @@ import pytest
 from weft.fuzz.evidence import Evidence
 from weft.fuzz.run import run
 from weft.fuzz.scenario import draw
-from weft.sim.faults.plan import Crash, EarlyFinish, Faults
+from weft.sim.faults.plan import Crash, EarlyFinish, Faults, Rejoin
 
 
 @pytest.fixture(scope="module")
@@ -41,3 +41,12 @@ def test_steps_are_those_that_were_finished(evidence: Evidence) -> None:
     assert [step.step for step in evidence.steps if step.worker == 2] == [0, 1, 2]
     assert evidence.name == "async_gossip"
     assert len(evidence.trace) == 16
+
+
+def test_a_newcomer_has_a_first_step() -> None:
+    faults = Faults((Crash(1, 0.05), Rejoin(1, 0.1)), notice_s=0.01, fence_s=0.5)
+    scenario = next(s for s in (draw(seed, ("asgd",)) for seed in range(99)) if s.num_workers >= 4)
+    evidence = run(replace(scenario, faults=faults, samples=scenario.samples + scenario.samples))
+    (joined,) = [view.number for view in evidence.views if view.reason == "joined worker 1"]
+    done = [step.step for step in evidence.steps if step.life == scenario.num_workers]
+    assert evidence.first_steps == {(1, joined): done[0]}

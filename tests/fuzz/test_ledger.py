@@ -91,3 +91,12 @@ def test_a_wide_book_has_several_places_for_a_contribution_and_a_matrix() -> Non
     LedgerProgram(1, replica, book, SAMPLES, 2, 4, frozenset(), seed=0).resume()
     assert np.flatnonzero(replica.array(GRADIENT, 0)).tolist() == [9, 10]
     assert replica.give_up_momentum() == 0.0
+
+
+def test_a_newcomer_whose_portions_are_handed_out_begins_with_the_share_that_is_under_way() -> None:
+    script = LedgerProgram(1, LedgerReplica(BOOK), BOOK, SAMPLES, 2, 4, frozenset(), seed=0, num_portions=2)
+    script.begin_at(1)
+    wanted = script.resume()
+    assert wanted == PortionWanted(1, 2)
+    wanted.portion = 0
+    assert script.resume() == BackwardDone(SAMPLES[1])

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from weft.collectives.wrapping import Wrapped
 from weft.core.invariants import Codecs
 from weft.core.strategy import Strategy
-from weft.fuzz.checks import fencing, liveness, once, residuals
+from weft.fuzz.checks import equality, fencing, liveness, once, residuals
 from weft.fuzz.evidence import Evidence, Violation
 from weft.fuzz.promises import Check, check_of
 
@@ -18,7 +18,7 @@ OF_ALL: tuple[Check, ...] = (
 OF_EXACT: tuple[Check, ...] = (fencing.takes_nothing_from_the_fenced,)
 """Of all whose ledger can be read: no codec, or one that says numbers as they are."""
 
-OF_CODED: tuple[Check, ...] = (residuals.are_balanced,)
+OF_CODED: tuple[Check, ...] = (residuals.are_balanced, equality.differences_are_followed)
 
 
 def audit(evidence: Evidence) -> list[Violation]:

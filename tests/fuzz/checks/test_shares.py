@@ -74,3 +74,50 @@ def test_who_has_left_is_not_waited_for(evidence: Evidence) -> None:
     tell(evidence, MembersChanged(1, (0, SERVER), "lost"))
     push(evidence, 0, 1, 6.0, 1.0)
     assert found(evidence) == []
+
+
+def came(evidence: Evidence, view: int, first: int) -> None:
+    """Worker 1 is lost, and another comes in its place that begins with this step."""
+    evidence.first_steps = {(1, view): first}
+    tell(evidence, MembersChanged(view - 1, (0, SERVER), "lost"))
+    tell(evidence, MembersChanged(view, (0, 1, SERVER), "joined"))
+
+
+def test_a_newcomer_is_waited_for_from_its_first_step_on_though_its_predecessor_had_pushed_it(
+    evidence: Evidence,
+) -> None:
+    for step in range(3):
+        push(evidence, 1, step, 5.0, 1 / 2)
+    came(evidence, 2, first=1)
+    push(evidence, 0, 0, 3.0, 3 / 8)
+    push(evidence, 0, 1, 3.0, 3 / 8)
+    push(evidence, 1, 1, 1.0, 1 / 4)
+    assert found(evidence) == []
+    push(evidence, 0, 2, 3.0, 3 / 8)
+    assert found(evidence) == [
+        "server 0, bucket 0, applied step 2 of worker 0 with weight 0.375, but its 3 samples are of 4"
+    ]
+
+
+def test_who_came_and_left_again_before_it_began_changes_nothing(evidence: Evidence) -> None:
+    push(evidence, 1, 0, 5.0, 1 / 2)
+    came(evidence, 2, first=0)
+    evidence.first_steps = {}
+    tell(evidence, MembersChanged(3, (0, SERVER), "lost"))
+    push(evidence, 0, 0, 3.0, 3 / 8)
+    assert found(evidence) == []
+
+
+def test_a_moved_server_has_no_step_whole_without_those_who_came_before_it(evidence: Evidence) -> None:
+    came(evidence, 2, first=7)
+    tell(evidence, Started(3))
+    tell(evidence, MembersChanged(3, (0, 1, SERVER), "moved"))
+    push(evidence, 0, 6, 3.0, 1 / 2)
+    assert found(evidence) == []
+
+
+def test_steps_before_a_newcomers_first_are_whole_without_it(evidence: Evidence) -> None:
+    came(evidence, 2, first=5)
+    push(evidence, 0, 4, 3.0, 1.0)
+    push(evidence, 0, 5, 6.0, 2.0)
+    assert found(evidence) == []

@@ -7,8 +7,8 @@ import pytest
 from support.peers.puppets import Puppet
 from support.simulated.faulty_worlds import LATENCY_S, STEP_S, run
 
-from weft.core.actions import Compute, Send
-from weft.core.events import Event, Received, Returned, StepFinished
+from weft.core.actions import Action, Compute, Send
+from weft.core.events import Event, MembersChanged, Received, Returned, StepFinished
 from weft.sim.faults.plan import Crash, Join, Partition, Rejoin, Slow
 from weft.sim.faults.rest import LOOK_NS, RestPhase
 
@@ -100,3 +100,27 @@ def test_one_that_was_never_lost_is_not_replaced() -> None:
 def test_a_replacement_waits_until_the_loss_has_been_noticed() -> None:
     ran = run(counting, Crash(1, 0.35), Rejoin(1, 0.36))
     assert [view.reason for view in ran.views[1:3]] == ["lost worker 1", "joined worker 1"]
+
+
+def test_who_has_stopped_makes_one_more_step_if_another_waits_for_it() -> None:
+    waiting: list[int] = []
+
+    def answer(peer: Puppet, event: Event) -> list[Action] | None:
+        """After each step worker 2 waits for the next word of worker 0, which says one after each of its own."""
+        if isinstance(event, StepFinished):
+            peer.step = event.step + 1
+            if peer.me == 0:
+                return [Send(2, "word", event.step, 0), Compute(peer.step)]
+            if peer.me == 2 and 0 in peer.members:
+                waiting.append(peer.step)
+                return []
+        if isinstance(event, Received | MembersChanged) and peer.me == 2 and waiting:
+            return [Compute(waiting.pop())]
+        return None
+
+    ran = run(answer, Crash(1, 0.35), Rejoin(1, 0.62), Slow(2, 0.0, 9.0, 1.5))
+    assert ran.views[2].reason == "joined worker 1"
+    came_s = ran.views[2].since_ns / 1e9
+    others = [[now for now in ran.peer(worker).times(StepFinished) if now < came_s][-1] for worker in (0, 2)]
+    assert others[0] == pytest.approx(others[1] + STEP_S, abs=2 * LOOK_S), "it begins when worker 2 has to wait"
+    assert came_s == pytest.approx(others[0] + LATENCY_S, abs=2 * LOOK_S)

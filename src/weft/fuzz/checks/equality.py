@@ -4,9 +4,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from weft.core.names import Buffer, NodeId
+from weft.core.names import Buffer, NodeId, Role
 from weft.fuzz.evidence import TOLERANCE, Evidence, Violation
 from weft.fuzz.witness import Sighting
+from weft.sim.faults.in_flight import RECEIVED
+
+FOLLOWED = ":held"
+"""What is added to a kind to name the slot where a worker keeps what differences to it are added to; a server keeps the
+same for each worker, whose number follows."""
 
 
 def replicas_are_equal(evidence: Evidence, period: int = 1) -> Iterator[Violation]:
@@ -54,12 +59,16 @@ def slot_is_alike(evidence: Evidence, slot: str) -> Iterator[Violation]:
 
 
 def copies_are_versions(evidence: Evidence, period: int = 1) -> Iterator[Violation]:
-    """What a worker begins a step with, every `period` of them, its servers once held, bucket by bucket."""
+    """What a worker begins a step with, every `period` of them and a newcomer's first, its servers once held, bucket by
+    bucket."""
     versions: dict[int, set[bytes]] = {bucket: set() for bucket in evidence.world.trainable}
     for version in evidence.simulation.versions:
         versions[version.bucket].add(version.params.tobytes())
+    begun = set(evidence.world.workers)
     for sighting in evidence.sightings:
-        if sighting.step % period or sighting.step == 0:
+        comes_in = sighting.life not in begun
+        begun.add(sighting.life)
+        if sighting.step == 0 or (sighting.step % period and not comes_in):
             continue
         for bucket in evidence.world.trainable:
             if sighting.params[bucket].tobytes() not in versions[bucket]:
@@ -69,3 +78,42 @@ def copies_are_versions(evidence: Evidence, period: int = 1) -> Iterator[Violati
                     "server ever had",
                 )
                 return
+
+
+def differences_are_followed(evidence: Evidence) -> Iterator[Violation]:
+    """Where answers travel as differences, a worker and its server keep the same of what that worker was told.
+
+    Of those who were told something, and if no server was moved: a moved one has forgotten it, and begins anew.
+    """
+    if evidence.moved:
+        return
+    slots = [slot.name for slot in evidence.recipe.slots(Role.WORKER, evidence.world)]
+    for slot in (name for name in slots if name.endswith(FOLLOWED)):
+        for worker in evidence.world.workers:
+            for bucket in evidence.world.trainable:
+                if evidence.is_lost(worker) or not _was_told(evidence, worker, slot.removesuffix(FOLLOWED), bucket):
+                    continue
+                mine = evidence.slot(worker, Buffer(slot, bucket))
+                theirs = evidence.slot(evidence.world.server_of(bucket), Buffer(f"{slot}.{worker}", bucket))
+                wrong = np.abs(mine - theirs)
+                if wrong.max() > TOLERANCE:
+                    place = int(wrong.argmax())
+                    yield Violation(
+                        4,
+                        f"worker {worker} was told {mine[place]:.6g} of {evidence.scenario.book.name(place)} in bucket "
+                        f"{bucket}, but its server believes {theirs[place]:.6g}",
+                    )
+                    return
+
+
+def _was_told(evidence: Evidence, worker: NodeId, kind: str, bucket: int) -> bool:
+    """The last life of a worker received something of a kind, in whatever form."""
+    view = evidence.simulation.nodes[worker].peer.world.view
+    return any(
+        message.target == worker
+        and message.view >= view
+        and message.fate is RECEIVED
+        and message.event.bucket == bucket
+        and message.event.kind.partition(":")[0] == kind
+        for message in evidence.messages
+    )
