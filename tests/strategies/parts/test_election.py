@@ -245,6 +245,8 @@ def test_who_has_just_come_neither_wins_nor_is_waited_for() -> None:
     assert peer.waiting_for() == "the score of epoch 0 from worker 1"
     best = [Send(1, "best", 0, bucket, params) for bucket, params in enumerate((P0, P1))]
     assert tell(peer, score(1, 9.0)) == [*best, ELECTED, Compute(4)]
+    tell(peer, StepFinished(4, 1.0, 7.0))
+    assert tell(peer, EpochFinished(1, {})) == told(7.0, epoch=1)
 
 
 def test_a_newcomer_stands_in_elections_once_it_has_made_a_step() -> None:
