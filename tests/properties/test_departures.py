@@ -47,7 +47,9 @@ def test_gossip_goes_on_and_two_who_stay_take_alike_of_each_other(
 
 def check_pairs(world: Shuffled) -> None:
     """Unless one crashed, or never ended the round."""
-    weights = {take[:4]: take.weight for take in takes(world.entries)}
+    lives = [me for _, me, _, _ in world.entries]
+    senders = {id(event): event.source for _, _, event, _ in world.entries if isinstance(event, Received)}
+    weights = {take[:4]: take.weight for take in takes(world.entries, lives, senders)}
     went_on = {(me, a.step) for _, me, _, actions in world.entries for a in actions if isinstance(a, Compute)}
     for (clock, bucket, taker, giver), weight in weights.items():
         if (giver, clock + 1) in went_on and not world.nodes[taker].has_crashed:

@@ -12,10 +12,9 @@ from weft.core.peer import Actions, Peer
 from weft.fuzz.campaign import judge
 from weft.strategies.async_gossip import AsyncGossipPeer
 from weft.strategies.gossip import GossipPeer
-from weft.strategies.neighbours import WaitAll
 from weft.strategies.parts.arrivals import Arrivals
 from weft.strategies.parts.live_graph import Nodes
-from weft.strategies.parts.rounds import Rounds, RoundsPeer
+from weft.strategies.parts.rounds import Rounds
 from weft.strategies.parts.tournament import TournamentPeer
 from weft.strategies.push_sum import PushSumPeer
 
@@ -76,10 +75,6 @@ def knows_the_first_graph_only(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Rounds, "take_over", wrong)
 
 
-def counts_gradients_of_the_departed_as_those_of_newcomers(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(WaitAll, "on_joined", RoundsPeer.on_joined)
-
-
 def waits_for_scores_of_those_who_have_just_come(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Arrivals, "are_compared", lambda self, workers, step: workers)
 
@@ -125,11 +120,6 @@ BUGS: list[tuple[int, str, Plant]] = [
     (1, "gossip(topology=ring)", mixes_in_the_round_under_way),
     (1, "gossip_grad", takes_newcomers_for_departed),
     (1, "gossip", knows_the_first_graph_only),
-    (
-        2,
-        "neighbours(topology=exponential(one_peer=True), elect=none)",
-        counts_gradients_of_the_departed_as_those_of_newcomers,
-    ),
     (1, "neighbours", waits_for_scores_of_those_who_have_just_come),
     (1, "population", waits_for_scores_of_those_who_have_just_come),
     (1, "population", begins_before_the_first_step_of_the_run),

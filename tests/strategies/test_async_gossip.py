@@ -1,10 +1,11 @@
 """Asynchronous decentralized SGD: facts to commands."""
 
 import pytest
+from support.peers.late_workers import given, handed, joined, newcomer
 
 from weft.core.actions import Apply, Combine, Compute, Note, Send
 from weft.core.errors import ConfigError
-from weft.core.events import Started, StepFinished
+from weft.core.events import Returned, Started, StepFinished
 from weft.core.names import Buffer, Carries, Result, Role, Slot
 from weft.core.world import World
 from weft.strategies import AsyncGossip
@@ -174,3 +175,24 @@ def test_it_declares_memory_for_the_difference() -> None:
     assert PAIR.slots(Role.WORKER, world) == (Slot("async_gossip.delta"),)
     assert PAIR.kinds() == {"offer": Carries.STATE, "answer": Carries.EXACT}
     assert PAIR.result is Result.MEAN
+
+
+def test_a_newcomer_is_given_parameters_and_is_a_neighbour_from_then_on() -> None:
+    peer = peer_of(PAIR, num_workers=2)
+    tell(peer, members(0))
+    params = Send(1, "welcome", 0, 0, P0, data={"slot": "params"})
+    assert tell(peer, joined(0, 1)) == [params, Send(1, "welcome", 0, 0, data={"step": 0})]
+    assert tell(peer, StepFinished(0, 1.0, None)) == [Apply(G0, P0), Send(1, "offer", 1, 0, P0), Compute(1)]
+
+
+def test_a_newcomer_goes_on_where_its_sponsor_is_and_offers_to_those_who_live() -> None:
+    peer = newcomer(PAIR, 1, 1, 3)
+    assert tell(peer, given(3, 7), handed(3, step=7)) == [Compute(7)]
+    assert tell(peer, StepFinished(7, 1.0, None)) == [Apply(G0, P0), Send(3, "offer", 8, 0, P0), Compute(8)]
+
+
+def test_a_welcome_that_a_change_of_members_overtook_changes_nothing() -> None:
+    peer = peer_of(PAIR, num_workers=2)
+    tell(peer, members(0), joined(0, 1), members(0, view=3))
+    assert tell(peer, Returned(1, "welcome", 0, 0, IN0, 1.0, {"slot": "params"}, 2)) == []
+    assert tell(peer, Returned(1, "welcome", 0, 0, None, 1.0, {"step": 0}, 2)) == []

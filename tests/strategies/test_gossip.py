@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from support.peers.late_workers import given, handed, joined, newcomer
 
 from weft.core.actions import Apply, Combine, Compute, Send
 from weft.core.errors import ConfigError
@@ -299,3 +300,47 @@ def test_it_declares_one_sum_for_each_step_that_may_be_under_way() -> None:
     assert RING.slots(Role.WORKER, world) == (Slot("mix.0"), Slot("mix.1"))
     assert RING.kinds() == {"mix": Carries.STATE, **CROSSING}
     assert RING.result is Result.MEAN
+
+
+def test_a_newcomer_is_told_the_first_round_that_its_sponsor_has_not_begun() -> None:
+    peer = peer_of(RING, num_workers=2)
+    tell(peer, Started(0), members(0))
+    params = Send(1, "welcome", 0, 0, P0, data={"slot": "params"})
+    assert tell(peer, joined(0, 1)) == [params, Send(1, "welcome", 0, 0, data={"step": 0, "round": 1})]
+    peer = peer_of(STEP_FIRST, num_workers=2)
+    tell(peer, Started(0), members(0))
+    assert tell(peer, joined(0, 1))[-1] == Send(1, "welcome", 0, 0, data={"step": 0, "round": 0})
+
+
+def test_overlap_lets_a_newcomer_go_alone_through_the_round_that_others_have_begun() -> None:
+    peer = newcomer(RING, 1, 0, 1, 3)
+    assert tell(peer, given(0, 4)) == [Combine(P0, 0.0, IN0)]
+    assert tell(peer, handed(0, step=4, round=5)) == [Combine(mix(4), 0.0, P0, 0.0), Compute(4)]
+    assert tell(peer, StepFinished(4, 1.0, None)) == [
+        MIXED,
+        Apply(G0, P0),
+        Combine(mix(5), 0.0, P0, about(THIRD - 1)),
+        Send(0, "mix", 5, 0, P0, 1.0),
+        Send(3, "mix", 5, 0, P0, 1.0),
+        Compute(5),
+    ]
+
+
+def test_step_first_lets_a_newcomer_mix_after_its_first_step() -> None:
+    peer = newcomer(STEP_FIRST, 1, 0, 1, 3)
+    assert tell(peer, given(0, 4), handed(0, step=4, round=4)) == [Compute(4)]
+    assert tell(peer, StepFinished(4, 2.0, None)) == [
+        Apply(G0, P0),
+        Combine(mix(4), 0.0, P0, about(THIRD)),
+        Send(0, "mix", 4, 0, P0, 2.0),
+        Send(3, "mix", 4, 0, P0, 2.0),
+    ]
+
+
+def test_the_round_that_all_have_begun_is_mixed_without_newcomers_and_the_next_one_with_them() -> None:
+    peer = peer_of(RING, num_workers=3)
+    tell(peer, Started(0), received(1, "mix", 0), members(0, 1), bodiless(1, "clock", 1))
+    assert tell(peer, joined(0, 1, 2))[-1].data == {"step": 0, "round": 1}
+    mixed, apply, _, *sends = tell(peer, StepFinished(0, 1.0, None))
+    assert [mixed, apply] == [MIXED, Apply(G0, P0)]
+    assert sends == [Send(1, "mix", 1, 0, P0, 1.0), Send(2, "mix", 1, 0, P0, 1.0), Compute(1)]

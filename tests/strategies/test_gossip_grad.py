@@ -1,6 +1,7 @@
 """GossipGraD: facts to commands, and who is whose partner when."""
 
 import pytest
+from support.peers.late_workers import given, handed, newcomer
 
 from weft.core.actions import Apply, Combine, Compute, Send
 from weft.core.errors import ConfigError
@@ -121,3 +122,13 @@ def test_it_declares_one_sum_for_each_step_that_may_be_under_way() -> None:
     assert CUBE.slots(Role.WORKER, world) == (Slot("mix.0"), Slot("mix.1"))
     assert CUBE.kinds()["mix"] is Carries.STATE
     assert CUBE.result is Result.MEAN
+
+
+def test_a_newcomer_has_a_partner_from_its_first_step_on() -> None:
+    recipe = GossipGrad()
+    assert recipe.welcomes
+    peer = newcomer(recipe, 1, 0, 1, 3)
+    assert tell(peer, given(0, 4), handed(0, step=4, round=4)) == [Compute(4)]
+    partner = peer.rounds.targets(4)
+    assert partner in ((0,), (3,))
+    assert [action.to for action in tell(peer, StepFinished(4, 1.0, None)) if isinstance(action, Send)] == [*partner]

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from support.peers.late_workers import given, handed, joined, newcomer
 
 from weft.core.actions import Apply, Combine, Compute, Note, Send
 from weft.core.errors import ConfigError
@@ -267,3 +268,38 @@ def test_scores_are_wanted_only_for_elections() -> None:
     kinds = {"gradient": Carries.GRADIENT, "score": Carries.NOTHING, "best": Carries.STATE, "want": Carries.NOTHING}
     assert Neighbours().kinds() == {**kinds, **CROSSING}
     assert Neighbours().result is Result.MEAN
+
+
+def test_a_newcomer_takes_over_where_the_run_is() -> None:
+    for recipe, where in ((ALL, {"step": 0, "closed": -1, "round": 0}), (ANY, {"step": 0, "closed": -1})):
+        peer = peer_of(recipe, num_workers=2)
+        tell(peer, Started(0), members(0))
+        params = Send(1, "welcome", 0, 0, P0, data={"slot": "params"})
+        assert tell(peer, joined(0, 1)) == [params, Send(1, "welcome", 0, 0, data=where)]
+
+
+def test_wait_all_has_a_newcomer_wait_for_its_neighbours_among_the_living() -> None:
+    peer = newcomer(ALL, 1, 0, 1, 3)
+    assert tell(peer, given(0, 4), handed(0, step=4, closed=-1, round=4)) == [Compute(4)]
+    assert tell(peer, StepFinished(4, 2.0, None)) == [
+        Send(0, "gradient", 4, 0, G0, 2.0),
+        Send(3, "gradient", 4, 0, G0, 2.0),
+        Combine(sum_of(4), 0.0, G0, 2.0),
+    ]
+
+
+def test_wait_all_does_not_take_a_gradient_of_one_that_left_for_that_of_a_newcomer() -> None:
+    peer = peer_of(ALL, num_workers=2)
+    tell(peer, Started(0), news(1, 0), members(0), joined(0, 1))
+    assert tell(peer, StepFinished(0, 1.0, None)) == [Send(1, "gradient", 0, 0, G0, 1.0), Combine(sum_of(0), 0.0, G0)]
+    assert peer.waiting_for() == "the gradients of step 0 from worker 1"
+
+
+def test_wait_any_tells_newcomers() -> None:
+    peer = peer_of(ANY, num_workers=2)
+    tell(peer, Started(0), members(0), joined(0, 1))
+    assert tell(peer, StepFinished(0, 1.0, None))[0] == Send(1, "gradient", 0, 0, G0, 1.0)
+    peer = newcomer(ANY, 1, 0, 1, 3)
+    assert tell(peer, given(0, 4), handed(0, step=4, closed=-1)) == [Compute(4)]
+    told = tell(peer, StepFinished(4, 1.0, None))
+    assert told[:2] == [Send(0, "gradient", 4, 0, G0, 1.0), Send(3, "gradient", 4, 0, G0, 1.0)]

@@ -38,7 +38,8 @@ def test_each_method_has_its_peer_and_what_it_needs(method: str, peer: type) -> 
     world = World(strategy.roles(3), (*TWO, TUNED))
     assert type(strategy.peer(1, world, Random(0))) is peer
     sent = "position" if method == "pso" else "copy"
-    assert strategy.kinds() == {"score": Carries.NOTHING, "ask": Carries.NOTHING, sent: Carries.STATE}
+    said = dict.fromkeys(("score", "ask", "introduce"), Carries.NOTHING)
+    assert strategy.kinds() == {**said, sent: Carries.STATE}
     slots = {Slot("population.personal"), Slot("population.leader"), Slot("population.velocity")}
     kept = {Slot("population.even"), Slot("population.odd")}
     assert set(strategy.slots(Role.WORKER, world)) == (slots if method == "pso" else kept)

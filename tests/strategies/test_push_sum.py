@@ -1,7 +1,9 @@
 """Stochastic gradient push: facts to commands."""
 
+from support.peers.late_workers import given, handed, joined, newcomer
+
 from weft.core.actions import Apply, Combine, Compute, Send
-from weft.core.events import Started, StepFinished
+from weft.core.events import Returned, Started, StepFinished
 from weft.core.names import Buffer, Carries, Result, Role, Slot
 from weft.core.world import World
 from weft.strategies import PushSum
@@ -189,3 +191,60 @@ def test_it_declares_memory_for_the_mass_and_takes_one_peer_at_a_time() -> None:
     assert ONE_PEER.slots(Role.WORKER, world) == (Slot("push_sum.mass"), Slot("push_sum.seen"))
     assert ONE_PEER.kinds() == {"share": Carries.EXACT, **CROSSING}
     assert ONE_PEER.result is Result.MEAN
+
+
+def test_who_welcomes_newcomers_gives_each_as_much_of_its_mass_as_it_keeps() -> None:
+    peer = peer_of(ONE_PEER, num_workers=3, buckets=WITH_STATE)
+    tell(peer, Started(0), members(0))
+    mass, params = {"slot": "push_sum.mass"}, {"slot": "params"}
+
+    def welcomed(to: int) -> list[Send]:
+        return [
+            Send(to, "welcome", 0, 0, P0, data=params),
+            Send(to, "welcome", 0, 1, P1, data=params),
+            Send(to, "welcome", 0, 0, M0, 1 / 3, data=mass),
+            Send(to, "welcome", 0, 1, M1, data=mass),
+            Send(to, "welcome", 0, 0, data={"step": 0, "round": 0}),
+        ]
+
+    assert tell(peer, joined(0, 1, 2)) == [Combine(M0, 1 / 3), *welcomed(1), *welcomed(2)]
+    assert peer.weight == {0: 1 / 3}
+
+
+def test_nobody_else_gives_mass_away() -> None:
+    peer = peer_of(ONE_PEER, me=1, num_workers=3)
+    tell(peer, Started(0), members(0, 1))
+    assert tell(peer, joined(0, 1, 2)) == []
+    assert peer.weight == {0: 1.0}
+
+
+def test_a_newcomer_has_the_mass_and_the_weight_that_it_was_given() -> None:
+    peer = newcomer(ONE_PEER, 1, 0, 1, 3)
+    tell(peer, given(0, 4), given(0, 4, slot="push_sum.mass", weight=0.25))
+    assert tell(peer, handed(0, step=4, round=4)) == [Combine(S0, 0.0, P0), Compute(4)]
+    assert peer.weight == {0: 0.25}
+    assert tell(peer, StepFinished(4, 1.0, None))[-1] == Send(3, "share", 4, 0, M0, 0.125)
+
+
+def test_mass_that_did_not_reach_a_newcomer_goes_back_to_its_sponsor() -> None:
+    peer = peer_of(ONE_PEER, num_workers=2)
+    tell(peer, Started(0), members(0), joined(0, 1), members(0, view=3))
+    lost = Returned(1, "welcome", 0, 0, IN0, 0.5, {"slot": "push_sum.mass"}, 2)
+    assert tell(peer, lost) == [Combine(M0, 1.0, IN0)]
+    assert peer.weight == {0: 1.0}
+    assert tell(peer, Returned(1, "welcome", 0, 0, IN0, 1.0, {"slot": "params"}, 2)) == []
+
+
+def test_mass_for_a_newcomer_whose_channel_broke_is_sent_again() -> None:
+    peer = peer_of(ONE_PEER, num_workers=2)
+    tell(peer, Started(0), members(0), joined(0, 1))
+    lost = Returned(1, "welcome", 0, 0, IN0, 0.5, {"slot": "push_sum.mass"}, 2)
+    assert tell(peer, lost) == [Send(1, "welcome", 0, 0, IN0, 0.5, {"slot": "push_sum.mass"})]
+    assert peer.weight == {0: 0.5}
+
+
+def test_a_share_of_one_that_left_does_not_stand_for_that_of_a_newcomer() -> None:
+    peer = peer_of(ONE_PEER, num_workers=2)
+    tell(peer, Started(0), received(1, "share", 0, weight=0.5), members(0), joined(0, 1))
+    assert tell(peer, StepFinished(0, 1.0, None))[-1] == Send(1, "share", 0, 0, M0, 0.375)
+    assert peer.waiting_for() == "the shares of step 0 from worker 1"

@@ -10,7 +10,7 @@ from weft.fuzz.evidence import Evidence
 from weft.fuzz.run import run
 from weft.fuzz.scenario import draw
 from weft.sim.faults.in_flight import OPEN
-from weft.sim.faults.plan import Crash, Faults
+from weft.sim.faults.plan import Crash, Faults, Rejoin
 
 
 def ran(name: str, faults: Faults) -> Evidence:
@@ -102,3 +102,16 @@ def test_a_centre_that_was_lost_with_its_server_is_not_missed() -> None:
     assert any(version.incarnation for version in evidence.simulation.versions)
     evidence.slot(4, Buffer("params", 0))[0] += 0.5
     assert list(conservation.elastic_total_is_conserved(evidence)) == []
+
+
+def test_mass_that_is_made_for_a_newcomer_is_found_and_what_it_was_given_away_is_not() -> None:
+    scenario = next(s for s in (draw(seed, ("push_sum",)) for seed in range(99)) if s.num_workers == 4)
+    faults = Faults((Crash(2, 0.1), Rejoin(2, 0.2)), notice_s=0.02)
+    evidence = run(replace(scenario, num_trained=1, samples=2 * scenario.samples, faults=faults))
+    assert [life for life, _ in evidence.sponsors] == [4]
+    given_away, copied = (
+        list(conservation.total_is_conserved(evidence, "push_sum.mass", {"share": 1.0}, is_given_away=is_given_away))
+        for is_given_away in (True, False)
+    )
+    assert given_away == []
+    assert len(copied) == 1

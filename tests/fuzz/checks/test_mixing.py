@@ -12,14 +12,15 @@ from weft.fuzz.checks.mixing import MixTaken
 from weft.fuzz.evidence import Evidence
 from weft.fuzz.run import run
 from weft.fuzz.scenario import draw
-from weft.sim.faults.plan import Crash, EarlyFinish, Faults
+from weft.sim.faults.plan import Crash, EarlyFinish, Faults, Join, Rejoin
 
 CRASHES = Faults((Crash(0, 0.2), Crash(3, 0.21)), notice_s=0.02)
+JOINS = Faults((Crash(0, 0.1), Rejoin(0, 0.15), Join(3, 0.1)), notice_s=0.02)
 
 
 def ran(strategy: str, faults: Faults) -> Evidence:
     scenario = next(s for s in (draw(seed, ("gossip",)) for seed in range(99)) if s.num_workers == 6)
-    return run(replace(scenario, strategy=strategy, num_trained=1, faults=faults))
+    return run(replace(scenario, strategy=strategy, num_trained=1, samples=3 * scenario.samples[:6], faults=faults))
 
 
 @pytest.fixture
@@ -38,7 +39,8 @@ def change_a_take(evidence: Evidence, scale: float) -> MixTaken:
 
 
 def test_what_was_added_to_a_sum_is_taken_when_it_becomes_parameters(evidence: Evidence) -> None:
-    found = mixing.takes(evidence.recording.entries)
+    senders = {id(message.event): message.sender.id for message in evidence.messages}
+    found = mixing.takes(evidence.recording.entries, evidence.simulation.lives, senders)
     num_steps = evidence.scenario.num_steps
     assert len(found) == 2 * 6 * num_steps
     assert {take.weight for take in found} == {1 / 3}
@@ -53,7 +55,17 @@ def test_a_sum_that_was_begun_anew_has_forgotten_what_was_in_it() -> None:
         (0, 0, first, [Combine(sums, 0.0, inbox, 0.5)]),
         (0, 0, second, [Combine(sums, 0.0, inbox, 0.25), Combine(params, 0.0, sums)]),
     ]
-    assert mixing.takes(entries) == [MixTaken(4, 0, 0, 2, 0.25)]
+    assert mixing.takes(entries, (0, 0), {id(first): 1, id(second): 2}) == [MixTaken(4, 0, 0, 2, 0.25)]
+
+
+def test_what_two_lives_of_a_worker_have_in_their_sums_is_told_apart() -> None:
+    sums, params, inbox = Buffer("mix.0", 0), Buffer("params", 0), Buffer(INBOX, 0)
+    first, second = (Received(1, "mix", clock, 0, inbox, 1.0, None) for clock in (4, 6))
+    entries = [
+        (0, 0, first, [Combine(sums, 0.0, inbox, 0.5)]),
+        (0, 0, second, [Combine(sums, 0.0, inbox, 0.25), Combine(params, 0.0, sums)]),
+    ]
+    assert mixing.takes(entries, (0, 7), {id(first): 1, id(second): 8}) == [MixTaken(6, 0, 7, 8, 0.25)]
 
 
 @pytest.mark.parametrize(
@@ -64,7 +76,9 @@ def test_a_sum_that_was_begun_anew_has_forgotten_what_was_in_it() -> None:
         ("gossip_grad", True),
     ],
 )
-@pytest.mark.parametrize("faults", [Faults(), CRASHES, Faults((EarlyFinish(2, 9),))], ids=["calm", "crashes", "finish"])
+@pytest.mark.parametrize(
+    "faults", [Faults(), CRASHES, Faults((EarlyFinish(2, 9),)), JOINS], ids=["calm", "crashes", "finish", "joins"]
+)
 def test_clean_runs_are_found_clean(strategy: str, is_applied_first: bool, faults: Faults) -> None:
     evidence = ran(strategy, faults)
     assert evidence.error is None
@@ -81,6 +95,16 @@ def test_a_total_that_moved_by_more_than_was_taken_is_found(evidence: Evidence) 
     assert [v.what for v in mixing.moves_by_what_left(evidence, is_applied_first=False)] == [
         "all workers together hold 6.5 of the ground in bucket 0, but 6 was given"
     ]
+
+
+def test_a_newcomer_that_has_more_than_it_was_given_is_found() -> None:
+    evidence = ran("gossip(topology=ring)", JOINS)
+    assert [evidence.scenario.owners[life] for life in evidence.workers if life >= 6] == [3, 0]
+    given = next(message for _, message in evidence.sponsors)
+    first = next(m for m in evidence.welcomes("params", 0) if (m.target, m.view) == (given.target, given.view))
+    first.payload[0] -= 0.5
+    (violation,) = mixing.moves_by_what_left(evidence, is_applied_first=False)
+    assert "of the ground in bucket 0, but" in violation.what
 
 
 def test_who_gives_more_than_it_takes_is_found_unless_somebody_left(evidence: Evidence) -> None:

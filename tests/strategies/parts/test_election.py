@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from support.peers.late_workers import given, handed, joined, newcomer
 
 from weft.core.actions import Combine, Compute, Note, Send
 from weft.core.errors import ConfigError
@@ -225,6 +226,7 @@ def test_the_snapshot_is_plain() -> None:
     peer = voter()
     tell(peer, EpochFinished(0, {}), score(1, 1.0), received(1, "best", 0))
     assert peer.snapshot()["election"] == {
+        "arrivals": {"step": -1, "workers": []},
         "losses": [],
         "scores": {"0": {"0": 1.5, "1": 1.0}},
         "winner": 1,
@@ -234,3 +236,24 @@ def test_the_snapshot_is_plain() -> None:
         "closed": -1,
     }
     assert is_plain(peer)
+
+
+def test_who_has_just_come_neither_wins_nor_is_waited_for() -> None:
+    peer = voter()
+    tell(peer, members(0, 1), joined(0, 1, 2))
+    assert tell(peer, EpochFinished(0, {})) == told(1.5, others=(1,))
+    assert peer.waiting_for() == "the score of epoch 0 from worker 1"
+    best = [Send(1, "best", 0, bucket, params) for bucket, params in enumerate((P0, P1))]
+    assert tell(peer, score(1, 9.0)) == [*best, ELECTED, Compute(4)]
+    tell(peer, StepFinished(4, 1.0, 7.0))
+    assert tell(peer, EpochFinished(1, {})) == told(7.0, epoch=1)
+
+
+def test_a_newcomer_stands_in_elections_once_it_has_made_a_step() -> None:
+    peer = newcomer(Neighbours(wait="any"), 2, 0, 1, 2, num_workers=3, buckets=TWO)
+    tell(peer, given(0, 4), given(0, 4, 1), handed(0, step=4, closed=0))
+    assert tell(peer, EpochFinished(0, {})) == []
+    assert not peer.holds_user
+    tell(peer, StepFinished(4, 1.0, 7.0))
+    assert tell(peer, EpochFinished(1, {})) == told(7.0, epoch=1, others=(0, 1))
+    assert peer.holds_user

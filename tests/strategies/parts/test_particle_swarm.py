@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from support.peers.late_workers import given, handed, newcomer
 
 from weft.core.actions import Combine, Compute, Note, Send
 from weft.core.events import EpochFinished, Received, Started, StepFinished
@@ -93,3 +94,13 @@ def test_the_leader_has_seen_the_best_score_of_all(bests: dict[int, float], lead
     peer = particle(num_workers=3)
     peer.best = bests[0]
     assert peer.choose({worker: {"badness": 9.0, "best": best} for worker, best in bests.items()}) == leader
+
+
+def test_a_newcomer_sets_out_near_the_values_that_it_took_over() -> None:
+    peer = newcomer(Population(method="pso", spread=2.0), 0, 0, 1, num_workers=2, buckets=BUCKETS)
+    tell(peer, given(1, 6), given(1, 6, 1))
+    *scattered, kept, compute = tell(peer, handed(1, step=6, closed=1))
+    assert [action.into for action in scattered] == [NOW._replace(part=Part(which, 2)) for which in range(2)]
+    assert all(0.5 <= action.keep <= 2.0 for action in scattered)
+    assert [kept, compute] == [Combine(PERSONAL, 0.0, NOW), Compute(6)]
+    assert peer.best == float("inf")

@@ -177,3 +177,41 @@ def test_what_was_returned_is_sent_as_it_was() -> None:
     body = Buffer("inbox", 1)
     sent: Action = Send(2, "mix", 7, 1, body, 0.5, {"a": 1})
     assert again(Returned(2, "mix", 7, 1, body, 0.5, {"a": 1}, 3)) == sent
+
+
+def test_a_graph_with_newcomers_holds_at_once_from_the_next_round_on() -> None:
+    rounds = rounds_of(1, next=3)
+    rounds.on_members_changed(1, (1, 2))
+    rounds.on_received(bodiless(2, "clock", 3))
+    rounds.on_received(bodiless(2, "ready", 3))
+    assert rounds.targets(3) == (2,)
+    rounds.on_joined(2, (0, 1, 2))
+    assert (rounds.next, rounds.view_of(3), rounds.departed, rounds.is_crossing) == (3, 2, {3}, False)
+    assert begin(rounds)
+    assert rounds.targets(3) == rounds.sources(3) == (0, 2)
+
+
+def test_newcomers_end_a_crossing_for_which_only_a_round_that_all_have_begun_was_awaited() -> None:
+    rounds = rounds_of(1, next=3)
+    begin(rounds)
+    rounds.on_members_changed(1, (0, 1, 2))
+    assert rounds.on_received(bodiless(0, "until", 4)) == []
+    rounds.on_joined(2, (0, 1, 2, 3))
+    assert rounds.end() == []
+    assert begin(rounds)
+    assert (rounds.view_of(4), rounds.targets(4)) == (2, (0, 2))
+
+
+def test_a_newcomer_goes_alone_through_the_rounds_before_its_first() -> None:
+    rounds = rounds_of(1, num_workers=5)
+    rounds.take_over(6, 7, 2, (0, 1, 3, 4))
+    assert (rounds.next, rounds.targets(6), rounds.sources(6)) == (6, (), ())
+    assert rounds.targets(7) == rounds.sources(7) == (0, 3)
+
+
+def test_newcomers_that_leave_again_are_among_the_departed() -> None:
+    rounds = rounds_of(1, next=3)
+    rounds.on_members_changed(1, (0, 1, 2))
+    rounds.on_joined(2, (0, 1, 2, 3))
+    assert rounds.on_members_changed(3, (0, 1, 2)) == [told(0, "clock", 3)]
+    assert rounds.departed == {3}

@@ -5,6 +5,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from support.peers.late_workers import given, handed, joined
 
 from weft.core.actions import Apply, Combine, Compute, Note, Send
 from weft.core.errors import ConfigError
@@ -220,3 +221,48 @@ def test_who_had_asked_and_finds_nobody_better_left_forgets_what_had_come() -> N
     tell(peer, received(2, "copy", 0), without(1, 2))
     assert (peer.source, peer.missing, peer.holds_user) == (None, set(), False)
     assert "does not expect now" in refusal(peer, received(2, "copy", 0, bucket=1))
+
+
+def test_the_best_of_the_last_tournament_is_asked_to_welcome_newcomers() -> None:
+    peer = tournamentant()
+    tell(peer, EpochFinished(0, {}), told(1, 0.5), told(2, 1.0), received(2, "copy", 0), received(2, "copy", 0, 1))
+    tell(peer, without(2))
+    assert tell(peer, joined(0, 1, 2)) == [Send(1, "introduce", 4, 0, data={"newcomer": 2})]
+
+
+def test_who_is_asked_to_welcomes_a_newcomer_with_what_it_has() -> None:
+    peer = tournamentant(me=1)
+    tell(peer, without(2), joined(0, 1, 2))
+    welcome = [Send(2, "welcome", 4, b, params, data={"slot": "params"}) for b, params in enumerate((P0, P1))]
+    told_where = Send(2, "welcome", 4, 0, data={"step": 4, "closed": -1})
+    assert tell(peer, received(0, "introduce", 4, data={"newcomer": 2})) == [*welcome, told_where]
+
+
+def test_the_lowest_welcomes_newcomers_itself_if_it_is_the_best_or_knows_no_scores() -> None:
+    peer = tournamentant()
+    tell(peer, EpochFinished(0, {}), told(1, 2.5), told(2, 0.1), received(2, "copy", 0), received(2, "copy", 0, 1))
+    tell(peer, without(2))
+    assert tell(peer, joined(0, 1, 2))[-1] == Send(2, "welcome", 4, 0, data={"step": 4, "closed": 0})
+    peer = tournamentant()
+    tell(peer, without(2))
+    assert tell(peer, joined(0, 1, 2))[-1] == Send(2, "welcome", 4, 0, data={"step": 4, "closed": -1})
+
+
+def test_who_has_just_come_is_not_in_the_tournament() -> None:
+    peer = tournamentant()
+    tell(peer, without(2), joined(0, 1, 2))
+    assert tell(peer, EpochFinished(0, {})) == scores(1.5, others=(1,))
+    assert peer.waiting_for() == "the score of epoch 0 from worker 1"
+    assert tell(peer, told(1, 9.0)) == [Note("best", 1.0), Compute(4)]
+    tell(peer, StepFinished(4, 1.0, 2.0))
+    assert tell(peer, EpochFinished(1, {})) == scores(2.0, epoch=1)
+
+
+def test_a_newcomer_is_in_tournaments_once_it_has_made_a_step() -> None:
+    peer = Copier(1, "loss", 2, World(Roles(3), BUCKETS, view=2), Random(0))
+    tell(peer, Started(2), joined(0, 1, 2), given(1, 4), given(1, 4, 1))
+    assert tell(peer, handed(1, step=4, closed=0)) == [Compute(4)]
+    assert tell(peer, EpochFinished(1, {})) == []
+    assert not peer.holds_user
+    tell(peer, StepFinished(4, 1.0, 2.0))
+    assert tell(peer, EpochFinished(2, {})) == scores(2.0, epoch=2, others=(0, 1))

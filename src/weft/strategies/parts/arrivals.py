@@ -9,8 +9,8 @@ from weft.strategies.parts.live_graph import Nodes
 class Arrivals:
     """The workers that came last.
 
-    Newcomers come when all stand before the same step (decision 0040). If an epoch ended with the step before, all others
-    report it only then, and compare what they have: a newcomer has made no step of it, and may not even report it.
+    Newcomers come when all stand before the same step (decision 0040). If an epoch ended with the step before, all
+    others report it only then, and compare what they have: a newcomer has made no step of it, and may not report it.
     """
 
     def __init__(self) -> None:
