@@ -4,6 +4,9 @@ BIN := .venv/bin
 READY := .venv/ready
 TEST_PROCESSES ?= 3# more than cores: tests of real workers wait more than they compute
 
+# compiled modules are kept, whatever the environment says: tests and runs start hundreds of Python processes
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo hosts quick test browser check bench bench-peers slownet straggler strategies codecs diloco soak stale blame docs clean
 
 demo: $(READY) ## 4 real workers; then one of them slow: four ways to live with it and DDP, compared
