@@ -28,11 +28,11 @@ class FaultInjection:
     delivery: ViewDelivery
     membership: Membership
     _kernel: Kernel
+    _reach: Reach
 
     def __init__(self, faults: Faults, new_store: Callable[[NodeId], Store]) -> None:
         self._faults = faults
         self._new_store = new_store
-        self._reach = Reach()
 
     def make_liveness(self, simulation: Simulation) -> Liveness[FailableNode]:
         self.liveness = FailableLiveness(simulation.kernel, simulation.world, self._faults)
@@ -40,7 +40,8 @@ class FaultInjection:
 
     def make_delivery(self, simulation: Simulation) -> Delivery[FailableNode]:
         """Called after `make_liveness`, whose nodes it delivers to; from now on faults come due."""
-        world, liveness, reach, faults = simulation.world, self.liveness, self._reach, self._faults
+        world, liveness, faults = simulation.world, self.liveness, self._faults
+        reach = self._reach = Reach()
         arbiter = Arbiter(range(world.num_nodes), world.view)
         self.delivery = ViewDelivery(simulation, arbiter, liveness, reach, faults)
         self.membership = Membership(simulation, arbiter, liveness, reach, self.delivery, faults, self._new_store)
