@@ -15,6 +15,8 @@ from weft.config.registry import COLLECTIVES, STRATEGIES
 from weft.engines.simulated.job import SimulatedJob
 from weft.engines.simulated.runner import simulate_dry
 
+pytestmark = pytest.mark.slow
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "digits_softmax.py"
 
 
