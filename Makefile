@@ -2,7 +2,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
-TEST_PROCESSES ?= 3# more than cores: tests of real workers wait more than they compute
+TEST_PROCESSES ?= $(shell expr $$(nproc) + 1)# one more than cores: tests of real workers wait, too
+
+# compiled modules are kept, whatever the environment says: tests and runs start hundreds of Python processes
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo hosts quick test browser check bench bench-peers slownet straggler strategies codecs diloco soak stale blame docs clean
 

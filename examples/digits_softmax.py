@@ -4,6 +4,8 @@ python examples/digits_softmax.py
 weft simulate examples/digits_softmax.py -n 16 --strategy gossip --cluster edge
 """
 
+import argparse
+
 import numpy as np
 from sklearn.datasets import load_digits
 
@@ -25,6 +27,9 @@ def probabilities(x, w):
     return scores / scores.sum(axis=1, keepdims=True)
 
 
+parser = argparse.ArgumentParser()
+parser.add_argument("--epochs", type=int, default=10)
+options = parser.parse_args()
 x, y, x_test, y_test = weft.once(load)
 w = np.zeros((65, 10))
 worker = weft.join(arrays={"w": w}, optimizer=weft.SGD(lr=0.5))
@@ -35,7 +40,7 @@ def accuracy():
     return float((probabilities(x_test, w).argmax(axis=1) == y_test).mean())
 
 
-for epoch in worker.epochs(10):
+for epoch in worker.epochs(options.epochs):
     for rows in worker.share(len(x), batch_size=8):
         p = probabilities(x[rows], w)
         loss = -np.log(p[np.arange(len(rows)), y[rows]]).mean()

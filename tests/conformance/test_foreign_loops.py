@@ -13,6 +13,8 @@ import torch
 from support.processes.real import Heard, real
 from support.scripts.training_scripts import simulated
 
+pytestmark = pytest.mark.slow
+
 LOOPS = Path(__file__).parent / "loops"
 NUM_WORKERS = 2
 NAMES = ("classifier", "autoencoder", "language_model")

@@ -18,6 +18,8 @@ from weft.adapters.torch.worker import TorchWorker
 from weft.sim.script import ScriptSeat
 from weft.sim.shares import VirtualShares
 
+pytestmark = pytest.mark.slow
+
 NUM_WORKERS, NUM_SAMPLES, NUM_EPOCHS = 3, 130, 2
 
 SCRIPT = """

@@ -89,6 +89,7 @@ def test_no_two_takes_of_the_same_memory_and_part_come_from_different_sources(na
         assert all(sources[step.early, step.part] == step.source for step in takes)
 
 
+@pytest.mark.slow
 @every_collective
 def test_a_smaller_group_needs_no_other_memory(name: str) -> None:
     for hosts in LAYOUTS:

@@ -19,6 +19,8 @@ from torch.utils.data import DataLoader, TensorDataset
 from weft.adapters.seeding import seed_of
 from weft.adapters.torch.order import same_order
 
+pytestmark = pytest.mark.slow
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "digits_cnn.py"
 ARGUMENTS = ("--epochs", "2", "--batch-size", "16")
 NUM_WORKERS = 8

@@ -1,13 +1,13 @@
 """The numpy example: alone, and simulated with every strategy."""
 
 import json
-import runpy
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from support.processes.commands import weft_command
+from support.scripts.examples import run_example
 from support.scripts.training_scripts import simulated
 
 from weft.config.cluster import load_cluster
@@ -15,11 +15,13 @@ from weft.config.registry import COLLECTIVES, STRATEGIES
 from weft.engines.simulated.job import SimulatedJob
 from weft.engines.simulated.runner import simulate_dry
 
+pytestmark = pytest.mark.slow
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "digits_softmax.py"
 
 
 def test_one_simulated_worker_equals_the_script_alone_bit_for_bit(capsys: pytest.CaptureFixture[str]) -> None:
-    alone = runpy.run_path(str(EXAMPLE), run_name="__main__")["w"]
+    alone = run_example(EXAMPLE.name)["w"]
     outcome = simulated(EXAMPLE, 1)
     assert outcome.arrays is not None
     assert outcome.arrays[0].tobytes() == alone.tobytes()

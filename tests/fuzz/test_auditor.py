@@ -15,6 +15,8 @@ from weft.fuzz.evidence import AUDITOR, Evidence, Violation
 from weft.fuzz.run import run
 from weft.fuzz.scenario import draw
 
+pytestmark = pytest.mark.slow
+
 SERVED = ("ps", "ssp", "asgd", "dc_asgd", "quorum", "downpour")
 CODED = [name for name in STRATEGIES if LEAVES_OUT.intersection(strategy_of(name).kinds().values())]
 CLEAN = ("async_gossip", "gossip", "gossip_grad", "neighbours", "push_sum", *SERVED)

@@ -1,6 +1,7 @@
 """Codecs are drawn from seeds."""
 
 from collections import Counter
+from dataclasses import dataclass, field
 
 import pytest
 
@@ -8,6 +9,7 @@ from weft.config.compression import GATHER, HOPS, SPARSE, SUMS, TWO_WAY, codec, 
 from weft.config.registry import CODECS, STRATEGIES
 from weft.config.registry import strategy as strategy_of
 from weft.fuzz.coding import LEAVES_OUT, OTHERS, WHOLE, CodingChoice, codec_name, draw_coding, says_whole
+from weft.strategies import AllReduce
 
 SEEDS = range(600)
 CAN = [name for name in STRATEGIES if LEAVES_OUT.intersection(strategy_of(name).kinds().values())]
@@ -24,6 +26,16 @@ def test_about_a_third_of_the_seeds_of_a_strategy_that_can_have_a_codec_do(name:
 def test_methods_that_send_gradients_or_deltas_can_have_a_codec_and_those_that_average_parameters_cannot() -> None:
     assert {"allreduce", "ssp", "quorum", "downpour", "neighbours", "diloco"} < set(CAN)
     assert not {"gossip", "push_sum", "local_sgd", "hogwild"} & set(CAN)
+
+
+def test_a_strategy_need_not_be_hashable() -> None:
+    @dataclass(frozen=True)
+    class Listed(AllReduce):
+        names: list[str] = field(default_factory=list)
+
+    assert [draw_coding(seed, Listed(), None) for seed in range(20)] == [
+        draw_coding(seed, AllReduce(), None) for seed in range(20)
+    ]
 
 
 def test_strategies_that_cannot_make_up_for_what_is_left_out_have_none() -> None:

@@ -39,6 +39,8 @@ from weft.strategies.push_sum import PushSumPeer
 from weft.strategies.quorum import QuorumServer
 from weft.strategies.ssp import ServerBucket, StaleSyncServer
 
+pytestmark = pytest.mark.slow
+
 SEEDS_MAX = 200
 ONE_PEER = "exponential(one_peer=True)"
 

@@ -12,6 +12,8 @@ from weft.core.recorder import replay
 from weft.core.strategy import Strategy
 from weft.testing.worlds import Ran, simulate_arrays
 
+pytestmark = pytest.mark.slow
+
 
 def recorded(strategy: Strategy, num_workers: int, seed: int) -> Ran:
     problem = LeastSquares(SIZES[:num_workers], dim=2)

@@ -21,5 +21,5 @@ def test_it_is_for_one_host() -> None:
         Hogwild().check(4, num_hosts=2)
     assert str(refused.value) == (
         "'hogwild' writes one replica that all workers share, but 4 workers would be spread over 2 hosts, or talk by "
-        "sockets.\n  Use 'async_gossip' or 'downpour' there, or --transport shm on one host."
+        "sockets.\n  Use 'async_gossip' or 'downpour' there, or workers of one host that share memory."
     )

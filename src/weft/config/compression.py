@@ -82,10 +82,15 @@ def objection(compress: str | None) -> Objection | None:
 
 def check_pair(strategy: Strategy, codec: Codec, name: str) -> None:
     """Refuse a codec that cannot carry anything the strategy sends, or that it would be wrong to."""
-    carried = set(strategy.kinds().values()) - {Carries.NOTHING, Carries.EXACT}
+    check_carried(frozenset(strategy.kinds().values()), codec, name, reduces=strategy.reduces)
+
+
+def check_carried(kinds: frozenset[Carries], codec: Codec, name: str, *, reduces: bool) -> None:
+    """The same, of a strategy of this name of which only what its messages carry is known, and whether it reduces."""
+    carried = kinds - {Carries.NOTHING, Carries.EXACT}
     if isinstance(codec, codecs.Factors | codecs.DGC) and Carries.GRADIENT not in carried:
         raise _refusal(name, codec, "sends no gradients", "a strategy that does: 'allreduce', 'ssp' or 'neighbours'")
-    if codec.votes and not (strategy.reduces and Carries.GRADIENT in carried):
+    if codec.votes and not (reduces and Carries.GRADIENT in carried):
         raise _refusal(name, codec, "has no majority vote over signs", "'allreduce', or 'onebit', which needs no vote")
     if not carried & codec.carries:
         if Carries.STATE in carried:

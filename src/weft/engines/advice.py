@@ -149,7 +149,7 @@ def _quoted(text: str) -> str:
 
 
 def _best(ways: Sequence[Way], costs: Mapping[int, Cost], setting: RunDescription) -> tuple[Way, float] | None:
-    """The first way within a factor HELPS of the best one's speed, and its speed relative to the current way."""
+    """The first of `ways` that is at most HELPS times slower than the fastest; and how many times as fast as now."""
     until_s = time.perf_counter() + ADVICE_S_MAX
     gains: dict[Way, float] = {}
     with suppress(_TooLate):

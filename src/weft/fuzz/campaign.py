@@ -33,6 +33,11 @@ class Verdict:
     trace: str
     violations: tuple[Violation, ...]
 
+    def __repr__(self) -> str:
+        """Short, for assertions that fail: what was broken first, and how the story of the seed is told."""
+        found = [f"invariant {one.invariant}: {one.what.splitlines()[0]}" for one in self.violations[:1]]
+        return f"<seed {self.seed} of {self.strategy}: {''.join(found) or 'clean'}>"
+
 
 def judge(seed: int, names: Sequence[str]) -> Verdict:
     """Run the scenario of a seed and audit it; whatever that raises is found, too, so that the seed is known."""

@@ -7,7 +7,7 @@ from functools import lru_cache
 from random import Random
 from typing import NamedTuple
 
-from weft.config.compression import check_pair, codec, schemes
+from weft.config.compression import check_carried, codec, schemes
 from weft.config.grammar import parse_chain
 from weft.config.registry import COLLECTIVES
 from weft.core.errors import ConfigError
@@ -51,7 +51,8 @@ def draw_coding(seed: int, recipe: Strategy, collective: str | None) -> CodingCh
     rng = Random(f"codec-{seed}")
     if rng.random() >= SHARE or not LEAVES_OUT.intersection(recipe.kinds().values()):
         return CodingChoice(None, None, collective)
-    drawn = [rng.choice(texts) for texts in _legal(recipe) if texts]
+    legal = _legal(frozenset(recipe.kinds().values()), recipe.reduces)
+    drawn = [rng.choice(texts) for texts in legal if texts]
     if not drawn:
         return CodingChoice(None, None, collective)
     compress = rng.choice(drawn)
@@ -60,16 +61,16 @@ def draw_coding(seed: int, recipe: Strategy, collective: str | None) -> CodingCh
     return CodingChoice(compress, rng.choice(schemes(codec(compress))), collective or rng.choice(list(COLLECTIVES)))
 
 
-@lru_cache(maxsize=1024)
-def _legal(recipe: Strategy) -> tuple[list[str], list[str]]:
-    """Of WHOLE and of OTHERS, those that a strategy can have; remembered, because every seed asks."""
-    whole, others = ([text for text in texts if _is_legal(recipe, text)] for texts in (WHOLE, OTHERS))
+@lru_cache
+def _legal(carried: frozenset[Carries], reduces: bool) -> tuple[list[str], list[str]]:
+    """Of WHOLE and of OTHERS, those that a strategy can have that carries these; remembered: every seed asks."""
+    whole, others = ([text for text in texts if _is_legal(carried, reduces, text)] for texts in (WHOLE, OTHERS))
     return whole, others
 
 
-def _is_legal(recipe: Strategy, text: str) -> bool:
+def _is_legal(carried: frozenset[Carries], reduces: bool, text: str) -> bool:
     try:
-        check_pair(recipe, codec(text), "")
+        check_carried(carried, codec(text), "", reduces=reduces)
     except ConfigError:
         return False
     return True

@@ -12,9 +12,7 @@ from weft.runtime.driver import DrivenNode, Driver
 from weft.runtime.mailbox import Mailbox
 from weft.runtime.measure.metrics import Metrics
 from weft.runtime.messages import Concluded, WorkerJob
-from weft.runtime.reduce.device import (
-    DeviceReduce,
-)
+from weft.runtime.reduce.device import DeviceReduce
 from weft.store.coded import told_by
 from weft.store.result import ResultModel
 from weft.transports.bells import Bells

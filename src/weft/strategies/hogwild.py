@@ -49,7 +49,7 @@ class Hogwild(Strategy):
             raise ConfigError(
                 f"'hogwild' writes one replica that all workers share, but {num_workers} workers would be spread over "
                 f"{num_hosts} hosts, or talk by sockets.\n"
-                "  Use 'async_gossip' or 'downpour' there, or --transport shm on one host."
+                "  Use 'async_gossip' or 'downpour' there, or workers of one host that share memory."
             )
 
     def invariants(self, world: World) -> tuple[Invariant, ...]:

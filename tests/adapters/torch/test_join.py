@@ -4,6 +4,7 @@ import runpy
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +16,9 @@ from support.scripts.training_scripts import simulated
 from torch import nn
 
 from weft.adapters.torch.replica import TorchReplica
-from weft.core.errors import WeftError
+from weft.adapters.torch.worker import TorchWorker
+from weft.core.errors import IllegalCall, WeftError
+from weft.core.script_state import FILLING_FIRST, ScriptState
 
 HEAD = """
 import sys
@@ -315,3 +318,11 @@ def test_a_bad_gradient_of_one_optimizer_does_not_keep_another_from_stepping(tmp
     real(script, 2, "allreduce", "-", BATCH, heard=heard)
     assert any("leaves out its gradient of step 2" in line for line in heard.told)
     assert simulated(script, 2, "allreduce", "-", str(BATCH)).facts.left_out == [2, 2]
+
+
+def test_a_model_that_joins_in_a_hook_of_the_first_backward_is_refused_before_anything_is_changed() -> None:
+    worker: Any = object.__new__(TorchWorker)
+    worker._num_gradients, worker._plain = 0, None
+    worker._seat = SimpleNamespace(script=ScriptState(FILLING_FIRST))
+    with pytest.raises(IllegalCall):
+        worker.add(nn.Linear(1, 1), [])  # it has no replica that could be changed, and its seat cannot join

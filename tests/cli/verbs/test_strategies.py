@@ -19,7 +19,7 @@ def test_every_strategy_is_listed_with_its_parameters_and_its_method(listing: st
     told = cells_of(listing, name)
     for parameter in parameters(STRATEGIES[name]):
         assert f"{parameter}={default_text(STRATEGIES[name], parameter)}" in told[1]
-    method = (STRATEGIES[name].__doc__ or "").split()[0]
+    method = STRATEGIES[name].entry.method.split()[0]
     assert told[2].startswith(method)
 
 

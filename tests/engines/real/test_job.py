@@ -34,7 +34,7 @@ from weft.engines.real.job import RealJob, spread
         (
             {"strategy": "hogwild", "transport": "tcp"},
             "'hogwild' writes one replica that all workers share, but 2 workers would be spread over 2 hosts, or talk "
-            "by sockets.\n  Use 'async_gossip' or 'downpour' there, or --transport shm on one host.",
+            "by sockets.\n  Use 'async_gossip' or 'downpour' there, or workers of one host that share memory.",
         ),
         (
             {"devices": {2: FakeKind()}},
@@ -88,7 +88,7 @@ from weft.engines.real.job import RealJob, spread
         (
             {"strategy": "hogwild", "hosts": (0, 0, 1), "num_workers": 3},
             "'hogwild' writes one replica that all workers share, but 3 workers would be spread over 2 hosts, or talk "
-            "by sockets.\n  Use 'async_gossip' or 'downpour' there, or --transport shm on one host.",
+            "by sockets.\n  Use 'async_gossip' or 'downpour' there, or workers of one host that share memory.",
         ),
         (
             {"hosts": (0, 1), "devices": {0: FakeKind()}},

@@ -9,6 +9,8 @@ from support.ui.comparisons import HABITS, among, comparison, measured
 from weft.observe.records.comparison import Comparison, Contender
 from weft.observe.report.picture import write_png
 
+pytestmark = pytest.mark.slow
+
 FEW, OTHER = comparison(HABITS[:2], 1, 0.97), comparison(HABITS[:2], 1, 0.96)
 COMPARISONS = {
     "whole": comparison(),

@@ -1,15 +1,33 @@
 """The seat of a real worker: what its script sees, when it goes on, and how it ends."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from support.processes.real import Heard, real
 
 from weft.core.errors import ConfigError
-from weft.core.script_state import IN_BACKWARD, REPORT, RUNNING, refusal
+from weft.core.script_state import IN_BACKWARD, IN_SHARE, REPORT, RUNNING, ScriptState, refusal
+from weft.runtime.driver import Wanted
+from weft.runtime.messages import LeaveAt
+from weft.runtime.seats.live_seat import LiveSeat
 
 NUM_WORKERS = 3
+
+
+@pytest.mark.parametrize(("waits", "steps_max"), [(True, 7), (False, 8)])
+def test_a_portion_that_was_dealt_is_computed_although_the_run_is_told_to_end(waits: bool, steps_max: int) -> None:
+    """It may be dealt in the very turn in which the engine says that all leave: the script still stands in IN_SHARE."""
+    seat: Any = object.__new__(LiveSeat)
+    seat._step, seat._num_shares, seat.steps_max, seat._pauses_at_step = 7, 1, None, False
+    seat.script = ScriptState(IN_SHARE)
+    worker = SimpleNamespace(wanted=Wanted() if waits else None)
+    seat._runtime = seat._awaited = SimpleNamespace(worker=worker, keeps_step=False)
+    seat._hear(LeaveAt(9))
+    assert seat.steps_max == steps_max
+
+
 CONTROLLER = """
 import time
 import numpy as np

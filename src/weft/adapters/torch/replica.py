@@ -310,6 +310,7 @@ class TorchReplica:
             self._arrays[PARAMS] = [*self._arrays[PARAMS], values]
 
     def twin(self) -> "TorchReplica":
+        assert self.is_settled, "a twin is laid out as its replica is"
         memo: dict[int, Any] = {}
         twins = [deepcopy(joined, memo) for joined in self.joined]
         twin = TorchReplica(twins[0][0], *twins[0][1])

@@ -22,7 +22,7 @@ from weft.adapters.torch.shown_loss import ShownLoss
 from weft.adapters.torch.trained import Trained
 from weft.adapters.tuning import Tuning
 from weft.core.errors import ConfigError
-from weft.core.script_state import FILL, RESUME, RUNS_BACKWARD
+from weft.core.script_state import FILL, JOIN, RESUME, RUNS_BACKWARD
 from weft.core.seat import Seat, current
 
 _plain_backward = torch.autograd.backward
@@ -84,6 +84,8 @@ class TorchWorker(LoaderWorker):
                 "weft.join was called with another model after training had begun.\n"
                 "  Let all models join before the training loop."
             )
+        if self._plain is None:
+            self._seat.script.check(JOIN)  # before anything is changed, and other workers are waited for
         if self._plain is not None:
             self._plain.models.append(model)
         elif self._replica is not None:

@@ -1,7 +1,5 @@
 """weft strategies: all methods, their parameters, one line each."""
 
-import inspect
-
 from rich.table import Table
 
 from weft.cli.show.listing import NARROW, show_listing
@@ -12,7 +10,7 @@ from weft.config.registry import STRATEGIES, default_text, parameters
 def strategies() -> None:
     """List all strategies with their parameters."""
     told = {name: ", ".join(f"{p}={default_text(cls, p)}" for p in parameters(cls)) for name, cls in STRATEGIES.items()}
-    methods = {name: (inspect.getdoc(cls) or "").splitlines()[0] for name, cls in STRATEGIES.items()}
+    methods = {name: f"{cls.entry.method}: {cls.entry.summary}" for name, cls in STRATEGIES.items()}
     if screen.width < NARROW:
         show_listing("strategies", [(name, (methods[name], told[name])) for name in STRATEGIES])
     else:

@@ -108,7 +108,8 @@ class LiveSeat(EngineSeat):
 
     @property
     def _last_step(self) -> int:
-        return self._step if self.script.at is IN_SHARE else super()._last_step
+        waits_for_portion = self.script.at is IN_SHARE and self._runtime.worker.wanted is not None
+        return self._step if waits_for_portion else super()._last_step
 
     def check_closures(self) -> None:
         strategy, name = self._strategy()

@@ -36,6 +36,7 @@ class FaultInjection:
     membership: Membership
     rest: Rest
     _kernel: Kernel
+    _reach: Reach
 
     def __init__(
         self,
@@ -46,7 +47,6 @@ class FaultInjection:
         self._faults = faults
         self._new_store = new_store
         self._new_worker = new_worker
-        self._reach = Reach()
 
     def make_liveness(self, simulation: Simulation) -> Liveness[FailableNode]:
         self.liveness = FailableLiveness(simulation.kernel, simulation.world, self._faults)
@@ -54,7 +54,8 @@ class FaultInjection:
 
     def make_delivery(self, simulation: Simulation) -> Delivery[FailableNode]:
         """Called after `make_liveness`, whose nodes it delivers to; from now on faults come due."""
-        world, liveness, reach, faults = simulation.world, self.liveness, self._reach, self._faults
+        world, liveness, faults = simulation.world, self.liveness, self._faults
+        reach = self._reach = Reach()
         arbiter = Arbiter(range(world.num_nodes), world.view)
         self.delivery = ViewDelivery(simulation, arbiter, liveness, reach, faults)
         self.membership = Membership(
