@@ -8,7 +8,7 @@ from weft.core.actions import MEAN, Apply, Combine, Compute, Reduce
 from weft.core.errors import ConfigError
 from weft.core.events import MembersChanged, Reduced, Started, StepFinished
 from weft.core.names import Buffer, Carries, Result, Role, Roles, Slot
-from weft.core.rules import SGD, Rule
+from weft.core.rules import Momentum
 from weft.core.world import World
 from weft.strategies.parts.outer_optimizer import OuterStrategy, check_momentum, check_rate
 from weft.testing.peers import G0, G1, ONE, P0, P1, TWO, WITH_STATE, is_plain, peer_of, received, refusal, tell
@@ -25,8 +25,8 @@ class Halves(OuterStrategy):
 
     period: int = 2
 
-    def rule(self, world: World) -> Rule:
-        return SGD(0.5)
+    def rule(self, world: World) -> Momentum:
+        return Momentum(0.5, 0.0)
 
 
 def test_a_worker_remembers_where_it_sets_out() -> None:
@@ -110,7 +110,7 @@ def test_the_snapshot_is_plain() -> None:
 def test_it_declares_its_memory_and_its_rule_and_the_mean_is_the_result() -> None:
     assert Halves().slots(Role.WORKER, WORLD) == (Slot("outer.start"), Slot("outer.delta"))
     assert Halves().kinds() == {"delta": Carries.DELTA, "average": Carries.STATE}
-    assert Halves().rules(WORLD) == {"outer": SGD(0.5)}
+    assert Halves().rules(WORLD) == {"outer": Momentum(0.5, 0.0)}
     assert Halves().result is Result.MEAN
     with pytest.raises(NotImplementedError):
         OuterStrategy().rules(WORLD)

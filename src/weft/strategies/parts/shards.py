@@ -186,6 +186,7 @@ class ShardServer(Peer):
     def on_joined(self, event: MembersChanged, newcomers: tuple[NodeId, ...]) -> Actions:
         """At rest all pushes were answered: newcomers begin with the parameters as they are."""
         sponsor, actions = self.sponsor_of(newcomers), list[Action]()
+        assert sponsor is not None, "newcomers come into a run that is under way"
         for newcomer in newcomers:
             for bucket in self._mine:
                 actions += self.enter(newcomer, bucket, sponsor)
