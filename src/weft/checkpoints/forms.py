@@ -125,7 +125,8 @@ class Packing:
         odd = next((key for key in value if type(key) not in KEYS), None)
         if odd is not None:
             raise NotPlain(f"'{name}' has a key that is a {type(odd).__qualname__}")
-        pairs = [(self.pack(key, name), self.pack(item, f"{name}.{key}")) for key, item in value.items()]
+        within = f"{name}." if name else ""
+        pairs = [(self.pack(key, name), self.pack(item, f"{within}{key}")) for key, item in value.items()]
         return TableForm(type(value).__name__, pairs)
 
 

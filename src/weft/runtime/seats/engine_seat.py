@@ -8,6 +8,7 @@ from contextlib import suppress
 from random import Random
 from typing import Any
 
+from weft.checkpoints.taking import Checkpoints
 from weft.core.activity import WAITS
 from weft.core.consensus import END
 from weft.core.errors import ConfigError, TransportError
@@ -72,6 +73,11 @@ class EngineSeat:
         self.saves = job.saves
         self.is_probe = job.is_probe
         self.face: object | None = None
+        self.checkpoints = None if job.checkpoint is None else Checkpoints(job.checkpoint, job.rank, self.tell)
+        self.leaves = False
+        """The run was told by a signal to end after this step."""
+        self.has_resumed = False
+        """The script has gone on from a checkpoint; maybe no step was left to make."""
         self.script = ScriptState(STARTED)
         self._pauses = Pauses()
         self.activity_clock = ActivityClock(keeps_spans=job.traces, pauses=self._pauses)
@@ -150,7 +156,7 @@ class EngineSeat:
             self._channel.send(StepTold(self._step))
         elif isinstance(message, LeaveAt):
             self.steps_max = message.step if self._keeps_step else min(message.step, self._last_step)
-            self._pauses_at_step = False
+            self._pauses_at_step, self.leaves = False, True
         else:
             self._inbox.append(message)
 
@@ -352,7 +358,11 @@ class EngineSeat:
                 f"script '{self.job.script}' ended without calling weft.join.\n"
                 "  Add worker = weft.join(model, optimizer) before its training loop."
             )
-        if not self._step and not self._num_shares:
+        if self.checkpoints is not None:
+            self.checkpoints.on_end(self.leaves)
+        if self.has_resumed:
+            self.settle()
+        elif not self._step and not self._num_shares:
             raise ConfigError(
                 f"script '{self.job.script}' joined but never stepped.\n"
                 "  Call optimizer.step() (or worker.step() for arrays) in its training loop."
@@ -374,6 +384,10 @@ class EngineSeat:
         self._tell_trace(droppable=False)
         self._say_goodbye()
         self._channel.finish()
+
+    def settle(self) -> None:
+        """Begin to train, if the script has not."""
+        raise NotImplementedError
 
     def _say_ended(self) -> None:
         """Note that the script has ended, and tell the other workers."""
