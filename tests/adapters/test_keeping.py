@@ -72,7 +72,7 @@ def join(folder: Path) -> Any:
     """A worker with checkpoints."""
     seat = Alone()
     seat.checkpoints = Checkpoints(plan(folder), 0, print)
-    before = sit(seat)  # type: ignore[arg-type]
+    before = sit(seat)
     try:
         model = torch.nn.Linear(2, 1)
         return weft.join(model, torch.optim.SGD(model.parameters(), lr=0.1))
@@ -98,22 +98,22 @@ def test_what_a_checkpoint_cannot_hold_is_refused_by_name(tmp_path: Path) -> Non
 
 def test_loops_whose_place_is_not_known_are_refused_by_name(tmp_path: Path) -> None:
     data = [torch.zeros(1, 2)]
-    with pytest.raises(ConfigError, match="only if its epochs come from worker.epochs"):
+    with pytest.raises(ConfigError, match=r"only if its epochs come from worker.epochs"):
         next(iter(join(tmp_path).share(data)))
     worker = join(tmp_path)
     next(worker.epochs(2))
-    with pytest.raises(ConfigError, match="worker.epochs was called twice"):
+    with pytest.raises(ConfigError, match=r"worker.epochs was called twice"):
         next(worker.epochs(2))
     with pytest.raises(ConfigError, match="cannot be read again from its beginning"):
         next(iter(worker.share(iter(data))))
-    with pytest.raises(ConfigError, match="worker.keep was called after worker.epochs"):
+    with pytest.raises(ConfigError, match=r"worker.keep was called after worker.epochs"):
         worker.keep(odd=Odd())
 
 
 def test_arrays_are_refused_by_name(tmp_path: Path) -> None:
     seat = Alone()
     seat.checkpoints = Checkpoints(plan(tmp_path), 0, print)
-    before = sit(seat)  # type: ignore[arg-type]
+    before = sit(seat)
     try:
         with pytest.raises(ConfigError, match="checkpoints are for torch scripts, but the script joined with arrays"):
             weft.join(arrays={"w": np.zeros(2)}, optimizer=weft.SGD(lr=0.1))

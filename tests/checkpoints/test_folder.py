@@ -90,8 +90,7 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         prepare(tmp_path / "file" / "run")
     assert str(caught.value) == (
-        f"no checkpoint can be written into '{tmp_path / 'file' / 'run'}': Not a directory.\n"
-        "  Give --checkpoint another folder."
+        f"no checkpoint can be written into '{tmp_path / 'file' / 'run'}': Not a directory.\n  Choose another folder."
     )
     prepare(tmp_path / "a" / "b")
     assert list((tmp_path / "a" / "b").iterdir()) == []

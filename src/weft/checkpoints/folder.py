@@ -111,7 +111,7 @@ def prepare(folder: Path) -> None:
         probe.unlink()
     except OSError as error:
         raise ConfigError(
-            f"no checkpoint can be written into '{folder}': {error.strerror}.\n  Give --checkpoint another folder."
+            f"no checkpoint can be written into '{folder}': {error.strerror}.\n  Choose another folder."
         ) from error
 
 

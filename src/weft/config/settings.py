@@ -22,10 +22,10 @@ class Settings:
     steps: int | None = None
     share: str | None = None
     transport: str | None = None
-    checkpoint: str | None = None
-    """The folder of the run's checkpoints."""
     set: tuple[str, ...] | None = None
     """Options that few need to change: 'worker.threads=2'; of two for the same option the last counts."""
+    checkpoint: str | None = None
+    """The folder of the run's checkpoints."""
 
     @property
     def num_workers(self) -> int:

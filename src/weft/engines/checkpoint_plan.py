@@ -19,7 +19,7 @@ MUST_AGREE = {
 }
 
 
-class Planned(NamedTuple):
+class PlannedCheckpoints(NamedTuple):
     """The plan; what to tell the user; and the lock's descriptor, to be closed when the run has ended."""
 
     plan: CheckpointPlan
@@ -32,7 +32,7 @@ class Planned(NamedTuple):
         os.close(self.lock)
 
 
-def plan_checkpoints(folder: Path, facts: RunFacts, every: CheckpointInterval | None = None) -> Planned:
+def plan_checkpoints(folder: Path, facts: RunFacts, every: CheckpointInterval | None = None) -> PlannedCheckpoints:
     """Make and lock the folder, and find the newest complete checkpoint.
 
     Raises ConfigError if nothing can be written there, or the checkpoint is of another kind of run; CheckpointError if
@@ -51,7 +51,7 @@ def plan_checkpoints(folder: Path, facts: RunFacts, every: CheckpointInterval | 
     remove_partials(folder)
     plan = CheckpointPlan(str(folder), facts, every or EVERY, None if found.path is None else str(found.path))
     finished = found.manifest if found.manifest is not None and _is_same(found.manifest, facts) else None
-    return Planned(plan, found.passed_over, descriptor, finished)
+    return PlannedCheckpoints(plan, found.passed_over, descriptor, finished)
 
 
 def _is_same(manifest: Manifest, facts: RunFacts) -> bool:

@@ -60,9 +60,7 @@ def run(
     _check_caller("weft.run")
     chosen = _texts({COLLECTIVE: collective, "data.global_batch": global_batch, **(set or {})})
     check_takes(PYTHON, chosen or ())
-    settings = settings_of(
-        Settings(_said(strategy), None, compress, workers, seed, steps, share, transport, set=chosen)
-    )
+    settings = settings_of(Settings(_said(strategy), None, compress, workers, seed, steps, share, transport, chosen))
     options, parameters = set_options(settings.set or ())
     if parameters:
         raise ConfigError("set={'strategy...': ...} is for the command line.\n  Write strategy='ssp(staleness=3)'.")

@@ -1,6 +1,7 @@
 """What a checkpoint has of a torch script comes back bit for bit."""
 
 import random
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -30,7 +31,7 @@ def test_tensors_of_every_type_come_back(kind: torch.dtype, shape: tuple[int, ..
 
 def test_all_random_numbers_come_back_and_those_of_generators() -> None:
     state, generator = state_of(nn.Linear(1, 1)), torch.Generator().manual_seed(3)
-    data = torch.utils.data.DataLoader([1, 2], generator=generator)  # type: ignore[arg-type]
+    data: Any = torch.utils.data.DataLoader(cast(Any, [1, 2]), generator=generator)
 
     def draw() -> list[float]:
         drawn = [random.random(), random.gauss(0, 1), np.random.rand(), np.random.randn(), torch.rand(1).item()]
@@ -62,7 +63,8 @@ def test_groups_stay_the_same_objects_and_others_are_refused() -> None:
     state.load(kept)
     assert (optimizer.param_groups[0] is group, group["lr"]) == (True, 0.1)
     assert model.weight.tolist() == [[1.0, 1.0]]
-    other = torch.optim.SGD([{"params": [model.weight]}, {"params": [model.bias]}], lr=0.1)
+    groups: Any = [{"params": [model.weight]}, {"params": [model.bias]}]
+    other = torch.optim.SGD(groups, lr=0.1)
     with pytest.raises(CheckpointError, match="the groups of parameters of SGD are not those of the checkpoint"):
         state_of(model, other).load(kept)
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from support.checkpoints.written import facts
 from torch import nn
 
 import weft
+from support.checkpoints.written import facts
 from weft.adapters.alone import Alone
 from weft.checkpoints.disk import Disk
 from weft.checkpoints.folder import find_newest
@@ -50,7 +50,7 @@ def train(
         found = find_newest(folder).path
         plan = CheckpointPlan(str(folder), facts(), read_interval(every, ""), None if found is None else str(found))
         seat.checkpoints = checkpoints = Checkpoints(plan, 0, told.append, disk=disk)
-    before = sit(seat)  # type: ignore[arg-type]
+    before = sit(seat)
     try:
         torch.manual_seed(1)
         np.random.seed(1)

@@ -14,8 +14,12 @@ from weft.engines.real.job import RealJob
 
 
 @contextmanager
-def checkpointed(jobs: list[RealJob], folder: Path | None, *, is_here: bool) -> Iterator[list[RealJob]]:
-    """The jobs, with checkpoints if there is a folder for them; none if the very same run has finished already."""
+def checkpointed(jobs: list[RealJob], setting: str | None, *, is_here: bool) -> Iterator[list[RealJob]]:
+    """The jobs, with checkpoints if there is a folder for them; none if the very same run has finished already.
+
+    The folder is the option checkpoint.folder or, without one, the setting from the environment or weft.toml.
+    """
+    folder = jobs[0].options.checkpoint.folder or (None if setting is None else Path(setting))
     if folder is None:
         yield jobs
         return

@@ -93,12 +93,12 @@ def run(
     )
     jobs, dispensable = _jobs(job, settings.strategy, parameters, baseline)
     plan = read_ground(on, options.ray, said.set or (), jobs)
-    folder = options.checkpoint.folder or (None if settings.checkpoint is None else Path(settings.checkpoint))
-    with checkpointed(jobs, folder, is_here=plan is None) as jobs:
-        if jobs:
-            with Logs(options.write.trace, options.write.log, options.write.tensorboard) as logs:
-                outcomes = _run_all(jobs, dispensable, plan, explain, logs)
-            _show(outcomes, json_file, checks_replay=options.run.check_replay)
+    with checkpointed(jobs, settings.checkpoint, is_here=plan is None) as jobs:
+        if not jobs:
+            return
+        with Logs(options.write.trace, options.write.log, options.write.tensorboard) as logs:
+            outcomes = _run_all(jobs, dispensable, plan, explain, logs)
+    _show(outcomes, json_file, checks_replay=options.run.check_replay)
 
 
 def _said(texts: list[str] | None) -> tuple[str, ...] | None:

@@ -8,7 +8,6 @@ from contextlib import suppress
 from random import Random
 from typing import Any
 
-from weft.checkpoints.taking import Checkpoints
 from weft.core.activity import WAITS
 from weft.core.consensus import END
 from weft.core.errors import ConfigError, TransportError
@@ -61,7 +60,7 @@ STDERR = 2
 class EngineSeat:
     """One worker's seat under an engine. Calls that need an answer block in `_wait`; LiveSeat drives meanwhile."""
 
-    is_simulated = False
+    is_simulated, leaves = False, False
 
     def __init__(self, job: WorkerJob, channel: Channel, sharing: Sharing) -> None:
         self.job = job
@@ -73,11 +72,6 @@ class EngineSeat:
         self.saves = job.saves
         self.is_probe = job.is_probe
         self.face: object | None = None
-        self.checkpoints = None if job.checkpoint is None else Checkpoints(job.checkpoint, job.rank, self.tell)
-        self.leaves = False
-        """The run was told by a signal to end after this step."""
-        self.has_resumed = False
-        """The script has gone on from a checkpoint; maybe no step was left to make."""
         self.script = ScriptState(STARTED)
         self._pauses = Pauses()
         self.activity_clock = ActivityClock(keeps_spans=job.traces, pauses=self._pauses)
@@ -358,11 +352,7 @@ class EngineSeat:
                 f"script '{self.job.script}' ended without calling weft.join.\n"
                 "  Add worker = weft.join(model, optimizer) before its training loop."
             )
-        if self.checkpoints is not None:
-            self.checkpoints.on_end(self.leaves)
-        if self.has_resumed:
-            self.settle()
-        elif not self._step and not self._num_shares:
+        if not self._step and not self._num_shares:
             raise ConfigError(
                 f"script '{self.job.script}' joined but never stepped.\n"
                 "  Call optimizer.step() (or worker.step() for arrays) in its training loop."
@@ -384,10 +374,6 @@ class EngineSeat:
         self._tell_trace(droppable=False)
         self._say_goodbye()
         self._channel.finish()
-
-    def settle(self) -> None:
-        """Begin to train, if the script has not."""
-        raise NotImplementedError
 
     def _say_ended(self) -> None:
         """Note that the script has ended, and tell the other workers."""
