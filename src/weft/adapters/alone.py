@@ -28,6 +28,10 @@ class Alone:
 
     def __init__(self, steps_max: int | None = None) -> None:
         self.steps_max = steps_max
+        self.checkpoints: object | None = None
+        """A checkpoints.taking.Checkpoints, if this script has a folder for them."""
+        self.leaves = False
+        """It was told by a signal to leave after this step."""
         self.script = ScriptState(STARTED)
         self.face: object | None = None
         self._replica: Replica

@@ -388,6 +388,11 @@ def join_arrays(
             "weft.join needs either an optimizer or apply= for its arrays.\n"
             "  Use weft.join(arrays=..., optimizer=weft.SGD(lr=0.1))."
         )
+    if getattr(seat, "checkpoints", None) is not None:
+        raise ConfigError(
+            "checkpoints are for torch scripts, but the script joined with arrays.\n"
+            "  Leave out the checkpoints, and save what is needed with worker.save."
+        )
     replica = ArrayReplica(arrays, optimizer, function)
     seat.join(replica, strategy, compress)
     vary_by_rank(seat.rank, seat.seed)

@@ -36,7 +36,7 @@ class StreamWorker(Worker):
         return Shared(data, partial(self._stream, data, sharded), partial(self._num_turns, data, sharded))
 
     def _stream(self, data: Iterable[Any], sharded: bool) -> Iterator[Any]:
-        epoch = self._begin_share()
+        epoch = self._begin_share(data)
         self._draws_itself = sharded
         items = data if sharded else self._in_turn(data, epoch)
         yield from self._counted((batch, num_samples_in(batch)) for batch in items)

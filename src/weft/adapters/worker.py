@@ -19,7 +19,8 @@ from weft.data.proportional import parts_of
 from weft.data.static import Span, global_batches, share_of
 from weft.model_files import regular_file
 
-if TYPE_CHECKING:  # tuning.py imports numpy, which only scripts that tune need
+if TYPE_CHECKING:  # they import numpy, which only scripts that use them need
+    from weft.adapters.keeping import Keeping
     from weft.adapters.tuning import Tuning
 
 Batch = TypeVar("Batch")
@@ -48,6 +49,10 @@ class Worker:
         self._takes_portions = False
         """The strategy deals the batches of this worker's shares one by one."""
         self._tuning: Tuning | None = None
+        self._keeping: Keeping | None = None
+        """Takes checkpoints, if the run has a folder for them."""
+        self._steps_before = 0
+        """Steps of the checkpoint from which this worker has gone on."""
         self.steps = 0
         """Steps that this worker has finished."""
 
@@ -62,7 +67,7 @@ class Worker:
 
     @property
     def _is_over(self) -> bool:
-        return self._seat.steps_max is not None and self.steps >= self._seat.steps_max
+        return self._seat.steps_max is not None and self.steps - self._steps_before >= self._seat.steps_max
 
     @property
     def _has_begun(self) -> bool:
@@ -73,15 +78,45 @@ class Worker:
     def epochs(self, num_epochs: int) -> Iterator[int]:
         """0, 1, ... num_epochs - 1; fewer when the run was told to stop earlier."""
         self._num_epochs = num_epochs
-        for epoch in range(num_epochs):
+        keeping = self._keeping
+        for epoch in range(0 if keeping is None else keeping.begin(num_epochs), num_epochs):
             if self._is_over:
                 return
             self._epoch = epoch
+            if keeping is not None:
+                keeping.begin_epoch()
             yield epoch
+            if keeping is not None:
+                keeping.end_epoch(epoch)
 
-    def _begin_share(self) -> int:
-        """Begin a share; returns its epoch: that of epochs(), or the number of shares so far."""
+    def keep(self, **objects: Any) -> None:
+        """Name what else the script keeps between steps: keep(scheduler=scheduler, ema=ema).
+
+        Anything with state_dict and load_state_dict; it goes into checkpoints. Call it once, before the loop.
+        """
+        for name, each in objects.items():
+            if not callable(getattr(each, "state_dict", None)) or not callable(getattr(each, "load_state_dict", None)):
+                raise ConfigError(
+                    f"worker.keep({name}=...) was given a {type(each).__name__}, which has no state_dict and "
+                    "load_state_dict.\n  Give it an object that has both, as schedulers and scalers have."
+                )
+        if self._keeping is not None:
+            self._keeping.keep(objects)
+
+    def resume_at(self, step: int, num_samples: float) -> None:
+        """Go on from a checkpoint of `step` steps, whose last had `num_samples` samples."""
+        self.steps = self._steps_before = step
+        self._last_samples = num_samples
+        seat: Any = self._seat
+        seat.has_resumed = True
+        if seat.steps_max is not None:
+            seat.steps_max = max(0, seat.steps_max - step)
+
+    def _begin_share(self, data: Any = None) -> int:
+        """Begin a share of `data`; returns its epoch: that of epochs(), or the number of shares so far."""
         self._num_shares += 1
+        if self._keeping is not None:
+            self._keeping.begin_share(data)
         if self._num_epochs is None:
             self._epoch += 1
         return self._epoch
@@ -198,6 +233,8 @@ class Worker:
         Samples of a batch without a size are left to worker.count.
         """
         before, earlier = self._num_gradients, self._samples
+        if self._keeping is not None:
+            batches = self._keeping.read(batches, lambda item: item[0])
         for batch, size in self._read_by_and_by(batches):
             if self._is_over:
                 return

@@ -11,6 +11,7 @@ from weft.cli.show.screen import screen
 from weft.cli.verbs import (
     bench,
     calibrate,
+    checkpoint,
     codecs,
     compare,
     doctor,
@@ -56,6 +57,7 @@ app.command()(topology.topology)
 app.command()(fuzz.fuzz)
 app.command()(replay.replay)
 app.command()(doctor.doctor)
+app.add_typer(checkpoint.app, name="checkpoint")
 app.add_typer(secret.app, name="secret")
 app.add_typer(bench.app, name="bench")
 

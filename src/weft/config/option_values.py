@@ -3,6 +3,7 @@
 from math import inf
 from pathlib import Path
 
+from weft.checkpoints.interval import CheckpointInterval, read_interval
 from weft.config.devices import FakeKind, read_devices
 from weft.config.registry import AUTO as CHEAPEST
 from weft.config.registry import COLLECTIVES
@@ -57,6 +58,11 @@ def collective(value: str, where: str) -> str:
 def devices(value: str, where: str) -> tuple[tuple[int, FakeKind], ...]:
     """'1:fake(bandwidth=1GB/s, latency=20us)': who is on which device; several with commas between them."""
     return tuple(read_devices(value).items())
+
+
+def interval(value: str, where: str) -> CheckpointInterval:
+    """'500steps', '1epoch' or '5m'."""
+    return read_interval(value, where)
 
 
 def share_and_factor(value: str, where: str) -> tuple[float, float]:

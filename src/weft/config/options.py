@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from weft.checkpoints.interval import EVERY as EVERY_SO_OFTEN
+from weft.checkpoints.interval import CheckpointInterval
 from weft.config import option_values
 from weft.config.devices import FakeKind
 from weft.config.grammar import parse
@@ -181,6 +183,24 @@ class Checked:
 
 
 @dataclass(frozen=True)
+class CheckpointOptions:
+    """Checkpoints of a run."""
+
+    folder: Path | None = field(
+        default=None,
+        metadata=_told(
+            option_values.path, "runs/a", "where a run of one worker writes checkpoints, and goes on from them", (RUN,)
+        ),
+    )
+    every: CheckpointInterval = field(
+        default=EVERY_SO_OFTEN,
+        metadata=_told(
+            option_values.interval, "500steps", "how often, in steps, epochs, s, m or h; default: 10m", (RUN,)
+        ),
+    )
+
+
+@dataclass(frozen=True)
 class Options:
     """The tree of options; every leaf is a field of its owner's record."""
 
@@ -195,6 +215,7 @@ class Options:
     ray: RayOptions = RayOptions()
     write: Write = Write()
     run: Checked = Checked()
+    checkpoint: CheckpointOptions = CheckpointOptions()
 
 
 def _leaves() -> Iterator[tuple[str, Leaf]]:

@@ -24,6 +24,8 @@ class Settings:
     transport: str | None = None
     set: tuple[str, ...] | None = None
     """Options that few need to change: 'worker.threads=2'; of two for the same option the last counts."""
+    checkpoint: str | None = None
+    """The folder of the run's checkpoints."""
 
     @property
     def num_workers(self) -> int:

@@ -5,6 +5,7 @@ Each docstring says who is told: "to the engine" (the launcher, or a host's agen
 
 from msgspec import Struct
 
+from weft.checkpoints.taking import CheckpointPlan
 from weft.core.pace import LearningRatePace
 from weft.core.score import WORST
 from weft.cost.staging import AUTO
@@ -68,6 +69,8 @@ class WorkerJob(Struct, frozen=True, tag=True, kw_only=True):
     """The addresses are in a network namespace that the launcher made for this run alone: no encryption is needed."""
     trusts_network: bool = False
     """--set network.trusted: libraries without encryption or authentication (Gloo, NCCL) may be used between hosts."""
+    checkpoint: CheckpointPlan | None = None
+    """Where checkpoints are written, and from which one the worker goes on; None: there are none."""
     gives_back: bool = False
     """Whether files that the worker saves are sent to the engine, for the user's machine."""
 

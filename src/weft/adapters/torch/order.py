@@ -33,12 +33,17 @@ class TorchAlike(Alike):
             generator.manual_seed(seed)
 
 
-def alike_for(data: Any, seed: int, epoch: int) -> TorchAlike:
-    """The random numbers with which all workers read a loader, sampler or other iterable alike."""
+def generators_of(data: Any) -> list[torch.Generator]:
+    """The generators that a loader, or another iterable, and its samplers use."""
     batches = getattr(data, "batch_sampler", None)
     who = (data, getattr(data, "sampler", None), batches, getattr(batches, "sampler", None))
     found = {id(g): g for each in who if isinstance(g := getattr(each, "generator", None), torch.Generator)}
-    return TorchAlike(seed, epoch, list(found.values()))
+    return list(found.values())
+
+
+def alike_for(data: Any, seed: int, epoch: int) -> TorchAlike:
+    """The random numbers with which all workers read a loader, sampler or other iterable alike."""
+    return TorchAlike(seed, epoch, generators_of(data))
 
 
 def same_order(loader: "DataLoader[Any]", seed: int, epoch: int) -> list[int]:

@@ -47,17 +47,26 @@ class LoaderWorker(StreamWorker):
         return Shared(loader, partial(self._divided, loader), partial(self._num_divided, loader))
 
     def _alone(self, loader: Iterable[Any]) -> Iterator[Any]:
-        self._begin_share()
-        yield from loader
+        if self._keeping is None:
+            self._begin_share()
+            yield from loader
+            return
+        if getattr(loader, "persistent_workers", False):
+            raise ConfigError(
+                "processes of a loader that live on from epoch to epoch have random numbers that no checkpoint has.\n"
+                "  Use persistent_workers=False, or leave out the checkpoints."
+            )
+        self._begin_share(loader)
+        yield from self._keeping.read(loader, lambda batch: batch)
 
     def _sharded(self, loader: "DataLoader[Any]") -> Iterator[Any]:
-        self._begin_share()
+        self._begin_share(loader)
         self._draws_itself = True
         yield from self._counted((batch, num_samples_in(batch)) for batch in self._whole(loader))
 
     def _divided(self, loader: "DataLoader[Any]") -> Iterator[Any]:
         """This worker's part of each global batch, or whole batches as they are dealt."""
-        epoch = self._begin_share()
+        epoch = self._begin_share(loader)
         assert loader.batch_size is not None
         num_samples = len(loader.sampler)  # type: ignore[arg-type]
         self._seat.plan(self._num_epochs, num_samples, loader.batch_size, loader.drop_last)
@@ -80,7 +89,7 @@ class LoaderWorker(StreamWorker):
 
     def _loader_in_turn(self, loader: "DataLoader[Any]") -> Iterator[Any]:
         """This worker's batches in turn. Where a sampler gives their indices, only its own are read."""
-        epoch = self._begin_share()
+        epoch = self._begin_share(loader)
         if isinstance(loader.dataset, IterableDataset):
             yield from self._counted((b, num_samples_in(b)) for b in self._in_turn(self._whole(loader), epoch))
         elif loader.batch_sampler is None:

@@ -12,7 +12,9 @@ from torch import nn
 from torch.optim import Optimizer
 
 from weft.adapters.first_gradient import NUM_ELEMENTS_MAX
+from weft.adapters.keeping import Keeping
 from weft.adapters.pacing import paced
+from weft.adapters.torch.kept_state import TorchState
 from weft.adapters.torch.other_optimizers import refuse_other_optimizers
 from weft.adapters.torch.plain import FiniteSteps
 from weft.adapters.torch.plain_model import PlainModel
@@ -74,6 +76,9 @@ class TorchWorker(LoaderWorker):
         """No samples were counted for the gradient that was shared last, so it weighed as the one before."""
         self._filled: set[int] = set()
         """Indices of the parameters whose gradients this backward has filled so far."""
+        checkpoints = getattr(seat, "checkpoints", None)
+        if checkpoints is not None:
+            self._keeping = Keeping(self, checkpoints, TorchState(lambda: replica.model, self._optimizers))
         self._unfilled: list[int] = []
         """Number of parameters of each bucket that this backward has yet to fill."""
 

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+from weft.cli.options.run_checkpoints import checkpointed
 from weft.cli.options.run_on import Perform, ground, read_ground
 from weft.cli.options.run_options import (
     Arguments,
@@ -67,7 +68,7 @@ def run(
 ) -> None:
     """Run SCRIPT on real workers of this machine or of a cluster."""
     check_writable(json_file)
-    said = Settings(_said(strategy), None, compress, workers, seed, steps, share, transport, _said(set_))
+    said = Settings(_said(strategy), None, compress, workers, seed, steps, share, transport, set=_said(set_))
     settings = settings_of(said)
     options, parameters = set_options(settings.set or ())
     job = RealJob(
@@ -92,8 +93,11 @@ def run(
     )
     jobs, dispensable = _jobs(job, settings.strategy, parameters, baseline)
     plan = read_ground(on, options.ray, said.set or (), jobs)
-    with Logs(options.write.trace, options.write.log, options.write.tensorboard) as logs:
-        outcomes = _run_all(jobs, dispensable, plan, explain, logs)
+    with checkpointed(jobs, settings.checkpoint, is_here=plan is None) as jobs:
+        if not jobs:
+            return
+        with Logs(options.write.trace, options.write.log, options.write.tensorboard) as logs:
+            outcomes = _run_all(jobs, dispensable, plan, explain, logs)
     _show(outcomes, json_file, checks_replay=options.run.check_replay)
 
 

@@ -8,8 +8,9 @@ from types import TracebackType
 from typing import Any
 
 from weft.config.extras import check_extra
-from weft.core.errors import WeftError
+from weft.core.errors import ConfigError, WeftError
 from weft.core.seat import Seat
+from weft.engines.checkpointed_script import VARIABLE, seat_with_checkpoints
 from weft.engines.hosts import timeouts
 from weft.engines.hosts.launch_env import placement
 from weft.engines.hosts.siblings import watched_siblings
@@ -19,7 +20,12 @@ def find_seat() -> Seat | None:
     """The seat of this process in its run; None if no launcher has set a placement in the environment."""
     placed = placement(os.environ)
     if placed is None:
-        return None
+        return seat_with_checkpoints()
+    if os.environ.get(VARIABLE):
+        raise ConfigError(
+            f"{VARIABLE} is for scripts that python or weft run starts, but a launcher (torchrun, srun) started this "
+            "one.\n  Leave it out, and save what is needed with worker.save."
+        )
     check_extra("torch", "a run of processes that torchrun or srun has started")
     with watched_siblings(placed):
         from weft.adapters.torch.rendezvous import TorchRendezvous  # torch is an optional dependency

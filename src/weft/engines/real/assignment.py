@@ -57,6 +57,7 @@ def assigned(
             hosts=list(job.hosts),
             is_private=job.network is not None,
             trusts_network=options.network.trusted,
+            checkpoint=job.checkpoint,
             gives_back=job.brings_back_to is not None,
         )
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from weft.checkpoints.taking import CheckpointPlan
 from weft.config.compression import check_pair, said, with_codec
 from weft.config.compression import codec as codec_of
 from weft.config.devices import OPTION as DEVICE
@@ -71,6 +72,8 @@ class RealJob:
     """Workers with a (fake) device of their own, by rank."""
     hosts: tuple[int, ...] = ()
     """The number of each worker's host: workers of different hosts share no memory. Empty: all are on one."""
+    checkpoint: CheckpointPlan | None = None
+    """Where checkpoints are written, and from which one the run goes on; for one worker only."""
     brings_back_to: Path | None = None
     """The folder for copies of files that workers save on other machines; None: they are not copied."""
 

@@ -60,7 +60,7 @@ STDERR = 2
 class EngineSeat:
     """One worker's seat under an engine. Calls that need an answer block in `_wait`; LiveSeat drives meanwhile."""
 
-    is_simulated = False
+    is_simulated, leaves = False, False
 
     def __init__(self, job: WorkerJob, channel: Channel, sharing: Sharing) -> None:
         self.job = job
@@ -150,7 +150,7 @@ class EngineSeat:
             self._channel.send(StepTold(self._step))
         elif isinstance(message, LeaveAt):
             self.steps_max = message.step if self._keeps_step else min(message.step, self._last_step)
-            self._pauses_at_step = False
+            self._pauses_at_step, self.leaves = False, True
         else:
             self._inbox.append(message)
 

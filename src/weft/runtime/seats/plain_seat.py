@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from weft.checkpoints.taking import Checkpoints
 from weft.core.activity import COMPUTES, WAITS
 from weft.core.names import GRADIENT
 from weft.core.seat import Replica, Reported, step_alone
@@ -23,6 +24,9 @@ class PlainSeat(EngineSeat):
 
     def __init__(self, job: WorkerJob, channel: Channel, sharing: Sharing) -> None:
         super().__init__(job, channel, sharing)
+        self.checkpoints = None if job.checkpoint is None else Checkpoints(job.checkpoint, job.rank, self.tell)
+        self.has_resumed = False
+        """The script has gone on from a checkpoint."""
         self._off_core = OffCore()
 
     @property
@@ -79,6 +83,14 @@ class PlainSeat(EngineSeat):
         if self._pauses_at_step:
             self._wait(lambda: not self._pauses_at_step)
         self._off_core.restart()
+
+    def end(self) -> None:
+        if self.checkpoints is not None and self.has_joined:
+            self.checkpoints.on_end(self.leaves)
+        if self.has_resumed:  # the run has trained, though perhaps not in this process
+            self.settle()
+            self._num_shares += 1
+        super().end()
 
     def _digests(self) -> dict[str, int]:
         """Digests of parameters only: DDP copies worker 0's buffers to the other workers only in the next forward."""

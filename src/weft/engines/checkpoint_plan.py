@@ -1,0 +1,84 @@
+"""Decides, before anything starts, where a run writes its checkpoints and from which one it goes on."""
+
+import os
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple
+
+from weft.checkpoints.folder import find_newest, lock, prepare, remove_partials
+from weft.checkpoints.interval import EVERY, CheckpointInterval
+from weft.checkpoints.manifest import Manifest, RunFacts
+from weft.checkpoints.taking import CheckpointPlan
+from weft.core.errors import ConfigError
+
+MUST_AGREE = {
+    "num_workers": "with {} workers",
+    "strategy": "under '{}'",
+    "seed": "with --seed {}",
+    "global_batch": "with data.global_batch={}",
+}
+
+
+class PlannedCheckpoints(NamedTuple):
+    """The plan; what to tell the user; and the lock's descriptor, to be closed when the run has ended."""
+
+    plan: CheckpointPlan
+    told: list[str]
+    lock: int
+    finished: Manifest | None
+    """The manifest of the newest checkpoint, if the very same run has finished: there is nothing to do."""
+
+    def close(self) -> None:
+        os.close(self.lock)
+
+
+def plan_checkpoints(folder: Path, facts: RunFacts, every: CheckpointInterval | None = None) -> PlannedCheckpoints:
+    """Make and lock the folder, and find the newest complete checkpoint.
+
+    Raises ConfigError if nothing can be written there, or the checkpoint is of another kind of run; CheckpointError if
+    there are checkpoints, but none is complete.
+    """
+    folder = folder.absolute()
+    prepare(folder)
+    descriptor = lock(folder)
+    try:
+        found = find_newest(folder)
+        if found.manifest is not None:
+            _check(folder, found.manifest.facts, facts)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    remove_partials(folder)
+    plan = CheckpointPlan(str(folder), facts, every or EVERY, None if found.path is None else str(found.path))
+    finished = found.manifest if found.manifest is not None and _is_same(found.manifest, facts) else None
+    return PlannedCheckpoints(plan, found.passed_over, descriptor, finished)
+
+
+def _is_same(manifest: Manifest, facts: RunFacts) -> bool:
+    return manifest.is_finished and manifest.facts == facts
+
+
+def nothing_left(folder: str, manifest: Manifest) -> str:
+    """What is told of a run that has finished already."""
+    return (
+        f"the run in '{folder}' has finished ({manifest.place}); there is nothing left to do. "
+        "Give another folder to train anew"
+    )
+
+
+def _check(folder: Path, theirs: RunFacts, mine: RunFacts) -> None:
+    for name, words in MUST_AGREE.items():
+        before, now = getattr(theirs, name), getattr(mine, name)
+        if before != now:
+            raise ConfigError(
+                f"the checkpoints in '{folder}' are of a run {words.format(before)}, but this one is "
+                f"{words.format(now)}.\n  Run it as it was, or give another folder."
+            )
+
+
+def script_digest(script: Path) -> str:
+    """A digest by which a script is known again; '' if it cannot be read."""
+    try:
+        return sha256(script.read_bytes()).hexdigest()
+    except OSError:
+        return ""

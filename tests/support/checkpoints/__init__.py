@@ -1,0 +1,1 @@
+"""Checkpoints for tests, and disks that fail."""

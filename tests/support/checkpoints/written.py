@@ -1,0 +1,32 @@
+"""Small checkpoints, written as runs write them."""
+
+from pathlib import Path
+
+import numpy as np
+
+from weft.checkpoints.disk import Disk
+from weft.checkpoints.forms import Packing
+from weft.checkpoints.interval import EVERY, CheckpointInterval
+from weft.checkpoints.manifest import FORMAT, Manifest, RunFacts, versions
+from weft.checkpoints.taking import CheckpointPlan
+from weft.checkpoints.writing import Position, complete, write_part
+
+
+def facts(num_workers: int = 1) -> RunFacts:
+    return RunFacts("allreduce", num_workers, 0)
+
+
+def plan(folder: Path, every: CheckpointInterval = EVERY) -> CheckpointPlan:
+    return CheckpointPlan(str(folder), facts(), every)
+
+
+def write_checkpoint(folder: Path, step: int, disk: Disk | None = None, num_workers: int = 1) -> Path:
+    """A checkpoint with an array of 100 numbers for each worker, all equal to the step plus the rank."""
+    disk = disk or Disk()
+    parts = []
+    for rank in range(num_workers):
+        packing = Packing(lambda value: None)
+        state = packing.pack({"model": {"w": np.full(100, step + rank, "f4")}, "b": 1.5}, "worker")
+        parts.append(write_part(folder, step, rank, Position(1, 2, 8.0), state, packing.tensors, disk))
+    manifest = Manifest(FORMAT, step, 3, facts(num_workers), versions(), ["w (100,) float32"], [])
+    return complete(folder, manifest, parts, disk)
