@@ -7,7 +7,7 @@ TEST_PROCESSES ?= $(shell expr $$(nproc) + 1)# one more than cores: tests of rea
 # compiled modules are kept, whatever the environment says: tests and runs start hundreds of Python processes
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo hosts quick test browser check bench bench-peers slownet straggler strategies codecs diloco soak stale blame docs clean
+.PHONY: help demo hosts quick test kernels browser check bench bench-peers slownet straggler strategies codecs diloco soak stale blame docs clean
 
 demo: $(READY) ## 4 real workers; then one of them slow: four ways to live with it and DDP, compared
 	$(BIN)/weft run examples/digits_cnn.py -n 4 -- --epochs 6
@@ -19,11 +19,14 @@ demo: $(READY) ## 4 real workers; then one of them slow: four ways to live with 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "%-12s %s\n", $$1, $$2 }'
 
-quick: $(READY) ## tests without processes, root, browser or Ray: while you work
+quick: kernels ## tests without processes, root, browser or Ray: while you work
 	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadgroup -m 'not (processes or root or browser or ray or slow)'
 
-test: $(READY) browser ## all tests
+test: kernels browser ## all tests
 	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadgroup
+
+kernels: $(READY) ## the compiled loops of codecs, once for this clone: parallel tests would each compile them
+	$(BIN)/python -c 'import pkgutil, weft.codecs.kernels as room; [__import__(one.name) for one in pkgutil.iter_modules(room.__path__, "weft.codecs.kernels.")]'
 
 browser: ## Chromium, in which tests open the page of a comparison
 	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install --yes -qq --no-install-recommends chromium >/dev/null; } \
