@@ -43,10 +43,13 @@ def test_steps_are_those_that_were_finished(evidence: Evidence) -> None:
     assert len(evidence.trace) == 16
 
 
-def test_a_newcomer_has_a_first_step() -> None:
-    faults = Faults((Crash(1, 0.05), Rejoin(1, 0.1)), notice_s=0.01, fence_s=0.5)
+@pytest.mark.parametrize("ends", [None, 1])
+def test_a_newcomer_has_a_first_step_though_its_script_may_end_there(ends: int | None) -> None:
+    schedule = (Crash(1, 0.05), Rejoin(1, 0.1), *([] if ends is None else [EarlyFinish(1, ends)]))
     scenario = next(s for s in (draw(seed, ("asgd",)) for seed in range(99)) if s.num_workers >= 4)
+    faults = Faults(schedule, notice_s=0.01, fence_s=0.5)
     evidence = run(replace(scenario, faults=faults, samples=scenario.samples + scenario.samples))
-    (joined,) = [view.number for view in evidence.views if view.reason == "joined worker 1"]
-    done = [step.step for step in evidence.steps if step.life == scenario.num_workers]
-    assert evidence.first_steps == {(1, joined): done[0]}
+    (joined,) = [view for view in evidence.views if view.reason == "joined worker 1"]
+    sponsor = [step.step for step in evidence.steps if step.worker == 0 and step.at_ns <= joined.since_ns]
+    assert evidence.first_steps == {(1, joined.number): sponsor[-1] + 1}
+    assert any(step.life == scenario.num_workers for step in evidence.steps) is (ends is None)

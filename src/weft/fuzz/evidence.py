@@ -15,7 +15,7 @@ from weft.core.world import World
 from weft.fuzz.coding import says_whole
 from weft.fuzz.ledger import Array
 from weft.fuzz.scenario import Scenario
-from weft.fuzz.witness import BoundedRecording, Sighting, Version, WitnessedSimulation, life_of
+from weft.fuzz.witness import BoundedRecording, Sighting, Version, WitnessedSimulation, first_step_of, life_of
 from weft.sim.arbiter import View
 from weft.sim.faults.in_flight import RECEIVED, MessageInFlight
 from weft.sim.faults.plan import NonFiniteGradient
@@ -99,10 +99,9 @@ class Evidence:
 
     @cached_property
     def first_steps(self) -> dict[tuple[NodeId, int], int]:
-        """With which step each newcomer began, by its worker and the view in which it came."""
-        first = {sighting.life: sighting.step for sighting in reversed(self.sightings)}
-        views = {life: node.peer.world.view for life, node in self.workers.items()}
-        return {(self.workers[life].id, view): first[life] for life, view in views.items() if view and life in first}
+        """With which step each newcomer began, by its worker and the view in which it came; some end there at once."""
+        came = [node for node in self.workers.values() if node.peer.world.view > self.world.view]
+        return {(node.id, node.peer.world.view): first_step_of(node) for node in came}
 
     def taken_over(self, slot: str, bucket: int) -> list[Array]:
         """What newcomers that began were given of a slot."""

@@ -55,6 +55,12 @@ def life_of(node: SimulatedNode) -> int:
     return node.program.life
 
 
+def first_step_of(node: SimulatedNode) -> int:
+    """With which step its script began."""
+    assert isinstance(node.program, LedgerProgram)
+    return node.program.first_step
+
+
 class WitnessedSimulation(Simulation):
     """A simulation that is looked at, and not touched."""
 
