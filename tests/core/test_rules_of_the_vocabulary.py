@@ -244,7 +244,7 @@ def test_rule_8_every_message_and_reduction_is_of_a_kind_that_says_what_it_carri
 
 
 def test_rule_8_a_message_of_an_undeclared_kind_is_illegal() -> None:
-    with pytest.raises(weft.IllegalAction, match=r"kind='gossip'.* declared kind \(push, value, word\)"):
+    with pytest.raises(weft.IllegalAction, match=r"kind='gossip'.* declared kind \(push, value, welcome, word\)"):
         run(lambda peer, event: [Send(0, "gossip", 0, 0)])
 
 

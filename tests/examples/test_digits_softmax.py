@@ -40,7 +40,8 @@ def test_any_number_of_workers_trains_with_every_strategy(tmp_path: Path, num_wo
     assert ended.code == 0
     alone = num_workers == 1
     names = [name for name in STRATEGIES if name != ("population" if alone else "hogwild")]
-    told = [line for line in ended.err.splitlines() if "period" not in line]  # three steps are too few for most of them
+    said = [line for line in ended.err.splitlines() if " s  " not in line]  # on a slow machine, how far it is, too
+    told = [line for line in said if "period" not in line]  # three steps are too few for most of them
     missing, running = told[: len(STRATEGIES) - len(names)], told[len(STRATEGIES) - len(names) :]
     assert [line.split(" is left out: ")[0] for line in missing] == [name for name in STRATEGIES if name not in names]
     assert running == [f"{name} ({i} of {len(names)})" for i, name in enumerate(names, 1)]

@@ -313,7 +313,7 @@ def test_a_message_to_nobody_is_illegal(to: int) -> None:
 
 def test_a_message_of_an_undeclared_kind_is_illegal() -> None:
     send = Send(1, "gossip", 0, 0)
-    message = re.escape(f"{send} is not of a declared kind (push, value, word).\n")
+    message = re.escape(f"{send} is not of a declared kind (push, value, welcome, word).\n")
     with pytest.raises(weft.IllegalAction, match=f"^{message}"):
         run(at_start(send), num_workers=2)
 
@@ -370,23 +370,6 @@ def test_an_illegal_action_comes_with_the_story_of_its_node() -> None:
 
 
 # New incarnations.
-
-
-def test_a_worker_can_be_renewed_with_a_fresh_peer_and_a_script_of_its_own() -> None:
-    simulation = ghosts([GhostProgram([1], 2), GhostProgram([1], 4)])
-    old = simulation.nodes[0]
-
-    def renew() -> None:
-        node = simulation.renew(0, 5, GhostStore([Bucket(10)], []), GhostProgram([1], 3))
-        simulation.deliver(node, Started(5))
-
-    simulation.kernel.at(2_500_000_000, renew)
-    facts = simulation.run()
-    new = simulation.nodes[0]
-    assert new is not old
-    assert (new.peer.world.view, new.id, new.step) == (5, 0, 3)
-    assert facts.finished_s == [5.5, 4.0]
-    assert facts.steps == [5, 4]
 
 
 def test_what_begins_and_ends_is_heard_of() -> None:

@@ -134,7 +134,7 @@ def test_a_body_is_not_written_to(store: NumpyStore, action: Combine) -> None:
 
 @pytest.mark.parametrize("action", [copy(OTHER, P), copy(P, OTHER), Combine(P, 1.0, G, times=OTHER)], ids=repr)
 def test_an_undeclared_slot_is_illegal(store: NumpyStore, action: Combine) -> None:
-    message = r"^slot 'other' was never declared; declared are gradient, mine, params. Return it from the strategy's"
+    message = r"^slot 'other' was never declared; declared are gradient, mine, params, slow.velocity. Return it from "
     with pytest.raises(IllegalAction, match=message):
         store.combine(action)
 

@@ -143,10 +143,6 @@ class Strategy:
         """What each kind of message carries; one that is not declared cannot be sent."""
         return {}
 
-    def all_kinds(self) -> Mapping[str, Carries]:
-        """Its own kinds, and those that every strategy has."""
-        return {**self.kinds(), WELCOME: Carries.EXACT}
-
     def codecs(self) -> Mapping[str, Coding]:
         """The codec of each kind that it names in Encode; configuration chooses them."""
         return {}
@@ -167,3 +163,8 @@ class Strategy:
     def peer(self, me: NodeId, world: World, rng: Random) -> Peer:
         """The protocol object of one node."""
         raise NotImplementedError
+
+
+def all_kinds(strategy: Strategy) -> Mapping[str, Carries]:
+    """The kinds of messages of a strategy, and those that every strategy has."""
+    return {**strategy.kinds(), WELCOME: Carries.EXACT}

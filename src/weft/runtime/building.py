@@ -10,7 +10,7 @@ from weft.core.names import PARAMS, Bucket, NodeId, Role
 from weft.core.recorder import Recording
 from weft.core.script_state import ScriptState
 from weft.core.seat import Replica, ReplicaMemory, name_at
-from weft.core.strategy import Strategy
+from weft.core.strategy import Strategy, all_kinds
 from weft.core.world import World
 from weft.cost.links import Link
 from weft.cost.staging import prices_s
@@ -230,7 +230,7 @@ def build(
     if strategy.shares_replica:
         _wait_for_all_values(arena, bells, wait_words)
     world = _world(job, strategy, replica.buckets)
-    kinds = kinds_of(strategy.all_kinds())
+    kinds = kinds_of(all_kinds(strategy))
     codecs = ready_codecs(strategy, [replica])
     layout = Layout(len(kinds), world.num_nodes, replica.buckets, coded_bytes_max(codecs.values(), replica.buckets))
     transport = connections.connect(world, layout, bells, ports)

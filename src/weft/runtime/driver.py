@@ -33,7 +33,7 @@ from weft.core.names import INBOX, Buffer, Carries, NodeId
 from weft.core.peer import Peer
 from weft.core.recorder import TraceHash, node_rng
 from weft.core.script_state import EXIT, IN_STEP, READS_PARAMS, RESUME
-from weft.core.strategy import Strategy
+from weft.core.strategy import Strategy, all_kinds
 from weft.core.world import World
 from weft.runtime.mailbox import Mailbox
 from weft.runtime.measure.tracer import Tracer
@@ -108,7 +108,7 @@ class Driver:
     ) -> None:
         self.world = world
         self._tracer = tracer
-        self._kinds = {kind: carries is Carries.GRADIENT for kind, carries in strategy.all_kinds().items()}
+        self._kinds = {kind: carries is Carries.GRADIENT for kind, carries in all_kinds(strategy).items()}
         self._mailbox = mailbox
         self._recorder = recorder
         self._began = time.perf_counter()

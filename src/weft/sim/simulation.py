@@ -37,7 +37,7 @@ from weft.core.leaving import lost_by
 from weft.core.names import INBOX, Buffer, Carries, NodeId
 from weft.core.recorder import TraceHash, node_rng
 from weft.core.script_state import ENDED, EXIT, IN_REPORT, IN_STEP, JOINED, MOVES, NO_USER, RESUME
-from weft.core.strategy import Strategy
+from weft.core.strategy import Strategy, all_kinds
 from weft.core.world import World
 from weft.cost.coding import CodingSpeed
 from weft.observe.records.left_out import LeftOut
@@ -104,7 +104,7 @@ class Simulation:
         self._on_step = on_step
         self._coding = None if coding is None else CodingTime(strategy, world, coding)
         self._rngs = [Random(f"compute/{seed}/{worker}") for worker in world.workers]
-        self._kinds = {kind: carries is Carries.GRADIENT for kind, carries in strategy.all_kinds().items()}
+        self._kinds = {kind: carries is Carries.GRADIENT for kind, carries in all_kinds(strategy).items()}
         self._inbox = [Buffer(INBOX, bucket) for bucket in range(len(world.buckets))]
         when_able = self.liveness.when_able
         self._fire_if_able = when_able(self._fire)

@@ -24,7 +24,7 @@ def job(num_workers: int = 2, baseline: str | None = None) -> WorkerJob:
     told: dict[str, Any] = dict.fromkeys(WorkerJob.__struct_fields__, 0)
     told |= {"num_workers": num_workers, "script": "train.py", "arguments": [], "steps_max": None}
     told |= {"global_batch": None, "transport": "shm", "secret": b"", "baseline": baseline, "hiccups": (0.0, 1.0)}
-    return WorkerJob(**{**told, "descriptors": Descriptors(0, 0, 0, 0, [])})
+    return WorkerJob(**{**told, "descriptors": Descriptors(0, 0, 0, 0, []), "checkpoint": None})
 
 
 @pytest.fixture
