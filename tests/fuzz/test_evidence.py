@@ -7,7 +7,7 @@ import pytest
 from weft.fuzz.evidence import Evidence
 from weft.fuzz.run import run
 from weft.fuzz.scenario import draw
-from weft.sim.faults.plan import Crash, EarlyFinish, Faults, Rejoin
+from weft.sim.faults.plan import Crash, EarlyFinish, Fault, Faults, Rejoin
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,8 @@ def test_steps_are_those_that_were_finished(evidence: Evidence) -> None:
 
 @pytest.mark.parametrize("ends", [None, 1])
 def test_a_newcomer_has_a_first_step_though_its_script_may_end_there(ends: int | None) -> None:
-    schedule = (Crash(1, 0.05), Rejoin(1, 0.1), *([] if ends is None else [EarlyFinish(1, ends)]))
+    early: list[Fault] = [] if ends is None else [EarlyFinish(1, ends)]
+    schedule: tuple[Fault, ...] = (Crash(1, 0.05), Rejoin(1, 0.1), *early)
     scenario = next(s for s in (draw(seed, ("asgd",)) for seed in range(99)) if s.num_workers >= 4)
     faults = Faults(schedule, notice_s=0.01, fence_s=0.5)
     evidence = run(replace(scenario, faults=faults, samples=scenario.samples + scenario.samples))
