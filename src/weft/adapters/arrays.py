@@ -311,6 +311,12 @@ class ArrayWorker(StreamWorker):
         order = np.arange(indices.num_samples)
         if indices.shuffle:
             np.random.default_rng([self._seat.seed, epoch]).shuffle(order)
+        if self._seat.dealt_again is not None:
+            rounds = self._seat.dealt_again.begin(
+                indices.num_samples, indices.batch_size, False, self._seat.global_batch
+            )
+            yield from self._in_rounds(lambda parts: ((order[p.places], p.num_counted) for p in parts), rounds)
+            return
         spans = self._spans(indices.num_samples, indices.batch_size)
         yield from self._counted((order[start:stop], stop - start) for start, stop in spans)
 

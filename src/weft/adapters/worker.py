@@ -19,9 +19,10 @@ from weft.data.proportional import parts_of
 from weft.data.static import Span, global_batches, share_of
 from weft.model_files import regular_file
 
-if TYPE_CHECKING:  # they import numpy, which only scripts that use them need
+if TYPE_CHECKING:  # they import numpy or msgspec, which only scripts that use them need
     from weft.adapters.keeping import Keeping
     from weft.adapters.tuning import Tuning
+    from weft.data.dealt_again import Part, Rounds
 
 Batch = TypeVar("Batch")
 Item = TypeVar("Item")
@@ -226,11 +227,11 @@ class Worker:
         self._uncounted = None
         self._samples = (self._samples or 0.0) + checked_samples(num_samples)
 
-    def _counted(self, batches: Iterable[tuple[Batch, int | None]]) -> Iterator[Batch]:
+    def _counted(self, batches: Iterable[tuple[Batch, int | None]], rounds: "Rounds | None" = None) -> Iterator[Batch]:
         """Yield the batches and count their samples. If a whole share led to no gradient (an evaluation), the count is
         undone.
 
-        Samples of a batch without a size are left to worker.count.
+        Samples of a batch without a size are left to worker.count. `rounds` counts what is taken of a share.
         """
         before, earlier = self._num_gradients, self._samples
         if self._keeping is not None:
@@ -238,6 +239,8 @@ class Worker:
         for batch, size in self._read_by_and_by(batches):
             if self._is_over:
                 return
+            if rounds is not None:
+                rounds.num_taken += 1
             self._uncounted = type(batch).__name__ if size is None else None
             if size is not None:
                 self._samples = (self._samples or 0.0) + size
@@ -275,6 +278,19 @@ class Worker:
             yield from (share_of(span, self.rank, self.num_workers) for span in spans)
         else:
             yield from parts_of(spans, self.rank, every, partial(self._seat.fractions, share, num_samples))
+
+    def _in_rounds(
+        self, read: "Callable[[Sequence[Part]], Iterable[tuple[Batch, int | None]]]", rounds: "Rounds"
+    ) -> Iterator[Batch]:
+        """This worker's parts of a share's rounds, until there are no more: a worker that is lost adds some."""
+        try:
+            while parts := rounds.parts(self.rank, rounds.num_taken):
+                yield from self._counted(read(parts), rounds)
+                self._seat.dealt_again.await_view()
+                if self._is_over or self._seat.is_probe:
+                    return
+        finally:
+            self._seat.dealt_again.end(rounds)
 
     def _dealt(self, spans: Sequence[Span], num_samples: int) -> Iterator[Span] | None:
         """The portions of an epoch that are dealt to this worker, one by one; None if portions are not dealt."""

@@ -11,6 +11,7 @@ from weft.checkpoints.interval import CheckpointInterval
 from weft.config import option_values
 from weft.config.devices import FakeKind
 from weft.config.grammar import parse
+from weft.config.on_loss import SHRINK, STOP, read_on_loss
 from weft.config.units import seconds
 from weft.core.errors import ConfigError, did_you_mean
 from weft.cost.staging import AUTO
@@ -179,6 +180,10 @@ class Checked:
     check_replay: bool = field(
         default=False,
         metadata=_told(option_values.truth, "true", "record the run and feed it to fresh peers at the end", (RUN,)),
+    )
+    on_loss: str = field(
+        default=STOP,
+        metadata=_told(read_on_loss, SHRINK, "when a worker is lost: stop, or shrink: the others go on", (RUN,)),
     )
 
 

@@ -38,10 +38,14 @@ class Consensus:
     """Takes every worker's looks and compares them when all have come. Only those of one step can be equal."""
 
     def __init__(self, num_workers: int) -> None:
-        self._num_workers = num_workers
+        self._members = set(range(num_workers))
         self._came: dict[int, dict[NodeId, Look]] = {}
         self._distances: dict[int, float] = {}
         self._has_warned = False
+
+    def lose(self, worker: NodeId) -> None:
+        """A worker is lost: its replica is not awaited any more."""
+        self._members.discard(worker)
 
     def take(self, worker: NodeId, number: int, look: Look) -> str | None:
         """A worker's replica looks so; raises ReplicasDiffer if that is not as it is to be.
@@ -50,14 +54,14 @@ class Consensus:
         """
         came = self._came.setdefault(number, {})
         came[worker] = look
-        if len(came) < self._num_workers:
+        if not self._members <= came.keys():
             return None
         del self._came[number]
-        first = came[0]
-        alike = [rank for rank, theirs in sorted(came.items()) if theirs.step == first.step]
+        first = came[min(self._members)]
+        alike = [rank for rank, theirs in sorted(came.items()) if rank in self._members and theirs.step == first.step]
         apart = [(*_farthest(rank, first, came[rank]), rank) for rank in alike]
         distance, name, rank = max(apart)
-        if len(alike) == self._num_workers:
+        if len(alike) == len(self._members):
             self._distances[number] = distance
         if not name or self._has_warned:
             return None

@@ -206,6 +206,8 @@ class Seat(Protocol):
     """After how many steps of a share the parts of a global batch may change; None: all workers' are even."""
     steals: bool
     """Portions come from one queue of all workers, not from the strategy: they may be read ahead and added up."""
+    dealt_again: Any
+    """Deals the samples of lost workers again (data/dealt_again.py: DealtAgain); None where a loss ends the run."""
 
     def join(self, replica: Replica, strategy: Strategy | str | None, compress: str | None = None) -> None:
         """Bring the replica; returns when the first iteration may run. `compress` is a codec in words."""

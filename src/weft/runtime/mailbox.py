@@ -1,7 +1,20 @@
-"""The mailbox of a process: makes frames of `Send` actions and `Received` events of frames, and fetches replicas."""
+"""The mailbox of a process: makes frames of `Send` actions and `Received` events of frames, and fetches replicas.
+
+While the view changes (runtime/view_change.py) it is closed: frames that come are kept, and frames of its own that no
+peer has sent wait until it is open again.
+
+| state    | frames that come              | left by                                                        |
+|----------|-------------------------------|----------------------------------------------------------------|
+| open     | are handed over               | `close`                                                        |
+| closed   | are kept                      | `take_up_to`, called until all frames of the cut have come     |
+| cut      | are kept, or handed over      | `open_again`                                                   |
+
+Frames of processes that are lost are dropped.
+"""
 
 import time
-from collections.abc import Callable, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from zlib import crc32
 
@@ -72,6 +85,16 @@ class Mailbox:
         self._stores: Mapping[NodeId, LiveStore] = {}
         self._me: NodeId | None = None
         self._fetched: dict[tuple[NodeId, int], Array] = {}
+        self._wanted: list[tuple[NodeId, int]] = []
+        """What `fetch` has requested of other processes and still counts on."""
+        self.sent: Counter[Rank] = Counter()
+        self._received: Counter[Rank] = Counter()
+        """Frames sent to, and handed over from, each other process."""
+        self._lost: set[Rank] = set()
+        self._is_closed = False
+        self._kept: deque[Frame] = deque()
+        """Copies of frames that came while it was closed."""
+        self._unsent: list[tuple[Rank, bytes, bytes, bytes | None]] = []
         self.on_note: Callable[[NodeId, bytes | memoryview], None] = _refuse
         """Called with the source and content of each note; set by a native reduction that exchanges notes."""
         self.on_sum: Callable[[Key, EarlyPart], None] | None = None
@@ -84,7 +107,49 @@ class Mailbox:
         self._me = min(stores)
 
     def poll(self) -> bool:
-        return self.transport is not None and self.transport.poll(self._take) > 0
+        """Send and receive without blocking; whether anything came."""
+        if self.transport is None:
+            return False
+        while self._kept and not self._is_closed:
+            self._count(self._kept.popleft())
+        return self.transport.poll(self._take) > 0
+
+    def close(self) -> None:
+        """Keep what comes from now on."""
+        self._is_closed = True
+
+    def lose(self, lost: Sequence[Rank]) -> None:
+        """Drop what comes from these processes."""
+        self._lost.update(lost)
+        self._kept = deque(frame for frame in self._kept if self._rank(frame) not in self._lost)
+
+    def take_up_to(self, cut: Mapping[Rank, int]) -> bool:
+        """Hand over the kept frames that are among the first `cut` of their process; whether all of these have come."""
+        later: deque[Frame] = deque()
+        for frame in self._kept:
+            if self._received[self._rank(frame)] < cut.get(self._rank(frame), 0):
+                self._count(frame)
+            else:
+                later.append(frame)
+        self._kept = later
+        return all(self._received[rank] >= number for rank, number in cut.items() if rank not in self._lost)
+
+    def open_again(self) -> None:
+        """The view has changed: send what was waiting, and want nothing more of those who are lost."""
+        self._is_closed = False
+        unsent, self._unsent = self._unsent, []
+        assert self.transport is not None
+        for to, header, data, body in unsent:
+            if to not in self._lost:
+                self.sent[to] += 1
+                self.transport.send(to, header, data, None if body is None else memoryview(body))
+        self._wanted = [(node, bucket) for node, bucket in self._wanted if not self._is_lost(node)]
+
+    def _is_lost(self, node: NodeId) -> bool:
+        return rank_of(self._world, node) in self._lost
+
+    def _rank(self, frame: Frame) -> Rank:
+        return rank_of(self._world, frame.header.source)
 
     def send(self, source: NodeId, action: Send, body: Array | Coded | None, hyper: Any) -> None:
         """Send `action` with the hyper-parameters `hyper` and a copy of `body`; if coded, with the codec's name."""
@@ -113,15 +178,28 @@ class Mailbox:
         header = Header(
             self._kinds[kind], source, to, clock, bucket, part, weight, itemsize, len(data), num_bytes, crc32(data)
         )
-        memory = None if body is None else body.data
+        memory, rank = None if body is None else body.data, rank_of(self._world, to)
+        if self._is_closed:
+            self._unsent.append((rank, header.pack(), data, None if memory is None else bytes(memory)))
+            return
+        self.sent[rank] += 1
         if self._tracer is None:
-            self.transport.send(rank_of(self._world, to), header.pack(), data, memory)
+            self.transport.send(rank, header.pack(), data, memory)
             return
         since_s = time.perf_counter()
-        self.transport.send(rank_of(self._world, to), header.pack(), data, memory)
+        self.transport.send(rank, header.pack(), data, memory)
         self._tracer.sent(source, to, kind, clock, HEADER_BYTES + len(data) + num_bytes, since_s)
 
     def _take(self, frame: Frame) -> None:
+        if self._rank(frame) in self._lost:
+            return
+        if self._is_closed:
+            self._kept.append(Frame(frame.header, bytes(frame.data), memoryview(bytes(frame.body))))
+            return
+        self._count(frame)
+
+    def _count(self, frame: Frame) -> None:
+        self._received[self._rank(frame)] += 1
         if self._tracer is None:
             self._hand_over(frame, frame.header)
             return
@@ -195,10 +273,10 @@ class Mailbox:
     def fetch(self, me: NodeId, wanted: list[tuple[NodeId, int]], wait: Callable[[Callable[[], bool]], None]) -> None:
         """Request the `wanted` (node, bucket) parameters of other processes; `fetched` has them when `wait` returns."""
         self._fetched.clear()
-        afar = [(node, bucket) for node, bucket in wanted if node not in self._stores]
-        for node, bucket in afar:
+        self._wanted = [(n, bucket) for n, bucket in wanted if n not in self._stores and not self._is_lost(n)]
+        for node, bucket in tuple(self._wanted):
             self._send_frame(node, FETCH, me, 0, bucket, (0, 0), 1.0, b"", None)
-        wait(lambda: len(self._fetched) == len(afar))
+        wait(lambda: all(one in self._fetched for one in self._wanted))
 
     def fetched(self, node: NodeId, bucket: int) -> Array:
         """The parameters of a node of this process, or those that `fetch` has brought."""

@@ -9,6 +9,7 @@ from weft.checkpoints.taking import CheckpointPlan
 from weft.core.pace import LearningRatePace
 from weft.core.score import WORST
 from weft.cost.staging import AUTO
+from weft.data.dealt_again import Reached
 from weft.data.proportional import EVERY
 from weft.data.shares import STATIC
 from weft.observe.records.status import Status, Told
@@ -69,6 +70,8 @@ class WorkerJob(Struct, frozen=True, tag=True, kw_only=True):
     """The addresses are in a network namespace that the launcher made for this run alone: no encryption is needed."""
     trusts_network: bool = False
     """--set network.trusted: libraries without encryption or authentication (Gloo, NCCL) may be used between hosts."""
+    survives: bool = False
+    """Whether the others go on when this worker is lost, so that its memory must not be theirs."""
     checkpoint: CheckpointPlan | None = None
     """Where checkpoints are written, and from which one the worker goes on; None: there are none."""
     gives_back: bool = False
@@ -235,6 +238,41 @@ class PortionTold(Struct, frozen=True, tag=True):
     """The index of the portion; None: all are taken."""
 
 
+class Settled(Struct, frozen=True, tag=True):
+    """To the engine: this worker has laid its model out and is connected; from now on others can go on without it."""
+
+
+class Freeze(Struct, frozen=True, tag=True):
+    """To all living workers: `lost` workers are gone; send no more, keep what comes, and answer with `Frozen`."""
+
+    view: int
+    """The number of the view that is to come."""
+    lost: list[int]
+
+
+class Frozen(Struct, frozen=True, tag=True):
+    """To the engine: this worker sends no more."""
+
+    view: int
+    sent: dict[int, int]
+    """Number of frames that this process has sent to each other one since the run began."""
+    reached: Reached
+    """How far its script is in its shares."""
+
+
+class ViewTold(Struct, frozen=True, tag=True):
+    """To all living workers, once all have frozen: the members of the new view, and what is received before it."""
+
+    view: int
+    members: list[int]
+    """The workers, by rank."""
+    cut: dict[int, int]
+    """Number of frames that the receiver has been sent by each living process: these it takes, and then the view."""
+    reached: dict[int, Reached]
+    """How far the members are in their shares."""
+    reason: str
+
+
 class StepAsked(Struct, frozen=True, tag=True):
     """To all workers: an orderly stop begins; answer with `StepTold`, and pause after this step until `LeaveAt`."""
 
@@ -266,12 +304,13 @@ class ScriptCompleted(Struct, frozen=True, tag=True):
 
 
 class Conclude(Struct, frozen=True, tag=True):
-    """To all workers, twice: when all scripts have ended (worker 0 then evaluates `reports` and writes `saves`), and
-    when all have sent `Concluded`."""
+    """To all workers, twice: when all scripts have ended (worker `first` then evaluates `reports` and writes `saves`),
+    and when all have sent `Concluded`."""
 
     reports: list[int]
     saves: list[int]
     best: int = 0
+    first: int = 0
 
 
 class Concluded(Struct, frozen=True, tag=True):
@@ -305,6 +344,6 @@ class Failed(Struct, frozen=True, tag=True):
 Message = (
     WorkerJob | ScriptJoined | Welcome | Order | Planned | Reported | ReplicaTold | Decided | Evaluated | Saves
     | FilePiece | Unsaved | PieceTaken | OnceAsked | OnceAnswer | OnceLoaded | ThroughputMeasured | FractionsAsked
-    | FractionsTold | PortionRequested | PortionTold | Traced | StepAsked | StepTold | LeaveAt | Halt | Halted
-    | ScriptCompleted | Conclude | Concluded | Leaving | Failed | Told
+    | FractionsTold | PortionRequested | PortionTold | Traced | Settled | Freeze | Frozen | ViewTold | StepAsked
+    | StepTold | LeaveAt | Halt | Halted | ScriptCompleted | Conclude | Concluded | Leaving | Failed | Told
 )  # fmt: skip

@@ -1,5 +1,6 @@
 """The worker runtime: memory, transport, peers and driver of a worker process, once its model's layout is known."""
 
+from array import array
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -7,15 +8,21 @@ from weft.core.names import NodeId, Result
 from weft.core.recorder import Recording, replay
 from weft.core.strategy import Strategy
 from weft.core.world import World
+from weft.data.dealt_again import Reached
 from weft.observe.records.status import CodingStatus, DeviceStatus, LinkStatus, in_all
 from weft.runtime.driver import DrivenNode, Driver
 from weft.runtime.mailbox import Mailbox
 from weft.runtime.measure.metrics import Metrics
 from weft.runtime.messages import Concluded, WorkerJob
 from weft.runtime.reduce.device import DeviceReduce
+from weft.store.arena import Arena
 from weft.store.coded import told_by
 from weft.store.result import ResultModel
 from weft.transports.bells import Bells
+
+REACHED = 4
+"""The first of three words of a worker's own line in the arena: shares begun, the oldest that is open, its rounds."""
+NONE = -1
 
 Wait = Callable[[Callable[[], bool]], None]
 
@@ -24,7 +31,14 @@ class WorkerRuntime:
     """The strategy, world, driver and mailbox of one worker process while it trains."""
 
     def __init__(
-        self, job: WorkerJob, strategy: Strategy, world: World, bells: Bells, driver: Driver, mailbox: Mailbox
+        self,
+        job: WorkerJob,
+        strategy: Strategy,
+        world: World,
+        bells: Bells,
+        driver: Driver,
+        mailbox: Mailbox,
+        arena: Arena,
     ) -> None:
         self._job = job
         self.strategy = strategy
@@ -32,6 +46,7 @@ class WorkerRuntime:
         self.bells = bells
         self.driver = driver
         self._mailbox = mailbox
+        self._arena = arena
         self.recording: Recording | None = None
         self.prices_s: dict[str, float] = {}
         """Predicted seconds of all reductions of a step on the host and on devices; empty if no worker has a device."""
@@ -121,6 +136,18 @@ class WorkerRuntime:
         if self.driver.reduce is not None:
             self.driver.reduce.say_ended()
 
+    def publish(self, reached: Reached) -> None:
+        """Write to the arena where this worker is in its shares: it is read there if this process dies."""
+        share = min(reached.rounds, default=NONE)
+        line = self._arena.worker_line(self._arena.local_rank) + REACHED
+        self._arena.words[line : line + 3] = array("q", [reached.begun, share, reached.rounds.get(share, 0)])
+
+    def published(self, rank: int) -> Reached:
+        """Where another worker of this host is, or was when it died, as far as the oldest share that it had begun."""
+        line = self._arena.worker_line(self._arena.ranks.index(rank)) + REACHED
+        begun, share, num_rounds = self._arena.words[line : line + 3]
+        return Reached(begun, {} if share == NONE else {share: num_rounds})
+
     def close(self) -> None:
         """Say goodbye on all connections and close them: from now on, this process and the others may end."""
         assert self._mailbox.transport is not None
@@ -131,13 +158,12 @@ class WorkerRuntime:
     def result(self, wait: Wait, best: NodeId = 0) -> ResultModel:
         """The run's result as it is now; fetches parameters from other processes. `best` has the best score."""
         if self.strategy.result is not Result.REPLICA:
-            nodes = [*self.world.workers, *self.world.servers]
-            buckets = range(len(self.world.buckets))
+            nodes, buckets = [*self.world.workers, *self.world.servers], range(len(self.world.buckets))
             self._mailbox.fetch(self._job.rank, [(node, bucket) for node in nodes for bucket in buckets], wait)
-            fetched = [_Fetched(self._mailbox, node) for node in nodes]
+            fetched, workers = [_Fetched(self._mailbox, node) for node in nodes], self.worker.peer.workers
             is_alone = (self.worker.computes or 0) < self.strategy.first_exchange
             which, lend = self.strategy.result, self.worker.store.lend
-            return ResultModel(which, self.world, fetched, lambda: best, lend, lambda: is_alone)
+            return ResultModel(which, self.world, fetched, lambda: best, lend, lambda: is_alone, workers)
         return ResultModel(Result.REPLICA, self.world, [self.worker.store.replica] * self.world.num_workers)
 
     def conclude(self, wait: Wait, distance: float | None, *, with_consensus: bool) -> Concluded:

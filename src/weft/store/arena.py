@@ -103,9 +103,9 @@ class Arena:
         num_elements, itemsize, *_ = self.buckets[bucket]
         return np.frombuffer(memory, f"f{itemsize}", num_elements, offset)
 
-    def span(self, bucket: int, worker: int) -> tuple[int, int]:
-        """The stretch of a bucket that a worker sums and updates."""
-        return stretch(self.buckets[bucket].num_elements, worker, self.num_workers)
+    def span(self, bucket: int, which: int, of: int | None = None) -> tuple[int, int]:
+        """The stretch of a bucket that the worker `which` of `of` (all of the host, if None) sums and updates."""
+        return stretch(self.buckets[bucket].num_elements, which, self.num_workers if of is None else of)
 
     def replica_memory(self, *, shares_params: bool) -> ReplicaMemory:
         """The memory of a replica whose gradients are reduced here; its parameters are the shared ones or its own."""
@@ -150,7 +150,7 @@ class Arena:
         return 1
 
     def worker_line(self, worker: int) -> int:
-        """The index of the first word of a worker's own line: STEPPING, COMMITTED, ENDED, WRITTEN."""
+        """The index of the first word of a worker's own line: STEPPING, COMMITTED, ENDED, WRITTEN, REACHED."""
         return 2 * worker * LINE_WORDS
 
     def sleeping_line(self, worker: int) -> int:

@@ -23,7 +23,8 @@ class HasArrays(Protocol):
 class ResultModel:
     """Looks at all replicas of a run; changes none. `best` says which worker is the best one now, and `centre`
     lends what a worker keeps of the centre between them. While workers are alone, before their first exchange,
-    servers and a centre hold what all began with: then the mean of the replicas is the result."""
+    servers and a centre hold what all began with: then the mean of the replicas is the result. `workers` are those
+    whose replicas count: all, if None."""
 
     def __init__(
         self,
@@ -33,6 +34,7 @@ class ResultModel:
         best: Callable[[], NodeId] = lambda: 0,
         centre: Callable[[Buffer], Array] | None = None,
         is_alone: Callable[[], bool] = lambda: False,
+        workers: Sequence[NodeId] | None = None,
     ) -> None:
         self._which = which
         self._world = world
@@ -40,6 +42,7 @@ class ResultModel:
         self._best = best
         self._centre = centre
         self._is_alone = is_alone
+        self._members = world.workers if workers is None else workers
 
     def models(self, model: str = RESULT) -> dict[str, list[Array]]:
         """Copies of what a word for a model stands for, bucket by bucket: one model, or the members of an ensemble.
@@ -48,7 +51,7 @@ class ResultModel:
         """
         which = self._which if model == RESULT else Result(model)
         if which is Result.ENSEMBLE:
-            return {member(worker): self._copy(worker) for worker in self._world.workers}
+            return {member(worker): self._copy(worker) for worker in self._members}
         if self._which is Result.REPLICA:
             return {"": self._copy(0)}
         if which is Result.BEST:
@@ -71,7 +74,7 @@ class ResultModel:
         return reduce_arrays(workers, [1.0] * len(workers), "mean")
 
     def _workers(self, bucket: int) -> list[Array]:
-        return [self._replicas[worker].array(PARAMS, bucket) for worker in self._world.workers]
+        return [self._replicas[worker].array(PARAMS, bucket) for worker in self._members]
 
     def consensus(self) -> float:
         """Root mean square distance of the workers' replicas from their mean, relative to the mean's norm."""

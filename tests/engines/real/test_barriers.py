@@ -1,6 +1,6 @@
 """Reports and saves of all workers: who is chosen, and what they told."""
 
-from weft.engines.real.barriers import Barrier, left_to_worker_0
+from weft.engines.real.barriers import Barrier, left_to
 from weft.runtime.messages import Reported
 
 
@@ -12,8 +12,16 @@ def test_the_first_to_come_is_chosen_where_all_models_are_alike_else_the_last() 
     alike, apart = Barrier(0, True), Barrier(0, True)
     for rank in range(2):
         alike.came[rank] = apart.came[rank] = reported({})
-        assert alike.chooses(2, is_alike=True) is (rank == 0)
-        assert apart.chooses(2, is_alike=False) is (rank == 1)
+        assert alike.chooses(rank, {0, 1}, is_alike=True) is (rank == 0)
+        assert apart.chooses(rank, {0, 1}, is_alike=False) is (rank == 1)
+
+
+def test_nobody_waits_for_a_worker_that_is_lost() -> None:
+    barrier = Barrier(0, True, {0: reported({}), 2: reported({})})
+    assert not barrier.has_all({0, 1, 2})
+    assert barrier.has_all({0, 2})
+    assert barrier.chooses(2, {0, 2}, is_alike=False)
+    assert barrier.chosen == 2
 
 
 def test_a_number_is_averaged_over_those_who_reported_it() -> None:
@@ -21,6 +29,8 @@ def test_a_number_is_averaged_over_those_who_reported_it() -> None:
     assert barrier.means() == {"a": 2.0, "b": 5.0}
 
 
-def test_what_nobody_did_is_left_to_worker_0_if_it_came() -> None:
-    done = Barrier(0, True, {0: reported({})}, is_decided=True)
-    assert left_to_worker_0({3: Barrier(0, True, {0: reported({})}), 1: done, 2: Barrier(0, True)}) == [3]
+def test_what_nobody_did_is_left_to_the_first_worker_if_it_came() -> None:
+    done = Barrier(0, True, {0: reported({})}, chosen=0)
+    barriers = {3: Barrier(0, True, {0: reported({})}), 1: done, 2: Barrier(0, True)}
+    assert left_to(0, barriers) == [3]
+    assert left_to(1, barriers) == []

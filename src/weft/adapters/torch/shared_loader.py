@@ -1,7 +1,7 @@
 """Shares a DataLoader: this worker's part of its global batches, or its batches in turn, read as the loader reads."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,6 +15,7 @@ from weft.adapters.streams import StreamWorker
 from weft.adapters.torch.order import alike_for, same_order
 from weft.core.errors import ConfigError
 from weft.data.batch_sizes import num_samples_in
+from weft.data.dealt_again import Part
 from weft.data.static import Span
 
 Sized = tuple[Any, int | None]
@@ -70,6 +71,13 @@ class LoaderWorker(StreamWorker):
         assert loader.batch_size is not None
         num_samples = len(loader.sampler)  # type: ignore[arg-type]
         self._seat.plan(self._num_epochs, num_samples, loader.batch_size, loader.drop_last)
+        if self._seat.dealt_again is not None:
+            order = same_order(loader, self._seat.seed, epoch)
+            rounds = self._seat.dealt_again.begin(
+                num_samples, loader.batch_size, loader.drop_last, self._seat.global_batch
+            )
+            yield from self._in_rounds(partial(self._read_parts, loader, order), rounds)
+            return
         spans = self._spans(num_samples, loader.batch_size, loader.drop_last)
         if self._is_whole:
             yield from self._counted(zip(self._whole(loader), _sizes(num_samples, loader.batch_size)))
@@ -110,6 +118,11 @@ class LoaderWorker(StreamWorker):
         Portions that a strategy deals are not read ahead: it decides each when it is wanted.
         """
         return _with_sizes((order[start:stop] for start, stop in spans), partial(self._reader, loader))
+
+    def _read_parts(self, loader: "DataLoader[Any]", order: list[int], parts: Sequence[Part]) -> Iterator[Sized]:
+        """The batches of these parts of `order`, with the numbers of samples that count."""
+        batches = self._reader(loader, batch_sampler=[[order[place] for place in part.places] for part in parts])
+        yield from zip(batches, (part.num_counted for part in parts), strict=True)
 
     def _reader(self, loader: "DataLoader[Any]", **what: Any) -> "DataLoader[Any]":
         """A DataLoader that reads some samples of `loader` as it does."""

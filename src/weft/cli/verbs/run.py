@@ -86,6 +86,7 @@ def run(
         global_batch=options.data.global_batch,
         options=options,
         checks_replay=options.run.check_replay,
+        on_loss=options.run.on_loss,
         traces=options.write.trace is not None,
         network=None if net is None else read_network(*net),
         devices=dict(options.worker.device),

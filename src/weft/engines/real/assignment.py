@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple
 
+from weft.config.on_loss import STOP
 from weft.engines.netem.network import connect_timeout_s
 from weft.engines.real.job import RealJob
 from weft.runtime.descriptors import Descriptors
@@ -57,6 +58,7 @@ def assigned(
             hosts=list(job.hosts),
             is_private=job.network is not None,
             trusts_network=options.network.trusted,
+            survives=job.on_loss != STOP,
             checkpoint=job.checkpoint,
             gives_back=job.brings_back_to is not None,
         )

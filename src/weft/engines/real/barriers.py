@@ -1,5 +1,6 @@
 """Barriers: for the n-th report or save of all workers, which have arrived, and which one evaluates or writes."""
 
+from collections.abc import Set
 from dataclasses import dataclass, field
 
 from weft.runtime.messages import Evaluated, Message, Reported
@@ -12,17 +13,27 @@ class Barrier:
     epoch: int
     has_callables: bool
     came: dict[int, Message] = field(default_factory=dict)
-    is_decided: bool = False
+    chosen: int | None = None
+    """The worker that was chosen."""
     evaluated: Evaluated | None = None
 
-    def chooses(self, num_workers: int, *, is_alike: bool) -> bool:
-        """Whether the worker that has just arrived is chosen to evaluate or write.
+    def has_all(self, members: Set[int]) -> bool:
+        """Whether all workers have arrived that still take part."""
+        return members <= self.came.keys()
+
+    @property
+    def is_decided(self) -> bool:
+        return self.chosen is not None
+
+    def chooses(self, worker: int, members: Set[int], *, is_alike: bool) -> bool:
+        """Whether `worker`, which has just arrived, is chosen to evaluate or write.
 
         If all replicas are alike (`is_alike`), the first to arrive is chosen; else the last, when all others have come.
         """
-        chosen = not self.is_decided and (is_alike or len(self.came) == num_workers)
-        self.is_decided = self.is_decided or chosen
-        return chosen
+        if self.is_decided or not (is_alike or self.has_all(members)):
+            return False
+        self.chosen = worker
+        return True
 
     def means(self) -> dict[str, float]:
         """The mean of each number over the workers that reported it."""
@@ -32,6 +43,6 @@ class Barrier:
         return {name: sum(values) / len(values) for name, values in told.items()}
 
 
-def left_to_worker_0(barriers: dict[int, Barrier]) -> list[int]:
-    """Numbers of barriers at which no worker was chosen, because some never came, but worker 0 did: it does them."""
-    return [number for number, barrier in sorted(barriers.items()) if not barrier.is_decided and 0 in barrier.came]
+def left_to(worker: int, barriers: dict[int, Barrier]) -> list[int]:
+    """Numbers of barriers at which no worker was chosen, because some never came, but `worker` did: it does them."""
+    return [number for number, barrier in sorted(barriers.items()) if not barrier.is_decided and worker in barrier.came]

@@ -10,12 +10,14 @@ from weft.config.devices import OPTION as DEVICE
 from weft.config.devices import FakeKind, check_on_devices
 from weft.config.extras import check_extra
 from weft.config.network import EmulatedNetwork
+from weft.config.on_loss import STOP
 from weft.config.option_values import check_hiccups
 from weft.config.options import Options
 from weft.config.registry import AUTO
 from weft.config.registry import strategy as strategy_of
 from weft.core.errors import ConfigError, did_you_mean
 from weft.core.pace import LearningRatePace
+from weft.core.strategy import Strategy
 from weft.data.shares import STATIC, check_share, check_sharing, with_share
 from weft.engines.job_checks import check_job, check_slow
 from weft.engines.netem.network import check_network
@@ -36,6 +38,15 @@ def spread(num_workers: int, num_hosts: int) -> tuple[int, ...]:
             f"  Use --hosts 1 to {num_workers}."
         )
     return tuple(rank * num_hosts // num_workers for rank in range(num_workers))
+
+
+def check_survives(strategy: Strategy, name: str) -> None:
+    """Refuse a strategy whose workers cannot go on without one that is lost, on real machines yet."""
+    if strategy.roles(2).num_servers:
+        raise ConfigError(
+            f"a server of '{name}' would be lost with its worker's process, and is not moved to another one yet.\n"
+            "  Use a strategy without servers, such as allreduce or async_gossip, or run.on_loss=stop."
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +83,8 @@ class RealJob:
     """Workers with a (fake) device of their own, by rank."""
     hosts: tuple[int, ...] = ()
     """The number of each worker's host: workers of different hosts share no memory. Empty: all are on one."""
+    on_loss: str = STOP
+    """What happens when a worker's process dies: a constant of engines/real/losses.py."""
     checkpoint: CheckpointPlan | None = None
     """Where checkpoints are written, and from which one the run goes on; for one worker only."""
     brings_back_to: Path | None = None
@@ -109,6 +122,8 @@ class RealJob:
         built.check(self.num_workers, self.num_memories)
         if self.strategy is not None:
             check_sharing(built, self.strategy, self.sharing)
+        if self.on_loss != STOP:
+            self._check_on_loss(built if self.strategy is not None else None)
         if self.devices:
             check_on_devices(built if self.strategy is not None else None, said(self.compress), self.label)
         if self.compress is not None and said(self.compress) is not None:
@@ -136,6 +151,22 @@ class RealJob:
             raise ConfigError(f"--hosts does not go with {option}.\n  Leave out one of them.")
         if self.network is None:
             check_extra("tls", "--hosts")
+
+    def _check_on_loss(self, built: Strategy | None) -> None:
+        """Refuse what cannot go on without a lost worker yet."""
+        others = {
+            f"--transport {self.transport}": self.transport != SHM,
+            "--hosts": self.num_hosts > 1,
+            "--net": self.network is not None,
+            DEVICE: bool(self.devices),
+            f"--share {self.share}": self.share != STATIC,
+            "--compress": said(self.compress) is not None,
+            "run.check_replay": self.checks_replay,
+        }
+        for option in (option for option, is_used in others.items() if is_used):
+            raise ConfigError(f"run.on_loss={self.on_loss} does not go with {option} yet.\n  Leave out one of them.")
+        if built is not None:
+            check_survives(built, self.strategy or DEFAULT_STRATEGY)
 
     def _check_torch(self) -> None:
         check_extra("torch", "--transport torch")

@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import to_builtins
 
 from weft.engines.outcome_json import coding_json, finite, histogram, timeline_json
+from weft.engines.real.losses import Loss
 from weft.observe.records.status import Status, in_all
 from weft.observe.records.stragglers import Blame
 from weft.observe.records.tracks import Tracks
@@ -49,6 +50,8 @@ class RealOutcome:
     """The number of each worker's host; empty: all were on one."""
     saved: list[str] = field(default_factory=list)
     """The paths to which the script saved models of all workers, as it named them."""
+    losses: list[Loss] = field(default_factory=list)
+    """Workers that were lost while the others went on."""
     not_saved: list[str] = field(default_factory=list)
     """Messages about models that could not be written or brought back, and why."""
 
@@ -83,6 +86,7 @@ class RealOutcome:
             "curve": self._thinned(),
             "reports": self.reports,
             "not_saved": self.not_saved,
+            "losses": [to_builtins(loss) for loss in self.losses],
             "blame": [str(blame) for blame in self.blamed],
             "blamed": [to_builtins(blame) for blame in self.blamed],
             "per_worker": [self._row(*each) for each in zip(self.workers, self.pids, strict=True)],

@@ -95,11 +95,11 @@ class BaselineSeat(PlainSeat):
             model.check(self._step + 1)
         super().step_finished(samples, loss, is_repeat=is_repeat)
 
-    def _conclude(self) -> Concluded:
+    def _conclude(self, *, is_first: bool) -> Concluded:
         from weft.adapters.torch import ddp
 
         ddp.leave()
-        return super()._conclude()
+        return super()._conclude(is_first=is_first)
 
 
 def resolve(welcome: Welcome | None, asked: Strategy | str | None) -> tuple[Strategy, str]:

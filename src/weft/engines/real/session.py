@@ -22,7 +22,7 @@ from weft.data.proportional import EVERY, Done
 from weft.data.shares import STATIC, Shares, check_sharing, with_share
 from weft.data.static import global_batches
 from weft.engines.explanation import Explanation, coded, cut, explained, native, native_with_devices
-from weft.engines.real.barriers import Barrier, left_to_worker_0
+from weft.engines.real.barriers import Barrier, left_to
 from weft.engines.real.layout_check import check_layouts
 from weft.engines.real.memory_check import Room, available_bytes, check_fits
 from weft.engines.real.once_loads import Loadings
@@ -98,6 +98,8 @@ class RunSession:
     ) -> None:
         """`hosts` has the number of each worker's host; empty: all are on one."""
         self._num_workers, self._hosts = num_workers, list(hosts) or [0] * num_workers
+        self._members = set(range(num_workers))
+        """The workers that take part: all that have not been lost."""
         self._strategy = strategy
         self._collective = None if collective == AUTO else collective
         self._transport, self._compress = transport, compress
@@ -112,6 +114,8 @@ class RunSession:
         """Workers that have joined with a further model; cleared when all have."""
         self._reports: dict[int, Barrier] = {}
         self._saves: dict[int, Barrier] = {}
+        self._writing: dict[int, int] = {}
+        """The number of the save that each worker was chosen to write, until it sends something else."""
         self.unsaved: set[int | None] = set()
         """The numbers of saves that could not be written."""
         self._badness = dict.fromkeys(range(num_workers), WORST)
@@ -160,16 +164,17 @@ class RunSession:
     @property
     def consensus(self) -> float | None:
         """The consensus distance of the replicas at the end; None if it is not known."""
-        told = self.concluded[0].consensus
+        told = self.concluded[min(self._members)].consensus
         return self._consensus.distance(END) if told is None else told
 
     @property
     def is_over(self) -> bool:
         """All workers have sent `Concluded`."""
-        return len(self.concluded) == self._num_workers
+        return self._members <= self.concluded.keys()
 
     def hear(self, rank: int, message: Message) -> None:
         """Take a message from worker `rank`, and answer it by `send`."""
+        self._writing.pop(rank, None)
         if isinstance(message, ScriptJoined):
             self._join(rank, message)
         elif isinstance(message, Order):
@@ -194,11 +199,38 @@ class RunSession:
             self._end(rank, message)
         elif isinstance(message, Concluded):
             self.concluded[rank] = message
-            if self.is_over:
-                self._to_all(Conclude([], [], best(self._badness)))
+            self._let_go()
+
+    def lose(self, rank: int) -> None:
+        """Go on without worker `rank`: nobody waits for it at a report, at a save or at the end."""
+        self._members.discard(rank)
+        self._badness.pop(rank, None)
+        self._consensus.lose(rank)
+        for number, barrier in sorted(self._reports.items()):
+            if barrier.chosen == rank and barrier.evaluated is None:
+                self.on_tell(
+                    f"what worker {rank} was evaluating for the report of epoch {barrier.epoch} is lost with it"
+                )
+                barrier.has_callables = False
+            if barrier.has_all(self._members):
+                self._tell_report(number, even_if_some_lack=True)
+        if rank in self._writing:
+            number = self._writing.pop(rank)
+            self.unsaved.add(number)
+            path = next(each.path for each in self._saves[number].came.values() if isinstance(each, Saves))
+            self.on_tell(f"'{path}' may not be written: worker {rank}, which was to save it, is lost")
+        if self.ended and not self._over:
+            self._end_all()
+        elif self._over:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """When all have sent `Concluded`, they may exit."""
+        if self.is_over:
+            self._to_all(Conclude([], [], best(self._badness)))
 
     def _to_all(self, message: Message) -> None:
-        for rank in range(self._num_workers):
+        for rank in sorted(self._members):
             self._send(rank, message)
 
     def _join(self, rank: int, message: ScriptJoined) -> None:
@@ -327,7 +359,9 @@ class RunSession:
         barrier = self._reports.setdefault(message.number, Barrier(message.epoch, bool(message.callables)))
         barrier.came[rank] = message
         if message.callables:
-            self._send(rank, Decided(barrier.chooses(self._num_workers, is_alike=self._is_alike), best(self._badness)))
+            self._send(
+                rank, Decided(barrier.chooses(rank, self._members, is_alike=self._is_alike), best(self._badness))
+            )
         for number in sorted(self._reports):
             # since `rank`, which was at report `number`, has gone on, that report need not wait for missing workers
             is_passed = number < message.number and rank in self._reports[number].came
@@ -335,7 +369,7 @@ class RunSession:
 
     def _tell_report(self, number: int, *, even_if_some_lack: bool = False) -> None:
         barrier = self._reports[number]
-        if len(barrier.came) < self._num_workers and not even_if_some_lack:
+        if not barrier.has_all(self._members) and not even_if_some_lack:
             return
         if barrier.has_callables and barrier.evaluated is None:
             return
@@ -357,13 +391,16 @@ class RunSession:
 
     def _evaluate(self, message: Evaluated) -> None:
         self._reports[message.number].evaluated = message
-        self._tell_report(message.number, even_if_some_lack=len(self.ended) == self._num_workers)
+        self._tell_report(message.number, even_if_some_lack=self._members <= self.ended.keys())
 
     def _save(self, rank: int, message: Saves) -> None:
         self._badness[rank] = message.badness
         barrier = self._saves.setdefault(message.number, Barrier(0, True))
         barrier.came[rank] = message
-        self._send(rank, Decided(barrier.chooses(self._num_workers, is_alike=self._is_alike), best(self._badness)))
+        is_chosen = barrier.chooses(rank, self._members, is_alike=self._is_alike)
+        if is_chosen:
+            self._writing[rank] = message.number
+        self._send(rank, Decided(is_chosen, best(self._badness)))
 
     def _share_data(self, rank: int, message: ThroughputMeasured | FractionsAsked | PortionRequested) -> None:
         """Answer a worker's request for data. The first worker that asks for a block fixes its fractions for all, from
@@ -382,11 +419,16 @@ class RunSession:
     def _end(self, rank: int, message: ScriptCompleted) -> None:
         self.ended[rank] = message
         self._badness[rank] = message.badness
-        if len(self.ended) < self._num_workers:
+        self._end_all()
+
+    def _end_all(self) -> None:
+        """When all scripts have ended, tell the workers to conclude."""
+        if not self._members <= self.ended.keys():
             return
         self._over = time.perf_counter()
         if self._short_run is not None:
             self._short_run.end(max(ended.final.step for ended in self.ended.values()))
         for number in sorted(self._reports):
             self._tell_report(number, even_if_some_lack=True)
-        self._to_all(Conclude(left_to_worker_0(self._reports), left_to_worker_0(self._saves), best(self._badness)))
+        first = min(self._members)
+        self._to_all(Conclude(left_to(first, self._reports), left_to(first, self._saves), best(self._badness), first))

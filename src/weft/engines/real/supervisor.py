@@ -12,17 +12,21 @@ from typing import Any
 
 import msgspec
 
+from weft.config.on_loss import STOP
 from weft.core.errors import WeftError
 from weft.engines.advice import advise, setting_of
 from weft.engines.netem.network import patience_s
 from weft.engines.real import timeouts
+from weft.engines.real.exit_status import how_it_ended
 from weft.engines.real.failure import also, blame, describe, is_silent_death, name
 from weft.engines.real.job import RealJob
+from weft.engines.real.losses import Loss
 from weft.engines.real.observer import Observer
 from weft.engines.real.outcome import RealOutcome
 from weft.engines.real.returned_files import ReturnedFiles
 from weft.engines.real.session import RunSession
 from weft.engines.real.stalls import Delays
+from weft.engines.real.views import Views
 from weft.engines.real.watchdog import Watchdog
 from weft.engines.real.worker_record import WorkerRecord
 from weft.observe.records.left_out import Lines
@@ -35,12 +39,14 @@ from weft.observe.records.tracks import Traced, Tracks
 from weft.runtime.messages import (
     Concluded,
     Failed,
+    Frozen,
     Halt,
     Halted,
     LeaveAt,
     Message,
     ScriptCompleted,
     ScriptJoined,
+    Settled,
     StepAsked,
     StepTold,
 )
@@ -76,6 +82,8 @@ class Supervisor:
         self._returned_files = None if job.brings_back_to is None else ReturnedFiles(job.brings_back_to)
         self._error: WeftError | None = None
         """Why the run cannot go on, if that is known already."""
+        self._views = Views(job.num_workers, self._send)
+        self._losses: list[Loss] = []
         self._num_interrupts = 0
         self._asked_to_leave = False
         self._leave_at: int | None = None
@@ -117,6 +125,7 @@ class Supervisor:
 
     def _check(self) -> None:
         """End the run and raise the reason if it cannot go on; tell the observer which workers keep others waiting."""
+        self._go_on_without_lost()
         late = self._late()
         guilty = None if self._error is not None else self._guilty()
         if guilty is not None:
@@ -131,6 +140,27 @@ class Supervisor:
             raise also(error, late)
         for text in self._delays.check(now_s, self._workers, has_begun=self._session.has_begun):
             self._observer.on_tell(text)
+
+    def _go_on_without_lost(self) -> None:
+        """Let the others go on without workers whose processes have died, if the job says so."""
+        if self._job.on_loss == STOP or not self._views.is_settled or self._error is not None:
+            return
+        for worker in self._members():
+            if is_silent_death(worker) and len(self._views.members) > 1:
+                self._go_on_without(worker, worker.lost or how_it_ended(worker.exit_code))
+
+    def _go_on_without(self, worker: WorkerRecord, cause: str) -> None:
+        step = 0 if worker.status is None else worker.status.step
+        loss = Loss(worker=worker.rank, cause=cause, step=step, detected_s=self._session.so_far_s)
+        self._losses.append(loss)
+        self._observer.on_tell(f"{loss}; {len(self._views.members) - 1} go on")
+        self._views.lose(worker.rank, str(loss))
+        self._watchdog.lose(worker.rank)
+        self._session.lose(worker.rank)
+
+    def _members(self) -> list[WorkerRecord]:
+        """The workers that have not been lost."""
+        return [worker for worker in self._workers if worker.rank in self._views.members]
 
     def _late(self) -> list[str]:
         """Lines about workers that keep others waiting, for a message that ends the run."""
@@ -185,6 +215,12 @@ class Supervisor:
             self._delays.hear(worker.rank, message, time.perf_counter())
         elif isinstance(message, StepTold):
             worker.step_told = message.step
+        elif isinstance(message, Settled):
+            self._views.settle(worker.rank)
+        elif isinstance(message, Frozen):
+            self._views.hear(worker.rank, message)
+            if not self._views.is_freezing:
+                self._tell_losses()
         elif isinstance(message, FilePiece):
             self._take_piece(worker, message)
         elif isinstance(message, Unsaved):
@@ -204,6 +240,13 @@ class Supervisor:
                     self._session.hear(worker.rank, message)
                 except WeftError as error:  # raised by `_check`: ending workers here would re-enter the selector's loop
                     self._error = error
+
+    def _tell_losses(self) -> None:
+        """All have frozen and know the members: note when."""
+        now_s = self._session.so_far_s
+        self._losses = [
+            loss if loss.told_s is not None else msgspec.structs.replace(loss, told_s=now_s) for loss in self._losses
+        ]
 
     def _take_piece(self, worker: WorkerRecord, piece: FilePiece) -> None:
         """Write a piece of a file that a worker on another machine saved; answer whether the rest is wanted."""
@@ -271,12 +314,13 @@ class Supervisor:
 
     def _guilty(self) -> WorkerRecord | None:
         """The worker that made the run fail; None if it has not failed."""
-        if not any(worker.failed or is_silent_death(worker) for worker in self._workers):
+        members = self._members()
+        if not any(worker.failed or is_silent_death(worker) for worker in members):
             return None
         deadline = time.perf_counter() + timeouts.CAUSE_S  # a worker's error may come before the news that another died
         while time.perf_counter() < deadline and self._anybody_lives():
             self._turn(0.02)
-        return blame(self._workers)
+        return blame(members)
 
     def _halt(self) -> None:
         """End all workers: ask each what it waits for (`Halt`), then kill those still alive after `timeouts.HALT_S`."""
@@ -316,7 +360,7 @@ class Supervisor:
             self._observer.on_tell("\n".join(["stopping after this step; once more to stop now", *self._late()]))
             for worker in self._workers:
                 self._send(worker.rank, StepAsked())
-        told = [w.step_told for w in self._workers if w.rank not in self._session.ended]
+        told = [w.step_told for w in self._members() if w.rank not in self._session.ended]
         if told and all(step is not None for step in told) and self._leave_at is None:
             self._leave_at = max(step for step in told if step is not None) + 1
             for worker in self._workers:
@@ -335,7 +379,8 @@ class Supervisor:
             seed=self._job.seed,
             wall_s=self._session.run_s,
             workers=[ended.final for _, ended in sorted(self._session.ended.items())],
-            pids=[worker.pid for worker in self._workers],
+            pids=[self._workers[rank].pid for rank in sorted(self._session.ended)],
+            losses=self._losses,
             reports=self._reports,
             curve=self._curve,
             consensus=self._session.consensus,

@@ -61,6 +61,11 @@ class Watchdog:
             before.changed_s = now_s
         before.status, before.heard_s = status, now_s
 
+    def lose(self, rank: int) -> None:
+        """The run goes on without worker `rank`: its silence is no error, and it is not waited for."""
+        self._seen.pop(rank, None)
+        self._num_workers -= 1
+
     def hear_network(self, now_s: float) -> None:
         """Note that the emulated network has delivered packets: while it does, the run counts as alive."""
         self._carried_s = now_s

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from weft.core.actions import MEAN, OPS, Reduce
 from weft.core.errors import Deadlock, IllegalAction, UnexpectedMessage
 from weft.core.events import Reduced
-from weft.core.names import GRADIENT, Bucket, Buffer
+from weft.core.names import GRADIENT, Bucket, Buffer, NodeId
 from weft.core.seat import ReplicaMemory
 from weft.core.world import World
 from weft.runtime.mailbox import Mailbox
@@ -279,6 +279,14 @@ class AgreedReduce:
         if self._tracer is not None:
             self._tracer.reduced(self._rank, action, result.nbytes, reduction.since_s)
         return Reduced(action.clock, action.buffer, weight)
+
+    def settle(self, deliver: Callable[[Reduced], None]) -> bool:
+        """Never called: torch.distributed cannot go on without a process that is lost, so such a loss ends the run."""
+        raise NotImplementedError
+
+    def change_members(self, members: Sequence[NodeId], view: int) -> None:
+        """Never called, as `settle`."""
+        raise NotImplementedError
 
     def may_rest(self) -> bool:
         """False: notes of other workers may come at any time."""

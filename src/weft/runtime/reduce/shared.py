@@ -11,18 +11,21 @@ A worker writes only its own line of words, its own contribution, and its own st
 The fences order data before the word that announces it, and the word before the data that is read because of it.
 Nothing blocks here: `progress` does what is possible, and is called again when something may have changed.
 
+When members change, what all have summed, the lost ones too, has ended for all; all else never happened. The workers of
+the new view count their reductions from a number above all earlier ones, so that words of the old view mean nothing.
+
 A result is not overwritten before all have given to the bucket's next reduction, which a worker does only after it has
 used this one. A contribution is not overwritten before all have summed it.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from zlib import crc32
 
 from weft.core.actions import OPS, Reduce
 from weft.core.errors import Deadlock, IllegalAction
 from weft.core.events import Reduced
-from weft.core.names import GRADIENT, Buffer
+from weft.core.names import GRADIENT, Buffer, NodeId
 from weft.runtime.measure.tracer import Tracer
 from weft.store.arena import Arena
 from weft.store.numpy import NumpyStore
@@ -33,23 +36,25 @@ REGIONS = ("given", "staged")
 """Gradients are reduced from where backward put them; everything else is staged first."""
 READY, DONE, WEIGHT, CLOCK, KIND = range(5)
 """Words of a worker's line for a lane and bucket; WEIGHT is a double, the others are integers."""
+NUMBER_BITS = 40
+"""Reductions of a bucket are numbered from `view << NUMBER_BITS` on."""
 ENDED = 2
 """The word of a worker's own line that says that its script has ended."""
 
 
 class Lane:
-    """Where the reductions of one bucket happen: the words and contributions of all workers, and this one's stretch."""
+    """Where the reductions of one bucket happen: the words and contributions of the `workers` of a view (by their local
+    ranks), and this one's stretch."""
 
-    def __init__(self, arena: Arena, lane: int, bucket: int) -> None:
-        workers = range(arena.num_workers)
+    def __init__(self, arena: Arena, lane: int, bucket: int, workers: Sequence[int], number: int = 0) -> None:
         self.is_staged = bool(lane)
         self.lines = [arena.reduction_line(lane, bucket, worker) for worker in workers]
-        self.mine = self.lines[arena.local_rank]
+        self.mine = arena.reduction_line(lane, bucket, arena.local_rank)
         self.contribution = arena.array(f"{REGIONS[lane]}.{arena.local_rank}", bucket)
-        start, stop = arena.span(bucket, arena.local_rank)
+        start, stop = arena.span(bucket, workers.index(arena.local_rank), len(workers))
         self.stretches = [arena.array(f"{REGIONS[lane]}.{worker}", bucket)[start:stop] for worker in workers]
         self.total = arena.array(f"reduced.{lane}", bucket)[start:stop]
-        self.number = 0
+        self.number = number
         """The number of the last reduction that this worker gave to."""
         self.is_open = False
 
@@ -90,7 +95,11 @@ class SharedReduce:
         self._store = store
         self._gradient_is_given = gradient_is_given
         self._words = arena.words
-        self._group = tuple(range(arena.num_workers))
+        self._workers: Sequence[int] = range(arena.num_workers)
+        """The local ranks of the workers of this view."""
+        self._group = tuple(self._workers)
+        self._before_first = 0
+        """The number before that of the first reduction of this view."""
         self._lanes: dict[tuple[int, int], Lane] = {}
         self._names: dict[tuple[str, str, str], int] = {}
         self._open: list[SharedReduction] = []
@@ -125,7 +134,7 @@ class SharedReduce:
         key = 0 if buffer.slot == GRADIENT and self._gradient_is_given else 1, buffer.bucket
         lane = self._lanes.get(key)
         if lane is None:
-            lane = self._lanes[key] = Lane(self._arena, *key)
+            lane = self._lanes[key] = Lane(self._arena, *key, self._workers, self._before_first)
         return lane
 
     def _name(self, action: Reduce) -> int:
@@ -147,13 +156,32 @@ class SharedReduce:
             if reduction.is_summed and self._pass_on(reduction):
                 moved = True
             if reduction.is_summed and self._all_have(reduction, DONE):
-                fence()
-                self._open.remove(reduction)
-                self._forget(reduction)
-                reduction.lane.is_open = False
-                deliver(self._end(reduction))
+                self._close(reduction, deliver)
                 moved = True
         return moved
+
+    def _close(self, reduction: SharedReduction, deliver: Callable[[Reduced], None]) -> None:
+        fence()
+        self._open.remove(reduction)
+        self._forget(reduction)
+        reduction.lane.is_open = False
+        deliver(self._end(reduction))
+
+    def settle(self, deliver: Callable[[Reduced], None]) -> bool:
+        """Tell of the reductions that all have summed, the lost ones too; whether there were any. All have frozen."""
+        ended = [reduction for reduction in self._open if reduction.is_summed and self._all_have(reduction, DONE)]
+        for reduction in ended:
+            self._close(reduction, deliver)
+        return bool(ended)
+
+    def change_members(self, members: Sequence[NodeId], view: int) -> None:
+        """Forget what is under way. From now on the workers `members` reduce, each a stretch by its place among them;
+        numbers of reductions begin above all that were used before."""
+        self._group = tuple(members)
+        self._workers = [self._arena.ranks.index(rank) for rank in members]
+        self._before_first = view << NUMBER_BITS
+        self._open.clear()
+        self._lanes.clear()
 
     def _all_have(self, reduction: SharedReduction, word: int) -> bool:
         words, number = self._words, reduction.lane.number
@@ -196,7 +224,7 @@ class SharedReduce:
 
     def _check_alike(self, reduction: SharedReduction) -> None:
         words, mine = self._words, reduction.lane.mine
-        for worker, line in enumerate(reduction.lane.lines):
+        for worker, line in zip(self._workers, reduction.lane.lines, strict=True):
             if words[line + CLOCK] != words[mine + CLOCK] or words[line + KIND] != words[mine + KIND]:
                 raise IllegalAction(
                     f"{reduction.action} met another reduction of its bucket on worker {self._arena.ranks[worker]}, "
@@ -238,7 +266,7 @@ class SharedReduce:
         """Raise Deadlock when a reduction waits for a worker whose script has ended."""
         for reduction in self._open:
             action, lane = reduction.action, reduction.lane
-            for worker, line in enumerate(lane.lines):
+            for worker, line in zip(self._workers, lane.lines, strict=True):
                 has_ended = self._words[self._arena.worker_line(worker) + ENDED]
                 if has_ended and self._words[line + READY] < lane.number:
                     raise Deadlock(
@@ -251,7 +279,8 @@ class SharedReduce:
         """The workers that have not given to the oldest reduction under way."""
         for reduction in self._open:
             lane, ranks = reduction.lane, self._arena.ranks
-            return [rank for rank, line in zip(ranks, lane.lines) if self._words[line + READY] < lane.number]
+            late = [line for line in lane.lines if self._words[line + READY] < lane.number]
+            return [ranks[worker] for worker, line in zip(self._workers, lane.lines, strict=True) if line in late]
         return []
 
     def close(self) -> None:

@@ -14,6 +14,7 @@ from weft.core.errors import ConfigError, TransportError
 from weft.core.score import Score
 from weft.core.script_state import ENDED, EXIT, JOIN, RUNNING, STARTED, ScriptState
 from weft.core.seat import MINE, TWICE, Replica, Reported, saved_alone
+from weft.data.dealt_again import DealtAgain
 from weft.model_files import not_saved
 from weft.observe.records.left_out import LeftOut
 from weft.runtime.channel import Channel
@@ -61,6 +62,7 @@ class EngineSeat:
     """One worker's seat under an engine. Calls that need an answer block in `_wait`; LiveSeat drives meanwhile."""
 
     is_simulated, leaves = False, False
+    dealt_again: DealtAgain | None = None
 
     def __init__(self, job: WorkerJob, channel: Channel, sharing: Sharing) -> None:
         self.job = job
@@ -363,13 +365,13 @@ class EngineSeat:
         self._channel.send(ScriptCompleted(self.metrics.status(ENDED), self._score.badness))
         finish = self._expect(Conclude)
         self._best = finish.best
-        if self.rank == 0:
-            for number in finish.reports:
+        if self.rank == finish.first:
+            for number in (number for number in finish.reports if number in self._open_reports):
                 self._evaluate(number)
             for number in finish.saves:
                 path, model, of, allow_nan = self._open_saves[number]
                 self._bring(number, path, self._models(model), of, allow_nan=allow_nan)
-        self._channel.send(self._conclude())
+        self._channel.send(self._conclude(is_first=self.rank == finish.first))
         self._expect(Conclude)
         self._tell_trace(droppable=False)
         self._say_goodbye()
@@ -379,7 +381,8 @@ class EngineSeat:
         """Note that the script has ended, and tell the other workers."""
         self.script.call(EXIT)
 
-    def _conclude(self) -> Concluded:
+    def _conclude(self, *, is_first: bool) -> Concluded:
+        """The worker's last message; the first of those that are left measures what is measured once."""
         return Concluded(self._distance, None)
 
     def _say_goodbye(self) -> None:

@@ -17,6 +17,7 @@ from weft.core.script_state import (
     ENDED,
     EVALUATE,
     HEARD,
+    IN_BACKWARD,
     IN_SHARE,
     PREPARING,
     REPORT,
@@ -27,6 +28,7 @@ from weft.core.script_state import (
 )
 from weft.core.seat import RESULT, Replica, Reported, check_optimizers, check_tuned
 from weft.core.strategy import Strategy
+from weft.data.dealt_again import DealtAgain, Reached
 from weft.data.shares import check_sharing
 from weft.runtime.background import BackgroundDriver
 from weft.runtime.building import build
@@ -34,7 +36,18 @@ from weft.runtime.channel import Channel
 from weft.runtime.connections import Connections
 from weft.runtime.driver import Wanted
 from weft.runtime.initial_values import read_values, write_values
-from weft.runtime.messages import Concluded, Order, ScriptJoined, Welcome, WorkerJob
+from weft.runtime.messages import (
+    Concluded,
+    Freeze,
+    Frozen,
+    Message,
+    Order,
+    ScriptJoined,
+    Settled,
+    ViewTold,
+    Welcome,
+    WorkerJob,
+)
 from weft.runtime.reduce.between_hosts import Plan
 from weft.runtime.seats.before_training import BeforeTraining
 from weft.runtime.seats.engine_seat import EngineSeat
@@ -70,6 +83,10 @@ class LiveSeat(EngineSeat):
         self._given: set[int] = set()
         """Buckets of the current backward for which the peer has been told GradientReady."""
         self._epoch = 0
+        self._members = list(range(job.num_workers))
+        """The workers that take part: all that have not been lost."""
+        if job.survives:
+            self.dealt_again = DealtAgain(job.num_workers, self._await_view, self._publish)
         self._background: BackgroundDriver | None = None
 
     def join(self, replica: Replica, strategy: Strategy | str | None, compress: str | None = None) -> None:
@@ -188,6 +205,8 @@ class LiveSeat(EngineSeat):
             descriptors, self.activity_clock, runtime.bells, owns_core=self.job.owns_core, spin_s=self.job.spin_s
         )
         self._gate = runtime.worker.store.guard(self.rank, self.num_workers, strategy, self._leave_out)
+        runtime.driver.on_frozen, runtime.driver.on_view = self._say_frozen, self._deal_again
+        self._channel.send(Settled())
         runtime.driver.start()
         self._wait(lambda: runtime.worker.computes == 0)
         runtime.worker.store.let_user_run()
@@ -201,6 +220,45 @@ class LiveSeat(EngineSeat):
             self._runtime.driver.progress()
             if self._background is not None:
                 self._background.look_after()
+
+    def _hear(self, message: Message) -> None:
+        if isinstance(message, Freeze):
+            self._runtime.driver.freeze(message)
+        elif isinstance(message, ViewTold):
+            self._runtime.driver.cut(message)
+        else:
+            super()._hear(message)
+
+    def _say_frozen(self, order: Freeze, sent: dict[int, int]) -> None:
+        assert self.dealt_again is not None
+        self._channel.send(Frozen(order.view, sent, self.dealt_again.reached()))
+
+    def _deal_again(self, told: ViewTold) -> None:
+        """The members change: deal again what the lost ones have not committed. Where all make the same steps, they
+        were as far as this worker is: what was reduced is committed."""
+        again, runtime = self.dealt_again, self._runtime
+        assert again is not None
+        lost = [rank for rank in self._members if rank not in told.members]
+        self._members = told.members
+        if runtime.strategy.keeps_replicas_equal:
+            is_reduced = self.script.at is IN_BACKWARD and not runtime.worker.peer.holds_user
+            reached = dict.fromkeys(lost, again.reached(is_reduced=is_reduced))
+        else:
+            reached = {rank: runtime.published(rank) for rank in lost}
+        untaken = again.num_untaken
+        again.lose(reached, told.reached)
+        if again.num_untaken > untaken and self.rank == min(told.members):
+            self.metrics.notices.append(f"{again.num_untaken - untaken} samples of lost workers were not used")
+
+    def _await_view(self) -> None:
+        """Block while the members change: what is left of a share is known only then."""
+        if self._runtime.driver.is_changing:
+            with self._driving() as runtime, runtime.driver.script_waits(SHARE):
+                self._wait(lambda: not runtime.driver.is_changing)
+
+    def _publish(self, reached: Reached) -> None:
+        if self.script.at not in BEFORE_TRAINING:
+            self._runtime.publish(reached)
 
     def _give(self, bucket: int, samples: float) -> None:
         if not self._given:
@@ -229,6 +287,8 @@ class LiveSeat(EngineSeat):
         if runtime.strategy.keeps_replicas_equal:  # buffers or a loss may have been reduced, too
             runtime.worker.store.settle_shadows()
         self._gate.reduced()
+        if self.dealt_again is not None and runtime.strategy.keeps_replicas_equal:
+            self.dealt_again.commit()
 
     def step_finished(self, samples: float, loss: float | None, *, is_repeat: bool = False) -> None:
         self.script.check(STEP)
@@ -241,6 +301,8 @@ class LiveSeat(EngineSeat):
                 runtime.driver.deliver(node, StepFinished(step, counted, loss))
                 self._wait(lambda: node.computes == step + 1 and not runtime.is_choked())
                 self._gate.end()
+                if self.dealt_again is not None:
+                    self.dealt_again.commit()
                 self._count_step(num_new, loss)
                 self._tell()
                 if runtime.driver.stopped_because is not None:
@@ -389,8 +451,8 @@ class LiveSeat(EngineSeat):
             self._runtime.driver.end_script()
             self._runtime.say_ended()
 
-    def _conclude(self) -> Concluded:
-        return self._runtime.conclude(self._wait, self._distance, with_consensus=self.rank == 0)
+    def _conclude(self, *, is_first: bool) -> Concluded:
+        return self._runtime.conclude(self._wait, self._distance, with_consensus=is_first)
 
     def _say_goodbye(self) -> None:
         self._lock.acquire()  # never released: the background driver must not use closed connections

@@ -1,0 +1,16 @@
+"""What happens when a worker is lost: the words of --set run.on_loss."""
+
+from weft.core.errors import ConfigError, did_you_mean
+
+STOP = "stop"
+"""The run ends, and the worker is named."""
+SHRINK = "shrink"
+"""The others go on without it."""
+ON_LOSS = (STOP, SHRINK)
+
+
+def read_on_loss(value: str, where: str) -> str:
+    """One of ON_LOSS."""
+    if value not in ON_LOSS:
+        raise ConfigError(f"{where} is '{value}', but wants {' or '.join(ON_LOSS)}.\n  {did_you_mean(value, ON_LOSS)}")
+    return value

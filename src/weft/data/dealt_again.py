@@ -1,0 +1,146 @@
+"""Samples of lost workers, dealt again: a share is a list of rounds, and a loss adds rounds at its end.
+
+A round is a global batch: places in the share's order, and the workers that divide it. When a worker is lost, its parts
+of the rounds that it has not committed are taken together and cut into new rounds, for the workers that are left. So
+every sample is used once. All workers compute the same rounds, because all are told the same losses in the same order.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from weft.data.static import Span, global_batches, share_of
+
+
+class Part(NamedTuple):
+    """What one worker takes of a round."""
+
+    places: Sequence[int]
+    num_counted: int
+    """How many of these samples count: 0 where a worker stands in with another's sample, so that all make a step."""
+
+
+class Round(NamedTuple):
+    """A global batch, and the workers that divide it."""
+
+    places: Sequence[int]
+    workers: Sequence[int]
+
+    def part(self, worker: int) -> Part:
+        """What `worker` takes; with fewer samples than workers, some stand in with one that does not count."""
+        start, stop = share_of((0, len(self.places)), self.workers.index(worker), len(self.workers))
+        return Part(self.places[start:stop], stop - start) if stop > start else Part(self.places[:1], 0)
+
+
+class Reached(Struct, frozen=True):
+    """How far a worker's script is in its shares, which are numbered as it begins them."""
+
+    begun: int
+    """Number of shares that it has begun."""
+    rounds: dict[int, int]
+    """Of those that it has not ended: the number of rounds that it has committed."""
+
+    def committed(self, share: int) -> int | None:
+        """Number of rounds of a share that it has committed; None: all of them."""
+        return self.rounds.get(share, 0 if share >= self.begun else None)
+
+    def may_take(self, share: int) -> bool:
+        """Whether it can still take samples of a share."""
+        return self.committed(share) is not None
+
+
+class Rounds:
+    """The rounds of one share."""
+
+    def __init__(
+        self, share: int, spans: Sequence[Span], workers: Sequence[int], size: int | None, batch_size: int
+    ) -> None:
+        """`size` is the number of samples of all workers together; None: `batch_size` for each worker."""
+        self.share = share
+        self._rounds = [Round(range(start, stop), workers) for start, stop in spans]
+        self._size, self._batch_size = size, batch_size
+        self.num_taken = 0
+        """Rounds of which this worker's script has its part."""
+        self.num_committed = 0
+        """Rounds whose step is made."""
+
+    def __len__(self) -> int:
+        return len(self._rounds)
+
+    def parts(self, worker: int, start: int) -> list[Part]:
+        """What `worker` takes of the rounds from `start` on."""
+        return [each.part(worker) for each in self._rounds[start:] if worker in each.workers]
+
+    def lose(self, worker: int, num_rounds: int, takers: Sequence[int]) -> int:
+        """Cut what `worker` has not committed into new rounds for `takers`; returns how many samples nobody takes."""
+        parts = [each.part(worker) for each in self._rounds[num_rounds:] if worker in each.workers]
+        places = [place for part in parts for place in part.places[: part.num_counted]]
+        if not takers:
+            return len(places)
+        size = self._size or self._batch_size * len(takers)
+        self._rounds += [Round(places[start : start + size], takers) for start in range(0, len(places), size)]
+        return 0
+
+
+class DealtAgain:
+    """The shares of one worker's script, in a run whose members may change."""
+
+    def __init__(self, num_workers: int, await_view: Callable[[], None], publish: Callable[[Reached], None]) -> None:
+        """`await_view` blocks while the members change: what is left to this worker is known only then. `publish` is
+        called with where this worker is, whenever that changes."""
+        self.await_view, self._publish = await_view, publish
+        self._members: Sequence[int] = range(num_workers)
+        self._earlier: list[tuple[int, Sequence[int]]] = []
+        """(share, members): shares below this number are divided among these members."""
+        self._begun = 0
+        self._open: dict[int, Rounds] = {}
+        """The shares that the script has begun and not ended. One may be evaluated on while another goes on."""
+        self._to_come: dict[int, list[tuple[int, int, Sequence[int]]]] = {}
+        """By share that this worker has not begun: (worker, rounds, takers), for `Rounds.lose`."""
+        self.num_untaken = 0
+        """Samples of lost workers that nobody took, because all others had ended that share."""
+
+    def reached(self, *, is_reduced: bool = False) -> Reached:
+        """Where this worker is; `is_reduced`: what it has taken is committed, too."""
+        rounds = {share: each.num_taken if is_reduced else each.num_committed for share, each in self._open.items()}
+        return Reached(self._begun, rounds)
+
+    def commit(self) -> None:
+        """What the script has taken of its shares counts."""
+        for rounds in self._open.values():
+            rounds.num_committed = rounds.num_taken
+        self._publish(self.reached())
+
+    def begin(self, num_samples: int, batch_size: int, drop_last: bool, size: int | None) -> Rounds:
+        """Begin the next share."""
+        share, self._begun = self._begun, self._begun + 1
+        workers = next((members for stop, members in self._earlier if share < stop), self._members)
+        spans = global_batches(num_samples, len(workers), batch_size, drop_last, size)
+        rounds = self._open[share] = Rounds(share, spans, workers, size, batch_size)
+        for one in self._to_come.pop(share, ()):
+            self.num_untaken += rounds.lose(*one)
+        self._publish(self.reached())
+        return rounds
+
+    def end(self, rounds: Rounds) -> None:
+        """The script has ended a share."""
+        self._open.pop(rounds.share, None)
+        self._publish(self.reached())
+
+    def lose(self, lost: Mapping[int, Reached], members: Mapping[int, Reached]) -> None:
+        """Deal again what `lost` workers did not commit. Shares that somebody has begun stay divided as they are; later
+        ones are divided among the `members` that are left."""
+        stop = max(reached.begun for reached in members.values())
+        self._earlier.append((stop, self._members))
+        self._members = sorted(members)
+        for worker, reached in sorted(lost.items()):
+            for share in range(stop):
+                num_rounds = reached.committed(share)
+                takers = [member for member in self._members if members[member].may_take(share)]
+                if num_rounds is None or (share < self._begun and share not in self._open):
+                    continue
+                if share in self._open:
+                    self.num_untaken += self._open[share].lose(worker, num_rounds, takers)
+                else:
+                    self._to_come.setdefault(share, []).append((worker, num_rounds, takers))
