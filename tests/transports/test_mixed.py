@@ -7,7 +7,7 @@ from weft.transports.mixed import MixedTransport
 from weft.transports.transport import Frame, Traffic
 
 ON_HOST = [3, 5]
-FRAME = Frame(Header(0, 1, 0, 7, 0, (0, 0), 1.0, 0, 0, 0, 0), b"", memoryview(b""))
+FRAME = Frame(Header(0, 1, 0, 7, 0, (0, 0), 1.0, 0, 0, 0, 0), b"", memoryview(b""), 1)
 
 
 class Half:

@@ -1,6 +1,6 @@
 """Builds what a worker process runs on: lays its replica out, connects it, makes its stores, driver and reductions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -172,7 +172,7 @@ def _world(job: WorkerJob, strategy: Strategy, buckets: tuple[Bucket, ...]) -> W
     return replace(world, hosts=tuple(job.hosts[rank_of(world, node)] for node in range(world.num_nodes)))
 
 
-def _stores(
+def _maker_of_stores(
     job: WorkerJob,
     strategy: Strategy,
     world: World,
@@ -180,14 +180,12 @@ def _stores(
     codecs: Mapping[str, Any],
     name: str,
     script: ScriptState | None,
-) -> dict[NodeId, LiveStore]:
-    """The stores of this process's nodes: its worker, and the servers that it hosts."""
-    stores: dict[NodeId, LiveStore] = {}
-    for node in range(world.num_nodes):
-        if rank_of(world, node) != job.rank:
-            continue
+) -> Callable[[NodeId], LiveStore]:
+    """Makes the stores of this process's nodes: its worker, and the servers that it hosts."""
+
+    def of(node: NodeId) -> LiveStore:
         is_server = world.role(node) is Role.SERVER
-        stores[node] = build_store(
+        store = build_store(
             LiveStore,
             strategy,
             world,
@@ -199,8 +197,10 @@ def _stores(
             script=None if is_server else script,
         )
         if strategy.averages_steps:
-            stores[node].replica.expect_equal_steps(len(world.workers))
-    return stores
+            store.replica.expect_equal_steps(len(world.workers))
+        return store
+
+    return of
 
 
 def build(
@@ -236,9 +236,11 @@ def build(
     layout = Layout(len(kinds), world.num_nodes, replica.buckets, coded_bytes_max(codecs.values(), replica.buckets))
     transport = connections.connect(world, layout, bells, ports)
     mailbox = Mailbox(world, kinds, transport, codecs, tracer)
-    stores = _stores(job, strategy, world, replica, codecs, name, script)
+    make_store = _maker_of_stores(job, strategy, world, replica, codecs, name, script)
+    stores = {node: make_store(node) for node in range(world.num_nodes) if rank_of(world, node) == job.rank}
     recording = Recording() if job.checks_replay else None
     driver = Driver(strategy, world, stores, mailbox, job.seed, recording, tracer)
+    driver.make_store = make_store
     if shares_params:
         views = [replica.array(PARAMS, bucket) for bucket in world.trainable]
         driver.shared_params = SharedParams(arena, bells, wait_words, views, partial(name_at, replica))

@@ -9,6 +9,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Protocol
 
 from weft.core.actions import (
@@ -115,6 +116,9 @@ class Driver:
         tracer: Tracer | None = None,
     ) -> None:
         self.world = world
+        self._strategy, self._seed = strategy, seed
+        self.make_store: Callable[[NodeId], LiveStore]
+        """Makes the store of a server that is moved to this process."""
         self._tracer = tracer
         self._kinds = {kind: carries is Carries.GRADIENT for kind, carries in all_kinds(strategy).items()}
         self._mailbox = mailbox
@@ -219,18 +223,32 @@ class Driver:
         told = self._change.told
         assert told is not None
         self.on_view(told)
-        returned = self._change.end()
+        returned, before = self._change.end(), tuple(self.nodes.values())
         if self.reduce is not None:
             self.reduce.change_members(told.members, told.view)
-        self._mailbox.open_again()
-        members = (*told.members, *self.world.servers)
-        for node in self.nodes.values():
-            self.deliver(node, MembersChanged(told.view, members, told.reason))
+        moved = [self._host(server, told.view) for server in self._moved_here(told.members)]
+        self._mailbox.open_again({id: node.store for id, node in self.nodes.items()})
+        changed = MembersChanged(told.view, (*told.members, *self.world.servers), told.reason)
+        for node in before:
+            self.deliver(node, changed)
+        for node in moved:
+            self.deliver(node, Started(told.view))
+            self.deliver(node, changed)
         for one in returned:
             self._receive(self.nodes[one.node], one.event, one.payload, one.hyper)
         order, self._change.next = self._change.next, None
         if order is not None:
             self.freeze(order)
+
+    def _moved_here(self, members: Sequence[int]) -> list[NodeId]:
+        """The servers of lost processes that are moved to this one."""
+        return [node for node in self._mailbox.move_servers(members) if self._mailbox.places[node] == self.worker.id]
+
+    def _host(self, server: NodeId, view: int) -> DrivenNode:
+        """Start a server anew: its peer is a fresh one, which asks the workers for what they have."""
+        peer = self._strategy.peer(server, replace(self.world, view=view), node_rng(self._seed, server))
+        node = self.nodes[server] = DrivenNode(server, peer, self.make_store(server))
+        return node
 
     @property
     def next_due_s(self) -> float | None:

@@ -56,7 +56,7 @@ def kinds_of(names: Mapping[str, object]) -> dict[str, int]:
 
 
 def rank_of(world: World, node: NodeId) -> Rank:
-    """The rank of the process that hosts `node`: servers are dealt to worker processes in turn."""
+    """The rank of the process that hosts `node` at first: servers are dealt to worker processes in turn."""
     return node if node < world.num_workers else (node - world.num_workers) % world.num_workers
 
 
@@ -76,6 +76,8 @@ class Mailbox:
         tracer: Tracer | None = None,
     ) -> None:
         self._world = world
+        self.places = [rank_of(world, node) for node in range(world.num_nodes)]
+        """The process of each node; servers are moved when theirs is lost."""
         self._tracer = tracer
         self._codecs: Mapping[str, Codec] = codecs or {}
         self._kinds = dict(kinds)
@@ -121,22 +123,32 @@ class Mailbox:
     def lose(self, lost: Sequence[Rank]) -> None:
         """Drop what comes from these processes."""
         self._lost.update(lost)
-        self._kept = deque(frame for frame in self._kept if self._rank(frame) not in self._lost)
+        self._kept = deque(frame for frame in self._kept if frame.sender not in self._lost)
 
     def take_up_to(self, cut: Mapping[Rank, int]) -> bool:
         """Hand over the kept frames that are among the first `cut` of their process; whether all of these have come."""
         later: deque[Frame] = deque()
         for frame in self._kept:
-            if self._received[self._rank(frame)] < cut.get(self._rank(frame), 0):
+            if self._received[frame.sender] < cut.get(frame.sender, 0):
                 self._count(frame)
             else:
                 later.append(frame)
         self._kept = later
         return all(self._received[rank] >= number for rank, number in cut.items() if rank not in self._lost)
 
-    def open_again(self) -> None:
-        """The view has changed: send what was waiting, and want nothing more of those who are lost."""
-        self._is_closed = False
+    def move_servers(self, members: Sequence[Rank]) -> list[NodeId]:
+        """Give each server whose process is lost to the member that has the fewest, and returns the servers that were
+        moved. All processes find the same places."""
+        moved = [server for server in self._world.servers if self.places[server] not in members]
+        for server in moved:
+            num_servers = Counter(self.places[other] for other in self._world.servers)
+            self.places[server] = min(members, key=lambda rank: (num_servers[rank], rank))
+        return moved
+
+    def open_again(self, stores: Mapping[NodeId, LiveStore]) -> None:
+        """The view has changed: send what was waiting, and want nothing more of those who are lost. `stores` are now
+        those of this process's nodes."""
+        self._is_closed, self._stores = False, stores
         unsent, self._unsent = self._unsent, []
         assert self.transport is not None
         for to, header, data, body in unsent:
@@ -146,10 +158,7 @@ class Mailbox:
         self._wanted = [(node, bucket) for node, bucket in self._wanted if not self._is_lost(node)]
 
     def _is_lost(self, node: NodeId) -> bool:
-        return rank_of(self._world, node) in self._lost
-
-    def _rank(self, frame: Frame) -> Rank:
-        return rank_of(self._world, frame.header.source)
+        return self.places[node] in self._lost
 
     def send(self, source: NodeId, action: Send, body: Array | Coded | None, hyper: Any) -> None:
         """Send `action` with the hyper-parameters `hyper` and a copy of `body`; if coded, with the codec's name."""
@@ -178,7 +187,7 @@ class Mailbox:
         header = Header(
             self._kinds[kind], source, to, clock, bucket, part, weight, itemsize, len(data), num_bytes, crc32(data)
         )
-        memory, rank = None if body is None else body.data, rank_of(self._world, to)
+        memory, rank = None if body is None else body.data, self.places[to]
         if self._is_closed:
             self._unsent.append((rank, header.pack(), data, None if memory is None else bytes(memory)))
             return
@@ -191,15 +200,16 @@ class Mailbox:
         self._tracer.sent(source, to, kind, clock, HEADER_BYTES + len(data) + num_bytes, since_s)
 
     def _take(self, frame: Frame) -> None:
-        if self._rank(frame) in self._lost:
+        if frame.sender in self._lost:
             return
         if self._is_closed:
-            self._kept.append(Frame(frame.header, bytes(frame.data), memoryview(bytes(frame.body))))
+            copy = Frame(frame.header, bytes(frame.data), memoryview(bytes(frame.body)), frame.sender)
+            self._kept.append(copy)
             return
         self._count(frame)
 
     def _count(self, frame: Frame) -> None:
-        self._received[self._rank(frame)] += 1
+        self._received[frame.sender] += 1
         if self._tracer is None:
             self._hand_over(frame, frame.header)
             return

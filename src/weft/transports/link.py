@@ -115,7 +115,7 @@ class SocketLink:
         header, self._header, self._rest = self._header, None, self._head
         data = self._room[DATA_BYTES_MAX - header.data_bytes : DATA_BYTES_MAX]
         check_data(header, data)
-        return Frame(header, data, self._room[DATA_BYTES_MAX : DATA_BYTES_MAX + header.body_bytes])
+        return Frame(header, data, self._room[DATA_BYTES_MAX : DATA_BYTES_MAX + header.body_bytes], self.rank)
 
     def _fill(self) -> bool:
         """Read into `_rest` without blocking; whether it is full."""

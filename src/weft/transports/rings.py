@@ -117,7 +117,7 @@ class RingTransport:
             begin = offset + _lines(HEADER_BYTES + header.data_bytes)
             data = memory[offset + HEADER_BYTES : end]
             check_data(header, data)
-            take(Frame(header, data, memory[begin : begin + header.body_bytes]))
+            take(Frame(header, data, memory[begin : begin + header.body_bytes], source))
             num_frames += 1
             fence()  # the frame was read before its room is given back, and may be overwritten
             words[READ] = read + begin - offset + _lines(header.body_bytes)

@@ -75,14 +75,16 @@ class TcpTransport:
         secret: bytes,
         layout: Layout,
         *,
-        rank_of: Callable[[NodeId], Rank],
+        rank_of: Callable[[NodeId], Rank | None],
+        survives: bool = False,
         tls: "Contexts | None" = None,
         is_private: bool = False,
         others: Sequence[Rank] | None = None,
         connect_timeout_s: float = 10.0,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        """`addresses` are those of all ranks, in order; `rank_of` maps a node to the rank of its process.
+        """`addresses` are those of all ranks, in order; `rank_of` maps a node to the rank of its process, None if that
+        may change. `survives`: a process that is gone is no error; what is for it is dropped.
 
         `others` are the ranks to connect to; None: all.
 
@@ -101,6 +103,7 @@ class TcpTransport:
         self._secret = secret
         self._layout = layout
         self._rank_of = rank_of
+        self._survives = survives
         self._tls = tls
         self._connect_timeout_s = connect_timeout_s
         self._clock = clock
@@ -173,7 +176,7 @@ class TcpTransport:
     def _read_header(self, rank: Rank, raw: memoryview) -> Header:
         header = self._layout.read(raw)
         home, goal = self._rank_of(header.source), self._rank_of(header.target)
-        if (home, goal) != (rank, self._rank):
+        if home not in (None, rank) or goal not in (None, self._rank):
             raise TransportError(
                 f"it goes from node {header.source} of rank {home} to node {header.target} of rank {goal}, "
                 f"but came from rank {rank} to rank {self._rank}."
@@ -182,6 +185,8 @@ class TcpTransport:
 
     def send(self, to: Rank, header: bytes, data: bytes, body: memoryview | None) -> None:
         link = self._links.get(to)
+        if link is None and self._survives:
+            return
         if link is None:
             raise NodeLost(f"a frame is for rank {to}, but {self.gone.get(to, 'there is no connection to it')}.")
         was_waiting = link.waiting_bytes
@@ -225,6 +230,8 @@ class TcpTransport:
                 raise TransportError(f"rank {link.rank} sent a bad frame: {error}") from error
             except NodeLost:
                 self._drop(link, "it is gone")
+                if self._survives:
+                    return num_frames
                 raise
             if frame is None:
                 break

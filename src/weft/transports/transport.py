@@ -18,6 +18,8 @@ class Frame(NamedTuple):
     header: Header
     data: bytes | memoryview
     body: memoryview
+    sender: Rank
+    """The process that sent it: of a node that was moved, the header does not tell."""
 
 
 class Traffic(NamedTuple):

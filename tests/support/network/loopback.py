@@ -25,7 +25,8 @@ class Wire:
     def __init__(self, layout: Layout, ends: dict[Rank, "Wire"], rank: Rank) -> None:
         self._layout = layout
         self._ends = ends
-        self.waiting: deque[tuple[bytes, bytes, bytes]] = deque()
+        self._rank = rank
+        self.waiting: deque[tuple[Rank, bytes, bytes, bytes]] = deque()
         ends[rank] = self
         self.bytes_sent = 0
         self.num_copies = 0
@@ -34,13 +35,13 @@ class Wire:
     def send(self, to: Rank, header: bytes, data: bytes, body: memoryview | None) -> None:
         raw = b"" if body is None else bytes(body)
         self.bytes_sent += HEADER_BYTES + len(data) + len(raw)
-        self._ends[to].waiting.append((header, data, raw))
+        self._ends[to].waiting.append((self._rank, header, data, raw))
 
     def poll(self, take: Callable[[Frame], None]) -> int:
         count = len(self.waiting)
         for _ in range(count):
-            header, data, body = self.waiting.popleft()
-            take(Frame(self._layout.read(header), data, memoryview(body)))
+            sender, header, data, body = self.waiting.popleft()
+            take(Frame(self._layout.read(header), data, memoryview(body), sender))
         return count
 
     def outbox_bytes(self, to: Rank | None = None) -> int:

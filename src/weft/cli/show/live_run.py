@@ -48,8 +48,15 @@ def watched(num_workers: int, title: str, explain: bool = False) -> Iterator[Obs
             if explain:
                 view.show("\n".join(explanation_lines(explanation)))
 
-        observer = Observer(view.update, view.line, view.report, view.tell, view.tick, on_explain)
-        observer.on_blame, observer.on_slow = view.blame, view.slow
+        observer = Observer(
+            on_status=view.update,
+            on_line=view.line,
+            on_report=view.report,
+            on_tell=view.tell,
+            on_turn=view.tick,
+            on_explain=on_explain,
+        )
+        observer.on_blame, observer.on_slow, observer.on_lost = view.blame, view.slow, view.lose
         yield observer
 
 

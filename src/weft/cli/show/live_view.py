@@ -102,6 +102,10 @@ class LiveView:
         self._progress.update(status, self.elapsed_s)
         self.tick()
 
+    def lose(self, rank: int) -> None:
+        """A worker is lost, and the others go on."""
+        self._progress.lose(rank, self.elapsed_s)
+
     def line(self, rank: int, text: str, is_error: bool) -> None:
         """A line that a worker wrote to its standard output or error."""
         width = len(str(self._num_workers - 1))

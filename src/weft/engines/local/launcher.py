@@ -145,6 +145,9 @@ class Launch(Supervisor):
         worker.exit_code = worker.process.exit_code
         worker.is_alive = False
 
+    def _end_one(self, rank: int) -> None:
+        self._workers[rank].process.kill()
+
     def _end_all(self) -> None:
         for worker in self._workers:
             if worker.is_alive:

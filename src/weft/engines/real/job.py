@@ -17,7 +17,6 @@ from weft.config.registry import AUTO
 from weft.config.registry import strategy as strategy_of
 from weft.core.errors import ConfigError, did_you_mean
 from weft.core.pace import LearningRatePace
-from weft.core.strategy import Strategy
 from weft.data.shares import STATIC, check_share, check_sharing, with_share
 from weft.engines.job_checks import check_job, check_slow
 from weft.engines.netem.network import check_network
@@ -38,15 +37,6 @@ def spread(num_workers: int, num_hosts: int) -> tuple[int, ...]:
             f"  Use --hosts 1 to {num_workers}."
         )
     return tuple(rank * num_hosts // num_workers for rank in range(num_workers))
-
-
-def check_survives(strategy: Strategy, name: str) -> None:
-    """Refuse a strategy whose workers cannot go on without one that is lost, on real machines yet."""
-    if strategy.roles(2).num_servers:
-        raise ConfigError(
-            f"a server of '{name}' would be lost with its worker's process, and is not moved to another one yet.\n"
-            "  Use a strategy without servers, such as allreduce or async_gossip, or run.on_loss=stop."
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +113,7 @@ class RealJob:
         if self.strategy is not None:
             check_sharing(built, self.strategy, self.sharing)
         if self.on_loss != STOP:
-            self._check_on_loss(built if self.strategy is not None else None)
+            self._check_on_loss()
         if self.devices:
             check_on_devices(built if self.strategy is not None else None, said(self.compress), self.label)
         if self.compress is not None and said(self.compress) is not None:
@@ -152,21 +142,16 @@ class RealJob:
         if self.network is None:
             check_extra("tls", "--hosts")
 
-    def _check_on_loss(self, built: Strategy | None) -> None:
+    def _check_on_loss(self) -> None:
         """Refuse what cannot go on without a lost worker yet."""
         others = {
-            f"--transport {self.transport}": self.transport != SHM,
+            f"--transport {TORCH}": self.transport == TORCH,
             "--hosts": self.num_hosts > 1,
-            "--net": self.network is not None,
             DEVICE: bool(self.devices),
             f"--share {self.share}": self.share != STATIC,
-            "--compress": said(self.compress) is not None,
-            "run.check_replay": self.checks_replay,
         }
         for option in (option for option, is_used in others.items() if is_used):
             raise ConfigError(f"run.on_loss={self.on_loss} does not go with {option} yet.\n  Leave out one of them.")
-        if built is not None:
-            check_survives(built, self.strategy or DEFAULT_STRATEGY)
 
     def _check_torch(self) -> None:
         check_extra("torch", "--transport torch")

@@ -16,6 +16,8 @@ class Observer:
     on_line: Callable[[int, str, bool], None] = lambda rank, text, is_error: None
     on_report: Callable[[int, dict[str, float]], None] = lambda epoch, numbers: None
     on_tell: Callable[[str], None] = lambda text: None
+    on_lost: Callable[[int], None] = lambda rank: None
+    """A worker is lost, and the others go on."""
     on_turn: Callable[[], None] = lambda: None
     on_explain: Callable[[Explanation], None] = lambda explanation: None
     on_reported: Callable[[Mapping[str, float | None]], None] = lambda report: None

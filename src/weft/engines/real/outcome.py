@@ -79,7 +79,7 @@ class RealOutcome:
             "staleness_max": max(status.staleness_max for status in self.workers),
             "staleness_histogram": histogram(self.ages),
             "coding": coding_json(in_all(status.coding for status in self.workers if status.coding is not None)),
-            "not_finite": [0 if status.left_out is None else status.left_out.num_steps for status in self.workers],
+            "not_finite": self._not_finite(),
             "consensus": self.consensus,
             "waiting_fraction": self._fraction(sum(status.waiting_s for status in self.workers)) / len(self.workers),
             "final": self._final(),
@@ -95,6 +95,11 @@ class RealOutcome:
         if not self.is_measured:
             told.update(dict.fromkeys(UNKNOWN_OF_BASELINES))
         return {name: finite(value) for name, value in told.items()}
+
+    def _not_finite(self) -> list[int]:
+        """By rank: the steps whose gradient was left out."""
+        told = {status.rank: status.left_out.num_steps for status in self.workers if status.left_out is not None}
+        return [told.get(rank, 0) for rank in range(max(status.rank for status in self.workers) + 1)]
 
     def _row(self, status: Status, pid: int) -> dict[str, Any]:
         return {

@@ -142,9 +142,15 @@ class Supervisor:
             self._observer.on_tell(text)
 
     def _go_on_without_lost(self) -> None:
-        """Let the others go on without workers whose processes have died, if the job says so."""
+        """Let the others go on without workers whose processes have died, if the job says so. One that is stopped or
+        silent for too long is killed first: it must not wake up among those who went on."""
         if self._job.on_loss == STOP or not self._views.is_settled or self._error is not None:
             return
+        stuck = self._watchdog.stuck(time.perf_counter(), self._session.ended, self._states())
+        if stuck is not None and len(self._views.members) > 1:
+            self._workers[stuck.rank].lost = stuck.cause
+            self._watchdog.lose(stuck.rank)
+            self._end_one(stuck.rank)
         for worker in self._members():
             if is_silent_death(worker) and len(self._views.members) > 1:
                 self._go_on_without(worker, worker.lost or how_it_ended(worker.exit_code))
@@ -154,6 +160,7 @@ class Supervisor:
         loss = Loss(worker=worker.rank, cause=cause, step=step, detected_s=self._session.so_far_s)
         self._losses.append(loss)
         self._observer.on_tell(f"{loss}; {len(self._views.members) - 1} go on")
+        self._observer.on_lost(worker.rank)
         self._views.lose(worker.rank, str(loss))
         self._watchdog.lose(worker.rank)
         self._session.lose(worker.rank)
@@ -176,6 +183,10 @@ class Supervisor:
 
     def _states(self) -> Mapping[int, str]:
         """The states of living workers in /proc/PID/stat, by rank: 'R', 'S', 'T', ..."""
+        raise NotImplementedError
+
+    def _end_one(self, rank: int) -> None:
+        """Kill worker `rank`."""
         raise NotImplementedError
 
     def _end_all(self) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import inf
 from statistics import median
+from typing import NamedTuple
 
 from weft.core.errors import Deadlock, NodeLost, WeftError
 from weft.engines.real import timeouts
@@ -20,6 +21,15 @@ class LastHeard:
     changed_s: float
     step_s: float = 0.0
     """Seconds per step, from the last two statuses."""
+
+
+class StuckWorker(NamedTuple):
+    """A worker that is stopped or silent."""
+
+    rank: int
+    cause: str
+    text: str
+    """The error that ends the run, if it ends with this worker."""
 
 
 class Watchdog:
@@ -41,6 +51,7 @@ class Watchdog:
         self._carried_s = -inf
         """When the emulated network last delivered packets; -inf without one."""
         self._seen: dict[int, LastHeard] = {}
+        self._lost: set[int] = set()
         self._stops = Stops[int]()
         self._name = name
         self._moment = moment
@@ -50,6 +61,8 @@ class Watchdog:
 
     def hear(self, status: Status, now_s: float) -> None:
         """Take a worker's status."""
+        if status.rank in self._lost:
+            return
         before = self._seen.get(status.rank)
         if before is None:
             self._seen[status.rank] = LastHeard(status, now_s, now_s)
@@ -64,7 +77,7 @@ class Watchdog:
     def lose(self, rank: int) -> None:
         """The run goes on without worker `rank`: its silence is no error, and it is not waited for."""
         self._seen.pop(rank, None)
-        self._num_workers -= 1
+        self._lost.add(rank)
 
     def hear_network(self, now_s: float) -> None:
         """Note that the emulated network has delivered packets: while it does, the run counts as alive."""
@@ -74,32 +87,48 @@ class Watchdog:
         """The error that ends the run, or None; `states` are the states of living processes in /proc, by rank."""
         if len(ended) > self._num_ended:
             self._num_ended, self._ended_s = len(ended), now_s
-        running = {rank: seen for rank, seen in self._seen.items() if rank not in ended}
-        step_s = median([seen.step_s for seen in running.values()] or [0.0])
-        for rank, stopped_s in self._stops.see(states, now_s).items():
-            if stopped_s > max(timeouts.PROCESS_STOPPED_S, timeouts.PROCESS_STOPPED_STEPS * step_s):
-                return NodeLost(
-                    f"{self._name(rank)} stopped answering {self._moment(rank)}: its process is stopped.\n"
-                    "  Let it go on with kill -CONT, or find out who stopped it."
-                )
-        for rank, seen in running.items():
-            silence_s = now_s - seen.heard_s
-            if silence_s > max(timeouts.WORKER_SILENT_S, timeouts.WORKER_SILENT_STEPS * step_s):
-                return NodeLost(
-                    f"{self._name(rank)} has said nothing for {silence_s:.0f} s at step {seen.status.step}: it hangs.\n"
-                    "  Look at its stack with py-spy dump."
-                )
-        if len(self._seen) < self._num_workers or not running:
+        stuck = self.stuck(now_s, ended, states)
+        if stuck is not None:
+            return NodeLost(stuck.text)
+        running = self._running(ended)
+        if len(self._seen) + len(self._lost) < self._num_workers or not running:
             return None
         moved_s = now_s - timeouts.ALL_WAIT_S - self._patience_s
         if max(self._carried_s, self._ended_s) >= moved_s:
             return None
         # a worker that was silent meanwhile may be computing: importing a library may hold the GIL for long
         if all(seen.status.is_waiting and seen.changed_s < moved_s <= seen.heard_s for seen in running.values()):
-            return Deadlock(self._stuck(running, ended))
+            return Deadlock(self._all_wait(running, ended))
         return None
 
-    def _stuck(self, running: Mapping[int, LastHeard], ended: Mapping[int, object]) -> str:
+    def stuck(self, now_s: float, ended: Mapping[int, object], states: Mapping[int, str]) -> StuckWorker | None:
+        """A worker whose process is stopped, or has said nothing for too long, by the steps that it makes; or None."""
+        running = self._running(ended)
+        step_s = median([seen.step_s for seen in running.values()] or [0.0])
+        living = {rank: state for rank, state in states.items() if rank not in self._lost}
+        for rank, stopped_s in self._stops.see(living, now_s).items():
+            if stopped_s > max(timeouts.PROCESS_STOPPED_S, timeouts.PROCESS_STOPPED_STEPS * step_s):
+                return StuckWorker(
+                    rank,
+                    f"its process was stopped for {stopped_s:.1f} s",
+                    f"{self._name(rank)} stopped answering {self._moment(rank)}: its process is stopped.\n"
+                    "  Let it go on with kill -CONT, or find out who stopped it.",
+                )
+        for rank, seen in running.items():
+            silence_s = now_s - seen.heard_s
+            if silence_s > max(timeouts.WORKER_SILENT_S, timeouts.WORKER_SILENT_STEPS * step_s):
+                return StuckWorker(
+                    rank,
+                    f"it said nothing for {silence_s:.0f} s",
+                    f"{self._name(rank)} has said nothing for {silence_s:.0f} s at step {seen.status.step}: it hangs.\n"
+                    "  Look at its stack with py-spy dump.",
+                )
+        return None
+
+    def _running(self, ended: Mapping[int, object]) -> dict[int, LastHeard]:
+        return {rank: seen for rank, seen in self._seen.items() if rank not in ended}
+
+    def _all_wait(self, running: Mapping[int, LastHeard], ended: Mapping[int, object]) -> str:
         lines = ["nothing can happen any more: every worker that has not ended waits."]
         for rank, seen in running.items():
             lines.append(f"  {self._name(rank)}, at step {seen.status.step}, {seen.status.doing}")

@@ -1,7 +1,7 @@
 """How far a real run is: what its workers told, as rates, shares and the time left."""
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 
 from weft.observe.records.status import Status
@@ -14,6 +14,9 @@ GRACE_S = 1.0
 
 NEWEST_LOSS = 0.3
 """The weight of the newest loss in the smoothed one."""
+
+LOST = "lost"
+"""What a worker does that is lost."""
 
 MARKS_PER_WINDOW = 25
 """How much history is kept, however often a worker tells its status."""
@@ -62,22 +65,33 @@ class Progress:
     def __init__(self, num_workers: int) -> None:
         self.num_workers = num_workers
         self._tracks: dict[int, _Track] = {}
+        self._lost: dict[int, WorkerProgress] = {}
 
     def update(self, status: Status, now_s: float) -> None:
-        """Note what a worker told at `now_s`. A status older than the last one is dropped."""
+        """Note what a worker told at `now_s`. A status older than the last one is dropped, and one of a lost worker."""
+        if status.rank in self._lost:
+            return
         track = self._tracks.get(status.rank)
         if track is None:
             self._tracks[status.rank] = _Track(status, now_s)
         elif status.time_s >= track.last.time_s:
             track.update(status, now_s)
 
+    def lose(self, rank: int, now_s: float) -> None:
+        """A worker is lost: it is shown as it was, and counts no more."""
+        track = self._tracks.pop(rank, None)
+        if track is not None:
+            self._lost[rank] = replace(track.progress(now_s), samples_per_s=0.0, bytes_per_s=0.0, doing=LOST)
+        self.num_workers -= 1
+
     def workers(self, now_s: float) -> list[WorkerProgress]:
         """Every worker that has told anything, by rank."""
-        return [self._tracks[rank].progress(now_s) for rank in sorted(self._tracks)]
+        every = [*self._lost.values(), *(track.progress(now_s) for track in self._tracks.values())]
+        return sorted(every, key=lambda worker: worker.rank)
 
     def total(self, now_s: float) -> TotalProgress | None:
         """The whole run; None before the first status."""
-        workers = self.workers(now_s)
+        workers = [track.progress(now_s) for track in self._tracks.values()]
         if not workers:
             return None
         behind = min(workers, key=lambda worker: (_fraction(worker), worker.step))
