@@ -47,11 +47,12 @@ PLAIN_WORDS = set(
     re.findall(
         r"\w+",
         """
-    advice agreed api before between building calibrate check child compare core default diagnose diagnosis dry echo
-    env exit explanation factory failure fd finding first foreign forked framed function hop initial interface job
-    json lambda launch load local look machine main measure memory metric namespace netem network off once output
-    param passing pause plain probe process processor real reduce resource returned runner setting short sibling
-    simulated slowdown source stall state stopped timeout tracer training upload value waiting
+    advice agreed api before between building calibrate check child choice compare core default diagnose
+    diagnosis dry echo env evaluating exit explanation factory failure fd finding first foreign forked framed
+    function hop initial interface job json lambda launch load local look machine main measure memory metric
+    namespace netem network off once output param passing pause plain probe process processor real reduce
+    resource returned runner setting short sibling simulated slowdown source stall state stopped timeout
+    tracer training upload value waiting
     """,
     )
 )

@@ -298,10 +298,8 @@ class ArrayWorker(StreamWorker):
         if not isinstance(data, int | np.integer):
             return self._share_stream(data, sharded)
         if batch_size is None:
-            raise ConfigError(
-                "share() was given a number of samples without a batch_size.\n"
-                "  Use worker.share(len(X), batch_size=32)."
-            )
+            text = "share() was given a number of samples without a batch_size."
+            raise ConfigError(f"{text}\n  Use worker.share(len(X), batch_size=32).")
         indices = Indices(int(data), batch_size, shuffle)
         return Shared(indices, partial(self._batches, indices), partial(self._num_batches, int(data), batch_size))
 
@@ -311,14 +309,11 @@ class ArrayWorker(StreamWorker):
         order = np.arange(indices.num_samples)
         if indices.shuffle:
             np.random.default_rng([self._seat.seed, epoch]).shuffle(order)
-        if self._seat.dealt_again is not None:
-            rounds = self._seat.dealt_again.begin(
-                indices.num_samples, indices.batch_size, False, self._seat.global_batch
-            )
+        if (rounds := self._rounds(indices.num_samples, indices.batch_size)) is not None:
             yield from self._in_rounds(lambda parts: ((order[p.places], p.num_counted) for p in parts), rounds)
-            return
-        spans = self._spans(indices.num_samples, indices.batch_size)
-        yield from self._counted((order[start:stop], stop - start) for start, stop in spans)
+        else:
+            spans = self._spans(indices.num_samples, indices.batch_size)
+            yield from self._counted((order[start:stop], stop - start) for start, stop in spans)
 
     def step(self, gradients: Mapping[str, Array], samples: float | None = None, loss: float | None = None) -> None:
         """Contribute this iteration's gradients; returns when the arrays hold the parameters of the next one."""

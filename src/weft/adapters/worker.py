@@ -22,7 +22,7 @@ from weft.model_files import regular_file
 if TYPE_CHECKING:  # they import numpy or msgspec, which only scripts that use them need
     from weft.adapters.keeping import Keeping
     from weft.adapters.tuning import Tuning
-    from weft.data.dealt_again import Part, Rounds
+    from weft.data.dealt_again import RoundPart, ShareRounds
 
 Batch = TypeVar("Batch")
 Item = TypeVar("Item")
@@ -227,7 +227,9 @@ class Worker:
         self._uncounted = None
         self._samples = (self._samples or 0.0) + checked_samples(num_samples)
 
-    def _counted(self, batches: Iterable[tuple[Batch, int | None]], rounds: "Rounds | None" = None) -> Iterator[Batch]:
+    def _counted(
+        self, batches: Iterable[tuple[Batch, int | None]], rounds: "ShareRounds | None" = None
+    ) -> Iterator[Batch]:
         """Yield the batches and count their samples. If a whole share led to no gradient (an evaluation), the count is
         undone.
 
@@ -279,8 +281,16 @@ class Worker:
         else:
             yield from parts_of(spans, self.rank, every, partial(self._seat.fractions, share, num_samples))
 
+    def _rounds(self, num_samples: int, batch_size: int, drop_last: bool = False) -> "ShareRounds | None":
+        """Begin a share whose rounds change when a worker is lost; None where a loss ends the run."""
+        again = self._seat.dealt_again
+        if again is None:
+            return None
+        rounds: ShareRounds = again.begin(num_samples, batch_size, drop_last, self._seat.global_batch)
+        return rounds
+
     def _in_rounds(
-        self, read: "Callable[[Sequence[Part]], Iterable[tuple[Batch, int | None]]]", rounds: "Rounds"
+        self, read: "Callable[[Sequence[RoundPart]], Iterable[tuple[Batch, int | None]]]", rounds: "ShareRounds"
     ) -> Iterator[Batch]:
         """This worker's parts of a share's rounds, until there are no more: a worker that is lost adds some."""
         try:

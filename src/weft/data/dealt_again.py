@@ -13,7 +13,7 @@ from msgspec import Struct
 from weft.data.static import Span, global_batches, share_of
 
 
-class Part(NamedTuple):
+class RoundPart(NamedTuple):
     """What one worker takes of a round."""
 
     places: Sequence[int]
@@ -21,16 +21,16 @@ class Part(NamedTuple):
     """How many of these samples count: 0 where a worker stands in with another's sample, so that all make a step."""
 
 
-class Round(NamedTuple):
+class ShareRound(NamedTuple):
     """A global batch, and the workers that divide it."""
 
     places: Sequence[int]
     workers: Sequence[int]
 
-    def part(self, worker: int) -> Part:
+    def part(self, worker: int) -> RoundPart:
         """What `worker` takes; with fewer samples than workers, some stand in with one that does not count."""
         start, stop = share_of((0, len(self.places)), self.workers.index(worker), len(self.workers))
-        return Part(self.places[start:stop], stop - start) if stop > start else Part(self.places[:1], 0)
+        return RoundPart(self.places[start:stop], stop - start) if stop > start else RoundPart(self.places[:1], 0)
 
 
 class Reached(Struct, frozen=True):
@@ -50,7 +50,7 @@ class Reached(Struct, frozen=True):
         return self.committed(share) is not None
 
 
-class Rounds:
+class ShareRounds:
     """The rounds of one share."""
 
     def __init__(
@@ -58,17 +58,17 @@ class Rounds:
     ) -> None:
         """`size` is the number of samples of all workers together; None: `batch_size` for each worker."""
         self.share = share
-        self._rounds = [Round(range(start, stop), workers) for start, stop in spans]
+        self._rounds = [ShareRound(range(start, stop), workers) for start, stop in spans]
         self._size, self._batch_size = size, batch_size
         self.num_taken = 0
-        """Rounds of which this worker's script has its part."""
+        """ShareRounds of which this worker's script has its part."""
         self.num_committed = 0
-        """Rounds whose step is made."""
+        """ShareRounds whose step is made."""
 
     def __len__(self) -> int:
         return len(self._rounds)
 
-    def parts(self, worker: int, start: int) -> list[Part]:
+    def parts(self, worker: int, start: int) -> list[RoundPart]:
         """What `worker` takes of the rounds from `start` on."""
         return [each.part(worker) for each in self._rounds[start:] if worker in each.workers]
 
@@ -79,7 +79,7 @@ class Rounds:
         if not takers:
             return len(places)
         size = self._size or self._batch_size * len(takers)
-        self._rounds += [Round(places[start : start + size], takers) for start in range(0, len(places), size)]
+        self._rounds += [ShareRound(places[start : start + size], takers) for start in range(0, len(places), size)]
         return 0
 
 
@@ -94,10 +94,10 @@ class DealtAgain:
         self._earlier: list[tuple[int, Sequence[int]]] = []
         """(share, members): shares below this number are divided among these members."""
         self._begun = 0
-        self._open: dict[int, Rounds] = {}
+        self._open: dict[int, ShareRounds] = {}
         """The shares that the script has begun and not ended. One may be evaluated on while another goes on."""
         self._to_come: dict[int, list[tuple[int, int, Sequence[int]]]] = {}
-        """By share that this worker has not begun: (worker, rounds, takers), for `Rounds.lose`."""
+        """By share that this worker has not begun: (worker, rounds, takers), for `ShareRounds.lose`."""
         self.num_untaken = 0
         """Samples of lost workers that nobody took, because all others had ended that share."""
 
@@ -112,18 +112,18 @@ class DealtAgain:
             rounds.num_committed = rounds.num_taken
         self._publish(self.reached())
 
-    def begin(self, num_samples: int, batch_size: int, drop_last: bool, size: int | None) -> Rounds:
+    def begin(self, num_samples: int, batch_size: int, drop_last: bool, size: int | None) -> ShareRounds:
         """Begin the next share."""
         share, self._begun = self._begun, self._begun + 1
         workers = next((members for stop, members in self._earlier if share < stop), self._members)
         spans = global_batches(num_samples, len(workers), batch_size, drop_last, size)
-        rounds = self._open[share] = Rounds(share, spans, workers, size, batch_size)
+        rounds = self._open[share] = ShareRounds(share, spans, workers, size, batch_size)
         for one in self._to_come.pop(share, ()):
             self.num_untaken += rounds.lose(*one)
         self._publish(self.reached())
         return rounds
 
-    def end(self, rounds: Rounds) -> None:
+    def end(self, rounds: ShareRounds) -> None:
         """The script has ended a share."""
         self._open.pop(rounds.share, None)
         self._publish(self.reached())

@@ -29,7 +29,7 @@ from weft.core.actions import (
     updates_from,
 )
 from weft.core.errors import IllegalAction, ProtocolError
-from weft.core.events import Event, MembersChanged, Received, Reduced, Returned, Started, TimerFired
+from weft.core.events import Event, Received, Reduced, Returned, Started, TimerFired
 from weft.core.names import INBOX, Buffer, Carries, NodeId
 from weft.core.peer import Peer
 from weft.core.recorder import TraceHash, node_rng
@@ -38,9 +38,8 @@ from weft.core.strategy import Strategy, all_kinds
 from weft.core.world import World
 from weft.runtime.mailbox import Mailbox
 from weft.runtime.measure.tracer import Tracer
-from weft.runtime.messages import Freeze, ViewTold
 from weft.runtime.shared_params import SharedParams
-from weft.runtime.view_change import Unsent, ViewChange
+from weft.runtime.view_change import ViewChange
 from weft.store.live import LiveStore
 
 Payload = Any
@@ -117,8 +116,6 @@ class Driver:
     ) -> None:
         self.world = world
         self._strategy, self._seed = strategy, seed
-        self.make_store: Callable[[NodeId], LiveStore]
-        """Makes the store of a server that is moved to this process."""
         self._tracer = tracer
         self._kinds = {kind: carries is Carries.GRADIENT for kind, carries in all_kinds(strategy).items()}
         self._mailbox = mailbox
@@ -127,17 +124,15 @@ class Driver:
         self.nodes = {
             id: DrivenNode(id, strategy.peer(id, world, node_rng(seed, id)), store) for id, store in stores.items()
         }
+        self.make_store: Callable[[NodeId], LiveStore]
+        """Makes the store of a server that is moved to this process."""
         self.worker = self.nodes[min(self.nodes)]
         self.reduce: Reducing | None = None
         self.shared_params: SharedParams | None = None
         """The shared update, where the workers of a host have one copy of the parameters."""
         self._local: deque[tuple[DrivenNode, Received, Payload, Any]] = deque()
         """Messages between nodes of this process, which no transport carries."""
-        self._change = ViewChange()
-        self.on_frozen: Callable[[Freeze, dict[int, int]], None] = lambda order, sent: None
-        """Called when this process has frozen, with the number of frames that it has sent to each other process."""
-        self.on_view: Callable[[ViewTold], None] = lambda told: None
-        """Called before a new view is told to the peers."""
+        self.view_change = ViewChange(self, mailbox)
         self._due: list[tuple[float, int, DrivenNode, str]] = []
         self._num_timers = 0
         self.stopped_because: str | None = None
@@ -159,10 +154,10 @@ class Driver:
 
     def progress(self) -> bool:
         """Deliver local messages, reductions, frames and timers that are ready; False if there were none."""
-        moved = self._deliver_local()
-        if self._change.is_on:
-            return self._progress_to_view() or moved
-        if self.reduce is not None and self.reduce.progress(self._reduced):
+        moved = self.deliver_local()
+        if self.view_change.is_on:
+            return self.view_change.progress() or moved
+        if self.reduce is not None and self.reduce.progress(self.reduced):
             moved = True
         if self._mailbox.poll():
             moved = True
@@ -173,100 +168,41 @@ class Driver:
             moved = True
         return moved
 
-    def _deliver_local(self) -> bool:
+    def host(self, server: NodeId, view: int) -> DrivenNode:
+        """Start a server of a lost process anew: its peer is a fresh one, which asks the workers for what they have."""
+        peer = self._strategy.peer(server, replace(self.world, view=view), node_rng(self._seed, server))
+        node = self.nodes[server] = DrivenNode(server, peer, self.make_store(server))
+        return node
+
+    def deliver_local(self) -> bool:
         """Deliver the messages between nodes of this process; False if there were none."""
         moved = bool(self._local)
         while self._local:
             node, event, payload, hyper = self._local.popleft()
             since_s = time.perf_counter()
-            self._receive(node, event, payload, hyper)
+            self.receive(node, event, payload, hyper)
             if self._tracer is not None:
                 size = 0 if payload is None else payload.nbytes
                 self._tracer.received(event.source, node.id, event.kind, event.clock, size, since_s)
         return moved
-
-    def freeze(self, order: Freeze) -> None:
-        """A view is to come: from now on nothing leaves this process. `on_frozen` is told what has left it."""
-        change = self._change
-        self._mailbox.lose(order.lost)
-        if change.told is not None:
-            change.next = order
-            return
-        change.is_on = True
-        self._mailbox.close()
-        self.on_frozen(order, dict(self._mailbox.sent))
-
-    @property
-    def is_changing(self) -> bool:
-        """Whether a change of view is under way."""
-        return self._change.is_on
-
-    def cut(self, told: ViewTold) -> None:
-        """All have frozen: the view is told as soon as all that was sent before has come."""
-        self._change.told = told
-
-    def _progress_to_view(self) -> bool:
-        """Tell the peers what comes before the cut, and, when that is all, the view; False if nothing could be told."""
-        moved, told = self._mailbox.poll(), self._change.told
-        if told is None:
-            return moved
-        has_all = self._mailbox.take_up_to(told.cut)
-        if self.reduce is not None and self.reduce.settle(self._reduced):
-            return True
-        if has_all and not self.worker.put_off and not self._local:
-            self._tell_view()
-            return True
-        return moved
-
-    def _tell_view(self) -> None:
-        """Tell all peers who the members are, and return to each what it has sent since this process froze."""
-        told = self._change.told
-        assert told is not None
-        self.on_view(told)
-        returned, before = self._change.end(), tuple(self.nodes.values())
-        if self.reduce is not None:
-            self.reduce.change_members(told.members, told.view)
-        moved = [self._host(server, told.view) for server in self._moved_here(told.members)]
-        self._mailbox.open_again({id: node.store for id, node in self.nodes.items()})
-        changed = MembersChanged(told.view, (*told.members, *self.world.servers), told.reason)
-        for node in before:
-            self.deliver(node, changed)
-        for node in moved:
-            self.deliver(node, Started(told.view))
-            self.deliver(node, changed)
-        for one in returned:
-            self._receive(self.nodes[one.node], one.event, one.payload, one.hyper)
-        order, self._change.next = self._change.next, None
-        if order is not None:
-            self.freeze(order)
-
-    def _moved_here(self, members: Sequence[int]) -> list[NodeId]:
-        """The servers of lost processes that are moved to this one."""
-        return [node for node in self._mailbox.move_servers(members) if self._mailbox.places[node] == self.worker.id]
-
-    def _host(self, server: NodeId, view: int) -> DrivenNode:
-        """Start a server anew: its peer is a fresh one, which asks the workers for what they have."""
-        peer = self._strategy.peer(server, replace(self.world, view=view), node_rng(self._seed, server))
-        node = self.nodes[server] = DrivenNode(server, peer, self.make_store(server))
-        return node
 
     @property
     def next_due_s(self) -> float | None:
         """Seconds until the next timer is due; None without timers."""
         return self._due[0][0] - self.now_s if self._due else None
 
-    def _reduced(self, event: Reduced) -> None:
+    def reduced(self, event: Reduced) -> None:
         self.deliver(self.worker, event)
 
     def _receive_from_afar(self, target: NodeId, event: Received, payload: Payload, hyper: Any) -> None:
-        self._receive(self.nodes[target], event, payload, hyper)
+        self.receive(self.nodes[target], event, payload, hyper)
 
-    def _receive(self, node: DrivenNode, event: Received | Returned, payload: Payload, hyper: Any) -> None:
+    def receive(self, node: DrivenNode, event: Received | Returned, payload: Payload, hyper: Any) -> None:
         """Deliver a message that came, or came back; its body can be named only in the peer's answer (rule 5 of
         docs/architecture.md)."""
         if node.put_off:
             own = None if payload is None else payload.copy()
-            node.put_off.append(lambda: self._receive(node, event, own, hyper))
+            node.put_off.append(lambda: self.receive(node, event, own, hyper))
             return
         node.store.receive(event.body, payload, hyper)
         self.deliver(node, event)
@@ -381,7 +317,7 @@ class Driver:
         elif isinstance(action, Reduce):
             if self.reduce is None:
                 raise IllegalAction(f"{action} cannot be performed natively here; run the strategy over a collective.")
-            if not self._change.is_on:  # else it never happens, and is asked for again in the new view
+            if not self.view_change.is_on:  # else it never happens, and is asked for again in the new view
                 self.reduce.join(action)
         elif isinstance(action, SetTimer):
             node.timers[action.name] = self._num_timers = self._num_timers + 1
@@ -410,8 +346,7 @@ class Driver:
             if self._tracer is not None:
                 size, now_s = 0 if payload is None else payload.nbytes, time.perf_counter()
                 self._tracer.sent(node.id, action.to, action.kind, action.clock, size, now_s)
-        elif self._change.is_on:
-            payload = None if body is None else store.operand(body).copy()
-            self._change.unsent.append(Unsent(node.id, self._change.view, action, payload, hyper))
+        elif self.view_change.is_on:
+            self.view_change.keep(node.id, action, None if body is None else store.operand(body).copy(), hyper)
         else:
             self._mailbox.send(node.id, action, None if body is None else store.operand(body), hyper)

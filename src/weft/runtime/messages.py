@@ -238,7 +238,7 @@ class PortionTold(Struct, frozen=True, tag=True):
     """The index of the portion; None: all are taken."""
 
 
-class Settled(Struct, frozen=True, tag=True):
+class LaidOut(Struct, frozen=True, tag=True):
     """To the engine: this worker has laid its model out and is connected; from now on others can go on without it."""
 
 
@@ -344,6 +344,6 @@ class Failed(Struct, frozen=True, tag=True):
 Message = (
     WorkerJob | ScriptJoined | Welcome | Order | Planned | Reported | ReplicaTold | Decided | Evaluated | Saves
     | FilePiece | Unsaved | PieceTaken | OnceAsked | OnceAnswer | OnceLoaded | ThroughputMeasured | FractionsAsked
-    | FractionsTold | PortionRequested | PortionTold | Traced | Settled | Freeze | Frozen | ViewTold | StepAsked
+    | FractionsTold | PortionRequested | PortionTold | Traced | LaidOut | Freeze | Frozen | ViewTold | StepAsked
     | StepTold | LeaveAt | Halt | Halted | ScriptCompleted | Conclude | Concluded | Leaving | Failed | Told
 )  # fmt: skip

@@ -13,13 +13,18 @@ A worker may die during a change. When frozen, another `Freeze` with a higher vi
 the view is told first: others may have told it already.
 """
 
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from weft.core.actions import Send
-from weft.core.events import Returned
+from weft.core.events import MembersChanged, Returned, Started
 from weft.core.names import INBOX, Buffer, NodeId
+from weft.runtime.mailbox import Mailbox
 from weft.runtime.messages import Freeze, ViewTold
+
+if TYPE_CHECKING:  # the driver makes this
+    from weft.runtime.driver import Driver
 
 
 @dataclass(frozen=True)
@@ -40,23 +45,81 @@ class Unsent:
         return Returned(sent.to, sent.kind, sent.clock, sent.bucket, body, sent.weight, sent.data, self.view)
 
 
-@dataclass
 class ViewChange:
-    """Where this process stands in a change of view."""
+    """The changes of view of one process, whose nodes `driver` drives."""
 
-    view: int = 0
-    """The view that its peers have been told last."""
-    is_on: bool = False
-    """It is frozen, or cut."""
-    told: ViewTold | None = None
-    """The view that is to be told, once it is cut."""
-    next: Freeze | None = None
-    """A further change, which begins when this one is told."""
-    unsent: list[Unsent] = field(default_factory=list)
+    def __init__(self, driver: "Driver", mailbox: Mailbox) -> None:
+        self._driver = driver
+        self._mailbox = mailbox
+        self._view = 0
+        """The view that its peers have been told last."""
+        self.is_on = False
+        """It is frozen, or cut."""
+        self._told: ViewTold | None = None
+        """The view that is to be told, once it is cut."""
+        self._next: Freeze | None = None
+        """A further change, which begins when this one is told."""
+        self._unsent: list[Unsent] = []
+        self.on_frozen: Callable[[Freeze, dict[int, int]], None] = lambda order, sent: None
+        """Called when this process has frozen, with the number of frames that it has sent to each other process."""
+        self.on_view: Callable[[ViewTold], None] = lambda told: None
+        """Called before a new view is told to the peers."""
 
-    def end(self) -> list[Unsent]:
-        """The view is told from now on; returns what comes back."""
-        assert self.told is not None
-        unsent, self.unsent = self.unsent, []
-        self.view, self.is_on, self.told = self.told.view, False, None
-        return unsent
+    def freeze(self, order: Freeze) -> None:
+        """A view is to come: from now on nothing leaves this process. `on_frozen` is told what has left it."""
+        self._mailbox.lose(order.lost)
+        if self._told is not None:
+            self._next = order
+            return
+        self.is_on = True
+        self._mailbox.close()
+        self.on_frozen(order, dict(self._mailbox.sent))
+
+    def keep(self, node: NodeId, action: Send, payload: Any, hyper: Any) -> None:
+        """A node sends something while the view changes: it comes back after the change."""
+        self._unsent.append(Unsent(node, self._view, action, payload, hyper))
+
+    def cut(self, told: ViewTold) -> None:
+        """All have frozen: the view is told as soon as all that was sent before has come."""
+        self._told = told
+
+    def progress(self) -> bool:
+        """Tell the peers what comes before the cut, and, when that is all, the view; False if nothing could be told."""
+        driver, told = self._driver, self._told
+        moved = self._mailbox.poll()
+        if told is None:
+            return moved
+        has_all = self._mailbox.take_up_to(told.cut)
+        if driver.reduce is not None and driver.reduce.settle(driver.reduced):
+            return True
+        if driver.deliver_local():
+            return True
+        if has_all and not driver.worker.put_off:
+            self._tell(told)
+            return True
+        return moved
+
+    def _tell(self, told: ViewTold) -> None:
+        """Tell all peers who the members are, and return to each what it has sent since this process froze."""
+        driver = self._driver
+        self.on_view(told)
+        unsent, self._unsent, before = self._unsent, [], tuple(driver.nodes.values())
+        self._view, self.is_on, self._told = told.view, False, None
+        if driver.reduce is not None:
+            driver.reduce.change_members(told.members, told.view)
+        here = [
+            node for node in self._mailbox.move_servers(told.members) if self._mailbox.places[node] == driver.worker.id
+        ]
+        moved = [driver.host(server, told.view) for server in here]
+        self._mailbox.open_again({id: node.store for id, node in driver.nodes.items()})
+        changed = MembersChanged(told.view, (*told.members, *driver.world.servers), told.reason)
+        for node in before:
+            driver.deliver(node, changed)
+        for node in moved:
+            driver.deliver(node, Started(told.view))
+            driver.deliver(node, changed)
+        for one in unsent:
+            driver.receive(driver.nodes[one.node], one.event, one.payload, one.hyper)
+        order, self._next = self._next, None
+        if order is not None:
+            self.freeze(order)

@@ -15,7 +15,7 @@ from weft.adapters.streams import StreamWorker
 from weft.adapters.torch.order import alike_for, same_order
 from weft.core.errors import ConfigError
 from weft.data.batch_sizes import num_samples_in
-from weft.data.dealt_again import Part
+from weft.data.dealt_again import RoundPart
 from weft.data.static import Span
 
 Sized = tuple[Any, int | None]
@@ -71,11 +71,9 @@ class LoaderWorker(StreamWorker):
         assert loader.batch_size is not None
         num_samples = len(loader.sampler)  # type: ignore[arg-type]
         self._seat.plan(self._num_epochs, num_samples, loader.batch_size, loader.drop_last)
-        if self._seat.dealt_again is not None:
+        rounds = self._rounds(num_samples, loader.batch_size, loader.drop_last)
+        if rounds is not None:
             order = same_order(loader, self._seat.seed, epoch)
-            rounds = self._seat.dealt_again.begin(
-                num_samples, loader.batch_size, loader.drop_last, self._seat.global_batch
-            )
             yield from self._in_rounds(partial(self._read_parts, loader, order), rounds)
             return
         spans = self._spans(num_samples, loader.batch_size, loader.drop_last)
@@ -119,7 +117,7 @@ class LoaderWorker(StreamWorker):
         """
         return _with_sizes((order[start:stop] for start, stop in spans), partial(self._reader, loader))
 
-    def _read_parts(self, loader: "DataLoader[Any]", order: list[int], parts: Sequence[Part]) -> Iterator[Sized]:
+    def _read_parts(self, loader: "DataLoader[Any]", order: list[int], parts: Sequence[RoundPart]) -> Iterator[Sized]:
         """The batches of these parts of `order`, with the numbers of samples that count."""
         batches = self._reader(loader, batch_sampler=[[order[place] for place in part.places] for part in parts])
         yield from zip(batches, (part.num_counted for part in parts), strict=True)

@@ -1,9 +1,12 @@
-"""What is told of a worker that was lost while the others went on."""
+"""Workers that were lost while the others went on: what is told of each."""
 
+import msgspec
 from msgspec import Struct
 
+from weft.engines.real.worker_record import WorkerRecord
 
-class Loss(Struct, frozen=True, kw_only=True):
+
+class WorkerLoss(Struct, frozen=True, kw_only=True):
     """One lost worker. Seconds are since the run began."""
 
     worker: int
@@ -16,3 +19,21 @@ class Loss(Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         return f"worker {self.worker} is lost at step {self.step}: {self.cause}"
+
+
+class Losses:
+    """All losses of a run, in order."""
+
+    def __init__(self) -> None:
+        self.all: list[WorkerLoss] = []
+
+    def add(self, worker: WorkerRecord, cause: str, now_s: float) -> WorkerLoss:
+        """A worker is lost."""
+        step = 0 if worker.status is None else worker.status.step
+        loss = WorkerLoss(worker=worker.rank, cause=cause, step=step, detected_s=now_s)
+        self.all.append(loss)
+        return loss
+
+    def told(self, now_s: float) -> None:
+        """All others have been told the view without those that were lost so far."""
+        self.all = [one if one.told_s is not None else msgspec.structs.replace(one, told_s=now_s) for one in self.all]

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import to_builtins
 
 from weft.engines.outcome_json import coding_json, finite, histogram, timeline_json
-from weft.engines.real.losses import Loss
+from weft.engines.real.losses import WorkerLoss
 from weft.observe.records.status import Status, in_all
 from weft.observe.records.stragglers import Blame
 from weft.observe.records.tracks import Tracks
@@ -50,7 +50,7 @@ class RealOutcome:
     """The number of each worker's host; empty: all were on one."""
     saved: list[str] = field(default_factory=list)
     """The paths to which the script saved models of all workers, as it named them."""
-    losses: list[Loss] = field(default_factory=list)
+    losses: list[WorkerLoss] = field(default_factory=list)
     """Workers that were lost while the others went on."""
     not_saved: list[str] = field(default_factory=list)
     """Messages about models that could not be written or brought back, and why."""

@@ -4,7 +4,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from weft.config.compression import cheapest as cheapest_scheme
 from weft.config.compression import check_pair, said, with_codec
 from weft.config.compression import codec as codec_of
 from weft.config.devices import check_on_devices
@@ -13,22 +12,20 @@ from weft.config.registry import AUTO
 from weft.config.registry import strategy as strategy_of
 from weft.core.consensus import END, Consensus, Look
 from weft.core.score import WORST, best
-from weft.core.strategy import Strategy
-from weft.cost.choice import Ground, taken
-from weft.cost.links import Link
 from weft.cost.staging import AUTO as AUTO_PLACE
 from weft.data.dealt import portions
 from weft.data.proportional import EVERY, Done
 from weft.data.shares import STATIC, Shares, check_sharing, with_share
 from weft.data.static import global_batches
-from weft.engines.explanation import Explanation, coded, cut, explained, native, native_with_devices
+from weft.engines.explanation import Explanation
 from weft.engines.real.barriers import Barrier, left_to
 from weft.engines.real.layout_check import check_layouts
 from weft.engines.real.memory_check import Room, available_bytes, check_fits
 from weft.engines.real.once_loads import Loadings
+from weft.engines.real.reduce_choice import ReductionChoice
 from weft.engines.real.seat_factory import OWN
 from weft.engines.real.short_runs import ShortRun
-from weft.runtime.connections import LINKS, SHM, TCP, TLS, TORCH
+from weft.runtime.connections import TCP
 from weft.runtime.messages import (
     Conclude,
     Concluded,
@@ -55,13 +52,6 @@ from weft.runtime.messages import (
 DEFAULT_STRATEGY = "allreduce"
 COPIES = 5
 """Copies of the model in each worker's memory: parameters, gradients, reduced gradients, two of optimizer state."""
-
-PLACES = {
-    SHM: "shared memory",
-    TCP: "sockets (tcp)",
-    TORCH: "torch.distributed for sums, and for all else shared memory",
-}
-ONE_STREAM = "so that a bucket crosses between hosts once each way, however many workers are there"
 
 Send = Callable[[int, Message], None]
 
@@ -100,20 +90,24 @@ class RunSession:
         self._num_workers, self._hosts = num_workers, list(hosts) or [0] * num_workers
         self._members = set(range(num_workers))
         """The workers that take part: all that have not been lost."""
-        self._strategy = strategy
-        self._collective = None if collective == AUTO else collective
-        self._transport, self._compress = transport, compress
-        self._network, self._bucket_bytes_max = network, bucket_bytes_max
-        self._on_devices, self._reduce_place = on_devices, reduce_place
-        self._send = send
+        self._strategy, self._send = strategy, send
+        self._transport, self._compress, self._on_devices = transport, compress, on_devices
+        self._reductions = ReductionChoice(
+            hosts=self._hosts,
+            transport=transport,
+            collective=None if collective == AUTO else collective,
+            network=network,
+            bucket_bytes_max=bucket_bytes_max,
+            on_devices=on_devices,
+            reduce_place=reduce_place,
+        )
         self._steps_max, self._global_batch = steps_max, global_batch
         self._baseline, self._share = baseline, share
         self._shares = Shares(num_workers, share, block_steps)
         self._joined: dict[int, ScriptJoined] = {}
         self._more: dict[int, ScriptJoined] = {}
         """Workers that have joined with a further model; cleared when all have."""
-        self._reports: dict[int, Barrier] = {}
-        self._saves: dict[int, Barrier] = {}
+        self._reports, self._saves = dict[int, Barrier](), dict[int, Barrier]()
         self._writing: dict[int, int] = {}
         """The number of the save that each worker was chosen to write, until it sends something else."""
         self.unsaved: set[int | None] = set()
@@ -126,8 +120,7 @@ class RunSession:
         self._loadings, self._consensus = Loadings(self._hosts, send), Consensus(num_workers)
         self.ended: dict[int, ScriptCompleted] = {}
         self.concluded: dict[int, Concluded] = {}
-        self.steps_total: int | None = steps_max
-        self.label = strategy or ""
+        self.steps_total, self.label = steps_max, strategy or ""
         self.welcome: tuple[Welcome, int] | None = None
         """The `Welcome` that all workers got when all had joined, and the bytes of their model."""
         self.on_joined: Callable[[], None] = lambda: None
@@ -264,7 +257,10 @@ class RunSession:
         if self._on_devices:
             check_on_devices(built, compress, self.label)
         ports = [self._joined[other].port for other in range(self._num_workers)]
-        welcome = self._choose(built, text, compress, first.num_bytes, ports)
+        collective, scheme = self._reductions.choose(built, compress, first.num_bytes)
+        welcome = Welcome(text, ports, collective, compress, scheme)
+        if built is not None and self._baseline is None:
+            self.on_explain(self._reductions.explain(built, text, compress, first.num_bytes, first.layout))
         self.welcome = welcome, first.num_bytes
         self.on_joined()
         self.began_s = time.perf_counter()
@@ -292,49 +288,6 @@ class RunSession:
             return
         for room, num_workers in zip(self.rooms, Counter(self._hosts).values(), strict=True):
             check_fits(num_workers, bytes_per_worker, room.available_bytes, room.host)
-
-    def _choose(
-        self, built: Strategy | None, text: str, compress: str | None, num_bytes: int, ports: list[int]
-    ) -> Welcome:
-        """Choose collective and scheme, for runs whose reductions are messages rather than native.
-
-        If the user names no collective, it is the cheapest for this model; the script's own strategies may reduce, too.
-        """
-        ground = self._ground()
-        buckets = cut(num_bytes, self._bucket_bytes_max)
-        collective, scheme, coding, why = self._collective, None, None, ""
-        if built is None or built.reduces:
-            if collective is None and (self._transport == TCP or compress is not None):
-                collective, why = taken(buckets, ground), ONE_STREAM if ground.shares_links else ""
-            if compress is not None:
-                scheme = cheapest_scheme(codec_of(compress), num_bytes, self._num_workers, ground.slowest)
-        if compress is not None:
-            coding = coded(compress, scheme, num_bytes, ground)
-        if built is not None and self._baseline is None:
-            place, how = self._place(len(ground.sizes)), self._native(len(ground.sizes))
-            self.on_explain(explained(built, text, place, how, buckets, ground, collective, coding, why))
-        return Welcome(text, ports, collective, compress, scheme)
-
-    def _ground(self) -> Ground:
-        """The number of workers on each host, and the links that are assumed within and between hosts."""
-        net, sizes = self._network, tuple(Counter(self._hosts).values())
-        between = LINKS[TLS if len(sizes) > 1 else self._transport]
-        if net is not None:
-            between = Link(net.worst.delay_s, net.worst.bytes_per_s)
-        return Ground(sizes, LINKS[self._transport] if len(sizes) > 1 else between, between)
-
-    def _native(self, num_hosts: int) -> str:
-        if self._on_devices:
-            return native_with_devices(self._on_devices, self._reduce_place)
-        is_on_gpus = any(line.endswith(" on cuda") for line in self._joined[0].layout)
-        return native(self._transport, num_hosts, is_on_gpus=is_on_gpus)
-
-    def _place(self, num_hosts: int) -> str:
-        net = f", {self._network}" if self._network else ""
-        if num_hosts == 1:
-            return f"processes of this machine over {PLACES[self._transport]}{net}"
-        between = "sockets (tcp)" if net else "TLS"
-        return f"processes on {num_hosts} hosts: {PLACES[self._transport]} within a host, {between} between them{net}"
 
     def _plan(self, plan: Planned) -> None:
         if plan.num_epochs is None or self._steps_max is not None:

@@ -20,7 +20,7 @@ from weft.engines.real import timeouts
 from weft.engines.real.exit_status import how_it_ended
 from weft.engines.real.failure import also, blame, describe, is_silent_death, name
 from weft.engines.real.job import RealJob
-from weft.engines.real.losses import Loss
+from weft.engines.real.losses import Losses
 from weft.engines.real.observer import Observer
 from weft.engines.real.outcome import RealOutcome
 from weft.engines.real.returned_files import ReturnedFiles
@@ -30,7 +30,7 @@ from weft.engines.real.views import Views
 from weft.engines.real.watchdog import Watchdog
 from weft.engines.real.worker_record import WorkerRecord
 from weft.observe.records.left_out import Lines
-from weft.observe.records.progress import steps_in_all
+from weft.observe.records.progress import steps_of_each
 from weft.observe.records.same_samples import SameSamples
 from weft.observe.records.same_stream import SameStream
 from weft.observe.records.status import StackTold, Status
@@ -42,11 +42,11 @@ from weft.runtime.messages import (
     Frozen,
     Halt,
     Halted,
+    LaidOut,
     LeaveAt,
     Message,
     ScriptCompleted,
     ScriptJoined,
-    Settled,
     StepAsked,
     StepTold,
 )
@@ -82,8 +82,7 @@ class Supervisor:
         self._returned_files = None if job.brings_back_to is None else ReturnedFiles(job.brings_back_to)
         self._error: WeftError | None = None
         """Why the run cannot go on, if that is known already."""
-        self._views = Views(job.num_workers, self._send)
-        self._losses: list[Loss] = []
+        self._views, self._losses = Views(job.num_workers, self._send), Losses()
         self._num_interrupts = 0
         self._asked_to_leave = False
         self._leave_at: int | None = None
@@ -105,8 +104,7 @@ class Supervisor:
             reduce_place=job.options.reduce.place,
             hosts=job.hosts,
         )
-        self._session.on_explain = observer.on_explain
-        self._session.on_tell = observer.on_tell
+        self._session.on_explain, self._session.on_tell = observer.on_explain, observer.on_tell
         self._session.on_report = self._take_report
 
     def run(self) -> RealOutcome:
@@ -156,9 +154,7 @@ class Supervisor:
                 self._go_on_without(worker, worker.lost or how_it_ended(worker.exit_code))
 
     def _go_on_without(self, worker: WorkerRecord, cause: str) -> None:
-        step = 0 if worker.status is None else worker.status.step
-        loss = Loss(worker=worker.rank, cause=cause, step=step, detected_s=self._session.so_far_s)
-        self._losses.append(loss)
+        loss = self._losses.add(worker, cause, self._session.so_far_s)
         self._observer.on_tell(f"{loss}; {len(self._views.members) - 1} go on")
         self._observer.on_lost(worker.rank)
         self._views.lose(worker.rank, str(loss))
@@ -226,12 +222,12 @@ class Supervisor:
             self._delays.hear(worker.rank, message, time.perf_counter())
         elif isinstance(message, StepTold):
             worker.step_told = message.step
-        elif isinstance(message, Settled):
+        elif isinstance(message, LaidOut):
             self._views.settle(worker.rank)
         elif isinstance(message, Frozen):
             self._views.hear(worker.rank, message)
             if not self._views.is_freezing:
-                self._tell_losses()
+                self._losses.told(self._session.so_far_s)
         elif isinstance(message, FilePiece):
             self._take_piece(worker, message)
         elif isinstance(message, Unsaved):
@@ -251,13 +247,6 @@ class Supervisor:
                     self._session.hear(worker.rank, message)
                 except WeftError as error:  # raised by `_check`: ending workers here would re-enter the selector's loop
                     self._error = error
-
-    def _tell_losses(self) -> None:
-        """All have frozen and know the members: note when."""
-        now_s = self._session.so_far_s
-        self._losses = [
-            loss if loss.told_s is not None else msgspec.structs.replace(loss, told_s=now_s) for loss in self._losses
-        ]
 
     def _take_piece(self, worker: WorkerRecord, piece: FilePiece) -> None:
         """Write a piece of a file that a worker on another machine saved; answer whether the rest is wanted."""
@@ -289,12 +278,9 @@ class Supervisor:
 
     def _steps_total(self) -> int | None:
         """How many steps each worker will make, by the plan of worker 0's script and what all have done so far."""
-        total, planned = self._session.steps_total, self._session.samples_planned
-        told = [worker.status for worker in self._workers if worker.status is not None]
-        if total is None or not planned or not told:
-            return total
-        share = sum(status.samples for status in told) / planned * len(self._workers) / len(told)
-        return steps_in_all(total, sum(status.step for status in told) / len(told), share)
+        told = [worker.status for worker in self._members() if worker.status is not None]
+        session, num_members = self._session, len(self._views.members)
+        return steps_of_each(session.steps_total, session.samples_planned, told, num_members)
 
     def _show_notices(self, worker: WorkerRecord, status: Status) -> None:
         for text in status.notices[worker.num_notices :]:
@@ -391,7 +377,7 @@ class Supervisor:
             wall_s=self._session.run_s,
             workers=[ended.final for _, ended in sorted(self._session.ended.items())],
             pids=[self._workers[rank].pid for rank in sorted(self._session.ended)],
-            losses=self._losses,
+            losses=self._losses.all,
             reports=self._reports,
             curve=self._curve,
             consensus=self._session.consensus,

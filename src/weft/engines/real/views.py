@@ -2,7 +2,7 @@
 
 | state    | entered when                        | then                                                             |
 |----------|-------------------------------------|------------------------------------------------------------------|
-| starting | the workers start                   | a loss ends the run, until all have sent `Settled`               |
+| starting | the workers start                   | a loss ends the run, until all have sent `LaidOut`               |
 | steady   | all have settled; a view was told   |                                                                  |
 | freezing | a member is lost                    | the others are sent `Freeze`; the next loss begins it again      |
 |          | all members have answered `Frozen`  | each is sent `ViewTold`, with what it has been sent by the others |

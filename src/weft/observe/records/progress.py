@@ -1,6 +1,7 @@
 """How far a real run is: what its workers told, as rates, shares and the time left."""
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
 
@@ -166,6 +167,15 @@ class _Track:
 
     def _still_s(self, now_s: float) -> float:
         return max(0.0, now_s - self.heard_s - GRACE_S)
+
+
+def steps_of_each(total: int | None, planned: int | None, told: Sequence[Status], num_workers: int) -> int | None:
+    """How many steps each worker will make: `total` if it makes one for each batch of the `planned` samples of all,
+    else by what those have done that have `told` anything."""
+    if total is None or not planned or not told:
+        return total
+    share = sum(status.samples for status in told) / planned * num_workers / len(told)
+    return steps_in_all(total, sum(status.step for status in told) / len(told), share)
 
 
 def steps_in_all(num_batches: int, num_steps: float, share: float) -> int:

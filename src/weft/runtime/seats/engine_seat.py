@@ -68,11 +68,8 @@ class EngineSeat:
         self.job = job
         self.rank, self.num_workers = job.rank, job.num_workers
         self.seed = job.seed
-        self.steps_max = job.steps_max
-        self.global_batch = job.global_batch
-        self.pace = job.pace
-        self.saves = job.saves
-        self.is_probe = job.is_probe
+        self.steps_max, self.global_batch = job.steps_max, job.global_batch
+        self.pace, self.saves, self.is_probe = job.pace, job.saves, job.is_probe
         self.face: object | None = None
         self.script = ScriptState(STARTED)
         self._pauses = Pauses()

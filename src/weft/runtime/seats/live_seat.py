@@ -3,7 +3,7 @@
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from weft.core.errors import ConfigError
@@ -14,10 +14,7 @@ from weft.core.script_state import (
     BACKWARD,
     BEFORE_TRAINING,
     BEGIN,
-    ENDED,
-    EVALUATE,
     HEARD,
-    IN_BACKWARD,
     IN_SHARE,
     PREPARING,
     REPORT,
@@ -28,7 +25,6 @@ from weft.core.script_state import (
 )
 from weft.core.seat import RESULT, Replica, Reported, check_optimizers, check_tuned
 from weft.core.strategy import Strategy
-from weft.data.dealt_again import DealtAgain, Reached
 from weft.data.shares import check_sharing
 from weft.runtime.background import BackgroundDriver
 from weft.runtime.building import build
@@ -36,22 +32,13 @@ from weft.runtime.channel import Channel
 from weft.runtime.connections import Connections
 from weft.runtime.driver import Wanted
 from weft.runtime.initial_values import read_values, write_values
-from weft.runtime.messages import (
-    Concluded,
-    Freeze,
-    Frozen,
-    Message,
-    Order,
-    ScriptJoined,
-    Settled,
-    ViewTold,
-    Welcome,
-    WorkerJob,
-)
+from weft.runtime.messages import Concluded, Freeze, Message, Order, ScriptJoined, ViewTold, Welcome, WorkerJob
 from weft.runtime.reduce.between_hosts import Plan
 from weft.runtime.seats.before_training import BeforeTraining
 from weft.runtime.seats.engine_seat import EngineSeat
+from weft.runtime.seats.evaluating import evaluating
 from weft.runtime.seats.once import Sharing
+from weft.runtime.seats.survivor import Survivor
 from weft.runtime.waiting import Waiting
 from weft.runtime.worker_runtime import WorkerRuntime
 from weft.store.gate import Gate
@@ -83,10 +70,12 @@ class LiveSeat(EngineSeat):
         self._given: set[int] = set()
         """Buckets of the current backward for which the peer has been told GradientReady."""
         self._epoch = 0
-        self._members = list(range(job.num_workers))
-        """The workers that take part: all that have not been lost."""
+        self._survivor: Survivor | None = None
+        """This worker's part in going on without lost ones; None where a loss ends the run."""
         if job.survives:
-            self.dealt_again = DealtAgain(job.num_workers, self._await_view, self._publish)
+            tell, await_view = self.metrics.notices.append, self._await_view
+            self._survivor = Survivor(job.num_workers, self.script, channel.send, tell, await_view)
+            self.dealt_again = self._survivor.shares
         self._background: BackgroundDriver | None = None
 
     def join(self, replica: Replica, strategy: Strategy | str | None, compress: str | None = None) -> None:
@@ -131,10 +120,8 @@ class LiveSeat(EngineSeat):
     def check_closures(self) -> None:
         strategy, name = self._strategy()
         if not strategy.allows_closures:
-            raise ConfigError(
-                f"this optimizer computes gradients again and again in its step, which '{name}' cannot share.\n"
-                "  Use the strategy allreduce or ensemble, or an optimizer such as SGD or Adam."
-            )
+            text = f"this optimizer computes gradients again and again in its step, which '{name}' cannot share."
+            raise ConfigError(f"{text}\n  Use the strategy allreduce or ensemble, or an optimizer such as SGD or Adam.")
 
     def portions(self, num_portions: int, num_samples: int) -> Iterator[int] | None:
         if self.steals:
@@ -169,14 +156,9 @@ class LiveSeat(EngineSeat):
             raise
         self.script.call(RESUME)
         if runtime.needs_background:  # its thread drives at once, so the script's state must be set before
-            self._background = BackgroundDriver(
-                runtime.bells,
-                [self._channel.fileno(), *runtime.descriptors],
-                self._lock,
-                self._drive_for_script,
-                self._fail_and_end,
-                runtime.background_may_rest,
-            )
+            descriptors, may_rest = [self._channel.fileno(), *runtime.descriptors], runtime.background_may_rest
+            drive, fail = self._drive_for_script, self._fail_and_end
+            self._background = BackgroundDriver(runtime.bells, descriptors, self._lock, drive, fail, may_rest)
 
     def _begin_training(self) -> WorkerRuntime:
         """Lay the replica out in worker 0's order; blocks until the strategy lets the script make its first step."""
@@ -186,27 +168,26 @@ class LiveSeat(EngineSeat):
         check_tuned(self.rank, told.tuned, self._replica.tuned())
         strategy, name = self._strategy()
         check_optimizers(strategy, name, self._replica)
-        ports = self._welcome.ports
         runtime = self._runtime = self._awaited = build(
             self.job,
             strategy,
             self._replica,
             told.order,
             self._connections,
-            ports,
+            self._welcome.ports,
             self._wait_words,
             self._plan,
             self.tracer,
             name,
             self.script,
         )
-        descriptors = [self._channel.fileno(), *runtime.descriptors]
+        descriptors, job = [self._channel.fileno(), *runtime.descriptors], self.job
         self._waiting = Waiting(
-            descriptors, self.activity_clock, runtime.bells, owns_core=self.job.owns_core, spin_s=self.job.spin_s
+            descriptors, self.activity_clock, runtime.bells, owns_core=job.owns_core, spin_s=job.spin_s
         )
         self._gate = runtime.worker.store.guard(self.rank, self.num_workers, strategy, self._leave_out)
-        runtime.driver.on_frozen, runtime.driver.on_view = self._say_frozen, self._deal_again
-        self._channel.send(Settled())
+        if self._survivor is not None:
+            self._survivor.begin(runtime)
         runtime.driver.start()
         self._wait(lambda: runtime.worker.computes == 0)
         runtime.worker.store.let_user_run()
@@ -223,42 +204,17 @@ class LiveSeat(EngineSeat):
 
     def _hear(self, message: Message) -> None:
         if isinstance(message, Freeze):
-            self._runtime.driver.freeze(message)
+            self._runtime.driver.view_change.freeze(message)
         elif isinstance(message, ViewTold):
-            self._runtime.driver.cut(message)
+            self._runtime.driver.view_change.cut(message)
         else:
             super()._hear(message)
 
-    def _say_frozen(self, order: Freeze, sent: dict[int, int]) -> None:
-        assert self.dealt_again is not None
-        self._channel.send(Frozen(order.view, sent, self.dealt_again.reached()))
-
-    def _deal_again(self, told: ViewTold) -> None:
-        """The members change: deal again what the lost ones have not committed. Where all make the same steps, they
-        were as far as this worker is: what was reduced is committed."""
-        again, runtime = self.dealt_again, self._runtime
-        assert again is not None
-        lost = [rank for rank in self._members if rank not in told.members]
-        self._members = told.members
-        if runtime.strategy.keeps_replicas_equal:
-            is_reduced = self.script.at is IN_BACKWARD and not runtime.worker.peer.holds_user
-            reached = dict.fromkeys(lost, again.reached(is_reduced=is_reduced))
-        else:
-            reached = {rank: runtime.published(rank) for rank in lost}
-        untaken = again.num_untaken
-        again.lose(reached, told.reached)
-        if again.num_untaken > untaken and self.rank == min(told.members):
-            self.metrics.notices.append(f"{again.num_untaken - untaken} samples of lost workers were not used")
-
     def _await_view(self) -> None:
         """Block while the members change: what is left of a share is known only then."""
-        if self._runtime.driver.is_changing:
+        if self._runtime.driver.view_change.is_on:
             with self._driving() as runtime, runtime.driver.script_waits(SHARE):
-                self._wait(lambda: not runtime.driver.is_changing)
-
-    def _publish(self, reached: Reached) -> None:
-        if self.script.at not in BEFORE_TRAINING:
-            self._runtime.publish(reached)
+                self._wait(lambda: not runtime.driver.view_change.is_on)
 
     def _give(self, bucket: int, samples: float) -> None:
         if not self._given:
@@ -410,24 +366,8 @@ class LiveSeat(EngineSeat):
         with self._evaluating(lends_model=True):
             return {name: self._replica.run_as(models, function) for name, function in functions.items()}, consensus
 
-    @contextmanager
-    def _evaluating(self, *, lends_model: bool = False) -> Iterator[None]:
-        """A context for reported functions: writes to `params` go to shadows meanwhile, even after the script's end."""
-        store, before = self._runtime.worker.store, self.script.at
-        with self._lock:
-            self.script.call(EVALUATE)
-            if lends_model:
-                store.lend_model()
-        try:
-            yield
-        finally:
-            with self._lock:
-                if lends_model:
-                    store.take_model_back()
-                    store.let_user_run()
-                self.script.at = before
-                if before is ENDED:
-                    store.settle_shadows()
+    def _evaluating(self, *, lends_model: bool = False) -> AbstractContextManager[None]:
+        return evaluating(self._runtime.worker.store, self.script, self._lock, lends_model=lends_model)
 
     def _models(self, model: str) -> Mapping[str, Sequence[Any]]:
         if self._runtime.strategy.result is Result.REPLICA:

@@ -1,0 +1,82 @@
+"""How a run reduces: natively, or by which collective and in which scheme of its codec; and why, in words."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from weft.config.compression import cheapest as cheapest_scheme
+from weft.config.compression import codec as codec_of
+from weft.config.network import EmulatedNetwork
+from weft.core.strategy import Strategy
+from weft.cost.choice import Ground, taken
+from weft.cost.links import Link
+from weft.engines.explanation import Explanation, coded, cut, explained, native, native_with_devices
+from weft.runtime.connections import LINKS, SHM, TCP, TLS, TORCH
+
+PLACES = {
+    SHM: "shared memory",
+    TCP: "sockets (tcp)",
+    TORCH: "torch.distributed for sums, and for all else shared memory",
+}
+ONE_STREAM = "so that a bucket crosses between hosts once each way, however many workers are there"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReductionChoice:
+    """What a run is given to choose by."""
+
+    hosts: Sequence[int]
+    """The number of each worker's host."""
+    transport: str
+    collective: str | None
+    """The collective that the user asks for; None: native if possible, else the cheapest."""
+    network: EmulatedNetwork | None
+    bucket_bytes_max: int
+    on_devices: Sequence[int]
+    reduce_place: str
+
+    def choose(self, strategy: Strategy | None, compress: str | None, num_bytes: int) -> tuple[str | None, str | None]:
+        """The collective and the scheme of reductions that are messages; both None if they are native.
+
+        `strategy` is None for one of the script's own, which may reduce, too.
+        """
+        if strategy is not None and not strategy.reduces:
+            return self.collective, None
+        collective, ground = self.collective, self._ground()
+        if collective is None and (self.transport == TCP or compress is not None):
+            collective = taken(cut(num_bytes, self.bucket_bytes_max), ground)
+        if compress is None:
+            return collective, None
+        return collective, cheapest_scheme(codec_of(compress), num_bytes, len(self.hosts), ground.slowest)
+
+    def explain(
+        self, strategy: Strategy, text: str, compress: str | None, num_bytes: int, layout: Sequence[str]
+    ) -> Explanation:
+        """What was chosen, and what else it could cost."""
+        ground, buckets = self._ground(), cut(num_bytes, self.bucket_bytes_max)
+        collective, scheme = self.choose(strategy, compress, num_bytes)
+        is_chosen = self.collective is None and collective is not None and ground.shares_links
+        coding = None if compress is None else coded(compress, scheme, num_bytes, ground)
+        place, how = self._place(len(ground.sizes)), self._native(len(ground.sizes), layout)
+        why = ONE_STREAM if is_chosen else ""
+        return explained(strategy, text, place, how, buckets, ground, collective, coding, why)
+
+    def _ground(self) -> Ground:
+        """The number of workers on each host, and the links that are assumed within and between hosts."""
+        net, sizes = self.network, tuple(Counter(self.hosts).values())
+        between = LINKS[TLS if len(sizes) > 1 else self.transport]
+        if net is not None:
+            between = Link(net.worst.delay_s, net.worst.bytes_per_s)
+        return Ground(sizes, LINKS[self.transport] if len(sizes) > 1 else between, between)
+
+    def _native(self, num_hosts: int, layout: Sequence[str]) -> str:
+        if self.on_devices:
+            return native_with_devices(self.on_devices, self.reduce_place)
+        return native(self.transport, num_hosts, is_on_gpus=any(line.endswith(" on cuda") for line in layout))
+
+    def _place(self, num_hosts: int) -> str:
+        net = f", {self.network}" if self.network else ""
+        if num_hosts == 1:
+            return f"processes of this machine over {PLACES[self.transport]}{net}"
+        between = "sockets (tcp)" if net else "TLS"
+        return f"processes on {num_hosts} hosts: {PLACES[self.transport]} within a host, {between} between them{net}"
