@@ -242,7 +242,7 @@ class Worker:
             if self._is_over:
                 return
             if rounds is not None:
-                rounds.num_taken += 1
+                rounds.take()
             self._uncounted = type(batch).__name__ if size is None else None
             if size is not None:
                 self._samples = (self._samples or 0.0) + size
@@ -294,9 +294,8 @@ class Worker:
     ) -> Iterator[Batch]:
         """This worker's parts of a share's rounds, until there are no more: a worker that is lost adds some."""
         try:
-            while parts := rounds.parts(self.rank, rounds.num_taken):
+            while parts := self._seat.dealt_again.more(rounds):
                 yield from self._counted(read(parts), rounds)
-                self._seat.dealt_again.await_view()
                 if self._is_over or self._seat.is_probe:
                     return
         finally:

@@ -313,6 +313,15 @@ def name_at(replica: Replica, bucket: int, element: int) -> str:
     return replica.names(bucket)[sum(start <= element for start, _ in replica.buckets[bucket].tensors) - 1]
 
 
+def check_closures(strategy: Strategy, name: str) -> None:
+    """Refuse an optimizer that computes the gradient again and again in its step, if the strategy cannot share that."""
+    if not strategy.allows_closures:
+        raise ConfigError(
+            f"this optimizer computes gradients again and again in its step, which '{name}' cannot share.\n"
+            "  Use the strategy allreduce or ensemble, or an optimizer such as SGD or Adam."
+        )
+
+
 def check_optimizers(strategy: Strategy, name: str, replica: Replica) -> None:
     """Refuse several optimizers where workers that are added up may be at the steps of different ones."""
     if replica.num_optimizers > 1 and not strategy.allows_optimizers:

@@ -6,11 +6,15 @@ every sample is used once. All workers compute the same rounds, because all are 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct
 
 from weft.data.static import Span, global_batches, share_of
+
+Result = TypeVar("Result")
+ENDED_KEPT = 4
+"""So many ended shares are remembered: what a worker leaves that dies further behind than that is not counted."""
 
 
 class RoundPart(NamedTuple):
@@ -49,28 +53,38 @@ class Reached(Struct, frozen=True):
         """Whether it can still take samples of a share."""
         return self.committed(share) is not None
 
+    def farther(self, other: "Reached") -> "Reached":
+        """Of two views of the same worker, what either of them knows to be committed."""
+        begun, shares = max(self.begun, other.begun), {*self.rounds, *other.rounds}
+        known = {share: (self.committed(share), other.committed(share)) for share in shares}
+        rounds = {share: max(a, b) for share, (a, b) in known.items() if a is not None and b is not None}
+        return Reached(begun, rounds)
+
 
 class ShareRounds:
-    """The rounds of one share."""
+    """The rounds of one share, as `worker` takes its parts of them."""
 
     def __init__(
-        self, share: int, spans: Sequence[Span], workers: Sequence[int], size: int | None, batch_size: int
+        self, share: int, worker: int, spans: Sequence[Span], workers: Sequence[int], size: int | None, batch_size: int
     ) -> None:
         """`size` is the number of samples of all workers together; None: `batch_size` for each worker."""
         self.share = share
+        self._worker = worker
         self._rounds = [ShareRound(range(start, stop), workers) for start, stop in spans]
         self._size, self._batch_size = size, batch_size
         self.num_taken = 0
-        """ShareRounds of which this worker's script has its part."""
+        """Rounds of which this worker's script has its part, if it has one."""
         self.num_committed = 0
-        """ShareRounds whose step is made."""
+        """Rounds whose step is made."""
 
-    def __len__(self) -> int:
-        return len(self._rounds)
+    def parts(self) -> list[RoundPart]:
+        """What this worker's script has not taken yet."""
+        return [each.part(self._worker) for each in self._rounds[self.num_taken :] if self._worker in each.workers]
 
-    def parts(self, worker: int, start: int) -> list[RoundPart]:
-        """What `worker` takes of the rounds from `start` on."""
-        return [each.part(worker) for each in self._rounds[start:] if worker in each.workers]
+    def take(self) -> None:
+        """The script takes the next part."""
+        mine = (self._worker in each.workers for each in self._rounds[self.num_taken :])
+        self.num_taken += next(place for place, is_mine in enumerate(mine) if is_mine) + 1
 
     def lose(self, worker: int, num_rounds: int, takers: Sequence[int]) -> int:
         """Cut what `worker` has not committed into new rounds for `takers`; returns how many samples nobody takes."""
@@ -83,23 +97,38 @@ class ShareRounds:
         return 0
 
 
+class WhenDealt(Protocol):
+    """Calls a function when nothing is being dealt, and returns its result."""
+
+    def __call__(self, look: Callable[[], Result]) -> Result: ...
+
+
 class DealtAgain:
     """The shares of one worker's script, in a run whose members may change."""
 
-    def __init__(self, num_workers: int, await_view: Callable[[], None], publish: Callable[[Reached], None]) -> None:
-        """`await_view` blocks while the members change: what is left to this worker is known only then. `publish` is
-        called with where this worker is, whenever that changes."""
-        self.await_view, self._publish = await_view, publish
+    def __init__(
+        self,
+        worker: int,
+        num_workers: int,
+        when_dealt: "WhenDealt",
+        publish: Callable[[Reached], None],
+    ) -> None:
+        """`when_dealt` calls a function when nothing is being dealt, and while nothing can be: only then is known what
+        is left to this worker. `publish` is called with where this worker is, whenever that changes."""
+        self._worker = worker
+        self._when_dealt, self._publish = when_dealt, publish
         self._members: Sequence[int] = range(num_workers)
         self._earlier: list[tuple[int, Sequence[int]]] = []
         """(share, members): shares below this number are divided among these members."""
         self._begun = 0
         self._open: dict[int, ShareRounds] = {}
         """The shares that the script has begun and not ended. One may be evaluated on while another goes on."""
+        self._ended: dict[int, ShareRounds] = {}
+        """The last shares that it has ended: others may still be in them."""
         self._to_come: dict[int, list[tuple[int, int, Sequence[int]]]] = {}
         """By share that this worker has not begun: (worker, rounds, takers), for `ShareRounds.lose`."""
-        self.num_untaken = 0
-        """Samples of lost workers that nobody took, because all others had ended that share."""
+        self.num_unused = 0
+        """Samples of lost workers that nobody uses, because all others had ended that share."""
 
     def reached(self, *, is_reduced: bool = False) -> Reached:
         """Where this worker is; `is_reduced`: what it has taken is committed, too."""
@@ -114,19 +143,35 @@ class DealtAgain:
 
     def begin(self, num_samples: int, batch_size: int, drop_last: bool, size: int | None) -> ShareRounds:
         """Begin the next share."""
+        return self._when_dealt(lambda: self._begin(num_samples, batch_size, drop_last, size))
+
+    def _begin(self, num_samples: int, batch_size: int, drop_last: bool, size: int | None) -> ShareRounds:
         share, self._begun = self._begun, self._begun + 1
         workers = next((members for stop, members in self._earlier if share < stop), self._members)
         spans = global_batches(num_samples, len(workers), batch_size, drop_last, size)
-        rounds = self._open[share] = ShareRounds(share, spans, workers, size, batch_size)
+        rounds = self._open[share] = ShareRounds(share, self._worker, spans, workers, size, batch_size)
         for one in self._to_come.pop(share, ()):
-            self.num_untaken += rounds.lose(*one)
+            self.num_unused += rounds.lose(*one)
         self._publish(self.reached())
         return rounds
 
+    def more(self, rounds: ShareRounds) -> list[RoundPart]:
+        """What a share still has for this worker; if that is nothing, the share is ended."""
+
+        def look() -> list[RoundPart]:
+            parts = rounds.parts()
+            if not parts:
+                self.end(rounds)
+            return parts
+
+        return self._when_dealt(look)
+
     def end(self, rounds: ShareRounds) -> None:
         """The script has ended a share."""
-        self._open.pop(rounds.share, None)
-        self._publish(self.reached())
+        if self._open.pop(rounds.share, None) is not None:
+            self._ended[rounds.share] = rounds
+            self._ended.pop(rounds.share - ENDED_KEPT, None)
+            self._publish(self.reached())
 
     def lose(self, lost: Mapping[int, Reached], members: Mapping[int, Reached]) -> None:
         """Deal again what `lost` workers did not commit. Shares that somebody has begun stay divided as they are; later
@@ -138,9 +183,10 @@ class DealtAgain:
             for share in range(stop):
                 num_rounds = reached.committed(share)
                 takers = [member for member in self._members if members[member].may_take(share)]
-                if num_rounds is None or (share < self._begun and share not in self._open):
+                rounds = self._open.get(share) or self._ended.get(share)
+                if num_rounds is None:
                     continue
-                if share in self._open:
-                    self.num_untaken += self._open[share].lose(worker, num_rounds, takers)
-                else:
+                if rounds is not None:
+                    self.num_unused += rounds.lose(worker, num_rounds, takers)
+                elif share >= self._begun:
                     self._to_come.setdefault(share, []).append((worker, num_rounds, takers))

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from weft.core.seat import Replica
+
 PIECE_BYTES = 1 << 20
 
 
@@ -57,3 +59,27 @@ def _places(memory: mmap.mmap, values: Sequence[Any], start: int) -> list[Any]:
         np.frombuffer(memory, value.dtype, value.size, int(start)).reshape(value.shape)
         for value, start in zip(values, starts, strict=False)
     ]
+
+
+class FirstValues:
+    """Gives the models of a worker worker 0's initial values, by way of a memfd; those that join later, too."""
+
+    def __init__(self, memory: int, rank: int) -> None:
+        self._memory = memory
+        self._rank = rank
+        self._num_values, self._end = 0, 0
+        """How many of the replica's values are given, and where these end in the memfd."""
+
+    def offer(self, values: Sequence[Any]) -> None:
+        """Worker 0 writes those of its values that are new."""
+        if self._rank == 0:
+            self._end = write_values(self._memory, values[self._num_values :], self._end)
+            self._num_values = len(values)
+
+    def take(self, replica: Replica) -> None:
+        """When all have joined, the others take those that are new."""
+        if self._rank:
+            new = replica.values()[self._num_values :]
+            self._end = read_values(self._memory, new, self._end)
+            self._num_values += len(new)
+            replica.begin_with(new)

@@ -256,8 +256,6 @@ class Frozen(Struct, frozen=True, tag=True):
     view: int
     sent: dict[int, int]
     """Number of frames that this process has sent to each other one since the run began."""
-    reached: Reached
-    """How far its script is in its shares."""
 
 
 class ViewTold(Struct, frozen=True, tag=True):
@@ -268,9 +266,25 @@ class ViewTold(Struct, frozen=True, tag=True):
     """The workers, by rank."""
     cut: dict[int, int]
     """Number of frames that the receiver has been sent by each living process: these it takes, and then the view."""
-    reached: dict[int, Reached]
-    """How far the members are in their shares."""
     reason: str
+
+
+class ViewTaken(Struct, frozen=True, tag=True):
+    """To the engine: this worker's peers know the view. It ends no share of data until it gets `DealAgain`."""
+
+    view: int
+    reached: Reached
+    """How far its script is in its shares."""
+    lost: dict[int, Reached]
+    """How far each lost worker was, as far as this one knows."""
+
+
+class DealAgain(Struct, frozen=True, tag=True):
+    """To all members, once all have taken the view: how far the lost ones and the members are in their shares."""
+
+    view: int
+    lost: dict[int, Reached]
+    members: dict[int, Reached]
 
 
 class StepAsked(Struct, frozen=True, tag=True):
@@ -320,6 +334,8 @@ class Concluded(Struct, frozen=True, tag=True):
     replay: list[str] | None
     ages: dict[int, int] = {}
     """Histogram of staleness: number of updates of this worker's nodes by their age in whole steps."""
+    num_unused: int = 0
+    """Samples of lost workers that nobody used, because all others had ended that epoch."""
 
 
 class Leaving(Struct, frozen=True, tag=True):
@@ -344,6 +360,7 @@ class Failed(Struct, frozen=True, tag=True):
 Message = (
     WorkerJob | ScriptJoined | Welcome | Order | Planned | Reported | ReplicaTold | Decided | Evaluated | Saves
     | FilePiece | Unsaved | PieceTaken | OnceAsked | OnceAnswer | OnceLoaded | ThroughputMeasured | FractionsAsked
-    | FractionsTold | PortionRequested | PortionTold | Traced | LaidOut | Freeze | Frozen | ViewTold | StepAsked
-    | StepTold | LeaveAt | Halt | Halted | ScriptCompleted | Conclude | Concluded | Leaving | Failed | Told
+    | FractionsTold | PortionRequested | PortionTold | Traced | LaidOut | Freeze | Frozen | ViewTold | ViewTaken
+    | DealAgain | StepAsked | StepTold | LeaveAt | Halt | Halted | ScriptCompleted | Conclude | Concluded | Leaving
+    | Failed | Told
 )  # fmt: skip

@@ -166,7 +166,7 @@ class WorkerRuntime:
             return ResultModel(which, self.world, fetched, lambda: best, lend, lambda: is_alone, workers)
         return ResultModel(Result.REPLICA, self.world, [self.worker.store.replica] * self.world.num_workers)
 
-    def conclude(self, wait: Wait, distance: float | None, *, with_consensus: bool) -> Concluded:
+    def conclude(self, wait: Wait, distance: float | None, num_unused: int, *, with_consensus: bool) -> Concluded:
         """The worker's last message: the consensus distance, measured unless replicas are equal by design, and the
         differences of a replay, if the run was recorded."""
         is_looked_at = with_consensus and self.strategy.result is not Result.REPLICA
@@ -174,7 +174,7 @@ class WorkerRuntime:
         differences = None
         if self.recording is not None:
             differences = replay(self.recording, self.strategy, self.world, self._job.seed)
-        return Concluded(consensus, differences, dict(self.driver.ages))
+        return Concluded(consensus, differences, dict(self.driver.ages), num_unused)
 
 
 def _names(workers: Sequence[int]) -> str:

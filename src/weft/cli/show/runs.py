@@ -98,6 +98,9 @@ def _show_coding(row: Row, name: str = "") -> None:
 def _show_left_out(row: Row, name: str = "") -> None:
     for loss in row["losses"]:
         screen.print(f"{name}Worker {loss['worker']} was lost at step {loss['step']}: {loss['cause']}.", markup=False)
+    if row["samples_unused"]:
+        text = f"{row['samples_unused']:,} samples of lost workers were not used: all others had ended that epoch."
+        screen.print(name + text, markup=False)
     if any(row["not_finite"]):
         screen.print(name + left_out_in_words(row["not_finite"]), markup=False)
 

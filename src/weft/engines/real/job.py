@@ -145,6 +145,7 @@ class RealJob:
     def _check_on_loss(self) -> None:
         """Refuse what cannot go on without a lost worker yet."""
         others = {
+            f"--baseline {self.baseline}": self.baseline is not None,
             f"--transport {TORCH}": self.transport == TORCH,
             "--hosts": self.num_hosts > 1,
             DEVICE: bool(self.devices),

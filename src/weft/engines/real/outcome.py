@@ -52,6 +52,8 @@ class RealOutcome:
     """The paths to which the script saved models of all workers, as it named them."""
     losses: list[WorkerLoss] = field(default_factory=list)
     """Workers that were lost while the others went on."""
+    num_unused: int = 0
+    """Samples of lost workers that nobody used, because all others had ended that epoch."""
     not_saved: list[str] = field(default_factory=list)
     """Messages about models that could not be written or brought back, and why."""
 
@@ -87,6 +89,7 @@ class RealOutcome:
             "reports": self.reports,
             "not_saved": self.not_saved,
             "losses": [to_builtins(loss) for loss in self.losses],
+            "samples_unused": self.num_unused,
             "blame": [str(blame) for blame in self.blamed],
             "blamed": [to_builtins(blame) for blame in self.blamed],
             "per_worker": [self._row(*each) for each in zip(self.workers, self.pids, strict=True)],

@@ -31,6 +31,7 @@ from weft.engines.real.watchdog import Watchdog
 from weft.engines.real.worker_record import WorkerRecord
 from weft.observe.records.left_out import Lines
 from weft.observe.records.progress import steps_of_each
+from weft.observe.records.run_history import RunHistory
 from weft.observe.records.same_samples import SameSamples
 from weft.observe.records.same_stream import SameStream
 from weft.observe.records.status import StackTold, Status
@@ -49,11 +50,9 @@ from weft.runtime.messages import (
     ScriptJoined,
     StepAsked,
     StepTold,
+    ViewTaken,
 )
 from weft.runtime.seats.returned_files import FilePiece, PieceTaken, Unsaved
-
-CURVE_POINTS_MAX = 4096
-"""When the loss curve has this many points, every other one is dropped."""
 
 
 class Supervisor:
@@ -64,8 +63,7 @@ class Supervisor:
         self._observer = observer
         self._selector = selectors.DefaultSelector()
         self._workers: Sequence[WorkerRecord] = ()
-        self._curve: list[dict[str, float | None]] = []
-        self._reports: list[dict[str, float | None]] = []
+        self._history = RunHistory()
         self._tracks = Tracks(job.num_workers) if job.traces else None
         self._watchdog = Watchdog(
             job.num_workers,
@@ -83,6 +81,8 @@ class Supervisor:
         self._error: WeftError | None = None
         """Why the run cannot go on, if that is known already."""
         self._views, self._losses = Views(job.num_workers, self._send), Losses()
+        self._died_s: dict[int, float] = {}
+        """When workers died that the others could not go on without yet."""
         self._num_interrupts = 0
         self._asked_to_leave = False
         self._leave_at: int | None = None
@@ -142,15 +142,15 @@ class Supervisor:
     def _go_on_without_lost(self) -> None:
         """Let the others go on without workers whose processes have died, if the job says so. One that is stopped or
         silent for too long is killed first: it must not wake up among those who went on."""
-        if self._job.on_loss == STOP or not self._views.is_settled or self._error is not None:
+        if self._job.on_loss == STOP or self._error is not None:
             return
         stuck = self._watchdog.stuck(time.perf_counter(), self._session.ended, self._states())
-        if stuck is not None and len(self._views.members) > 1:
+        if stuck is not None and self._views.can_lose(stuck.rank):
             self._workers[stuck.rank].lost = stuck.cause
             self._watchdog.lose(stuck.rank)
             self._end_one(stuck.rank)
-        for worker in self._members():
-            if is_silent_death(worker) and len(self._views.members) > 1:
+        for worker in filter(is_silent_death, self._members()):
+            if self._views.can_lose(worker.rank):
                 self._go_on_without(worker, worker.lost or how_it_ended(worker.exit_code))
 
     def _go_on_without(self, worker: WorkerRecord, cause: str) -> None:
@@ -160,6 +160,13 @@ class Supervisor:
         self._views.lose(worker.rank, str(loss))
         self._watchdog.lose(worker.rank)
         self._session.lose(worker.rank)
+
+    def _others_may_go_on(self, worker: WorkerRecord) -> bool:
+        """Whether a worker that died while training began is to be left behind, once the others have laid out."""
+        if self._job.on_loss == STOP or not self._session.has_begun or not is_silent_death(worker):
+            return False
+        self._died_s.setdefault(worker.rank, time.perf_counter())
+        return time.perf_counter() - self._died_s[worker.rank] < timeouts.LAYING_OUT_S and len(self._views.members) > 1
 
     def _members(self) -> list[WorkerRecord]:
         """The workers that have not been lost."""
@@ -223,11 +230,13 @@ class Supervisor:
         elif isinstance(message, StepTold):
             worker.step_told = message.step
         elif isinstance(message, LaidOut):
-            self._views.settle(worker.rank)
+            self._views.lay_out(worker.rank)
         elif isinstance(message, Frozen):
             self._views.hear(worker.rank, message)
             if not self._views.is_freezing:
                 self._losses.told(self._session.so_far_s)
+        elif isinstance(message, ViewTaken):
+            self._views.take(worker.rank, message)
         elif isinstance(message, FilePiece):
             self._take_piece(worker, message)
         elif isinstance(message, Unsaved):
@@ -272,9 +281,7 @@ class Supervisor:
         self._left_out.take(status.rank, status.left_out)
         self._show_notices(worker, status)
         samples = sum(w.status.samples for w in self._workers if w.status is not None)
-        self._curve.append({"wall_s": self._session.so_far_s, "samples": samples, "loss": status.loss})
-        if len(self._curve) >= CURVE_POINTS_MAX:
-            self._curve = self._curve[::2]
+        self._history.add_status(status, samples, self._session.so_far_s)
 
     def _steps_total(self) -> int | None:
         """How many steps each worker will make, by the plan of worker 0's script and what all have done so far."""
@@ -304,20 +311,19 @@ class Supervisor:
         self._observer.on_slow(self._stragglers.current())
 
     def _take_report(self, epoch: int, numbers: dict[str, float], consensus: float | None) -> None:
-        now_s = self._session.so_far_s
-        self._reports.append({**numbers, "epoch": epoch, "wall_s": now_s, "consensus": consensus})
+        self._history.add_report(epoch, numbers, consensus, self._session.so_far_s)
         self._observer.on_report(epoch, numbers)
-        self._observer.on_reported(self._reports[-1])
+        self._observer.on_reported(self._history.reports[-1])
 
     def _guilty(self) -> WorkerRecord | None:
         """The worker that made the run fail; None if it has not failed."""
-        members = self._members()
+        members = [worker for worker in self._members() if not self._others_may_go_on(worker)]
         if not any(worker.failed or is_silent_death(worker) for worker in members):
             return None
         deadline = time.perf_counter() + timeouts.CAUSE_S  # a worker's error may come before the news that another died
         while time.perf_counter() < deadline and self._anybody_lives():
             self._turn(0.02)
-        return blame(members)
+        return blame(self._members())
 
     def _halt(self) -> None:
         """End all workers: ask each what it waits for (`Halt`), then kill those still alive after `timeouts.HALT_S`."""
@@ -378,8 +384,9 @@ class Supervisor:
             workers=[ended.final for _, ended in sorted(self._session.ended.items())],
             pids=[self._workers[rank].pid for rank in sorted(self._session.ended)],
             losses=self._losses.all,
-            reports=self._reports,
-            curve=self._curve,
+            num_unused=max(told.num_unused for told in self._session.concluded.values()),
+            reports=self._history.reports,
+            curve=self._history.curve,
             consensus=self._session.consensus,
             replay=[line for _, c in sorted(self._session.concluded.items()) for line in c.replay or ()],
             is_measured=self._job.baseline is None,

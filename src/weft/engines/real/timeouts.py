@@ -28,6 +28,9 @@ STALL_S = 8.0
 """Other workers must have waited for this long before a worker that stays in one place is named."""
 STACK_FRESH_S = 8.0
 """A stack that came longer ago does not count: its worker has gone on."""
+LAYING_OUT_S = 5.0
+"""After a worker died while training began, the others have this long to lay their models out and go on without it;
+those that connect to it by sockets cannot, and the run ends."""
 ECHO_HELD_S = 2.0
 """Lines of a worker that has not joined are held for this long at most: scripts that print their usage end sooner."""
 COMPILING_TOLD_S = 1.5

@@ -2,15 +2,17 @@
 
 | state    | entered when                        | then                                                             |
 |----------|-------------------------------------|------------------------------------------------------------------|
-| starting | the workers start                   | a loss ends the run, until all have sent `LaidOut`               |
-| steady   | all have settled; a view was told   |                                                                  |
+| starting | the workers start                   | a loss ends the run, until all others have sent `LaidOut`        |
+| steady   | all have; a view was told           |                                                                  |
 | freezing | a member is lost                    | the others are sent `Freeze`; the next loss begins it again      |
 |          | all members have answered `Frozen`  | each is sent `ViewTold`, with what it has been sent by the others |
+| dealing  | all have answered `ViewTaken`       | each is sent `DealAgain`: what the lost ones did not commit       |
 """
 
 from collections.abc import Callable
 
-from weft.runtime.messages import Freeze, Frozen, Message, ViewTold
+from weft.data.dealt_again import Reached
+from weft.runtime.messages import DealAgain, Freeze, Frozen, Message, ViewTaken, ViewTold
 
 
 class Views:
@@ -21,19 +23,21 @@ class Views:
         self.members = list(range(num_workers))
         self.is_freezing = False
         self._send = send
-        self._settled: set[int] = set()
+        self._laid_out: set[int] = set()
         self._frozen: dict[int, Frozen] = {}
         self._lost: list[int] = []
         self._reason = ""
+        self._taken: dict[int, dict[int, ViewTaken]] = {}
+        """By view that was told and is not dealt yet: the members' answers."""
 
-    @property
-    def is_settled(self) -> bool:
-        """Whether all workers train, so that the others can go on without one."""
-        return len(self._settled) == len(self.members) + len(self._lost)
+    def can_lose(self, rank: int) -> bool:
+        """Whether there are others, and all of them train, so that they can go on without worker `rank`."""
+        others = set(self.members) - {rank}
+        return bool(others) and others <= self._laid_out
 
-    def settle(self, rank: int) -> None:
+    def lay_out(self, rank: int) -> None:
         """A worker has laid its model out and is connected."""
-        self._settled.add(rank)
+        self._laid_out.add(rank)
 
     def lose(self, rank: int, reason: str) -> None:
         """Begin a view without worker `rank`."""
@@ -43,6 +47,7 @@ class Views:
         self.view += 1
         self._frozen.clear()
         self.is_freezing = True
+        self._deal_again()  # the lost one's answer is not awaited any more
         for member in self.members:
             self._send(member, Freeze(self.view, self._lost))
 
@@ -53,7 +58,26 @@ class Views:
         self._frozen[rank] = message
         if self.is_freezing and len(self._frozen) == len(self.members):
             self.is_freezing = False
-            reached = {other: frozen.reached for other, frozen in self._frozen.items()}
+            self._taken[self.view] = {}
             for member in self.members:
                 cut = {other: frozen.sent.get(member, 0) for other, frozen in self._frozen.items() if other != member}
-                self._send(member, ViewTold(self.view, self.members, cut, reached, self._reason))
+                self._send(member, ViewTold(self.view, self.members, cut, self._reason))
+
+    def take(self, rank: int, message: ViewTaken) -> None:
+        """A worker's peers know a view; when all members' do, all are told how far the lost ones were."""
+        if message.view in self._taken:
+            self._taken[message.view][rank] = message
+            self._deal_again()
+
+    def _deal_again(self) -> None:
+        for view, answers in sorted(self._taken.items()):
+            if not set(self.members) <= answers.keys():
+                return
+            del self._taken[view]
+            lost: dict[int, Reached] = {}
+            for answer in answers.values():
+                for worker, reached in answer.lost.items():
+                    lost[worker] = reached if worker not in lost else lost[worker].farther(reached)
+            members = {member: answers[member].reached for member in self.members}
+            for member in self.members:
+                self._send(member, DealAgain(view, lost, members))

@@ -4,9 +4,8 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
-from weft.core.errors import ConfigError
 from weft.core.events import EpochFinished, GradientReady, PortionAsked, StepFinished
 from weft.core.names import Result
 from weft.core.score import Score
@@ -23,7 +22,7 @@ from weft.core.script_state import (
     SHARE,
     STEP,
 )
-from weft.core.seat import RESULT, Replica, Reported, check_optimizers, check_tuned
+from weft.core.seat import RESULT, Replica, Reported, check_closures, check_optimizers, check_tuned
 from weft.core.strategy import Strategy
 from weft.data.shares import check_sharing
 from weft.runtime.background import BackgroundDriver
@@ -31,8 +30,18 @@ from weft.runtime.building import build
 from weft.runtime.channel import Channel
 from weft.runtime.connections import Connections
 from weft.runtime.driver import Wanted
-from weft.runtime.initial_values import read_values, write_values
-from weft.runtime.messages import Concluded, Freeze, Message, Order, ScriptJoined, ViewTold, Welcome, WorkerJob
+from weft.runtime.initial_values import FirstValues
+from weft.runtime.messages import (
+    Concluded,
+    DealAgain,
+    Freeze,
+    Message,
+    Order,
+    ScriptJoined,
+    ViewTold,
+    Welcome,
+    WorkerJob,
+)
 from weft.runtime.reduce.between_hosts import Plan
 from weft.runtime.seats.before_training import BeforeTraining
 from weft.runtime.seats.engine_seat import EngineSeat
@@ -43,6 +52,7 @@ from weft.runtime.waiting import Waiting
 from weft.runtime.worker_runtime import WorkerRuntime
 from weft.store.gate import Gate
 
+T = TypeVar("T")
 Resolve = Callable[[Welcome | None, Strategy | str | None], tuple[Strategy, str]]
 """Takes `Welcome` and the strategy that the script asked for; returns the strategy to use and its name."""
 
@@ -59,8 +69,7 @@ class LiveSeat(EngineSeat):
         self._connections = Connections(job)
         self._lock = threading.RLock()
         self._asked: Strategy | str | None = None
-        self._num_values, self._values_end = 0, 0
-        """How many of the replica's values have been set to worker 0's, and where these end in the memfd."""
+        self._first_values = FirstValues(job.descriptors.initial, job.rank)
         self._welcome: Welcome
         self._runtime: WorkerRuntime
         self._awaited: WorkerRuntime | BeforeTraining = BeforeTraining()
@@ -73,8 +82,7 @@ class LiveSeat(EngineSeat):
         self._survivor: Survivor | None = None
         """This worker's part in going on without lost ones; None where a loss ends the run."""
         if job.survives:
-            tell, await_view = self.metrics.notices.append, self._await_view
-            self._survivor = Survivor(job.num_workers, self.script, channel.send, tell, await_view)
+            self._survivor = Survivor(job.rank, job.num_workers, self.script, channel.send, self._when_dealt)
             self.dealt_again = self._survivor.shares
         self._background: BackgroundDriver | None = None
 
@@ -93,16 +101,12 @@ class LiveSeat(EngineSeat):
 
     def _begin_alike(self, strategy: str | None, compress: str | None) -> None:
         """Join with the models that are new, and give them worker 0's initial values when all workers have joined."""
-        values, memory = self._replica.values(), self.job.descriptors.initial
-        size, new = sum(value.nbytes for value in values), values[self._num_values :]
-        self._num_values, start = len(values), self._values_end
-        if self.rank == 0:
-            self._values_end = write_values(memory, new, start)
-        self._channel.send(ScriptJoined(list(self._replica.layout()), size, strategy, self._connections.port, compress))
+        values, layout = self._replica.values(), list(self._replica.layout())
+        self._first_values.offer(values)
+        size = sum(value.nbytes for value in values)
+        self._channel.send(ScriptJoined(layout, size, strategy, self._connections.port, compress))
         self._welcome = self._expect_welcome()
-        if self.rank:
-            self._values_end = read_values(memory, new, start)
-            self._replica.begin_with(new)
+        self._first_values.take(self._replica)
 
     def _strategy(self) -> tuple[Strategy, str]:
         return self._resolve(self._welcome, self._asked)
@@ -118,10 +122,7 @@ class LiveSeat(EngineSeat):
         return self._step if waits_for_portion else super()._last_step
 
     def check_closures(self) -> None:
-        strategy, name = self._strategy()
-        if not strategy.allows_closures:
-            text = f"this optimizer computes gradients again and again in its step, which '{name}' cannot share."
-            raise ConfigError(f"{text}\n  Use the strategy allreduce or ensemble, or an optimizer such as SGD or Adam.")
+        check_closures(*self._strategy())
 
     def portions(self, num_portions: int, num_samples: int) -> Iterator[int] | None:
         if self.steals:
@@ -203,18 +204,21 @@ class LiveSeat(EngineSeat):
                 self._background.look_after()
 
     def _hear(self, message: Message) -> None:
-        if isinstance(message, Freeze):
-            self._runtime.driver.view_change.freeze(message)
-        elif isinstance(message, ViewTold):
-            self._runtime.driver.view_change.cut(message)
+        if isinstance(message, Freeze | ViewTold | DealAgain):
+            assert self._survivor is not None
+            self._survivor.hear(message)
         else:
             super()._hear(message)
 
-    def _await_view(self) -> None:
-        """Block while the members change: what is left of a share is known only then."""
-        if self._runtime.driver.view_change.is_on:
-            with self._driving() as runtime, runtime.driver.script_waits(SHARE):
-                self._wait(lambda: not runtime.driver.view_change.is_on)
+    def _when_dealt(self, look: Callable[[], T]) -> T:
+        """Call `look` when the samples of lost workers are dealt; blocks while members change."""
+        survivor = self._survivor
+        assert survivor is not None
+        with self._lock:
+            if survivor.is_dealing:
+                with self._driving() as runtime, runtime.driver.script_waits(SHARE):
+                    self._wait(lambda: not survivor.is_dealing)
+            return look()
 
     def _give(self, bucket: int, samples: float) -> None:
         if not self._given:
@@ -392,7 +396,11 @@ class LiveSeat(EngineSeat):
             self._runtime.say_ended()
 
     def _conclude(self, *, is_first: bool) -> Concluded:
-        return self._runtime.conclude(self._wait, self._distance, with_consensus=is_first)
+        survivor, num_unused = self._survivor, 0
+        if survivor is not None:
+            self._wait(lambda: not survivor.is_dealing)
+            num_unused = survivor.shares.num_unused
+        return self._runtime.conclude(self._wait, self._distance, num_unused, with_consensus=is_first)
 
     def _say_goodbye(self) -> None:
         self._lock.acquire()  # never released: the background driver must not use closed connections

@@ -1,10 +1,20 @@
-"""A worker's part in going on without lost ones: it says how far its script is, and deals again what they left."""
+"""A worker's part in going on without lost ones: it says how far its script is, and deals again what they left.
+
+| order | this worker                                                                      | its script          |
+|-------|----------------------------------------------------------------------------------|---------------------|
+| 1     | freezes and says what it has sent (`Freeze`, `Frozen`)                            | may end no share    |
+| 2     | tells its peers the view (`ViewTold`), and says how far all are (`ViewTaken`)     | may end no share    |
+| 3     | adds what the lost ones have not committed to the open shares (`DealAgain`)       | goes on with these  |
+
+Where reductions are messages, one may have ended for some workers and not for others when the view changes, and ends
+for these later. So how far the lost ones were is what any of the others knows to be committed.
+"""
 
 from collections.abc import Callable
 
 from weft.core.script_state import BEFORE_TRAINING, IN_BACKWARD, ScriptState
-from weft.data.dealt_again import DealtAgain, Reached
-from weft.runtime.messages import Freeze, Frozen, LaidOut, Message, ViewTold
+from weft.data.dealt_again import DealtAgain, Reached, WhenDealt
+from weft.runtime.messages import DealAgain, Freeze, Frozen, LaidOut, Message, ViewTaken, ViewTold
 from weft.runtime.worker_runtime import WorkerRuntime
 
 
@@ -13,35 +23,50 @@ class Survivor:
 
     def __init__(
         self,
+        rank: int,
         num_workers: int,
         script: ScriptState,
         send: Callable[[Message], object],
-        tell: Callable[[str], None],
-        await_view: Callable[[], None],
+        when_dealt: WhenDealt,
     ) -> None:
-        """`send` takes messages to the engine, and `tell` what the user has to know, from the first of the members;
-        `await_view` blocks while the view changes."""
+        """`send` takes messages to the engine; `when_dealt` calls a function when this worker is not dealing."""
         self._members = list(range(num_workers))
         self._script = script
         self._send = send
-        self._tell = tell
         self._runtime: WorkerRuntime
-        self.shares = DealtAgain(num_workers, await_view, self._publish)
+        self._view, self._dealt = 0, 0
+        """The last view that is to come or has come, and the last whose lost workers' samples are dealt."""
+        self.shares = DealtAgain(rank, num_workers, when_dealt, self._publish)
+
+    @property
+    def is_dealing(self) -> bool:
+        """Whether members change, or samples of lost ones are still to be dealt."""
+        return self._dealt < self._view
 
     def begin(self, runtime: WorkerRuntime) -> None:
         """The worker is laid out and connected: from now on the others can go on without it, and it without them."""
         self._runtime = runtime
         runtime.driver.view_change.on_frozen = self._say_frozen
-        runtime.driver.view_change.on_view = self._deal_again
+        runtime.driver.view_change.on_view = self._say_taken
         self._send(LaidOut())
 
-    def _say_frozen(self, order: Freeze, sent: dict[int, int]) -> None:
-        self._send(Frozen(order.view, sent, self.shares.reached()))
+    def hear(self, message: Freeze | ViewTold | DealAgain) -> None:
+        """Take a message of the engine about a change of view."""
+        if isinstance(message, Freeze):
+            self._view = message.view
+            self._runtime.driver.view_change.freeze(message)
+        elif isinstance(message, ViewTold):
+            self._runtime.driver.view_change.cut(message)
+        else:
+            self._deal(message)
 
-    def _deal_again(self, told: ViewTold) -> None:
-        """The members change: deal again what the lost ones have not committed. Where all make the same steps, they
-        were as far as this worker is: what was reduced is committed."""
-        runtime, before = self._runtime, self.shares.num_untaken
+    def _say_frozen(self, order: Freeze, sent: dict[int, int]) -> None:
+        self._send(Frozen(order.view, sent))
+
+    def _say_taken(self, told: ViewTold) -> None:
+        """The peers are about to be told the view. Where all make the same steps, the lost ones were as far as this
+        worker is: what was reduced is committed. Elsewhere each has written down how far it was."""
+        runtime = self._runtime
         lost = [rank for rank in self._members if rank not in told.members]
         self._members = told.members
         if runtime.strategy.keeps_replicas_equal:
@@ -49,10 +74,11 @@ class Survivor:
             reached = dict.fromkeys(lost, self.shares.reached(is_reduced=is_reduced))
         else:
             reached = {rank: runtime.published(rank) for rank in lost}
-        self.shares.lose(reached, told.reached)
-        untaken = self.shares.num_untaken - before
-        if untaken and runtime.worker.id == min(told.members):
-            self._tell(f"{untaken} samples of lost workers are not used: all others had ended that epoch")
+        self._send(ViewTaken(told.view, self.shares.reached(), reached))
+
+    def _deal(self, message: DealAgain) -> None:
+        self.shares.lose(message.lost, message.members)
+        self._dealt = message.view
 
     def _publish(self, reached: Reached) -> None:
         if self._script.at not in BEFORE_TRAINING:
