@@ -18,6 +18,8 @@ from weft.strategies.parts.shards import ShardServer, ShardWorker
 from weft.strategies.sandblaster import SandblasterWorker
 from weft.strategies.ssp import ServerBucket
 
+pytestmark = pytest.mark.slow
+
 SEEDS_MAX = 200
 
 Plant = Callable[[pytest.MonkeyPatch], None]

@@ -18,6 +18,8 @@ from weft.strategies.parts.rounds import Rounds
 from weft.strategies.parts.tournament import TournamentPeer
 from weft.strategies.push_sum import PushSumPeer
 
+pytestmark = pytest.mark.slow
+
 SEEDS_MAX = 200
 
 Plant = Callable[[pytest.MonkeyPatch], None]

@@ -35,6 +35,7 @@ def end(strategy: Strategy, num_workers: int, **weather: Any) -> list[Array]:
     return [params[0] for params in ran.params]
 
 
+@pytest.mark.slow
 @MODERATE
 @given(place=places(), which=st.integers(0, 2), seed=SEEDS)
 def test_neighbours_that_wait_for_each_other_end_alike(place: tuple[Topology, int], which: int, seed: int) -> None:
