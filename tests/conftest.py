@@ -14,7 +14,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # the processes of parallel tests are given one, and tables would follow it
 os.environ.pop("COLUMNS", None)
 
-GARBAGE_OBJECTS = 20_000
+GARBAGE_OBJECTS = 100_000
 """So many new ones before garbage is looked for."""
 
 sys.addaudithook(GUARD.hear)
