@@ -32,7 +32,7 @@ def num_calls_of(folder: Path, num_workers: int) -> int:
 
 
 @pytest.mark.parametrize("what", LOSSES)
-@pytest.mark.parametrize("num_workers", [1, 2])
+@pytest.mark.parametrize("num_workers", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_after_a_crash_at_any_call_the_newest_complete_checkpoint_loads(
     what: str, num_workers: int, tmp_path: Path
 ) -> None:

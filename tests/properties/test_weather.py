@@ -45,6 +45,7 @@ def test_neighbours_that_wait_for_each_other_end_alike(place: tuple[Topology, in
     assert relative(stormy, calm) < 1e-11
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", [ParameterServer(servers=2), LocalSGD(period=3)], ids=repr)
 @FEW
 @given(num_workers=st.integers(1, 16), seed=SEEDS)

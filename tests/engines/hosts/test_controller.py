@@ -87,6 +87,7 @@ def test_a_host_that_falls_silent_is_given_up_and_named(tmp_path: Path, monkeypa
         barn.close()
 
 
+@pytest.mark.slow
 def test_a_host_that_hangs_up_is_given_up_and_the_others_are_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
