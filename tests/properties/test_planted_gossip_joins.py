@@ -130,7 +130,7 @@ BUGS: list[tuple[int, str, Plant]] = [
     (1, "async_gossip", has_every_worker_welcome_newcomers),
 ]
 
-FIRST_SEEDS = {("neighbours", waits_for_scores_of_those_who_have_just_come): 28}
+FIRST_SEEDS: dict[tuple[str, Plant], int] = {("neighbours", waits_for_scores_of_those_who_have_just_come): 28}
 """Bugs that few seeds catch, and the first that does; it is tried before all others."""
 
 

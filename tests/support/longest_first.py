@@ -51,7 +51,7 @@ SECONDS: Mapping[str, int] = {
 """Of groups and of files below tests/ that take long, measured; what is not here takes less."""
 
 
-class LongestFirst(LoadGroupScheduling):
+class LongestFirst(LoadGroupScheduling):  # type: ignore[misc]
     """Like `--dist loadgroup`, but tests of no group are in that of their file."""
 
     def _split_scope(self, nodeid: str) -> str:
