@@ -47,8 +47,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         assert isinstance(item, pytest.Function)
         for marker in markers_of(item):
             item.add_marker(marker)
-        if item.get_closest_marker("ray"):
-            item.add_marker(pytest.mark.xdist_group("ray"))
 
 
 @pytest.hookimpl(wrapper=True)

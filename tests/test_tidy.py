@@ -41,7 +41,6 @@ UNFINISHED = ("TO" + "DO", "FIX" + "ME", "XX" + "X")
 EMPTY_NAMES = {"util", "utils", "helper", "helpers", "common", "misc", "manager", "handler"}
 UNSAFE_MODULES = {"pickle", "cPickle", "_pickle", "marshal", "shelve", "dill", "cloudpickle"}
 ALL_INTERFACES = {"0.0.0.0", "::"}
-pytestmark = pytest.mark.xdist_group("tidy")  # one process reads all files
 
 PLAIN_WORDS = set(
     re.findall(

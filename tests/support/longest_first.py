@@ -1,4 +1,4 @@
-"""Which process of parallel tests is given which: a file at a time, or a group, and the longest first.
+"""Which process of parallel tests is given which: a file or a group of files at a time, the longest first.
 
 The tests of a file share what they have computed or imported, and a process that is given a file asks once for all
 of them. Nobody waits long for the last process to end if what takes longest has begun first.
@@ -6,11 +6,14 @@ of them. Nobody waits long for the last process to end if what takes longest has
 
 from collections.abc import Mapping
 
-from xdist.scheduler import LoadGroupScheduling
+from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
+GROUPS = ("engines/ray/",)
+"""Folders below tests/ whose files share what is costly to start: a cluster."""
+
 SECONDS: Mapping[str, int] = {
-    "ray": 110,
+    "engines/ray/": 110,
     "conformance/test_torchrun.py": 70,
     "conformance/test_foreign_loops.py": 60,
     "engines/local/test_launcher.py": 60,
@@ -48,17 +51,17 @@ SECONDS: Mapping[str, int] = {
     "properties/test_replay.py": 10,
     "runtime/reduce/test_device.py": 10,
 }
-"""Of groups and of files below tests/ that take long, measured; what is not here takes less."""
+"""Of groups and other files below tests/ that take long, measured; what is not here takes less."""
 
 
-class LongestFirst(LoadGroupScheduling):  # type: ignore[misc]
-    """Like `--dist loadgroup`, but tests of no group are in that of their file."""
+class LongestFirst(LoadFileScheduling):  # type: ignore[misc]
+    """Like `--dist loadfile`, but files of a folder of GROUPS are given to one process."""
 
     def _split_scope(self, nodeid: str) -> str:
-        scope = super()._split_scope(nodeid)
-        return scope if scope != nodeid else nodeid.partition("::")[0]
+        file = nodeid.partition("::")[0].removeprefix("tests/")
+        return next((group for group in GROUPS if file.startswith(group)), file)
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        longest = max(self.workqueue, key=lambda scope: SECONDS.get(scope.removeprefix("tests/"), 0))
+        longest = max(self.workqueue, key=lambda scope: SECONDS.get(scope, 0))
         self.workqueue.move_to_end(longest, last=False)
         super()._assign_work_unit(node)

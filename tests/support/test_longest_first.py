@@ -4,10 +4,9 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
-from support.longest_first import SECONDS, LongestFirst
+from support.longest_first import GROUPS, SECONDS, LongestFirst
 
 TESTS = Path(__file__).parents[1]
-GROUPS = {"ray"}
 
 
 def scheduler(*scopes: str) -> Any:
@@ -27,13 +26,13 @@ class Node:
 
 def test_a_test_is_given_with_its_group_or_else_with_its_file() -> None:
     scope = scheduler()._split_scope
-    assert scope("tests/engines/ray/test_launch.py::test_it@ray") == "ray"
-    assert scope("tests/core/test_graph.py::test_it") == "tests/core/test_graph.py"
-    assert scope("tests/core/test_graph.py::test_it[a@b::c]") == "tests/core/test_graph.py"
+    assert scope("tests/engines/ray/test_launch.py::test_it") == "engines/ray/"
+    assert scope("tests/core/test_graph.py::test_it") == "core/test_graph.py"
+    assert scope("tests/core/test_graph.py::test_it[a::b]") == "core/test_graph.py"
 
 
 def test_what_takes_longest_is_given_first() -> None:
-    short, longer, longest = "tests/core/test_graph.py", "tests/conformance/test_torchrun.py", "ray"
+    short, longer, longest = "core/test_graph.py", "conformance/test_torchrun.py", "engines/ray/"
     made = scheduler(short, longer, longest)
     node = Node()
     made.registered_collections = {node: []}
@@ -43,4 +42,5 @@ def test_what_takes_longest_is_given_first() -> None:
 
 
 def test_what_is_said_to_take_long_is_there() -> None:
-    assert [place for place in SECONDS if place not in GROUPS and not (TESTS / place).is_file()] == []
+    assert [place for place in SECONDS if not (TESTS / place).exists()] == []
+    assert [group for group in GROUPS if group not in SECONDS] == []
