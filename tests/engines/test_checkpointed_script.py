@@ -16,7 +16,7 @@ from support.processes.real import keep_garbage
 
 from weft.checkpoints.folder import find_newest
 from weft.core.errors import ConfigError
-from weft.core.seat import find_seat
+from weft.core.seat import find_seat, sit
 from weft.engines.checkpointed_script import seat_with_checkpoints
 from weft.engines.hosts import join_hook
 
@@ -76,11 +76,16 @@ def _become_script(folder: Path, env: dict[str, str], out: int, err: int) -> Non
     atexit._clear()
     os.chdir(folder)
     os.environ.update(env)
+    sys.argv = ["train.py"]
+    sit(None)
     code = 0
     try:
         runpy.run_path("train.py", run_name="__main__")
     except SystemExit as stop:
         code = int(stop.code or 0)
+    except BaseException:
+        code = 1
+        sys.excepthook(*sys.exc_info())
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -95,7 +100,7 @@ def test_a_signal_ends_the_step_and_the_same_command_goes_on_and_then_has_nothin
     (tmp_path / "other").mkdir()
     whole = run_in_fork(tmp_path / "other")
     stopped = run(tmp_path, number)
-    assert (stopped.code, stopped.out) == (0, "")
+    assert (stopped.code, stopped.out) == (0, ""), stopped.err
     assert stopped.err == "weft: stopping after this step, with a checkpoint; once more to stop now\n"
     manifest = find_newest(tmp_path / "runs").manifest
     assert manifest is not None
