@@ -16,7 +16,7 @@ from support.processes.real import keep_garbage
 
 from weft.checkpoints.folder import find_newest
 from weft.core.errors import ConfigError
-from weft.core.seat import find_seat, sit
+from weft.core.seat import find_seat, join_by, sit
 from weft.engines.checkpointed_script import seat_with_checkpoints
 from weft.engines.hosts import join_hook
 
@@ -78,6 +78,7 @@ def _become_script(folder: Path, env: dict[str, str], out: int, err: int) -> Non
     os.environ.update(env)
     sys.argv = ["train.py"]
     sit(None)
+    join_by(join_hook.find_seat)  # a process is asked once, and the test's own has been
     code = 0
     try:
         runpy.run_path("train.py", run_name="__main__")
