@@ -1,8 +1,10 @@
 """One thread for each process of tests, screens that are alike, and lanes: the markers of tests, and their guard."""
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from support.lanes import GUARD, markers_of
@@ -12,7 +14,30 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # the processes of parallel tests are given one, and tables would follow it
 os.environ.pop("COLUMNS", None)
 
+GARBAGE_OBJECTS = 100_000
+"""So many new ones before garbage is looked for."""
+
 sys.addaudithook(GUARD.hear)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """What is imported and collected stays until the end: to look through it for garbage, again and again, is slow."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.set_threshold(GARBAGE_OBJECTS, 10, 10)
+        gc.enable()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Parallel tests (`-n`): who is given what."""
+    from support.longest_first import LongestFirst  # not there without pytest-xdist
+
+    return LongestFirst(config, log)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -22,8 +47,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         assert isinstance(item, pytest.Function)
         for marker in markers_of(item):
             item.add_marker(marker)
-        if item.get_closest_marker("ray"):
-            item.add_marker(pytest.mark.xdist_group("ray"))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -105,6 +105,7 @@ def test_the_page_says_under_which_codecs_a_promise_holds(build: dict[str, Any])
     assert build["promises"]("hogwild") == ["`conservation.shared_replica_adds_up`"]
 
 
+@pytest.mark.slow
 def test_the_strategy_that_the_documentation_writes_passes_the_tests_that_it_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

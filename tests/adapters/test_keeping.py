@@ -26,7 +26,9 @@ def assert_equal(mine: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor])
 
 
 @pytest.mark.parametrize("every", ["1step", "2steps", "1epoch"])
-@pytest.mark.parametrize("optimizer", ["SGD", "Adam", "NAdam", "LBFGS", "Adafactor"])
+@pytest.mark.parametrize(
+    "optimizer", ["SGD", "Adam", "NAdam", pytest.param("LBFGS", marks=pytest.mark.slow), "Adafactor"]
+)
 def test_a_script_that_was_stopped_again_and_again_ends_bit_equal(every: str, optimizer: str, tmp_path: Path) -> None:
     whole, _ = train(None, optimizer=optimizer)
     for stop_at in (1, 4, 5, 6, 7, 11, NUM_STEPS):

@@ -32,6 +32,7 @@ def shared(fd: int, value: Any) -> Any:
     return load(fd, form)
 
 
+@pytest.mark.slow
 @given(value=VALUES)
 def test_plain_values_come_back_as_they_were_or_are_said_to_have_no_form(value: Any) -> None:
     fd = os.memfd_create("once")

@@ -1,9 +1,10 @@
 """Writing a checkpoint: a machine that stops at any call leaves the newest complete one loadable."""
 
 from pathlib import Path
+from shutil import copytree
 
 import pytest
-from support.checkpoints.disks import LOSSES, Crash, CrashingDisk, FullDisk
+from support.checkpoints.disks import LOSSES, Crash, CrashingDisk, FullDisk, QuickDisk
 from support.checkpoints.written import write_checkpoint
 
 from weft.checkpoints.disk import Disk
@@ -26,23 +27,21 @@ def newest(folder: Path) -> int:
 
 def num_calls_of(folder: Path, num_workers: int) -> int:
     disk = CrashingDisk()
-    folder.mkdir()
-    for step in (1, 2, 3, 4):
-        write_checkpoint(folder, step, disk if step == 4 else None, num_workers)
+    write_checkpoint(folder, 4, disk, num_workers)
     return disk.num_calls
 
 
 @pytest.mark.parametrize("what", LOSSES)
-@pytest.mark.parametrize("num_workers", [1, 2])
+@pytest.mark.parametrize("num_workers", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_after_a_crash_at_any_call_the_newest_complete_checkpoint_loads(
     what: str, num_workers: int, tmp_path: Path
 ) -> None:
-    found = []
-    for at in range(num_calls_of(tmp_path / "counted", num_workers)):
-        folder = tmp_path / f"crash-{at}"
-        folder.mkdir()
-        for step in (1, 2, 3):
-            write_checkpoint(folder, step, num_workers=num_workers)
+    before, found = tmp_path / "before", []
+    before.mkdir()
+    for step in (1, 2, 3):
+        write_checkpoint(before, step, QuickDisk(), num_workers)
+    for at in range(num_calls_of(copytree(before, tmp_path / "counted"), num_workers)):
+        folder = copytree(before, tmp_path / f"crash-{at}")
         disk = CrashingDisk(at)
         with pytest.raises(Crash):
             write_checkpoint(folder, 4, disk, num_workers)
@@ -50,7 +49,7 @@ def test_after_a_crash_at_any_call_the_newest_complete_checkpoint_loads(
         found.append(newest(folder))
         remove_partials(folder)
         assert newest(folder) == found[-1]
-        write_checkpoint(folder, 4, num_workers=num_workers)
+        write_checkpoint(folder, 4, QuickDisk(), num_workers)
         assert (newest(folder), steps_in(folder), partials_in(folder)) == (4, [4, 3, 2], [])
     assert found == sorted(found)
     assert set(found) == {3, 4}

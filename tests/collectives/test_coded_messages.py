@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from support.peers.newcomers import gives, joined, without
+from support.peers.newcomers import came_again, gives, without
 from support.peers.puppets import Puppets
 
 from weft.codecs import DGC, FP16, TopK
@@ -223,6 +223,6 @@ def test_a_newcomers_first_answer_is_whole_while_others_are_told_differences_as_
     peer = peer_of(SERVED, 3)
     tell(peer, *(received(worker, "push") for worker in range(3)), without(4))
     tell(peer, received(0, "push", 1), received(2, "push", 1))
-    assert tell(peer, joined(4)) == [gives(5)], "what it takes over is not coded"
+    assert tell(peer, came_again(4)) == [gives(5)], "what it takes over is not coded"
     answers = [tell(peer, received(worker, "push", 2))[-1] for worker in range(3)]
     assert [answer.kind for answer in answers] == ["params", "params:whole", "params"]

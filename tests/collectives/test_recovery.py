@@ -184,7 +184,7 @@ def test_its_kinds_are_declared_and_its_state_is_plain() -> None:
 
 @every_collective
 @pytest.mark.parametrize("num_buckets", [1, 2])
-@pytest.mark.parametrize("num_workers", [2, 3, 4, 5])
+@pytest.mark.parametrize("num_workers", [2, 3, 4, pytest.param(5, marks=pytest.mark.slow)])
 def test_whenever_a_worker_is_lost_all_others_get_the_same(collective: str, num_workers: int, num_buckets: int) -> None:
     num_moves = Crew(collective, num_workers, num_buckets).run()
     for lost_after in range(num_moves + 1):

@@ -107,8 +107,11 @@ def tolerance(codec: Codec, dtype: type) -> float:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=lambda dtype: dtype.__name__)
 @pytest.mark.parametrize("codec", CODECS, ids=repr)
-def test_what_is_decoded_is_what_plain_numpy_says_and_the_rest_is_in_the_residual(codec: Codec, dtype: type) -> None:
-    for size in SIZES + LARGE:
+@pytest.mark.parametrize("sizes", [SIZES, pytest.param(LARGE, marks=pytest.mark.slow)], ids=["small", "large"])
+def test_what_is_decoded_is_what_plain_numpy_says_and_the_rest_is_in_the_residual(
+    codec: Codec, dtype: type, sizes: tuple[int, ...]
+) -> None:
+    for size in sizes:
         for name, values, before in inputs(size, dtype):
             if name == "huge" and not knows_huge(codec):
                 continue

@@ -5,6 +5,8 @@ import pytest
 from weft.config.registry import STRATEGIES
 from weft.fuzz.campaign import judge
 
+pytestmark = pytest.mark.slow
+
 SEEDS = range(4)
 
 

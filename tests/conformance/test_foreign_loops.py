@@ -5,13 +5,16 @@ import re
 import runpy
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 import pytest
 import torch
+import torch._dynamo  # here, once: every forked worker would take seconds for it
+from support.processes.launched_workers import launched
 from support.processes.real import Heard, real
-from support.scripts.training_scripts import simulated
+from support.scripts.training_scripts import simulated, write
 
 pytestmark = pytest.mark.slow
 
@@ -80,12 +83,30 @@ def test_simulated_workers_learn_what_the_loop_learns_alone(name: str) -> None:
     assert_learnt(name, outcome.facts.reports[-1]["loss"], LEARNS_MOST)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_torchrun_learns_what_the_loop_learns_alone(name: str, tmp_path: Path) -> None:
+def by_torchrun(name: str, folder: Path) -> str:
+    """What the loop writes under torchrun itself."""
     where = ["--standalone", "--nproc-per-node", str(NUM_WORKERS), str(LOOPS / f"{name}.py")]
     command = [sys.executable, "-m", "torch.distributed.run", *where, *half_batches(name)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path, env=environment)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=folder, env=environment)
     assert ended.returncode == 0, ended.stderr
-    (told,) = re.findall(r"^epoch .* loss ([\d.]+)", ended.stdout, re.MULTILINE)
+    return ended.stdout
+
+
+def as_by_torchrun(name: str, folder: Path) -> str:
+    """The same in forks of the test's own process, which has imported torch already."""
+    loop = [str(LOOPS / f"{name}.py"), *half_batches(name)]
+    script = write(folder, f"import runpy, sys\nsys.argv = {loop}\nrunpy.run_path(sys.argv[0], run_name='__main__')\n")
+    with launched(script, ["here"] * NUM_WORKERS) as run:
+        assert run.end() == [0] * NUM_WORKERS, run.text
+        return run.text
+
+
+@pytest.mark.parametrize(
+    ("name", "way"), [("classifier", as_by_torchrun), ("autoencoder", as_by_torchrun), ("language_model", by_torchrun)]
+)
+def test_workers_that_torchrun_starts_learn_what_the_loop_learns_alone(
+    name: str, way: Callable[[str, Path], str], tmp_path: Path
+) -> None:
+    (told,) = re.findall(r"^epoch .* loss ([\d.]+)", way(name, tmp_path), re.MULTILINE)
     assert_learnt(name, float(told), LEARNS_MOST)

@@ -89,6 +89,7 @@ class Told(ScriptSeat):
         return (0.1, 0.2, 0.7) if (share + block) % 2 else (0.6, 0.3, 0.1)
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("num_processes", [0, 2])
 @pytest.mark.parametrize("share", ["proportional", "stealing"])
 def test_a_loader_that_reads_ahead_reads_each_sample_once_though_parts_change(share: str, num_processes: int) -> None:

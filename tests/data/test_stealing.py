@@ -33,6 +33,7 @@ def test_workers_that_share_different_data_are_told() -> None:
     )
 
 
+@pytest.mark.slow
 @given(st.integers(1, 60), st.lists(st.integers(0, 5), min_size=61, max_size=80))
 def test_every_portion_is_given_once_whoever_asks_when(num_portions: int, asking: list[int]) -> None:
     queues = Queues()

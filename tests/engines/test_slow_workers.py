@@ -129,6 +129,7 @@ def test_a_worker_that_waits_for_its_loader_reads_slowly_and_its_peers_do_not(
     assert "num_workers" in outcome.blamed[0].advice
 
 
+@pytest.mark.root
 def test_a_worker_with_a_slow_link_is_told_from_its_peers(tmp_path: Path) -> None:
     found = Found()
     network = read_network("1gbit,1ms", "0:20mbit,10ms")

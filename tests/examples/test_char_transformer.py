@@ -42,6 +42,7 @@ def test_it_learns_a_text_alone(text: Path, capsys: pytest.CaptureFixture[str]) 
     assert losses[1] < 0.5
 
 
+@pytest.mark.slow
 def test_two_simulated_workers_learn_it_together(text: Path, tmp_path: Path) -> None:
     path = tmp_path / "run.json"
     options = ("--data", text, "--epochs", 2, "--windows", 512, "--lr", 0.01)

@@ -7,6 +7,7 @@ from support.scripts.examples import run_example
 from support.scripts.mnist_files import write_mnist
 
 
+@pytest.mark.slow
 def test_an_epoch_is_scored_as_often_as_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = write_mnist(tmp_path, train=400, test=50)
     run_example("mnist_cnn.py", "--data", folder, "--reports", 3, "--epochs", 2, "--batch-size", 4, "--lr", 0.01)

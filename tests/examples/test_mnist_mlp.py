@@ -46,6 +46,7 @@ def test_without_mnist_it_says_so_and_learns_digits(
     assert float(reports[-1].split()[-1]) > 0.8
 
 
+@pytest.mark.slow
 def test_two_simulated_workers_learn_digits_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     options = ("--hidden", 32, "--epochs", 3, "--batch-size", 8)

@@ -18,6 +18,7 @@ def test_processes_judge_as_one_does() -> None:
     assert list(judge_all(range(6), NAMES, jobs=2)) == [judge(seed, NAMES) for seed in range(6)]
 
 
+@pytest.mark.slow
 def test_coverage_counts_strategies_faults_and_events() -> None:
     heard: list[Any] = []
     coverage = Coverage()
@@ -28,6 +29,7 @@ def test_coverage_counts_strategies_faults_and_events() -> None:
     assert coverage.failures == []
 
 
+@pytest.mark.slow
 def test_coverage_counts_codecs_by_their_names() -> None:
     heard: list[Verdict] = []
     coverage = Coverage()

@@ -38,11 +38,13 @@ def test_a_strategy_need_not_be_hashable() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_strategies_that_cannot_make_up_for_what_is_left_out_have_none() -> None:
     for name in set(STRATEGIES) - set(CAN):
         assert {draw_coding(seed, strategy_of(name), "ring") for seed in SEEDS} == {CodingChoice(None, None, "ring")}
 
 
+@pytest.mark.slow
 def test_every_scheme_of_every_codec_is_drawn_where_there_are_reductions_and_none_elsewhere() -> None:
     drawn = {draw_coding(seed, strategy_of("allreduce"), None)[:2] for seed in range(3000)}
     wanted = {(text, scheme) for text in (*WHOLE, *OTHERS) for scheme in schemes(codec(text))}

@@ -85,6 +85,7 @@ def test_the_time_of_the_hierarchical_lowering_is_the_sum_of_its_levels(size: in
     assert measured_ns == to_ns(tree_s(per_host, NUM_BYTES, WITHIN)) + to_ns(halving_doubling_s(size, NUM_BYTES, LINK))
 
 
+@pytest.mark.slow
 def test_where_workers_share_a_hosts_link_the_hierarchy_is_the_fastest_for_small_buckets() -> None:
     hosts = tuple(rank // 8 for rank in range(64))
     times_ns = {

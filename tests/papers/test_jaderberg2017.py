@@ -7,6 +7,7 @@ from support.simulated.populations import EPOCH_STEPS, FIRST, HIGH, LOW, live, l
 from support.simulated.weather import FEW, SEEDS
 
 
+@pytest.mark.slow
 @FEW
 @given(num_workers=st.integers(2, 12), fraction=st.sampled_from([0.1, 0.2, 0.5]), seed=SEEDS)
 def test_a_worker_only_copies_from_one_with_a_better_score_the_worst_from_the_best(
@@ -23,6 +24,7 @@ def test_a_worker_only_copies_from_one_with_a_better_score_the_worst_from_the_be
         assert worker in ranked[-number:]
 
 
+@pytest.mark.slow
 @FEW
 @given(num_workers=st.integers(2, 8), perturb=st.sampled_from([0.2, 0.9]), seed=SEEDS)
 def test_values_are_perturbed_within_their_ranges(num_workers: int, perturb: float, seed: int) -> None:

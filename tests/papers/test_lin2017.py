@@ -63,6 +63,7 @@ def test_sparsity_rises_exponentially_in_the_warm_up() -> None:
     assert [1 - codec.fraction_at(clock) for clock in range(5)] == pytest.approx([0.75, 0.9375, 0.984375, 0.996, 0.999])
 
 
+@pytest.mark.slow
 def test_one_in_64_ends_as_near_as_dense() -> None:
     """No loss of accuracy. One of 64 numbers is sent at last: 98.4 % are not."""
     dense = np.linalg.norm(train(None, 2000))

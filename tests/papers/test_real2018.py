@@ -7,6 +7,7 @@ from support.simulated.populations import HIGH, LOW, NUM_EPOCHS, live, loss_alon
 from support.simulated.weather import FEW, SEEDS
 
 
+@pytest.mark.slow
 @FEW
 @given(num_workers=st.integers(2, 10), sample=st.integers(1, 4), seed=SEEDS)
 def test_the_oldest_copy_one_with_a_better_score(num_workers: int, sample: int, seed: int) -> None:

@@ -21,6 +21,7 @@ def test_only_numbers_beyond_the_threshold_are_sent_and_the_rest_gathers() -> No
     np.testing.assert_array_equal(sent + residual, total)
 
 
+@pytest.mark.slow
 def test_residuals_are_what_training_needs() -> None:
     gradient, target = noisy_bowl()
     dense, kept, forgotten = (

@@ -44,6 +44,7 @@ def test_gradients_that_are_at_most_one_version_old_are_unchanged(rule: Rule) ->
     assert np.array_equal(plain.result[0], damped.result[0])
 
 
+@pytest.mark.slow
 def test_damping_keeps_a_learning_rate_stable_that_staleness_makes_diverge() -> None:
     problem = LeastSquares(SIZES[:12])
     together = Trace([[1.0]] * 12)

@@ -1,6 +1,7 @@
 """With a learning rate of 0, mixing neither makes nor loses anything, in any weather."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.simulated.problems import LeastSquares, different_starts, relative
@@ -53,6 +54,7 @@ def test_gossip_multiplies_by_its_matrices_however_far_neighbours_are_ahead(
     assert relative([params[0] for params in ran.params], x) < 1e-12
 
 
+@pytest.mark.slow
 @MODERATE
 @given(place=places(), seed=SEEDS)
 def test_async_gossip_conserves_the_total_once_no_message_is_under_way(place: tuple[Topology, int], seed: int) -> None:

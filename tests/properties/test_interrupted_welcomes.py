@@ -14,6 +14,8 @@ from weft.fuzz.run import run
 from weft.fuzz.scenario import Scenario, draw
 from weft.sim.faults.plan import Crash, Faults, Rejoin
 
+pytestmark = pytest.mark.slow
+
 STRATEGIES = ("gossip", "gossip_grad", "push_sum", "async_gossip", "neighbours", "population")
 WAYS = tuple(product(range(3), (0.0002, 0.005), (0.0005, 0.02)))
 """Seeds, how long after the newcomer's view the other dies, and after how long that is noticed."""

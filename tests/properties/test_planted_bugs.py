@@ -336,6 +336,9 @@ JOINING_BUGS: list[tuple[int, str, WorkerRuntime]] = [
 ]
 """About newcomers."""
 
+FIRST_SEEDS: dict[WorkerRuntime, int] = {never_sends_again: 26, hears_who_is_out: 37, hears_second_comings: 68}
+"""Bugs that few seeds catch, and the first that does; it is tried before all others."""
+
 
 def _name(value: object) -> str | None:
     return getattr(value, "__name__", None)
@@ -346,7 +349,7 @@ def test_a_planted_bug_is_caught(
     invariant: int, strategy: str, plant: WorkerRuntime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)
-    assert invariant in _found(strategy, invariant)
+    assert invariant in _found(strategy, invariant, FIRST_SEEDS.get(plant, 0))
 
 
 CODED_BUGS: list[tuple[str, str, str | None, WorkerRuntime]] = [
@@ -368,10 +371,10 @@ def test_a_planted_bug_about_residuals_is_caught(
     assert any(violation.invariant == 6 for found in audits for violation in found)
 
 
-def _found(strategy: str, wanted: int) -> set[int]:
+def _found(strategy: str, wanted: int, first: int) -> set[int]:
     """The invariants that seeds break, one after another, until the wanted one is among them."""
     found: set[int] = set()
-    for seed in range(SEEDS_MAX):
+    for seed in (first, *range(SEEDS_MAX)):
         found |= {violation.invariant for violation in judge(seed, (strategy,)).violations}
         if wanted in found:
             break

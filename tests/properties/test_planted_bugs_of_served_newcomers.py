@@ -18,6 +18,8 @@ from weft.strategies.parts.shards import ShardServer, ShardWorker
 from weft.strategies.sandblaster import SandblasterWorker
 from weft.strategies.ssp import ServerBucket
 
+pytestmark = pytest.mark.slow
+
 SEEDS_MAX = 200
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -99,11 +101,20 @@ BUGS: list[tuple[int, str, Plant]] = [
     (5, "easgd(mode=async)", leaves_newcomers_where_their_scripts_began),
 ]
 
+FIRST_SEEDS: dict[Plant, int] = {
+    lets_nobody_make_one_more_step: 117,
+    counts_the_samples_of_the_predecessor_too: 123,
+    gives_the_replica_of_the_sponsor: 28,
+    tells_newcomers_differences: 24,
+}
+"""Bugs that few seeds catch, and the first that does; it is tried before all others."""
+
 
 @pytest.mark.parametrize(("invariant", "strategy", "plant"), BUGS, ids=lambda value: getattr(value, "__name__", None))
 def test_a_planted_bug_of_joining_is_caught(
     invariant: int, strategy: str, plant: Plant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)
-    seeds = (seed for seed in range(SEEDS_MAX) if draw(seed, (strategy,)).faults.has_joins)
+    first = FIRST_SEEDS.get(plant, 0)
+    seeds = (seed for seed in (first, *range(SEEDS_MAX)) if draw(seed, (strategy,)).faults.has_joins)
     assert invariant in (violation.invariant for seed in seeds for violation in judge(seed, (strategy,)).violations)

@@ -33,6 +33,7 @@ def test_what_went_wrong_once_does_not_again(strategy: str, seed: int) -> None:
     assert judge(seed, (strategy,)).violations == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("strategy", "seed", "compress"), CODED_SEEDS.values(), ids=CODED_SEEDS)
 def test_what_went_wrong_once_with_a_codec_does_not_again(strategy: str, seed: int, compress: str) -> None:
     assert audit(run(replace(draw(seed, (strategy,)), compress=compress))) == []

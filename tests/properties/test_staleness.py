@@ -42,6 +42,7 @@ def check_lead(strategy: StaleSync, num_workers: int, seed: int) -> None:
     assert ran.facts.steps == [STEPS] * num_workers
 
 
+@pytest.mark.slow
 @MODERATE
 @given(**WORLDS)
 def test_no_worker_is_ever_more_than_s_steps_ahead(num_workers: int, staleness: int, servers: int, seed: int) -> None:

@@ -35,6 +35,7 @@ def end(strategy: Strategy, num_workers: int, **weather: Any) -> list[Array]:
     return [params[0] for params in ran.params]
 
 
+@pytest.mark.slow
 @MODERATE
 @given(place=places(), which=st.integers(0, 2), seed=SEEDS)
 def test_neighbours_that_wait_for_each_other_end_alike(place: tuple[Topology, int], which: int, seed: int) -> None:
@@ -44,6 +45,7 @@ def test_neighbours_that_wait_for_each_other_end_alike(place: tuple[Topology, in
     assert relative(stormy, calm) < 1e-11
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", [ParameterServer(servers=2), LocalSGD(period=3)], ids=repr)
 @FEW
 @given(num_workers=st.integers(1, 16), seed=SEEDS)

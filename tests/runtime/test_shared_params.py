@@ -135,7 +135,7 @@ def test_what_a_script_wrote_to_its_parameters_counts_once_each_worker_for_its_s
     host.close()
 
 
-@pytest.mark.parametrize("others", [(), (99,), (7,)])
+@pytest.mark.parametrize("others", [pytest.param((), marks=pytest.mark.slow), (99,), (7,)])
 def test_what_scripts_did_not_write_alike_is_refused_with_worker_and_tensor(others: tuple[int, ...]) -> None:
     host = Host(2, BUCKETS)
     params = [shared(host, rank, spinning) for rank in range(2)]

@@ -1,6 +1,6 @@
 """Asynchronous SGD: `ssp` without a bound."""
 
-from support.peers.newcomers import NEWCOMER, gives, joined, without
+from support.peers.newcomers import NEWCOMER, came_again, gives, without
 
 from weft.core.actions import Apply, Note, Send
 from weft.strategies import AsyncSGD, StaleSync
@@ -26,5 +26,5 @@ def test_every_push_is_applied_and_answered_at_once() -> None:
 def test_a_newcomer_begins_where_the_lowest_other_worker_is_whatever_others_have_done() -> None:
     server = peer_of(AsyncSGD(), 3)
     tell(server, *(received(2, "push", step) for step in range(5)), received(0, "push"), without(4))
-    assert tell(server, joined(4)) == [gives(6)]
+    assert tell(server, came_again(4)) == [gives(6)]
     assert server.shards[0].pushed == {0: 1, NEWCOMER: 1, 2: 5}

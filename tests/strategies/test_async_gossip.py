@@ -1,7 +1,7 @@
 """Asynchronous decentralized SGD: facts to commands."""
 
 import pytest
-from support.peers.late_workers import given, handed, joined, newcomer
+from support.peers.newcomers import given, handed, joined, newcomer
 
 from weft.core.actions import Apply, Combine, Compute, Note, Send
 from weft.core.errors import ConfigError

@@ -1,6 +1,6 @@
 """Asynchronous SGD with delay compensation."""
 
-from support.peers.newcomers import gives, joined, without
+from support.peers.newcomers import came_again, gives, without
 
 from weft.core.actions import Apply, Combine, Note
 from weft.core.names import Buffer, Role, Roles, Slot
@@ -30,5 +30,5 @@ def test_an_old_gradient_is_corrected_before_it_is_applied() -> None:
 def test_what_a_newcomer_is_given_is_kept_as_what_it_computes_on() -> None:
     server = peer_of(DelayCompensated(), 3)
     tell(server, received(0, "push"), without(4))
-    assert tell(server, joined(4)) == [Combine(Buffer("then.1", 0), 0.0, P0), gives(1)]
+    assert tell(server, came_again(4)) == [Combine(Buffer("then.1", 0), 0.0, P0), gives(1)]
     assert Note("age", 0) in tell(server, received(1, "push", 1))

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from support.peers.newcomers import NEWCOMER, given, gives, handed, joined, newcomer_of, without
+from support.peers.newcomers import NEWCOMER, came_again, given, gives, handed, newcomer_of, without
 
 from weft.core.actions import Apply, Combine, Compute, Note, Send, SetTimer
 from weft.core.errors import ConfigError
@@ -203,7 +203,7 @@ def test_a_newcomer_has_fetched_what_it_is_given() -> None:
     peer = newcomer_of(Downpour(push=2, fetch=2), TWO)
     assert tell(peer, given(SERVER, 6)) == [Combine(P0, 0.0, IN0), Combine(F0, 0.0, IN0)]
     tell(peer, given(SERVER, 7, 1))
-    assert tell(peer, handed(0, {"step": 3})) == [Compute(3)]
+    assert tell(peer, handed(0, step=3)) == [Compute(3)]
     assert peer.versions == {0: 6, 1: 7}
     assert Send(SERVER, "push", 3, 0, A0, 2.0) in tell(peer, StepFinished(3, 2.0, None))
 
@@ -211,5 +211,5 @@ def test_a_newcomer_has_fetched_what_it_is_given() -> None:
 def test_a_server_knows_what_it_gave_to_a_newcomer() -> None:
     server = peer_of(Downpour(), SERVER)
     tell(server, received(NEWCOMER, "push"), received(0, "push"), without(4))
-    assert tell(server, joined(4)) == [gives(2)]
+    assert tell(server, came_again(4)) == [gives(2)]
     assert tell(server, received(NEWCOMER, "push"))[0] == Note("staleness", 0)

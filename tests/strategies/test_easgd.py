@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from support.peers.newcomers import given, gives, handed, joined, newcomer_of, without
+from support.peers.newcomers import came_again, given, gives, handed, newcomer_of, without
 
 from weft.core.actions import MEAN, Apply, Combine, Compute, Note, Reduce, Send
 from weft.core.errors import ConfigError
@@ -286,8 +286,8 @@ def test_a_force_that_overshoots_is_refused_once_the_workers_are_known(mode: str
 def test_asynchronously_a_newcomer_sets_out_from_the_centre_on_the_servers() -> None:
     server = peer_of(ASYNC, SERVER, buckets=TWO)
     tell(server, without(4))
-    assert tell(server, joined(4)) == [gives(0, 0), gives(0, 1)]
+    assert tell(server, came_again(4)) == [gives(0, 0), gives(0, 1)]
     peer = newcomer_of(ASYNC, TWO)
-    tell(peer, given(SERVER, 0), handed(0, {"step": 3}))
+    tell(peer, given(SERVER, 0), handed(0, step=3))
     assert tell(peer, given(SERVER, 0, 1)) == [Combine(P1, 0.0, Buffer("inbox", 1)), Compute(3)]
     assert peer.snapshot() == {"step": 3, "offered": {}}

@@ -1,7 +1,7 @@
 """GossipGraD: facts to commands, and who is whose partner when."""
 
 import pytest
-from support.peers.late_workers import given, handed, newcomer
+from support.peers.newcomers import given, handed, newcomer
 
 from weft.core.actions import Apply, Combine, Compute, Send
 from weft.core.errors import ConfigError

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from support.peers.late_workers import given, handed, joined, newcomer
+from support.peers.newcomers import given, handed, joined, newcomer
 
 from weft.core.actions import Apply, Combine, Compute, Note, Send
 from weft.core.errors import ConfigError

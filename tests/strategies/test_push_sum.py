@@ -1,6 +1,6 @@
 """Stochastic gradient push: facts to commands."""
 
-from support.peers.late_workers import given, handed, joined, newcomer
+from support.peers.newcomers import given, handed, joined, newcomer
 
 from weft.core.actions import Apply, Combine, Compute, Send
 from weft.core.events import Returned, Started, StepFinished

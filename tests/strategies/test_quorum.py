@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from support.peers.newcomers import NEWCOMER, gives, joined, without
+from support.peers.newcomers import NEWCOMER, came_again, gives, without
 
 from weft.core.actions import Action, Apply, Combine, Note, Send, SetTimer
 from weft.core.errors import ConfigError
@@ -284,7 +284,7 @@ def test_a_newcomer_counts_for_the_quorum_of_the_open_step() -> None:
     server = server_of()
     server.absent = {NEWCOMER}
     tell(server, without(5), *(push(worker, 0) for worker in (0, 2, 3)))
-    assert tell(server, joined(5)) == [gives(1)]
+    assert tell(server, came_again(5)) == [gives(1)]
     assert (server.num_needed(), server.absent) == (3, set())
     tell(server, push(NEWCOMER, 1), push(0, 1))
     assert tell(server, push(3, 1))[-3:] == answers(2, NEWCOMER, 0, 3)

@@ -228,7 +228,7 @@ def test_a_bucket_that_comes_twice_is_not_mixed_with_those_of_the_next_version()
 
 def test_a_newcomer_begins_with_the_pass_that_is_under_way_wherever_its_sponsor_is() -> None:
     peer = newcomer_of(Sandblaster(), TWO)
-    tell(peer, given(COORDINATOR, 4), said(0, {"step": 19}))
+    tell(peer, given(COORDINATOR, 4), said(0, step=19))
     assert tell(peer, given(COORDINATOR, 4, 1)) == [Combine(P1, 0.0, IN1), Compute(4)]
     assert tell(peer, PortionAsked(4, 5)) == [Send(COORDINATOR, "ask", 4, 0, data={"portions": 5})]
     assert tell(peer, handed(3, clock=4)) == [Compute(4, 3)]

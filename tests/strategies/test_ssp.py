@@ -1,7 +1,7 @@
 """Parameter server under a staleness bound: facts to commands."""
 
 import pytest
-from support.peers.newcomers import NEWCOMER, gives, joined, without
+from support.peers.newcomers import NEWCOMER, came_again, gives, without
 
 from weft.core.actions import Action, Apply, Combine, Compute, Note, Send
 from weft.core.errors import ConfigError
@@ -277,7 +277,7 @@ def test_it_needs_servers_and_memory_for_a_sum_only_when_bulk_synchronous() -> N
 def test_a_newcomer_is_counted_from_the_step_of_the_lowest_other_worker() -> None:
     server = peer_of(StaleSync(staleness=1), SERVER)
     tell(server, without(4), *(push(worker, step) for step in range(3) for worker in (0, 2)))
-    assert tell(server, joined(4)) == [gives(6)]
+    assert tell(server, came_again(4)) == [gives(6)]
     shard = server.shards[0]
     assert (shard.pushed, shard.seen[NEWCOMER]) == ({0: 3, 2: 3, NEWCOMER: 3}, 6)
     tell(server, push(0, 3))
@@ -289,10 +289,10 @@ def test_a_newcomer_is_counted_from_the_step_of_the_lowest_other_worker() -> Non
 def test_a_newcomers_samples_stand_in_for_those_of_the_worker_in_whose_place_it_comes() -> None:
     server = peer_of(StaleSync(staleness=None), SERVER)
     tell(server, *(push(worker, 0, 2.0) for worker in range(3)), push(NEWCOMER, 1, 9.0), push(0, 1, 2.0))
-    tell(server, without(4), joined(4))
+    tell(server, without(4), came_again(4))
     assert server.shards[0].pushed == {0: 2, NEWCOMER: 2, 2: 1}, "step 1 is whole without it"
     assert tell(server, push(2, 1, 2.0))[1] == Apply(IN0, P0, scale=2 / 13)
     ahead = peer_of(StaleSync(staleness=None), SERVER)
     tell(ahead, *(push(worker, 0, 2.0) for worker in range(3)), push(NEWCOMER, 1, 9.0))
-    tell(ahead, without(4), joined(4), push(0, 1, 2.0), push(2, 1, 2.0))
+    tell(ahead, without(4), came_again(4), push(0, 1, 2.0), push(2, 1, 2.0))
     assert tell(ahead, push(NEWCOMER, 1, 4.0))[1] == Apply(IN0, P0, scale=4 / 8)

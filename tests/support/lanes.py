@@ -43,6 +43,7 @@ STARTERS = {
 
 STARTS = {"os.fork", "os.forkpty", "os.exec", "os.posix_spawn", "os.system", "subprocess.Popen"}
 """The interpreter's own words for a start (docs.python.org/3/library/audit_events.html)."""
+HEARD = STARTS | {"ctypes.dlsym"}
 
 
 def markers_of(item: pytest.Function) -> frozenset[str]:
@@ -134,7 +135,7 @@ class Guard:
 
     def hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         """What the interpreter tells before it does something."""
-        if self.markers is None or (event not in STARTS and event != "ctypes.dlsym"):
+        if event not in HEARD or self.markers is None:
             return
         needed = _needed(event, arguments)
         if needed and not needed & self.markers:

@@ -10,6 +10,7 @@ from weft.core.errors import ConfigError
 from weft.topologies import Complete, RandomRegular
 
 
+@pytest.mark.slow
 @given(st.integers(2, 40), st.integers(2, 9), st.integers(0, 1000))
 def test_every_place_has_the_same_number_of_neighbours(num_places: int, degree: int, seed: int) -> None:
     num_places += num_places * degree % 2

@@ -18,6 +18,16 @@ NONCE = b"n" * 32
 HELLO_OF_1 = HELLO.pack(MAGIC, 1, 1, 0, NONCE)
 
 
+@pytest.fixture
+def logged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What doors have logged as a warning."""
+    lines: list[str] = []
+    handler = logging.Handler(logging.WARNING)
+    monkeypatch.setattr(handler, "emit", lambda record: lines.append(record.getMessage()))
+    monkeypatch.setattr(logging.getLogger("weft.transports.door"), "handlers", [handler])
+    return lines
+
+
 class Knockers:
     """A door of rank 0 for rank 1, a clock that is set by hand, and those who knock."""
 
@@ -100,16 +110,13 @@ def test_the_oldest_makes_room_when_too_many_wait(knockers: Knockers) -> None:
         socks[3].recv(1)
 
 
-def test_a_refusal_is_logged_once_for_each_reason_and_always_counted(
-    knockers: Knockers, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level(logging.WARNING):
-        for _ in range(5):
-            knockers.knock().send(bytes(HELLO.size))
-            knockers.turn()
-        host, port = knockers.knocking[0].getsockname()
+def test_a_refusal_is_logged_once_for_each_reason_and_always_counted(knockers: Knockers, logged: list[str]) -> None:
+    for _ in range(5):
+        knockers.knock().send(bytes(HELLO.size))
+        knockers.turn()
+    host, port = knockers.knocking[0].getsockname()
     assert knockers.door.refused == {"wrong magic": 5}
-    assert [record.getMessage() for record in caplog.records] == [
+    assert logged == [
         f"refused a connection from {host}:{port}: wrong magic: it begins with {bytes(8)!r}, not b'WEFTHAND': "
         "not one of Weft's. Others like it are only counted."
     ]
@@ -165,21 +172,20 @@ def test_one_byte_a_second_is_refused_and_holds_nobody_up(mesh: Mesh) -> None:
     assert zero.refused == {"too slow": 1}
 
 
-def test_ten_thousand_mutated_frames_of_strangers_harm_nobody(mesh: Mesh, caplog: pytest.LogCaptureFixture) -> None:
+def test_ten_thousand_mutated_frames_of_strangers_harm_nobody(mesh: Mesh, logged: list[str]) -> None:
     zero, one = mesh.transports
     random = Random(3)
     good = HELLO_OF_1 + 10 * b"".join(map(bytes, frame(1, 0)))
-    with caplog.at_level(logging.WARNING):
-        for num_strangers in range(20, 1001, 20):
-            for _ in range(20):
-                mutated = bytearray(good)
-                for _ in range(random.randint(1, 200)):
-                    mutated[random.randrange(len(mutated))] = random.randrange(256)
-                with socket.create_connection(mesh.addresses[0]) as stranger:
-                    stranger.send(mutated[: random.choice([len(mutated), random.randint(1, HELLO.size)])])
-            one.send(0, *frame(1, 0))
-            assert [body for _, _, body in exchange(mesh.transports, 1)[0]] == [SMALL.tobytes()]
-            polled_until(zero, lambda: sum(zero.refused.values()) == num_strangers)  # noqa: B023, called at once
+    for num_strangers in range(20, 1001, 20):
+        for _ in range(20):
+            mutated = bytearray(good)
+            for _ in range(random.randint(1, 200)):
+                mutated[random.randrange(len(mutated))] = random.randrange(256)
+            with socket.create_connection(mesh.addresses[0]) as stranger:
+                stranger.send(mutated[: random.choice([len(mutated), random.randint(1, HELLO.size)])])
+        one.send(0, *frame(1, 0))
+        assert [body for _, _, body in exchange(mesh.transports, 1)[0]] == [SMALL.tobytes()]
+        polled_until(zero, lambda: sum(zero.refused.values()) == num_strangers)  # noqa: B023, called at once
     assert zero.refused.keys() <= {
         "wrong magic",
         "wrong version",
@@ -188,7 +194,7 @@ def test_ten_thousand_mutated_frames_of_strangers_harm_nobody(mesh: Mesh, caplog
         "truncated",
         "broken off",
     }
-    assert len(caplog.records) == len(zero.refused)
+    assert len(logged) == len(zero.refused)
     assert zero.gone == {}
 
 

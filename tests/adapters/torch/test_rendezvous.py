@@ -72,6 +72,7 @@ def test_a_store_that_nobody_has_is_named_with_its_address() -> None:
     assert second == "  Is that address this run's, and its port open between the hosts?"
 
 
+@pytest.mark.slow
 def test_a_host_listens_on_its_own_address_and_no_other() -> None:
     free = store()
     port = free.port

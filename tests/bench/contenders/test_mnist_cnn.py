@@ -8,6 +8,7 @@ from support.scripts.mnist_files import write_mnist
 from weft.bench.contenders.mnist_cnn import main
 
 
+@pytest.mark.slow
 def test_alone_it_reports_after_every_piece_and_learns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,9 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch._dynamo  # noqa: F401 - here, once: every fork would take seconds for it
 from support.processes.commands import assert_refused, weft_command
+from support.processes.real import fork_server_here
 
 from weft.checkpoints.folder import find_newest, steps_in
+from weft.cli.options import run_on
 
 SCRIPT = """
 import os, torch, weft
@@ -39,6 +42,7 @@ CHECKPOINTS = ("--set", "checkpoint.folder=runs", "--set", "checkpoint.every=4st
 @pytest.fixture(autouse=True)
 def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(run_on, "fork_server_of", fork_server_here)
     (tmp_path / "train.py").write_text(SCRIPT)
 
 

@@ -60,6 +60,7 @@ def test_what_takes_no_time_says_nothing(capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 def test_a_simulation_into_a_pipe_says_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = live_run.plain_progress
     monkeypatch.setattr(live_run, "plain_progress", lambda text: plain(text, 0.01))

@@ -85,6 +85,7 @@ def test_the_same_command_again_runs_nothing_and_one_with_another_contender_only
     assert [line for line in more.err.splitlines() if "seed 0" in line] == ["gossip, seed 0 (3 of 3)"]
 
 
+@pytest.mark.slow
 def test_the_folder_of_a_report_is_made_and_a_folder_alone_is_given_a_page(script: Path) -> None:
     options = ("--strategy", "allreduce", "--strategy", "gossip", "--simulate", "--steps", 2)
     ended = weft_command("compare", script, "-n", 2, "--report", "new/page.html", *options)
@@ -105,6 +106,7 @@ def test_a_contender_that_fails_is_shown_with_its_error_and_the_others_go_on(scr
     assert errors[1] is None
 
 
+@pytest.mark.slow
 def test_simulated_contenders_have_virtual_times_that_repeat(script: Path) -> None:
     options = ("--strategy", "allreduce", "--strategy", "gossip", "--simulate", "--cluster", "edge", "--slow", "1:3")
     ended = compared(script, *options, "--baseline", "ddp", "--target", "accuracy=0.6")
@@ -145,6 +147,7 @@ def test_a_disk_that_is_full_leaves_the_comparison_on_the_screen(script: Path, m
     assert f"the picture out.png {why} all else is as it should be\n" in ended.err
 
 
+@pytest.mark.slow
 def test_all_leaves_out_what_cannot_be_and_says_so(script: Path) -> None:
     ended = compared(script, "--strategy", "all", "--share", "stealing", "--simulate", "--steps", 2)
     assert ended.code == 0, ended.err

@@ -41,6 +41,7 @@ def test_seeds_with_codecs_are_counted() -> None:
     assert "│ asgd     │ 1     │ topk  │ 1 " in ended.out
 
 
+@pytest.mark.slow
 def test_a_failure_is_named_made_small_and_can_be_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
     def dislikes_crashes(evidence: Evidence) -> list[Violation]:
         bad = any(isinstance(fault, Crash) for fault in evidence.scenario.faults.schedule)

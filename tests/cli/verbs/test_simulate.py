@@ -79,6 +79,7 @@ def test_figures_are_written_with_the_documented_names(script: Path) -> None:
 BETWEEN_HOSTS = [name for name in STRATEGIES if name != "hogwild"]
 
 
+@pytest.mark.slow
 def test_several_strategies_give_one_list_and_all_gives_every_one(script: Path) -> None:
     told = rows(script, "-n", 2, "--strategy", "ssp( staleness=1)", "--strategy", "gossip(topology=ring)")
     assert [row["strategy"] for row in told] == ["ssp( staleness=1)", "gossip(topology=ring)"]

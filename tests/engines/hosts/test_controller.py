@@ -25,7 +25,7 @@ from weft.engines.hosts.controller import Controller
 from weft.engines.real import session
 from weft.engines.real.observer import Observer
 from weft.engines.real.outcome import RealOutcome
-from weft.runtime.messages import ScriptJoined, Welcome, WorkerJob
+from weft.runtime.messages import Halt, ScriptJoined, Welcome, WorkerJob
 
 JOINED = ScriptJoined(["w (2,) float64"], 16, None, 7)
 
@@ -61,8 +61,9 @@ def test_workers_are_told_their_part_and_all_hosts_have_the_first_values(
         barn.until(Tell, Welcome)
         assert not any(isinstance(each, Values) for each in mill.heard)
         barn.link.send(WorkerExited(1))
-        mill.until(RunFailed)
+        mill.until(Tell, Halt)
         mill.link.send(WorkerExited(0))
+        mill.until(RunFailed)
         with pytest.raises(
             NodeLost, match=r"worker 1 \(host barn, pid 101\) stopped after it had joined: its process has ended"
         ):
@@ -77,13 +78,16 @@ def test_a_host_that_falls_silent_is_given_up_and_named(tmp_path: Path, monkeypa
     controller, address = new_head(tmp_path, ["mill", "barn"])
     with running(controller, monkeypatch) as run:
         mill, barn = HostAgent(address, 0), HostAgent(address, 1)
-        mill.until(RunFailed)  # it shows signs of life, the other one does not
+        mill.until(Tell, Halt)  # it shows signs of life, the other one does not
+        mill.link.send(WorkerExited(0))
+        mill.until(RunFailed)
         with pytest.raises(NodeLost, match=r"worker 1 .*: host barn \(127.0.0.1\) is gone: nothing was heard of it"):
             run.result(20)
         mill.close()
         barn.close()
 
 
+@pytest.mark.slow
 def test_a_host_that_hangs_up_is_given_up_and_the_others_are_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,8 +130,9 @@ def test_a_host_speaks_for_its_own_workers_only(tmp_path: Path, monkeypatch: pyt
     with running(controller, monkeypatch) as run:
         mill, barn = HostAgent(address, 0), HostAgent(address, 1)
         barn.link.send(InterruptRequested(0, 1))
-        mill.until(RunFailed)
+        mill.until(Tell, Halt)
         mill.link.send(WorkerExited(0))
+        mill.until(RunFailed)
         with pytest.raises(NodeLost, match=r"host barn .* speaks for worker 0, which is not on it"):
             run.result(20)
         mill.close()

@@ -103,6 +103,7 @@ def test_a_relay_that_ends_is_noticed(make: Make) -> None:
     assert str(lost.value) == "the relay of the slow network ended with code -9.\n  Run it again."
 
 
+@pytest.mark.root
 @pytest.mark.parametrize("option", [{"strategy": "allreduce"}, {"strategy": "async_gossip"}])
 def test_a_run_over_a_slow_network_says_so_and_leaves_no_descriptor(option: dict[str, Any], tmp_path: Path) -> None:
     script = tmp_path / "train.py"

@@ -79,7 +79,8 @@ def test_a_worker_that_dies_without_a_word_is_named_with_its_host_and_who_waited
     assert stage.told == [(0, Halt())]
 
 
-def test_who_does_not_end_when_told_is_killed(script: Path) -> None:
+def test_who_does_not_end_when_told_is_killed(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timeouts, "HALT_S", 0.1)
     stage = Stage(script, [(0, Failed("ValueError", "no", "Traceback: line 1", 7, "computing"))])
     with pytest.raises(NodeLost, match=r"worker 0 .* raised ValueError at step 7: no") as raised:
         stage.run()
@@ -95,7 +96,10 @@ def test_all_are_welcome_when_all_have_joined(script: Path) -> None:
     assert [rank for rank, message in stage.told if isinstance(message, Welcome)] == [0, 1]
 
 
-def test_workers_whose_models_differ_end_the_run_before_it_begins(script: Path) -> None:
+def test_workers_whose_models_differ_end_the_run_before_it_begins(
+    script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timeouts, "HALT_S", 0.1)
     stage = Stage(script, [(0, ScriptJoined(LAYOUT, 16, None, 0)), (1, ScriptJoined(["w (3,) float64"], 24, None, 0))])
     with pytest.raises(ConfigError, match="Build the same model on every worker"):
         stage.run()

@@ -36,6 +36,7 @@ def test_a_total_that_changed_is_found(evidence: Evidence) -> None:
     assert violation.what.startswith("all workers together hold 0.75 of step 3 of worker 1")
 
 
+@pytest.mark.slow
 def test_messages_that_were_lost_with_their_sender_count() -> None:
     with_answers = {"answer": -1.0}
     for seed in range(40):

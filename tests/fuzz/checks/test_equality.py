@@ -98,6 +98,7 @@ def test_a_worker_that_made_no_step_ends_where_it_came_in() -> None:
     assert len(list(slot_is_alike(evidence, "centre"))) == 1
 
 
+@pytest.mark.slow
 def test_what_a_server_believes_that_a_worker_was_told_is_what_it_was_told() -> None:
     scenario = next(s for s in (draw(seed, ("ssp(servers=1)",)) for seed in range(99)) if s.num_workers == 2)
     evidence = run(replace(scenario, num_trained=1, faults=Faults(), compress="topk(0.002)"))

@@ -4,7 +4,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from support.peers.newcomers import NEWCOMER, gives, joined
+from support.peers.newcomers import NEWCOMER, came_again, gives
 
 from weft.core.actions import Action, Apply, Combine, Note, Send
 from weft.core.errors import ConfigError
@@ -352,5 +352,5 @@ def test_dealing_counts_a_portion_as_done_when_its_end_is_told() -> None:
 def test_a_newcomer_is_given_the_parameters_of_the_pass_and_takes_part_in_it() -> None:
     peer = coordinator(TWO)
     tell(peer, lost(NEWCOMER), ask(0, 3), ask(2, 3))
-    assert tell(peer, joined(4)) == [gives(0, 0), gives(0, 1)]
+    assert tell(peer, came_again(4)) == [gives(0, 0), gives(0, 1)]
     assert tell(peer, ask(NEWCOMER, 3)) == [handed(NEWCOMER, 2)]

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from support.peers.late_workers import given, handed, newcomer
+from support.peers.newcomers import given, handed, newcomer
 
 from weft.core.actions import Combine, Compute, Note, Send
 from weft.core.events import EpochFinished, Received, Started, StepFinished

@@ -24,7 +24,7 @@ def test_a_sponsor_gives_what_is_not_trained_and_the_servers_all_else(strategy: 
 @pytest.mark.parametrize("strategy", SERVED, ids=lambda strategy: strategy.entry.name)
 def test_a_newcomer_begins_when_both_have_given_all_in_whatever_order(strategy: Strategy) -> None:
     first, last = newcomer_of(strategy, WITH_STATE), newcomer_of(strategy, WITH_STATE)
-    params, state, words = given(SERVER, 7), given(0, 7, 1), handed(0, {"step": 7})
+    params, state, words = given(SERVER, 7), given(0, 7, 1), handed(0, step=7)
     assert tell(first, params, state, words)[-1] == Compute(7)
     assert tell(last, state)[0] == Combine(P1, 0.0, IN1)
     assert Compute(7) not in tell(last, words)

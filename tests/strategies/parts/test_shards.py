@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from support.peers.newcomers import given, gives, handed, joined, newcomer_of, without
+from support.peers.newcomers import came_again, given, gives, handed, newcomer_of, without
 
 from weft.core.actions import Action, Apply, Combine, Note, Send
 from weft.core.errors import ConfigError
@@ -179,14 +179,14 @@ def test_snapshots_are_plain_while_a_server_recovers() -> None:
 def test_a_server_gives_newcomers_its_buckets_and_their_versions() -> None:
     server = peer_of(AsyncSGD(servers=2), SERVER, buckets=(*TWO, *TWO))
     tell(server, received(0, "push", 0), received(0, "push", 0, bucket=2), received(0, "push", 1, bucket=2))
-    assert tell(server, without(5), joined(5)) == [gives(1, 0), gives(2, 2)]
-    assert tell(peer_of(AsyncSGD(servers=2), 4), without(5), joined(5)) == [], "it has none"
+    assert tell(server, without(5), came_again(5)) == [gives(1, 0), gives(2, 2)]
+    assert tell(peer_of(AsyncSGD(servers=2), 4), without(5), came_again(5)) == [], "it has none"
 
 
 def test_a_newcomer_remembers_the_versions_that_it_was_given_and_tells_them_to_a_moved_server() -> None:
     peer = newcomer_of(AsyncSGD(), TWO)
     assert tell(peer, given(SERVER, 6), given(SERVER, 8, 1)) == [Combine(P1, 0.0, IN1)]
-    tell(peer, handed(0, {"step": 4}), changed(6))
+    tell(peer, handed(0, step=4), changed(6))
     assert tell(peer, bodiless(SERVER, "ask")) == [copied(6, 4), copied(8, 4, bucket=1)]
     tell(peer, StepFinished(4, 2.0, None))
     assert refusal(peer, received(SERVER, "params", 5)).startswith("worker 1 received 'params' (clock 5")

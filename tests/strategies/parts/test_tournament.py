@@ -5,7 +5,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from support.peers.late_workers import given, handed, joined
+from support.peers.newcomers import given, handed, joined
 
 from weft.core.actions import Apply, Combine, Compute, Note, Send
 from weft.core.errors import ConfigError

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 import weft
+from support.checkpoints.disks import QuickDisk
 from support.checkpoints.written import facts
 from weft.adapters.alone import Alone
 from weft.checkpoints.disk import Disk
@@ -17,6 +18,7 @@ from weft.checkpoints.taking import CheckpointPlan, Checkpoints
 from weft.core.seat import sit
 
 NUM_EPOCHS, NUM_BATCHES = 3, 5
+QUICK = QuickDisk()
 
 
 class Stopped(Exception):
@@ -38,7 +40,7 @@ def train(
     every: str = "2steps",
     stop_at: int | None = None,
     optimizer: str = "Adam",
-    disk: Disk | None = None,
+    disk: Disk = QUICK,
     width: int = 4,
     kept: str = "scheduler",
     batch_size: int = 4,

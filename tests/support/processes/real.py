@@ -4,8 +4,10 @@ import gc
 import os
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from weft.engines.local import worker_main
@@ -37,6 +39,13 @@ def fork_from_here(num_workers: int, shared: Sequence[int], check: Callable[[], 
         os.close(error[1])
         processes.append(Process(pid, mine, output[0], error[0]))
     return processes
+
+
+@contextmanager
+def fork_server_here(*job_and_codecs: object) -> Iterator[SimpleNamespace]:
+    """In place of weft.engines.local.launcher.fork_server_of, where a test is not about fork servers."""
+    del job_and_codecs
+    yield SimpleNamespace(fork=fork_from_here)
 
 
 def keep_garbage() -> None:

@@ -1,5 +1,7 @@
 """The recipe by which tests of everything registered run a strategy: its defaults, or what makes it speak at once."""
 
+from functools import cache
+
 from weft.config.registry import STRATEGIES, strategy
 from weft.core.strategy import Strategy
 
@@ -21,6 +23,7 @@ VARIANTS = (
 """Recipes whose peers are others than those of the name's own recipe."""
 
 
+@cache
 def recipe(name: str) -> Strategy:
     """What stands for a registered name."""
     return strategy(RECIPES[name])

@@ -58,6 +58,7 @@ def test_every_host_gets_a_connection_to_every_other(hosts: list[socket.socket])
         mesh.close()
 
 
+@pytest.mark.slow
 def test_a_host_with_another_secret_is_a_stranger_to_all(hosts: list[socket.socket]) -> None:
     meshes = connected(hosts, [SECRET, SECRET, OTHER], 1.0)
     assert [set(mesh.links) for mesh in meshes] == [{1}, {0}, set()]

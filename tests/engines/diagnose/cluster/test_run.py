@@ -38,6 +38,7 @@ def examined(homes: str, secrets: dict[int, bytes] | None = None, **how: Any) ->
     return results
 
 
+@pytest.mark.slow
 def test_all_pairs_of_hosts_are_measured_and_worker_0_gets_everything() -> None:
     checkup, *others = examined("abcd")
     assert others == [None] * 3
@@ -61,6 +62,7 @@ def test_of_a_host_with_several_processes_one_measures() -> None:
     assert [len(report.seen) for report in checkup.reports.values()] == [1, 1]
 
 
+@pytest.mark.slow
 def test_those_who_never_come_are_missing_and_the_others_go_on() -> None:
     checkup, *_ = examined("ab.d", come_s=0.3)
     assert checkup is not None
@@ -69,6 +71,7 @@ def test_those_who_never_come_are_missing_and_the_others_go_on() -> None:
     assert all(not seen.trouble for report in checkup.reports.values() for seen in report.seen)
 
 
+@pytest.mark.slow
 def test_a_host_with_another_secret_is_found_and_the_others_are_measured() -> None:
     checkup, *_ = examined("abc", {1: OTHER}, connect_s=1.0)
     assert checkup is not None
