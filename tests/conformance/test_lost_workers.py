@@ -130,10 +130,11 @@ DEATHS = {
 }
 
 
-@pytest.mark.parametrize("script", [ARRAYS, TORCH], ids=["arrays", "torch"])
 @pytest.mark.parametrize("deaths", DEATHS.values(), ids=DEATHS)
 @pytest.mark.parametrize(
-    "options", [{}, {"transport": "tcp"}, {"collective": "ring"}], ids=["shm", "tcp", "ring over shm"]
+    ("script", "options"),
+    [(ARRAYS, {}), (TORCH, {}), (ARRAYS, {"transport": "tcp"}), (ARRAYS, {"collective": "ring"})],
+    ids=["arrays", "torch", "tcp", "ring over shm"],
 )
 def test_every_sample_is_used_once_though_three_of_five_workers_die(
     script: str, deaths: str, options: dict[str, Any], tmp_path: Path

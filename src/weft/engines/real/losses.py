@@ -3,6 +3,7 @@
 import msgspec
 from msgspec import Struct
 
+from weft.engines.real import timeouts
 from weft.engines.real.worker_record import WorkerRecord
 
 
@@ -26,6 +27,11 @@ class Losses:
 
     def __init__(self) -> None:
         self.all: list[WorkerLoss] = []
+        self._died_s: dict[int, float] = {}
+
+    def is_fresh(self, rank: int, now_s: float) -> bool:
+        """Whether a worker died so lately, since this was first asked, that the others may still be laying out."""
+        return now_s - self._died_s.setdefault(rank, now_s) < timeouts.LAYING_OUT_S
 
     def add(self, worker: WorkerRecord, cause: str, now_s: float) -> WorkerLoss:
         """A worker is lost."""

@@ -81,10 +81,7 @@ class Supervisor:
         self._error: WeftError | None = None
         """Why the run cannot go on, if that is known already."""
         self._views, self._losses = Views(job.num_workers, self._send), Losses()
-        self._died_s: dict[int, float] = {}
-        """When workers died that the others could not go on without yet."""
-        self._num_interrupts = 0
-        self._asked_to_leave = False
+        self._num_interrupts, self._asked_to_leave = 0, False
         self._leave_at: int | None = None
         self._session = RunSession(
             job.num_workers,
@@ -149,9 +146,9 @@ class Supervisor:
             self._workers[stuck.rank].lost = stuck.cause
             self._watchdog.lose(stuck.rank)
             self._end_one(stuck.rank)
-        for worker in filter(is_silent_death, self._members()):
-            if self._views.can_lose(worker.rank):
-                self._go_on_without(worker, worker.lost or how_it_ended(worker.exit_code))
+        dead = [worker for worker in self._members() if is_silent_death(worker)]
+        for worker in (worker for worker in dead if self._views.can_lose(worker.rank)):
+            self._go_on_without(worker, worker.lost or how_it_ended(worker.exit_code))
 
     def _go_on_without(self, worker: WorkerRecord, cause: str) -> None:
         loss = self._losses.add(worker, cause, self._session.so_far_s)
@@ -163,10 +160,8 @@ class Supervisor:
 
     def _others_may_go_on(self, worker: WorkerRecord) -> bool:
         """Whether a worker that died while training began is to be left behind, once the others have laid out."""
-        if self._job.on_loss == STOP or not self._session.has_begun or not is_silent_death(worker):
-            return False
-        self._died_s.setdefault(worker.rank, time.perf_counter())
-        return time.perf_counter() - self._died_s[worker.rank] < timeouts.LAYING_OUT_S and len(self._views.members) > 1
+        may_survive = self._job.on_loss != STOP and self._session.has_begun and len(self._views.members) > 1
+        return may_survive and is_silent_death(worker) and self._losses.is_fresh(worker.rank, time.perf_counter())
 
     def _members(self) -> list[WorkerRecord]:
         """The workers that have not been lost."""
@@ -232,8 +227,7 @@ class Supervisor:
         elif isinstance(message, LaidOut):
             self._views.lay_out(worker.rank)
         elif isinstance(message, Frozen):
-            self._views.hear(worker.rank, message)
-            if not self._views.is_freezing:
+            if self._views.hear(worker.rank, message):
                 self._losses.told(self._session.so_far_s)
         elif isinstance(message, ViewTaken):
             self._views.take(worker.rank, message)

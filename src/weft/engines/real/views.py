@@ -51,17 +51,22 @@ class Views:
         for member in self.members:
             self._send(member, Freeze(self.view, self._lost))
 
-    def hear(self, rank: int, message: Frozen) -> None:
-        """A worker has frozen; when all have, all are told the view. An answer to an earlier `Freeze` is too late."""
+    def hear(self, rank: int, message: Frozen) -> bool:
+        """A worker has frozen; when all have, all are told the view. Returns whether they are told it now.
+
+        An answer to an earlier `Freeze` is too late.
+        """
         if message.view != self.view or rank not in self.members:
-            return
+            return False
         self._frozen[rank] = message
-        if self.is_freezing and len(self._frozen) == len(self.members):
-            self.is_freezing = False
-            self._taken[self.view] = {}
-            for member in self.members:
-                cut = {other: frozen.sent.get(member, 0) for other, frozen in self._frozen.items() if other != member}
-                self._send(member, ViewTold(self.view, self.members, cut, self._reason))
+        if not self.is_freezing or len(self._frozen) < len(self.members):
+            return False
+        self.is_freezing = False
+        self._taken[self.view] = {}
+        for member in self.members:
+            cut = {other: frozen.sent.get(member, 0) for other, frozen in self._frozen.items() if other != member}
+            self._send(member, ViewTold(self.view, self.members, cut, self._reason))
+        return True
 
     def take(self, rank: int, message: ViewTaken) -> None:
         """A worker's peers know a view; when all members' do, all are told how far the lost ones were."""

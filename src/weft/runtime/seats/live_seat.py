@@ -4,7 +4,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 from weft.core.events import EpochFinished, GradientReady, PortionAsked, StepFinished
 from weft.core.names import Result
@@ -52,7 +52,6 @@ from weft.runtime.waiting import Waiting
 from weft.runtime.worker_runtime import WorkerRuntime
 from weft.store.gate import Gate
 
-T = TypeVar("T")
 Resolve = Callable[[Welcome | None, Strategy | str | None], tuple[Strategy, str]]
 """Takes `Welcome` and the strategy that the script asked for; returns the strategy to use and its name."""
 
@@ -82,7 +81,7 @@ class LiveSeat(EngineSeat):
         self._survivor: Survivor | None = None
         """This worker's part in going on without lost ones; None where a loss ends the run."""
         if job.survives:
-            self._survivor = Survivor(job.rank, job.num_workers, self.script, channel.send, self._when_dealt)
+            self._survivor = Survivor(job, self.script, channel.send, self._lock, self._wait_in_share)
             self.dealt_again = self._survivor.shares
         self._background: BackgroundDriver | None = None
 
@@ -210,15 +209,9 @@ class LiveSeat(EngineSeat):
         else:
             super()._hear(message)
 
-    def _when_dealt(self, look: Callable[[], T]) -> T:
-        """Call `look` when the samples of lost workers are dealt; blocks while members change."""
-        survivor = self._survivor
-        assert survivor is not None
-        with self._lock:
-            if survivor.is_dealing:
-                with self._driving() as runtime, runtime.driver.script_waits(SHARE):
-                    self._wait(lambda: not survivor.is_dealing)
-            return look()
+    def _wait_in_share(self, done: Callable[[], bool]) -> None:
+        with self._driving() as runtime, runtime.driver.script_waits(SHARE):
+            self._wait(done)
 
     def _give(self, bucket: int, samples: float) -> None:
         if not self._given:

@@ -11,11 +11,15 @@ for these later. So how far the lost ones were is what any of the others knows t
 """
 
 from collections.abc import Callable
+from threading import RLock
+from typing import TypeVar
 
 from weft.core.script_state import BEFORE_TRAINING, IN_BACKWARD, ScriptState
-from weft.data.dealt_again import DealtAgain, Reached, WhenDealt
-from weft.runtime.messages import DealAgain, Freeze, Frozen, LaidOut, Message, ViewTaken, ViewTold
+from weft.data.dealt_again import DealtAgain, Reached
+from weft.runtime.messages import DealAgain, Freeze, Frozen, LaidOut, Message, ViewTaken, ViewTold, WorkerJob
 from weft.runtime.worker_runtime import WorkerRuntime
+
+T = TypeVar("T")
 
 
 class Survivor:
@@ -23,25 +27,35 @@ class Survivor:
 
     def __init__(
         self,
-        rank: int,
-        num_workers: int,
+        job: WorkerJob,
         script: ScriptState,
         send: Callable[[Message], object],
-        when_dealt: WhenDealt,
+        lock: RLock,
+        wait_in_share: Callable[[Callable[[], bool]], None],
     ) -> None:
-        """`send` takes messages to the engine; `when_dealt` calls a function when this worker is not dealing."""
-        self._members = list(range(num_workers))
+        """`send` takes messages to the engine. `lock` is the driving thread's; `wait_in_share` drives until a condition
+        holds, while the script waits for data."""
+        self._members = list(range(job.num_workers))
+        self._lock = lock
+        self._wait_in_share = wait_in_share
         self._script = script
         self._send = send
         self._runtime: WorkerRuntime
         self._view, self._dealt = 0, 0
         """The last view that is to come or has come, and the last whose lost workers' samples are dealt."""
-        self.shares = DealtAgain(rank, num_workers, when_dealt, self._publish)
+        self.shares = DealtAgain(job.rank, job.num_workers, self._when_dealt, self._publish)
 
     @property
     def is_dealing(self) -> bool:
         """Whether members change, or samples of lost ones are still to be dealt."""
         return self._dealt < self._view
+
+    def _when_dealt(self, look: Callable[[], T]) -> T:
+        """Call `look` when the samples of lost workers are dealt; blocks while members change."""
+        with self._lock:
+            if self.is_dealing:
+                self._wait_in_share(lambda: not self.is_dealing)
+            return look()
 
     def begin(self, runtime: WorkerRuntime) -> None:
         """The worker is laid out and connected: from now on the others can go on without it, and it without them."""
