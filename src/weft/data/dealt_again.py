@@ -12,6 +12,9 @@ from msgspec import Struct
 
 from weft.data.static import Span, global_batches, share_of
 
+ENDED_MAX = 64
+"""How many shares behind the others a lost worker may have been, so that what it leaves is still counted."""
+
 
 class Part(NamedTuple):
     """What one worker takes of a round."""
@@ -96,6 +99,8 @@ class DealtAgain:
         self._begun = 0
         self._open: dict[int, Rounds] = {}
         """The shares that the script has begun and not ended. One may be evaluated on while another goes on."""
+        self._ended: dict[int, Rounds] = {}
+        """The last ENDED_MAX shares that the script has ended: a loss tells how many of their samples nobody takes."""
         self._to_come: dict[int, list[tuple[int, int, Sequence[int]]]] = {}
         """By share that this worker has not begun: (worker, rounds, takers), for `Rounds.lose`."""
         self.num_untaken = 0
@@ -126,21 +131,26 @@ class DealtAgain:
     def end(self, rounds: Rounds) -> None:
         """The script has ended a share."""
         self._open.pop(rounds.share, None)
+        self._ended[rounds.share] = rounds
+        if len(self._ended) > ENDED_MAX:
+            del self._ended[next(iter(self._ended))]
         self._publish(self.reached())
 
     def lose(self, lost: Mapping[int, Reached], members: Mapping[int, Reached]) -> None:
-        """Deal again what `lost` workers did not commit. Shares that somebody has begun stay divided as they are; later
-        ones are divided among the `members` that are left."""
-        stop = max(reached.begun for reached in members.values())
+        """Deal again what `lost` workers did not commit. Shares that somebody has begun, a lost worker too, stay divided
+        as they are; later ones are divided among the `members` that are left."""
+        begun = (reached.begun for reached in (*members.values(), *lost.values()))
+        stop = max([*begun, *(earlier for earlier, _ in self._earlier)])
         self._earlier.append((stop, self._members))
         self._members = sorted(members)
         for worker, reached in sorted(lost.items()):
             for share in range(stop):
                 num_rounds = reached.committed(share)
-                takers = [member for member in self._members if members[member].may_take(share)]
-                if num_rounds is None or (share < self._begun and share not in self._open):
+                if num_rounds is None:
                     continue
-                if share in self._open:
-                    self.num_untaken += self._open[share].lose(worker, num_rounds, takers)
-                else:
+                takers = [member for member in self._members if members[member].may_take(share)]
+                rounds = self._open.get(share, self._ended.get(share))
+                if rounds is not None:
+                    self.num_untaken += rounds.lose(worker, num_rounds, takers)
+                elif share >= self._begun:
                     self._to_come.setdefault(share, []).append((worker, num_rounds, takers))
