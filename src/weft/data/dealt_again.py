@@ -137,8 +137,8 @@ class DealtAgain:
         self._publish(self.reached())
 
     def lose(self, lost: Mapping[int, Reached], members: Mapping[int, Reached]) -> None:
-        """Deal again what `lost` workers did not commit. Shares that somebody has begun, a lost worker too, stay divided
-        as they are; later ones are divided among the `members` that are left."""
+        """Deal again what `lost` workers did not commit. Shares that somebody has begun, perhaps a lost one, stay
+        divided as they are; later ones are divided among the `members` that are left."""
         begun = (reached.begun for reached in (*members.values(), *lost.values()))
         stop = max([*begun, *(earlier for earlier, _ in self._earlier)])
         self._earlier.append((stop, self._members))
