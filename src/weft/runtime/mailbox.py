@@ -114,9 +114,10 @@ class Mailbox:
         """Send and receive without blocking; whether anything came."""
         if self.transport is None:
             return False
+        has_kept = bool(self._kept) and not self._is_closed
         while self._kept and not self._is_closed:
             self._count(self._kept.popleft())
-        return self.transport.poll(self._take) > 0
+        return self.transport.poll(self._take) > 0 or has_kept
 
     def close(self) -> None:
         """Keep what comes from now on."""
