@@ -44,7 +44,7 @@ class Views:
         self._frozen.clear()
         self.is_freezing = True
         for member in self.members:
-            self._send(member, Freeze(self.view, self._lost))
+            self._send(member, Freeze(self.view, list(self._lost)))
 
     def hear(self, rank: int, message: Frozen) -> None:
         """A worker has frozen; when all have, all are told the view. An answer to an earlier `Freeze` is too late."""
@@ -56,4 +56,4 @@ class Views:
             reached = {other: frozen.reached for other, frozen in self._frozen.items()}
             for member in self.members:
                 cut = {other: frozen.sent.get(member, 0) for other, frozen in self._frozen.items() if other != member}
-                self._send(member, ViewTold(self.view, self.members, cut, reached, self._reason))
+                self._send(member, ViewTold(self.view, list(self.members), cut, reached, self._reason))
