@@ -97,7 +97,7 @@ def pushed() -> Processes:
 
 def test_what_is_coded_travels_as_it_is_and_says_by_which_codec() -> None:
     world = pushed()
-    ((_, _, body),) = world.posts[1].transport.waiting
+    ((_, _, _, body),) = world.posts[1].transport.waiting
     assert len(body) == world.stores[0].num_bytes(Buffer("mine", 0)) < 40
     world.settle()
     assert world.stores[1].lend(Buffer("mine", 0)).tolist() == [0] * 8 + [8, 9]
@@ -132,8 +132,8 @@ def test_who_lies_about_what_is_coded_is_named_and_nothing_is_applied(lie: str) 
     world = pushed()
     change, message = LIES[lie]
     waiting = world.posts[1].transport.waiting
-    header, data, body = waiting.popleft()
-    waiting.append((header, *change(data, body)))
+    sender, header, data, body = waiting.popleft()
+    waiting.append((sender, header, *change(data, body)))
     with pytest.raises(CodecError) as refused:
         world.settle()
     assert str(refused.value).startswith(message)
