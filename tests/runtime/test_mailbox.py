@@ -160,3 +160,64 @@ def test_a_sum_for_somebody_who_adds_none_up_is_unexpected() -> None:
     with pytest.raises(UnexpectedMessage) as raised:
         world.settle()
     assert str(raised.value) == "worker 0 sent a part of a sum to worker 1, which expects none."
+
+
+def test_what_no_peer_has_sent_waits_while_closed_and_counts_when_it_is_sent() -> None:
+    world = Processes(Puppets(), 3, BUCKETS)
+    notes: list[bytes] = []
+    world.posts[1].on_note = lambda source, note: notes.append(bytes(note))
+    mailbox = world.posts[0]
+    mailbox.lose([2])
+    mailbox.close()
+    mailbox.tell(0, 1, b"for a member")
+    mailbox.tell(0, 2, b"for one that is lost")
+    world.settle()
+    assert (notes, mailbox.sent) == ([], {})
+    mailbox.open_again({0: world.stores[0]})
+    world.settle()
+    assert (notes, mailbox.sent) == ([b"for a member"], {1: 1})
+    assert not world.posts[2].transport.waiting
+
+
+def test_frames_that_are_kept_are_copies_for_their_memory_is_used_again() -> None:
+    world = Processes(Puppets(), 2, BUCKETS)
+    notes: list[bytes] = []
+    mailbox, memory = world.posts[1], bytearray(b"before")
+    mailbox.on_note = lambda source, note: notes.append(bytes(note))
+    world.posts[0].tell(0, 1, bytes(memory))
+    sender, header, _, body = mailbox.transport.waiting.pop()
+    mailbox.transport.waiting.append((sender, header, memory, body))
+    mailbox.close()
+    mailbox.poll()
+    memory[:] = b"behind"
+    assert mailbox.take_up_to({0: 1})
+    assert notes == [b"before"]
+
+
+def test_of_kept_frames_only_those_before_the_cut_are_handed_over_and_the_rest_in_order_when_it_is_open() -> None:
+    world = Processes(Puppets(), 3, BUCKETS)
+    notes: list[tuple[int, bytes]] = []
+    mailbox = world.posts[2]
+    mailbox.on_note = lambda source, note: notes.append((source, bytes(note)))
+    mailbox.close()
+    for clock in range(3):
+        for source in (0, 1):
+            world.posts[source].tell(source, 2, b"%d" % clock)
+    mailbox.poll()
+    assert not mailbox.take_up_to({0: 1, 1: 4})
+    assert notes == [(0, b"0"), (1, b"0"), (1, b"1"), (1, b"2")]
+    world.posts[1].tell(1, 2, b"3")
+    mailbox.poll()
+    assert mailbox.take_up_to({0: 1, 1: 4})
+    mailbox.open_again({2: world.stores[2]})
+    assert mailbox.poll()
+    assert notes[4:] == [(1, b"3"), (0, b"1"), (0, b"2")]
+
+
+def test_the_servers_of_lost_processes_go_to_the_members_with_the_fewest_one_by_one() -> None:
+    world = Processes(Puppets(num_servers=5), 4, BUCKETS)
+    for mailbox in world.posts[:3]:
+        assert mailbox.places[4:] == [0, 1, 2, 3, 0]
+        assert mailbox.move_servers([1, 2]) == [4, 7, 8]
+        assert mailbox.places[4:] == [1, 1, 2, 2, 1]
+        assert mailbox.move_servers([1, 2]) == []

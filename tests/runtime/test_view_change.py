@@ -175,6 +175,16 @@ def test_messages_between_nodes_of_one_process_are_received_even_while_it_is_fro
     assert run.seen(0) == [changed(1, [0, 1, 3], 2)]
 
 
+def test_what_a_message_from_before_the_freeze_leads_to_in_the_same_process_comes_before_the_view() -> None:
+    def answer(peer: Puppet, event: Event) -> list[Action] | None:
+        return [Send(3, "word", 6, 0)] if isinstance(event, Received) and peer.me == 0 else None
+
+    run = Changing(3, answer, num_servers=1)
+    run.send(1, Send(0, "word", 5, 0))
+    run.go_on_without(2)
+    assert run.seen(3) == [word(0, 6), changed(1, [0, 1, 3], 2)]
+
+
 def test_what_a_member_sends_in_the_new_view_waits_for_those_who_have_not_been_told_it() -> None:
     run = Changing(3)
     run.freeze_without(2)
@@ -348,6 +358,7 @@ def test_a_server_of_a_lost_process_is_started_anew_where_the_fewest_are() -> No
     run.go_on_without(1)
     assert 4 in run.drivers[2].nodes
     assert run.peer(4) is not before
+    assert run.peer(4).world.view == 1
     assert [event for _, event in run.peer(4)._seen] == [Started(1), changed(1, [0, 2, 3, 4], 1)]
     assert run.seen(0) == [changed(1, [0, 2, 3, 4], 1), word(4, 6)]
     assert run.params(4).tolist() == [0.0] * 4, "its tensors are empty"
