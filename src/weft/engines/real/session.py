@@ -205,7 +205,8 @@ class RunSession:
         """Go on without worker `rank`: nobody waits for it at a report, at a save or at the end."""
         self._members.discard(rank)
         self._badness.pop(rank, None)
-        self._consensus.lose(rank)
+        for warning in self._consensus.lose(rank):
+            self.on_tell(warning)
         for number, barrier in sorted(self._reports.items()):
             if barrier.chosen == rank and barrier.evaluated is None:
                 self.on_tell(

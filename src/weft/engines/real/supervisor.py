@@ -163,7 +163,10 @@ class Supervisor:
         self._observer.on_lost(worker.rank)
         self._views.lose(worker.rank, str(loss))
         self._watchdog.lose(worker.rank)
-        self._session.lose(worker.rank)
+        try:
+            self._session.lose(worker.rank)
+        except WeftError as error:  # the replicas that are left differ
+            self._error = error
 
     def _members(self) -> list[WorkerRecord]:
         """The workers that have not been lost."""
