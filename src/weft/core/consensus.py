@@ -44,8 +44,8 @@ class Consensus:
         self._has_warned = False
 
     def lose(self, worker: NodeId) -> list[str]:
-        """A worker is lost: its replica is not awaited any more. Looks that all others have told are compared now, as by
-        `take`; returns what is to be told."""
+        """A worker is lost: its replica is not awaited any more. Looks that all others have told are compared now, as
+        by `take`; returns what is to be told."""
         self._members.discard(worker)
         told = [self._compare(number) for number in sorted(self._came)]
         return [text for text in told if text is not None]
@@ -85,7 +85,7 @@ class Consensus:
 
 
 def _farthest(rank: NodeId, least: NodeId, first: Look, mine: Look) -> tuple[float, str]:
-    """How far the tensor is from that of worker `least`, the first, that is farthest, and its name; '' if all are equal.
+    """How far the tensor is from worker `least`'s that is farthest, and its name; '' if all are equal.
 
     Refuses a replica that rounding alone does not explain.
     """
@@ -99,8 +99,8 @@ def _farthest(rank: NodeId, least: NodeId, first: Look, mine: Look) -> tuple[flo
     others = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
     farther = " by more than their processors' rounding" if may_round else ""
     raise ReplicasDiffer(
-        f"'{wrong[0]}'{others} of worker {rank} differs from worker {least}'s{farther} after step {first.step}, though this "
-        "strategy keeps all replicas equal.\n  Look for what the script writes to its model on some workers only: let "
+        f"'{wrong[0]}'{others} of worker {rank} differs from worker {least}'s{farther} after step {first.step}, though "
+        "this strategy keeps all replicas equal.\n  Look for what the script writes to its model on some workers only: let "
         "all write the same."
     )
 
