@@ -100,8 +100,8 @@ def _farthest(rank: NodeId, least: NodeId, first: Look, mine: Look) -> tuple[flo
     farther = " by more than their processors' rounding" if may_round else ""
     raise ReplicasDiffer(
         f"'{wrong[0]}'{others} of worker {rank} differs from worker {least}'s{farther} after step {first.step}, though "
-        "this strategy keeps all replicas equal.\n  Look for what the script writes to its model on some workers only: let "
-        "all write the same."
+        "this strategy keeps all replicas equal.\n  Look for what the script writes to its model on some workers only: "
+        "let all write the same."
     )
 
 
