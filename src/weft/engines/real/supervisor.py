@@ -125,7 +125,8 @@ class Supervisor:
 
     def _check(self) -> None:
         """End the run and raise the reason if it cannot go on; tell the observer which workers keep others waiting."""
-        self._go_on_without_lost()
+        now_s = time.perf_counter()
+        self._go_on_without_lost(now_s)
         late = self._late()
         guilty = None if self._error is not None else self._guilty()
         if guilty is not None:
@@ -133,7 +134,6 @@ class Supervisor:
             failure = also(describe(guilty, self._workers), late)
             failure.before_join = not guilty.has_joined
             raise failure
-        now_s = time.perf_counter()
         error = self._error or self._watchdog.check(now_s, self._session.ended, self._states())
         if error is not None:
             self._halt()
@@ -141,13 +141,15 @@ class Supervisor:
         for text in self._delays.check(now_s, self._workers, has_begun=self._session.has_begun):
             self._observer.on_tell(text)
 
-    def _go_on_without_lost(self) -> None:
+    def _go_on_without_lost(self, now_s: float) -> None:
         """Let the others go on without workers whose processes have died, if the job says so. One that is stopped or
         silent for too long is killed first: it must not wake up among those who went on."""
         if self._job.on_loss == STOP or not self._views.is_settled or self._error is not None:
             return
-        stuck = self._watchdog.stuck(time.perf_counter(), self._session.ended, self._states())
-        if stuck is not None and len(self._views.members) > 1:
+        while sum(not worker.lost for worker in self._members()) > 1:
+            stuck = self._watchdog.stuck(now_s, self._session.ended, self._states())
+            if stuck is None:
+                break
             self._workers[stuck.rank].lost = stuck.cause
             self._watchdog.lose(stuck.rank)
             self._end_one(stuck.rank)
