@@ -129,7 +129,7 @@ def test_the_view_waits_for_all_that_was_sent_before_the_freeze() -> None:
 def answers_with_values(peer: Puppet, event: Event) -> list[Action] | None:
     if isinstance(event, Received):
         return [
-            Send(0, "value", 1, 0, P0, 2.0, "a"),
+            Send(0, "value", 1, 0, P0, 2.0, {"a": 1}),
             Combine(P0, 10.0),
             Send(0, "value", 2, 0, P0),
             Send(2, "word", 3, 0),
@@ -147,7 +147,7 @@ def test_what_a_peer_answers_while_frozen_comes_back_after_the_view_in_order_wit
     assert run.seen(1) == [
         word(0, 7),
         changed(1, [0, 1], 2),
-        Returned(0, "value", 1, 0, IN0, 2.0, "a", 0),
+        Returned(0, "value", 1, 0, IN0, 2.0, {"a": 1}, 0),
         Returned(0, "value", 2, 0, IN0, 1.0, None, 0),
         Returned(2, "word", 3, 0, None, 1.0, None, 0),
     ]

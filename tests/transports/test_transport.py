@@ -26,5 +26,5 @@ def test_all_calls_of_the_seam_are_compared() -> None:
     assert [name for name in vars(Transport) if not name.startswith("_")] == [*COUNTERS, *CALLS]
 
 
-def test_a_frame_is_header_data_and_body() -> None:
-    assert Frame._fields == ("header", "data", "body")
+def test_a_frame_is_header_data_and_body_and_says_which_process_sent_it() -> None:
+    assert Frame._fields == ("header", "data", "body", "sender")
