@@ -118,7 +118,8 @@ class DealtAgain:
         self._publish(self.reached())
 
     def begin(self, num_samples: int, batch_size: int, drop_last: bool, size: int | None) -> Rounds:
-        """Begin the next share."""
+        """Begin the next share. While the members change, nobody begins one: it is divided among those who are told."""
+        self.await_view()
         share, self._begun = self._begun, self._begun + 1
         workers = next((members for stop, members in self._earlier if share < stop), self._members)
         spans = global_batches(num_samples, len(workers), batch_size, drop_last, size)

@@ -252,7 +252,7 @@ class LiveSeat(EngineSeat):
 
     def _await_view(self) -> None:
         """Block while the members change: what is left of a share is known only then."""
-        if self._runtime.driver.is_changing:
+        if self.script.at not in BEFORE_TRAINING and self._runtime.driver.is_changing:
             with self._driving() as runtime, runtime.driver.script_waits(SHARE):
                 self._wait(lambda: not runtime.driver.is_changing)
 
