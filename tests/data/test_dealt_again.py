@@ -219,6 +219,15 @@ def test_shares_that_somebody_has_begun_keep_their_division_and_later_ones_have_
     assert parts(*behind.left) == parts(([2, 3], 2), ([6, 7], 2), ([10, 11], 2))
 
 
+def test_a_share_that_is_begun_while_the_members_change_is_divided_among_the_new_ones() -> None:
+    def await_view() -> None:
+        if not dealt.reached().begun:
+            dealt.lose({2: Reached(0, {})}, {0: dealt.reached(), 1: Reached(0, {})})
+
+    dealt = DealtAgain(3, await_view, lambda reached: None)
+    assert parts(*dealt.begin(4, 2, False, None).parts(0, 0)) == parts(([0, 1], 2))
+
+
 def test_what_only_the_lost_worker_had_begun_stays_committed() -> None:
     team = scripts(2)
     for script in team.values():

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 import pytest
+from support.network.changing import Changing, changed, word
 from support.network.loopback import Processes
-from support.peers.puppets import Puppets
+from support.peers.puppets import Puppet, Puppets
 
 from weft.codecs import Codec, TopK
 from weft.core.actions import Action, Encode, Send, copy
 from weft.core.errors import CodecError, UnexpectedMessage
-from weft.core.events import Event, Received
+from weft.core.events import Event, MembersChanged, Received, Started
 from weft.core.names import Bucket, Buffer, Part, Roles
 from weft.core.world import World
 from weft.runtime.mailbox import kinds_of, rank_of
@@ -221,3 +222,83 @@ def test_the_servers_of_lost_processes_go_to_the_members_with_the_fewest_one_by_
         assert mailbox.move_servers([1, 2]) == [4, 7, 8]
         assert mailbox.places[4:] == [1, 1, 2, 2, 1]
         assert mailbox.move_servers([1, 2]) == []
+
+
+def test_a_server_of_a_lost_process_is_started_anew_where_the_fewest_are() -> None:
+    def answer(peer: Puppet, event: Event) -> list[Action] | None:
+        return [Send(0, "word", 6, 0)] if isinstance(event, MembersChanged) and peer.me == 4 else None
+
+    run = Changing(3, answer, num_servers=2)
+    run.params(4)[:] = 5.0
+    before = run.peer(4)
+    run.go_on_without(1)
+    assert 4 in run.drivers[2].nodes
+    assert run.peer(4) is not before
+    assert run.peer(4).world.view == 1
+    assert [event for _, event in run.peer(4)._seen] == [Started(1), changed(1, [0, 2, 3, 4], 1)]
+    assert run.seen(0) == [changed(1, [0, 2, 3, 4], 1), word(4, 6)]
+    assert run.params(4).tolist() == [0.0] * 4, "its tensors are empty"
+    run.send(0, Send(4, "word", 8, 0))
+    run.send(4, Send(3, "word", 9, 0))
+    run.progress(0, 2)
+    assert run.seen(4)[-1] == word(0, 8)
+    assert run.seen(3)[-1] == word(4, 9)
+
+
+def test_a_moved_server_can_be_fetched_from_and_may_be_moved_again() -> None:
+    run = Changing(4, num_servers=1)
+    for lost, home in ((0, 1), (1, 2)):
+        run.go_on_without(lost)
+        run.params(4)[:] = home
+        assert 4 in run.drivers[home].nodes
+
+        def wait(done: Callable[[], bool]) -> None:
+            run.progress(*run.views.members)
+            assert done()
+
+        run.world.posts[3].fetch(3, [(4, 0)], wait)
+        assert run.world.posts[3].fetched(4, 0).tolist() == [home] * 4
+
+
+@pytest.mark.parametrize("when", ["before", "meanwhile", "after"])
+def test_a_fetch_does_not_wait_for_the_lost(when: str) -> None:
+    run = Changing(3)
+    run.params(1)[:] = 7.0
+    if when == "after":
+        run.go_on_without(2)
+    if when == "meanwhile":
+        run.freeze_without(2)
+
+    def wait(done: Callable[[], bool]) -> None:
+        run.progress(0, 1)
+        if when == "before":
+            assert not done()
+            run.freeze_without(2)
+        run.hear(0, 1)
+        run.progress(0, 1)
+        assert done()
+
+    run.world.posts[0].fetch(0, [(0, 0), (1, 0), (2, 0)], wait)
+    assert run.world.posts[0].fetched(1, 0).tolist() == [7.0] * 4
+
+
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+@pytest.mark.parametrize("me", [0, 2])
+def test_a_fetch_from_a_server_that_is_moved_is_answered_where_it_is_now(when: str, me: int) -> None:
+    run = Changing(3, num_servers=2)
+    if when == "meanwhile":
+        run.freeze_without(1)
+
+    def wait(done: Callable[[], bool]) -> None:
+        if when == "before":
+            run.progress(0, 2)
+            assert not done()
+            run.freeze_without(1)
+        run.hear(0, 2)
+        run.progress(0, 2)
+        assert done()
+
+    run.params(3)[:] = 3.0
+    run.world.posts[me].fetch(me, [(3, 0), (4, 0)], wait)
+    assert run.world.posts[me].fetched(3, 0).tolist() == [3.0] * 4
+    assert run.world.posts[me].fetched(4, 0).tolist() == [0.0] * 4

@@ -1,101 +1,19 @@
 """A change of view: what was sent before is received before, what was sent meanwhile comes back (decision 0017)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-import numpy as np
-import pytest
-from support.network.loopback import Processes
-from support.peers.puppets import Puppet, Puppets
+from support.network.changing import Changing, changed, word
+from support.peers.puppets import Puppet
 
 from weft.core.actions import Action, Apply, Combine, Reduce, Send, copy
-from weft.core.events import Event, MembersChanged, Received, Reduced, Returned, Started
+from weft.core.events import Event, MembersChanged, Received, Reduced, Returned
 from weft.core.names import Bucket, Buffer
 from weft.core.script_state import RESUME, STEP
-from weft.data.dealt_again import Reached
-from weft.engines.real.views import Views
-from weft.runtime.driver import Driver
-from weft.runtime.messages import Freeze, Frozen, Message, ViewTold
+from weft.runtime.messages import Freeze
 
 BUCKETS = (Bucket(4), Bucket(6, 8))
 P0, IN0 = Buffer("params", 0), Buffer("inbox", 0)
 Answer = Callable[[Puppet, Event], list[Action] | None]
-
-
-class Changing:
-    """Processes whose members change: the messages of their supervisor wait until a test lets them be heard."""
-
-    def __init__(self, num_workers: int, answer: Answer = lambda peer, event: None, num_servers: int = 0) -> None:
-        self.world = Processes(Puppets(answer, num_servers), num_workers, BUCKETS)
-        self.drivers = self.world.drivers
-        self.views = Views(num_workers, lambda *said: self.said.append(said))
-        self.said: list[tuple[int, Message]] = []
-        self.frozen: list[tuple[int, Frozen]] = []
-        for rank, driver in enumerate(self.drivers):
-            self._listen(rank, driver)
-        self.world.start()
-        self.progress(*range(num_workers))
-
-    def _listen(self, rank: int, driver: Driver) -> None:
-        driver.on_frozen = lambda order, sent: self.frozen.append((rank, Frozen(order.view, sent, Reached(0, {}))))
-
-    def send(self, source: int, *actions: Action) -> None:
-        driver = self._home(source)
-        driver._perform(driver.nodes[source], actions, 0)
-
-    def progress(self, *ranks: int) -> None:
-        """Until nothing is left to do for these processes."""
-        while sum(self.drivers[rank].progress() for rank in ranks):
-            pass
-
-    def hear(self, *ranks: int) -> None:
-        """These processes hear what the supervisor has said to them, and the supervisor hears their answers."""
-        heard, self.said = self.said, []
-        for rank, message in heard:
-            if rank not in ranks:
-                self.said.append((rank, message))
-            elif isinstance(message, Freeze):
-                self.drivers[rank].freeze(message)
-            elif isinstance(message, ViewTold):
-                self.drivers[rank].cut(message)
-        frozen, self.frozen = self.frozen, []
-        for rank, answer in frozen:
-            self.views.hear(rank, answer)
-
-    def freeze_without(self, *lost: int) -> None:
-        """All others have frozen; nobody has heard the view."""
-        for rank in lost:
-            self.views.lose(rank, f"worker {rank} died")
-        self.hear(*self.views.members)
-
-    def go_on_without(self, *lost: int) -> None:
-        self.freeze_without(*lost)
-        self.hear(*self.views.members)
-        self.progress(*self.views.members)
-
-    def _home(self, node: int) -> Driver:
-        """The process of a node: a living one, if the node was moved."""
-        homes = [rank for rank, driver in enumerate(self.drivers) if node in driver.nodes]
-        return self.drivers[max(homes, key=self.views.members.__contains__)]
-
-    def peer(self, node: int) -> Puppet:
-        peer = self._home(node).nodes[node].peer
-        assert isinstance(peer, Puppet)
-        return peer
-
-    def seen(self, node: int) -> list[Event]:
-        """What a node was told after it had started."""
-        return [event for _, event in self.peer(node)._seen][1:]
-
-    def params(self, node: int) -> np.ndarray:
-        return self.world.stores[node].replica.array("params", 0)
-
-
-def word(source: int, clock: int) -> Received:
-    return Received(source, "word", clock, 0, None, 1.0, None)
-
-
-def changed(view: int, members: Sequence[int], lost: int) -> MembersChanged:
-    return MembersChanged(view, tuple(members), f"worker {lost} died")
 
 
 def test_what_was_sent_before_the_freeze_is_received_before_the_view() -> None:
@@ -346,83 +264,3 @@ def test_a_reduction_that_has_ended_for_all_is_told_before_the_view_and_none_beg
     assert run.seen(0) == [Reduced(3, P0, 3.0), changed(1, [0, 1], 2)]
     assert native.joined == [again]
     assert native.told == [([0, 1], 1)]
-
-
-def test_a_server_of_a_lost_process_is_started_anew_where_the_fewest_are() -> None:
-    def answer(peer: Puppet, event: Event) -> list[Action] | None:
-        return [Send(0, "word", 6, 0)] if isinstance(event, MembersChanged) and peer.me == 4 else None
-
-    run = Changing(3, answer, num_servers=2)
-    run.params(4)[:] = 5.0
-    before = run.peer(4)
-    run.go_on_without(1)
-    assert 4 in run.drivers[2].nodes
-    assert run.peer(4) is not before
-    assert run.peer(4).world.view == 1
-    assert [event for _, event in run.peer(4)._seen] == [Started(1), changed(1, [0, 2, 3, 4], 1)]
-    assert run.seen(0) == [changed(1, [0, 2, 3, 4], 1), word(4, 6)]
-    assert run.params(4).tolist() == [0.0] * 4, "its tensors are empty"
-    run.send(0, Send(4, "word", 8, 0))
-    run.send(4, Send(3, "word", 9, 0))
-    run.progress(0, 2)
-    assert run.seen(4)[-1] == word(0, 8)
-    assert run.seen(3)[-1] == word(4, 9)
-
-
-def test_a_moved_server_can_be_fetched_from_and_may_be_moved_again() -> None:
-    run = Changing(4, num_servers=1)
-    for lost, home in ((0, 1), (1, 2)):
-        run.go_on_without(lost)
-        run.params(4)[:] = home
-        assert 4 in run.drivers[home].nodes
-
-        def wait(done: Callable[[], bool]) -> None:
-            run.progress(*run.views.members)
-            assert done()
-
-        run.world.posts[3].fetch(3, [(4, 0)], wait)
-        assert run.world.posts[3].fetched(4, 0).tolist() == [home] * 4
-
-
-@pytest.mark.parametrize("when", ["before", "meanwhile", "after"])
-def test_a_fetch_does_not_wait_for_the_lost(when: str) -> None:
-    run = Changing(3)
-    run.params(1)[:] = 7.0
-    if when == "after":
-        run.go_on_without(2)
-    if when == "meanwhile":
-        run.freeze_without(2)
-
-    def wait(done: Callable[[], bool]) -> None:
-        run.progress(0, 1)
-        if when == "before":
-            assert not done()
-            run.freeze_without(2)
-        run.hear(0, 1)
-        run.progress(0, 1)
-        assert done()
-
-    run.world.posts[0].fetch(0, [(0, 0), (1, 0), (2, 0)], wait)
-    assert run.world.posts[0].fetched(1, 0).tolist() == [7.0] * 4
-
-
-@pytest.mark.parametrize("when", ["before", "meanwhile"])
-@pytest.mark.parametrize("me", [0, 2])
-def test_a_fetch_from_a_server_that_is_moved_is_answered_where_it_is_now(when: str, me: int) -> None:
-    run = Changing(3, num_servers=2)
-    if when == "meanwhile":
-        run.freeze_without(1)
-
-    def wait(done: Callable[[], bool]) -> None:
-        if when == "before":
-            run.progress(0, 2)
-            assert not done()
-            run.freeze_without(1)
-        run.hear(0, 2)
-        run.progress(0, 2)
-        assert done()
-
-    run.params(3)[:] = 3.0
-    run.world.posts[me].fetch(me, [(3, 0), (4, 0)], wait)
-    assert run.world.posts[me].fetched(3, 0).tolist() == [3.0] * 4
-    assert run.world.posts[me].fetched(4, 0).tolist() == [0.0] * 4

@@ -2,7 +2,6 @@
 
 import select
 import socket
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 from zlib import crc32
@@ -381,49 +380,3 @@ def test_only_those_that_have_no_better_way_are_connected_and_others_are_refused
     finally:
         for transport in transports:
             transport.abort()
-
-
-@pytest.fixture
-def survivors() -> Iterator[Mesh]:
-    """A mesh whose processes go on without those that are gone."""
-    mesh = Mesh(3, survives=True)
-    yield mesh
-    mesh.close()
-
-
-def test_who_survives_goes_on_without_a_lost_node_and_drops_what_is_for_it(survivors: Mesh) -> None:
-    zero, one, two = survivors.transports
-    one.send(0, *frame(1, 0, clock=3))
-    one.abort()
-    taken: list[int] = []
-    while 1 not in zero.gone:
-        zero.wait(0.01)
-        zero.poll(lambda it: taken.append(it.header.clock))
-    assert taken == [3], "what it had sent before comes first"
-    assert zero.gone == {1: "it is gone"}
-    sent = zero.bytes_sent
-    zero.send(1, *frame(0, 1))
-    assert zero.bytes_sent == sent
-    zero.send(2, *frame(0, 2, clock=4))
-    assert exchange([two], 1)[0][0][0].clock == 4
-
-
-def test_who_survives_a_reset_in_the_middle_of_a_frame_takes_nothing_of_it(survivors: Mesh) -> None:
-    zero, one, _ = survivors.transports
-    one._links[0].sock.send(frame(1, 0)[0])
-    polled_until(zero, lambda: zero._links[1]._header is not None)
-    zero.send(1, *frame(0, 1))
-    one.abort()
-    polled_until(zero, lambda: 1 in zero.gone)
-    assert zero.gone == {1: "it is gone"}
-
-
-def test_frames_of_nodes_that_may_be_moved_are_taken_from_any_process_and_others_are_not() -> None:
-    mesh = Mesh(2, rank_of=lambda node: None if node == 2 else node)
-    zero, one = mesh.transports
-    one.send(0, *frame(2, 0, clock=5))
-    one.send(0, *frame(1, 2, clock=6))
-    assert [header.clock for header, _, _ in exchange([zero], 2)[0]] == [5, 6]
-    one.send(0, *frame(0, 2))
-    assert "it goes from node 0 of rank 0 to node 2 of rank None, but came from rank 1" in raised_by_polling(zero)
-    mesh.close()
