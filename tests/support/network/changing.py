@@ -84,7 +84,8 @@ class Changing:
         return [event for _, event in self.peer(node)._seen][1:]
 
     def params(self, node: int) -> np.ndarray:
-        return self.world.stores[node].replica.array("params", 0)
+        params: np.ndarray = self.world.stores[node].replica.array("params", 0)
+        return params
 
 
 def word(source: int, clock: int) -> Received:
