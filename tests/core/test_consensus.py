@@ -79,3 +79,38 @@ def test_a_tensor_that_only_one_of_them_has_is_an_error_on_any_processor() -> No
     consensus.take(0, END, look(1, OLD, 0.0))
     with pytest.raises(ReplicasDiffer, match="'b' of worker 1 differs"):
         consensus.take(1, END, Look(8, {"a": 1}, {}, NEW))
+
+
+def test_a_lost_worker_is_not_awaited_and_what_it_told_does_not_count() -> None:
+    consensus = Consensus(3)
+    consensus.take(0, END, Look(8, {"a": 9}))
+    assert consensus.lose(0) == []
+    consensus.take(2, END, Look(8, {"a": 1}))
+    assert consensus.distance(END) is None
+    consensus.take(1, END, Look(8, {"a": 1}))
+    assert consensus.distance(END) == 0.0
+
+
+def test_replicas_are_compared_as_soon_as_the_one_that_all_waited_for_is_lost() -> None:
+    consensus = Consensus(3)
+    for number in (0, 1):
+        consensus.take(1, number, Look(8, {"a": 1}))
+    consensus.take(2, 0, Look(8, {"a": 1}))
+    assert consensus.lose(0) == []
+    assert consensus.distance(0) == 0.0
+    assert consensus.distance(1) is None
+    consensus.take(2, 1, Look(8, {"a": 1}))
+    assert consensus.distance(1) == 0.0
+
+
+def test_without_worker_0_the_others_are_compared_with_the_first_of_them() -> None:
+    consensus = Consensus(4)
+    consensus.take(1, 0, look(1, OLD, 0.0, 1.0))
+    consensus.take(3, 0, look(1, OLD, 0.0, 1.0))
+    consensus.take(2, 0, look(2, NEW, 3e-6, 1.0 + 4e-6))
+    (told,) = consensus.lose(0)
+    assert told.startswith("replicas are not equal bit by bit: processors of worker 1 (Old [1]) and worker 2 (New [2])")
+    consensus.take(1, END, Look(8, {"a": 1}))
+    consensus.take(2, END, Look(8, {"a": 1}))
+    with pytest.raises(ReplicasDiffer, match="'a' of worker 3 differs from worker 1's after step 8"):
+        consensus.take(3, END, Look(8, {"a": 2}))

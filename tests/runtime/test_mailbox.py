@@ -6,13 +6,14 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 import pytest
+from support.network.changing import Changing, changed, word
 from support.network.loopback import Processes
-from support.peers.puppets import Puppets
+from support.peers.puppets import Puppet, Puppets
 
 from weft.codecs import Codec, TopK
 from weft.core.actions import Action, Encode, Send, copy
 from weft.core.errors import CodecError, UnexpectedMessage
-from weft.core.events import Event, Received
+from weft.core.events import Event, MembersChanged, Received, Started
 from weft.core.names import Bucket, Buffer, Part, Roles
 from weft.core.world import World
 from weft.runtime.mailbox import kinds_of, rank_of
@@ -97,7 +98,7 @@ def pushed() -> Processes:
 
 def test_what_is_coded_travels_as_it_is_and_says_by_which_codec() -> None:
     world = pushed()
-    ((_, _, body),) = world.posts[1].transport.waiting
+    ((_, _, _, body),) = world.posts[1].transport.waiting
     assert len(body) == world.stores[0].num_bytes(Buffer("mine", 0)) < 40
     world.settle()
     assert world.stores[1].lend(Buffer("mine", 0)).tolist() == [0] * 8 + [8, 9]
@@ -132,8 +133,8 @@ def test_who_lies_about_what_is_coded_is_named_and_nothing_is_applied(lie: str) 
     world = pushed()
     change, message = LIES[lie]
     waiting = world.posts[1].transport.waiting
-    header, data, body = waiting.popleft()
-    waiting.append((header, *change(data, body)))
+    sender, header, data, body = waiting.popleft()
+    waiting.append((sender, header, *change(data, body)))
     with pytest.raises(CodecError) as refused:
         world.settle()
     assert str(refused.value).startswith(message)
@@ -160,3 +161,144 @@ def test_a_sum_for_somebody_who_adds_none_up_is_unexpected() -> None:
     with pytest.raises(UnexpectedMessage) as raised:
         world.settle()
     assert str(raised.value) == "worker 0 sent a part of a sum to worker 1, which expects none."
+
+
+def test_what_no_peer_has_sent_waits_while_closed_and_counts_when_it_is_sent() -> None:
+    world = Processes(Puppets(), 3, BUCKETS)
+    notes: list[bytes] = []
+    world.posts[1].on_note = lambda source, note: notes.append(bytes(note))
+    mailbox = world.posts[0]
+    mailbox.lose([2])
+    mailbox.close()
+    mailbox.tell(0, 1, b"for a member")
+    mailbox.tell(0, 2, b"for one that is lost")
+    world.settle()
+    assert (notes, mailbox.sent) == ([], {})
+    mailbox.open_again({0: world.stores[0]})
+    world.settle()
+    assert (notes, mailbox.sent) == ([b"for a member"], {1: 1})
+    assert not world.posts[2].transport.waiting
+
+
+def test_frames_that_are_kept_are_copies_for_their_memory_is_used_again() -> None:
+    world = Processes(Puppets(), 2, BUCKETS)
+    notes: list[bytes] = []
+    mailbox, memory = world.posts[1], bytearray(b"before")
+    mailbox.on_note = lambda source, note: notes.append(bytes(note))
+    world.posts[0].tell(0, 1, bytes(memory))
+    sender, header, _, body = mailbox.transport.waiting.pop()
+    mailbox.transport.waiting.append((sender, header, memory, body))
+    mailbox.close()
+    mailbox.poll()
+    memory[:] = b"behind"
+    assert mailbox.take_up_to({0: 1})
+    assert notes == [b"before"]
+
+
+def test_of_kept_frames_only_those_before_the_cut_are_handed_over_and_the_rest_in_order_when_it_is_open() -> None:
+    world = Processes(Puppets(), 3, BUCKETS)
+    notes: list[tuple[int, bytes]] = []
+    mailbox = world.posts[2]
+    mailbox.on_note = lambda source, note: notes.append((source, bytes(note)))
+    mailbox.close()
+    for clock in range(3):
+        for source in (0, 1):
+            world.posts[source].tell(source, 2, b"%d" % clock)
+    mailbox.poll()
+    assert not mailbox.take_up_to({0: 1, 1: 4})
+    assert notes == [(0, b"0"), (1, b"0"), (1, b"1"), (1, b"2")]
+    world.posts[1].tell(1, 2, b"3")
+    mailbox.poll()
+    assert mailbox.take_up_to({0: 1, 1: 4})
+    mailbox.open_again({2: world.stores[2]})
+    assert mailbox.poll()
+    assert notes[4:] == [(1, b"3"), (0, b"1"), (0, b"2")]
+
+
+def test_the_servers_of_lost_processes_go_to_the_members_with_the_fewest_one_by_one() -> None:
+    world = Processes(Puppets(num_servers=5), 4, BUCKETS)
+    for mailbox in world.posts[:3]:
+        assert mailbox.places[4:] == [0, 1, 2, 3, 0]
+        assert mailbox.move_servers([1, 2]) == [4, 7, 8]
+        assert mailbox.places[4:] == [1, 1, 2, 2, 1]
+        assert mailbox.move_servers([1, 2]) == []
+
+
+def test_a_server_of_a_lost_process_is_started_anew_where_the_fewest_are() -> None:
+    def answer(peer: Puppet, event: Event) -> list[Action] | None:
+        return [Send(0, "word", 6, 0)] if isinstance(event, MembersChanged) and peer.me == 4 else None
+
+    run = Changing(3, answer, num_servers=2)
+    run.params(4)[:] = 5.0
+    before = run.peer(4)
+    run.go_on_without(1)
+    assert 4 in run.drivers[2].nodes
+    assert run.peer(4) is not before
+    assert run.peer(4).world.view == 1
+    assert [event for _, event in run.peer(4)._seen] == [Started(1), changed(1, [0, 2, 3, 4], 1)]
+    assert run.seen(0) == [changed(1, [0, 2, 3, 4], 1), word(4, 6)]
+    assert run.params(4).tolist() == [0.0] * 4, "its tensors are empty"
+    run.send(0, Send(4, "word", 8, 0))
+    run.send(4, Send(3, "word", 9, 0))
+    run.progress(0, 2)
+    assert run.seen(4)[-1] == word(0, 8)
+    assert run.seen(3)[-1] == word(4, 9)
+
+
+def test_a_moved_server_can_be_fetched_from_and_may_be_moved_again() -> None:
+    run = Changing(4, num_servers=1)
+    for lost, home in ((0, 1), (1, 2)):
+        run.go_on_without(lost)
+        run.params(4)[:] = home
+        assert 4 in run.drivers[home].nodes
+
+        def wait(done: Callable[[], bool]) -> None:
+            run.progress(*run.views.members)
+            assert done()
+
+        run.world.posts[3].fetch(3, [(4, 0)], wait)
+        assert run.world.posts[3].fetched(4, 0).tolist() == [home] * 4
+
+
+@pytest.mark.parametrize("when", ["before", "meanwhile", "after"])
+def test_a_fetch_does_not_wait_for_the_lost(when: str) -> None:
+    run = Changing(3)
+    run.params(1)[:] = 7.0
+    if when == "after":
+        run.go_on_without(2)
+    if when == "meanwhile":
+        run.freeze_without(2)
+
+    def wait(done: Callable[[], bool]) -> None:
+        run.progress(0, 1)
+        if when == "before":
+            assert not done()
+            run.freeze_without(2)
+        run.hear(0, 1)
+        run.progress(0, 1)
+        assert done()
+
+    run.world.posts[0].fetch(0, [(0, 0), (1, 0), (2, 0)], wait)
+    assert run.world.posts[0].fetched(1, 0).tolist() == [7.0] * 4
+
+
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+@pytest.mark.parametrize("me", [0, 2])
+def test_a_fetch_from_a_server_that_is_moved_is_answered_where_it_is_now(when: str, me: int) -> None:
+    run = Changing(3, num_servers=2)
+    if when == "meanwhile":
+        run.freeze_without(1)
+
+    def wait(done: Callable[[], bool]) -> None:
+        if when == "before":
+            run.progress(0, 2)
+            assert not done()
+            run.freeze_without(1)
+        run.hear(0, 2)
+        run.progress(0, 2)
+        assert done()
+
+    run.params(3)[:] = 3.0
+    run.world.posts[me].fetch(me, [(3, 0), (4, 0)], wait)
+    assert run.world.posts[me].fetched(3, 0).tolist() == [3.0] * 4
+    assert run.world.posts[me].fetched(4, 0).tolist() == [0.0] * 4

@@ -13,6 +13,7 @@ from weft.core.errors import Deadlock
 from weft.core.events import GradientReady, StepFinished
 from weft.core.rules import SGD
 from weft.core.script_state import IN_STEP
+from weft.data.dealt_again import Reached
 from weft.engines.real.hops import hops_between
 from weft.runtime.building import build
 from weft.runtime.connections import SHM, Connections
@@ -168,3 +169,23 @@ def test_a_background_driver_rests_only_where_nothing_waits_to_leave_and_nobody_
     assert not any(
         Pair(*each).plants[0].background_may_rest() for each in (("allreduce", "ring"), ("gossip",), ("ps",))
     )
+
+
+@pytest.mark.parametrize(
+    ("told", "read"),
+    [
+        (Reached(0, {}), Reached(0, {})),
+        (Reached(3, {}), Reached(3, {})),
+        (Reached(3, {2: 5}), Reached(3, {2: 5})),
+        (Reached(3, {2: 5, 1: 4}), Reached(3, {1: 4})),
+    ],
+    ids=["nothing", "between shares", "in one", "the oldest"],
+)
+def test_where_a_worker_was_in_its_shares_is_read_by_another_from_the_shared_memory(
+    told: Reached, read: Reached
+) -> None:
+    mine, other = Pair("allreduce").plants
+    mine.publish(Reached(9, {0: 9}))
+    other.publish(told)
+    assert mine.published(1) == read
+    assert other.published(0) == Reached(9, {0: 9})

@@ -116,3 +116,11 @@ def test_before_the_first_exchange_the_mean_stands_for_servers_and_a_centre(whic
     assert [float(array[0]) for array in result.models()[""]] == [3.0, 3.0]
     is_alone = False
     assert [float(array[0]) for array in result.models()[""]] == [0.0, 0.0]
+
+
+def test_only_workers_that_take_part_count() -> None:
+    nodes = replicas(100.0, 2.0, 6.0)
+    result = ResultModel(Result.MEAN, WORKERS, nodes, workers=[1, 2])
+    assert [float(array[0]) for array in result.models()[""]] == [4.0, 4.0]
+    assert list(result.models("ensemble")) == ["member1.", "member2."]
+    assert result.consensus() == pytest.approx(0.5)

@@ -43,23 +43,30 @@ class Consensus:
         self._distances: dict[int, float] = {}
         self._has_warned = False
 
-    def lose(self, worker: NodeId) -> None:
-        """A worker is lost: its replica is not awaited any more."""
+    def lose(self, worker: NodeId) -> list[str]:
+        """A worker is lost: its replica is not awaited any more. Looks that all others have told are compared now, as
+        by `take`; returns what is to be told."""
         self._members.discard(worker)
+        told = [self._compare(number) for number in sorted(self._came)]
+        return [text for text in told if text is not None]
 
     def take(self, worker: NodeId, number: int, look: Look) -> str | None:
         """A worker's replica looks so; raises ReplicasDiffer if that is not as it is to be.
 
         What it gives, once, is to be told: replicas are apart by rounding.
         """
-        came = self._came.setdefault(number, {})
-        came[worker] = look
+        self._came.setdefault(number, {})[worker] = look
+        return self._compare(number)
+
+    def _compare(self, number: int) -> str | None:
+        came = self._came[number]
         if not self._members <= came.keys():
             return None
         del self._came[number]
-        first = came[min(self._members)]
+        least = min(self._members)
+        first = came[least]
         alike = [rank for rank, theirs in sorted(came.items()) if rank in self._members and theirs.step == first.step]
-        apart = [(*_farthest(rank, first, came[rank]), rank) for rank in alike]
+        apart = [(*_farthest(rank, least, first, came[rank]), rank) for rank in alike]
         distance, name, rank = max(apart)
         if len(alike) == len(self._members):
             self._distances[number] = distance
@@ -67,7 +74,7 @@ class Consensus:
             return None
         self._has_warned = True
         return (
-            f"replicas are not equal bit by bit: processors of worker 0 ({first.processor}) and worker {rank} "
+            f"replicas are not equal bit by bit: processors of worker {least} ({first.processor}) and worker {rank} "
             f"({came[rank].processor}) round differently. '{name}' is farthest apart after step {first.step}, by "
             f"{distance:.1e} of its norm; up to {APART_MAX:g} is borne."
         )
@@ -77,8 +84,8 @@ class Consensus:
         return self._distances.get(number)
 
 
-def _farthest(rank: NodeId, first: Look, mine: Look) -> tuple[float, str]:
-    """How far the tensor is from worker 0's that is farthest, and its name; '' if all are equal.
+def _farthest(rank: NodeId, least: NodeId, first: Look, mine: Look) -> tuple[float, str]:
+    """How far the tensor is from worker `least`'s that is farthest, and its name; '' if all are equal.
 
     Refuses a replica that rounding alone does not explain.
     """
@@ -92,9 +99,9 @@ def _farthest(rank: NodeId, first: Look, mine: Look) -> tuple[float, str]:
     others = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
     farther = " by more than their processors' rounding" if may_round else ""
     raise ReplicasDiffer(
-        f"'{wrong[0]}'{others} of worker {rank} differs from worker 0's{farther} after step {first.step}, though this "
-        "strategy keeps all replicas equal.\n  Look for what the script writes to its model on some workers only: let "
-        "all write the same."
+        f"'{wrong[0]}'{others} of worker {rank} differs from worker {least}'s{farther} after step {first.step}, though "
+        "this strategy keeps all replicas equal.\n  Look for what the script writes to its model on some workers only: "
+        "let all write the same."
     )
 
 

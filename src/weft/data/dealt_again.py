@@ -13,8 +13,8 @@ from msgspec import Struct
 from weft.data.static import Span, global_batches, share_of
 
 Result = TypeVar("Result")
-ENDED_KEPT = 4
-"""So many ended shares are remembered: what a worker leaves that dies further behind than that is not counted."""
+ENDED_MAX = 64
+"""How many shares behind the others a lost worker may have been, so that what it leaves is still counted."""
 
 
 class RoundPart(NamedTuple):
@@ -170,13 +170,15 @@ class DealtAgain:
         """The script has ended a share."""
         if self._open.pop(rounds.share, None) is not None:
             self._ended[rounds.share] = rounds
-            self._ended.pop(rounds.share - ENDED_KEPT, None)
+            if len(self._ended) > ENDED_MAX:
+                del self._ended[next(iter(self._ended))]
             self._publish(self.reached())
 
     def lose(self, lost: Mapping[int, Reached], members: Mapping[int, Reached]) -> None:
-        """Deal again what `lost` workers did not commit. Shares that somebody has begun stay divided as they are; later
-        ones are divided among the `members` that are left."""
-        stop = max(reached.begun for reached in members.values())
+        """Deal again what `lost` workers did not commit. Shares that somebody has begun, perhaps a lost one, stay
+        divided as they are; later ones are divided among the `members` that are left."""
+        begun = (reached.begun for reached in (*members.values(), *lost.values()))
+        stop = max([*begun, *(earlier for earlier, _ in self._earlier)])
         self._earlier.append((stop, self._members))
         self._members = sorted(members)
         for worker, reached in sorted(lost.items()):

@@ -93,6 +93,8 @@ class Mailbox:
         self._received: Counter[Rank] = Counter()
         """Frames sent to, and handed over from, each other process."""
         self._lost: set[Rank] = set()
+        self._moved: list[NodeId] = []
+        """The servers whose process changed with the last view."""
         self._is_closed = False
         self._kept: deque[Frame] = deque()
         """Copies of frames that came while it was closed."""
@@ -112,9 +114,10 @@ class Mailbox:
         """Send and receive without blocking; whether anything came."""
         if self.transport is None:
             return False
+        has_kept = bool(self._kept) and not self._is_closed
         while self._kept and not self._is_closed:
             self._count(self._kept.popleft())
-        return self.transport.poll(self._take) > 0
+        return self.transport.poll(self._take) > 0 or has_kept
 
     def close(self) -> None:
         """Keep what comes from now on."""
@@ -139,15 +142,15 @@ class Mailbox:
     def move_servers(self, members: Sequence[Rank]) -> list[NodeId]:
         """Give each server whose process is lost to the member that has the fewest, and returns the servers that were
         moved. All processes find the same places."""
-        moved = [server for server in self._world.servers if self.places[server] not in members]
-        for server in moved:
+        self._moved = [server for server in self._world.servers if self.places[server] not in members]
+        for server in self._moved:
             num_servers = Counter(self.places[other] for other in self._world.servers)
             self.places[server] = min(members, key=lambda rank: (num_servers[rank], rank))
-        return moved
+        return self._moved
 
     def open_again(self, stores: Mapping[NodeId, LiveStore]) -> None:
-        """The view has changed: send what was waiting, and want nothing more of those who are lost. `stores` are now
-        those of this process's nodes."""
+        """The view has changed: send what was waiting, want nothing more of those who are lost, and fetch from moved
+        servers where they are now. `stores` are now those of this process's nodes."""
         self._is_closed, self._stores = False, stores
         unsent, self._unsent = self._unsent, []
         assert self.transport is not None
@@ -155,10 +158,17 @@ class Mailbox:
             if to not in self._lost:
                 self.sent[to] += 1
                 self.transport.send(to, header, data, None if body is None else memoryview(body))
-        self._wanted = [(node, bucket) for node, bucket in self._wanted if not self._is_lost(node)]
+        self._wanted = self._elsewhere(self._wanted)
+        self._request([one for one in self._wanted if one[0] in self._moved])
 
-    def _is_lost(self, node: NodeId) -> bool:
-        return self.places[node] in self._lost
+    def _elsewhere(self, wanted: list[tuple[NodeId, int]]) -> list[tuple[NodeId, int]]:
+        """What of this is in other processes; without lost workers, but with servers: these are moved."""
+        return [(node, bucket) for node, bucket in wanted if node not in self._stores and node not in self._lost]
+
+    def _request(self, wanted: list[tuple[NodeId, int]]) -> None:
+        assert self._me is not None
+        for node, bucket in wanted:
+            self._send_frame(node, FETCH, self._me, 0, bucket, (0, 0), 1.0, b"", None)
 
     def send(self, source: NodeId, action: Send, body: Array | Coded | None, hyper: Any) -> None:
         """Send `action` with the hyper-parameters `hyper` and a copy of `body`; if coded, with the codec's name."""
@@ -283,9 +293,8 @@ class Mailbox:
     def fetch(self, me: NodeId, wanted: list[tuple[NodeId, int]], wait: Callable[[Callable[[], bool]], None]) -> None:
         """Request the `wanted` (node, bucket) parameters of other processes; `fetched` has them when `wait` returns."""
         self._fetched.clear()
-        self._wanted = [(n, bucket) for n, bucket in wanted if n not in self._stores and not self._is_lost(n)]
-        for node, bucket in tuple(self._wanted):
-            self._send_frame(node, FETCH, me, 0, bucket, (0, 0), 1.0, b"", None)
+        self._wanted = self._elsewhere(wanted)
+        self._request(self._wanted)
         wait(lambda: all(one in self._fetched for one in self._wanted))
 
     def fetched(self, node: NodeId, bucket: int) -> Array:

@@ -201,3 +201,23 @@ def test_workers_share_a_memory_unless_they_talk_by_sockets(tmp_path: Path) -> N
     script.write_text("")
     memories = {t: RealJob(script=script, num_workers=3, transport=t).num_memories for t in ("shm", "tcp", "torch")}
     assert memories == {"shm": 1, "tcp": 3, "torch": 1}
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"transport": "torch"}, "--transport torch"),
+        ({"hosts": (0, 1)}, "--hosts"),
+        ({"devices": {0: FakeKind()}}, "--set worker.device"),
+        ({"share": "proportional"}, "--share proportional"),
+    ],
+)
+def test_what_cannot_go_on_without_a_lost_worker_yet_is_refused(
+    options: dict[str, Any], named: str, tmp_path: Path
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("")
+    with pytest.raises(ConfigError) as refused:
+        RealJob(script=script, num_workers=2, on_loss="shrink", **options)
+    assert str(refused.value) == f"run.on_loss=shrink does not go with {named} yet.\n  Leave out one of them."
+    RealJob(script=script, num_workers=2, **options)

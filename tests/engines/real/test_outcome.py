@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from weft.engines.real.losses import Loss
 from weft.engines.real.outcome import POINTS_MAX, RealOutcome
 from weft.engines.simulated.outcome import Outcome
 from weft.observe.records.status import DeviceStatus, LinkStatus, Status
@@ -89,6 +90,7 @@ def test_figures_are_those_of_all_workers_together() -> None:
         "final": {"loss": 0.375, "accuracy": 0.5, "error": 0.1},
         "curve": OUTCOME.curve,
         "not_saved": ["'model' is NOT saved."],
+        "losses": [],
         "reports": OUTCOME.reports,
         "timeline": None,
         "blame": ["worker 1 is slow: it computes 40.0 ms a step, the others 10.0 ms (4.0 times as long). Try it."],
@@ -178,3 +180,13 @@ def test_between_hosts_counts_what_went_from_one_to_another() -> None:
     assert (told["hosts"], told["bytes_between_hosts"]) == (2, 1200)
     by_torch = replace(OUTCOME, workers=workers, pids=[1, 2, 3], hosts=(0, 0, 1), transport="torch").to_json()
     assert by_torch["bytes_between_hosts"] is None, "torch keeps no account of its sockets"
+
+
+def test_lost_workers_are_told_and_the_figures_are_those_of_the_others() -> None:
+    loss = Loss(worker=0, cause="killed by signal 9", step=3, detected_s=1.5, told_s=1.75)
+    told = replace(OUTCOME, workers=[SECOND], pids=[12], losses=[loss]).to_json()
+    assert told["losses"] == [
+        {"worker": 0, "cause": "killed by signal 9", "step": 3, "detected_s": 1.5, "told_s": 1.75}
+    ]
+    assert [row["rank"] for row in told["per_worker"]] == [1]
+    assert told["not_finite"] == [0, 0], "by rank, so that a lost worker has a place"

@@ -3,13 +3,12 @@
 from typing import Any
 
 import pytest
-from support.processes.records import status_with
+from support.processes.sessions import STATUS, Talk, joined
 
 from weft.config.network import EmulatedNetwork
 from weft.core.errors import ConfigError
 from weft.engines.explanation import Explanation
 from weft.engines.real import session as module
-from weft.engines.real.session import RunSession
 from weft.runtime.connections import LINKS
 from weft.runtime.messages import (
     Conclude,
@@ -29,41 +28,9 @@ from weft.runtime.messages import (
     Reported,
     Saves,
     ScriptCompleted,
-    ScriptJoined,
     ThroughputMeasured,
     Welcome,
 )
-
-STATUS = status_with(time_s=1.0, step=5, samples=10.0, doing="ended")
-LAYOUT = ["w (3,) float64"]
-
-
-class Talk:
-    """A conversation, what each worker was sent and what was reported."""
-
-    def __init__(self, num_workers: int = 3, strategy: str | None = None, **options: Any) -> None:
-        collective, transport = options.pop("collective", None), options.pop("transport", "shm")
-        self.sent: list[tuple[int, Message]] = []
-        self.reports: list[tuple[int, dict[str, float], float | None]] = []
-        self.engine = RunSession(
-            num_workers, strategy, collective, transport, lambda *said: self.sent.append(said), **options
-        )
-        self.engine.on_report = lambda *told: self.reports.append(told)
-
-    def hear(self, rank: int, message: Message) -> list[tuple[int, Message]]:
-        """What is answered to one message, and to whom."""
-        self.sent.clear()
-        self.engine.hear(rank, message)
-        return list(self.sent)
-
-    def join(self, *joined: ScriptJoined) -> list[tuple[int, Message]]:
-        answers = [self.hear(rank, each) for rank, each in enumerate(joined)]
-        assert not any(answers[:-1]), "nobody is welcome before all have joined"
-        return answers[-1]
-
-
-def joined(strategy: str | None = None, port: int = 0, layout: list[str] = LAYOUT, num_bytes: int = 24) -> ScriptJoined:
-    return ScriptJoined(layout, num_bytes, strategy, port)
 
 
 def welcomed(talk: Talk) -> Welcome:

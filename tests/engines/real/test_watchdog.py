@@ -141,3 +141,32 @@ def test_processes_are_named_so_that_people_find_them() -> None:
     stuck = str(watchdog.check(50.0, {1: object()}, {}))
     assert "  worker 0 (host a, pid 4711), at step 4, waits for the parameters of step 3 from worker 1\n" in stuck
     assert "  ended: worker 1 (host b, pid 4712)\n" in stuck
+
+
+def test_a_worker_that_is_stuck_is_named_with_the_cause_before_it_is_given_up() -> None:
+    watchdog = Watchdog(2)
+    for rank in range(2):
+        watchdog.hear(status(rank, 4), 0.0)
+    assert watchdog.stuck(0.0, {}, {0: "S", 1: "T"}) is None
+    stopped = watchdog.stuck(PROCESS_STOPPED_S + 0.5, {}, {0: "S", 1: "T"})
+    assert stopped is not None
+    assert (stopped.rank, stopped.cause) == (1, f"its process was stopped for {PROCESS_STOPPED_S + 0.5:.1f} s")
+    silent = watchdog.stuck(WORKER_SILENT_S + 1, {1: object()}, {})
+    assert silent is not None
+    assert (silent.rank, silent.cause) == (0, "it said nothing for 31 s")
+
+
+def test_a_lost_worker_is_neither_stuck_nor_waited_for_whatever_it_still_says() -> None:
+    watchdog = Watchdog(3)
+    watchdog.hear(status(0, 4), 0.0)
+    watchdog.hear(status(1, 4), 0.0)
+    watchdog.stuck(0.0, {}, {1: "T"})
+    watchdog.lose(1)
+    watchdog.lose(2)
+    watchdog.hear(status(1, 4), 0.1)
+    assert watchdog.stuck(PROCESS_STOPPED_S + 1, {}, {1: "T"}) is None
+    for tick in range(1, 50):
+        watchdog.hear(status(0, 4, is_waiting=True), tick / 10)
+    assert isinstance(watchdog.check(4.9, {}, {1: "T"}), Deadlock), "worker 2 was never heard of, but is lost"
+    watchdog.hear(status(0, 5), WORKER_SILENT_S + 5.0)
+    assert watchdog.check(WORKER_SILENT_S + 5.0, {}, {}) is None

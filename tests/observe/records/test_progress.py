@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from support.processes.records import status_with
 
-from weft.observe.records.progress import GRACE_S, WINDOW_S, Progress, WorkerProgress, steps_in_all
+from weft.observe.records.progress import GRACE_S, LOST, WINDOW_S, Progress, WorkerProgress, steps_in_all
 from weft.observe.records.status import Status
 
 
@@ -135,3 +135,32 @@ def test_all_steps_of_a_script_that_makes_several_for_a_batch_or_few_are_found_b
     steps: float, samples: float, expected: int
 ) -> None:
     assert steps_in_all(100, steps, samples / 1000) == expected
+
+
+def test_a_lost_worker_is_shown_as_it_was_and_counts_no_more() -> None:
+    lost = [status(0, float(t), t, samples=10.0 * t, bytes_sent=t, steps_total=50, loss=4.0) for t in range(6)]
+    left = [status(1, float(t), 2 * t, samples=20.0 * t, bytes_sent=t, steps_total=50, loss=1.0) for t in range(6)]
+    progress = told(2, *lost, *left)
+    before = progress.total(5.0)
+    assert before is not None
+    assert (before.step, before.samples_per_s) == (5, 30.0)
+    progress.lose(0, 5.0)
+    gone, there = progress.workers(5.0)
+    assert (gone.rank, gone.step, gone.samples_per_s, gone.bytes_per_s, gone.doing) == (0, 5, 0.0, 0.0, LOST)
+    assert (there.rank, there.samples_per_s) == (1, 20.0)
+    after = progress.total(5.0)
+    assert after is not None
+    assert (after.step, after.loss, after.samples_per_s, after.bytes_per_s) == (10, 1.0, 20.0, 1.0)
+    assert (after.fraction, after.time_left_s) == (0.2, 20.0)
+    progress.update(status(0, 9.0, 9), 9.0)
+    assert progress.workers(9.0)[0] == gone, "what it said last may come late"
+
+
+def test_one_that_is_lost_before_it_told_anything_is_neither_shown_nor_awaited() -> None:
+    progress = told(2, *[status(0, float(t), t, steps_total=10) for t in (0, 5)])
+    progress.lose(1, 5.0)
+    progress.update(status(1, 6.0, 6), 6.0)
+    assert [worker.rank for worker in progress.workers(6.0)] == [0]
+    total = progress.total(5.0)
+    assert total is not None
+    assert (total.fraction, total.time_left_s) == (0.5, 5.0)

@@ -155,3 +155,116 @@ def test_what_was_written_before_a_word_is_read_behind_a_fence(monkeypatch: pyte
     monkeypatch.setattr(second, "_take", lambda *args: seen.append("take"))
     second.progress(lambda event: None)
     assert seen == ["fence", "sum", "fence", "fence", "take"], "seen ready; to be told; seen done"
+
+
+def among(members: tuple[int, ...], bucket: int, clock: int, weight: float = 1.0, slot: str = "gradient") -> Reduce:
+    return Reduce(members, "gradient", clock, Buffer(slot, bucket), MEAN, weight)
+
+
+def nothing(event: Reduced) -> None:
+    raise AssertionError(f"{event} was told")
+
+
+def test_a_reduction_that_all_have_summed_the_lost_one_too_ends_for_all_when_members_change() -> None:
+    host = Host(4, BUCKETS)
+    workers = reducers(host)
+    for rank, worker in enumerate(workers):
+        host.memories[rank].given[0][:] = rank
+        worker.join(reduce(0, 0, 1.0, 4))
+    for worker in workers[:3]:
+        worker.progress(nothing)
+    ended: list[Reduced] = []
+    workers[3].progress(lambda event: None)  # and then it dies
+    for worker in workers[:3]:
+        assert worker.settle(ended.append)
+        worker.change_members([0, 1, 2], 1)
+        assert not worker.settle(nothing)
+    assert ended == [Reduced(0, Buffer("gradient", 0), 4.0)] * 3
+    assert all(np.array_equal(memory.seen[0], np.full(100, 1.5)) for memory in host.memories[:3])
+    host.close()
+
+
+@pytest.mark.parametrize("lost", range(4))
+@pytest.mark.parametrize("slot", ["gradient", "params"])
+@pytest.mark.parametrize("bucket", range(len(BUCKETS)))
+def test_one_that_the_lost_worker_has_not_summed_is_forgotten_and_the_members_mean_is_taken(
+    lost: int, slot: str, bucket: int
+) -> None:
+    host = Host(4, BUCKETS)
+    workers, members = reducers(host), tuple(rank for rank in range(4) if rank != lost)
+    size = BUCKETS[bucket].num_elements
+    for rank, worker in enumerate(workers):
+        values = host.memories[rank].given if slot == "gradient" else host.memories[rank].params
+        values[bucket][:] = np.arange(size) * 10.0**rank
+        worker.join(reduce(bucket, 0, 1.0, 4, slot))
+    for rank in members:
+        workers[rank].progress(nothing)
+    for rank in members:
+        assert not workers[rank].settle(nothing)
+        workers[rank].change_members(members, 1)
+        assert workers[rank].waits_for() == []
+    ended: list[Reduced] = []
+    for rank in members:
+        workers[rank].join(among(members, bucket, 0, rank + 1.0, slot))
+        workers[rank].progress(nothing)
+    for rank in (*members, *members):
+        workers[rank].progress(ended.append)
+    weights = [rank + 1.0 for rank in members]
+    assert ended == [Reduced(0, Buffer(slot, bucket), sum(weights))] * 3
+    inputs = [(np.arange(size) * 10.0**rank).astype(f"f{BUCKETS[bucket].itemsize}") for rank in members]
+    for rank in members:
+        memory = host.memories[rank].seen if slot == "gradient" else host.memories[rank].params
+        assert np.array_equal(memory[bucket], reduce_arrays(inputs, weights, MEAN))
+    host.close()
+
+
+def test_words_of_the_old_view_are_not_taken_for_those_of_the_new_one() -> None:
+    host = Host(3, BUCKETS)
+    workers = reducers(host)
+    for clock in range(5):
+        for worker in workers:
+            worker.join(reduce(0, clock, 1.0, 3))
+        for worker in (*workers, *workers):
+            worker.progress(lambda event: None)
+    for worker in workers:
+        worker.join(reduce(0, 5, 1.0, 3))
+    for view, members in ((1, (0, 1)), (2, (0, 1))):
+        for rank in members:
+            workers[rank].change_members(members, view)
+        for clock in (5, 6):
+            workers[0].join(among(members, 0, clock))
+            workers[0].progress(nothing)
+            assert workers[0].waits_for() == [1]
+            workers[1].join(among(members, 0, clock))
+            workers[1].progress(nothing)
+            for rank in (0, 1):
+                workers[rank].progress(lambda event: None)
+                assert workers[rank].waits_for() == []
+    host.close()
+
+
+def test_after_a_change_all_members_and_nobody_else_must_reduce() -> None:
+    host = Host(3, BUCKETS)
+    worker = reducers(host)[2]
+    worker.change_members([1, 2], 1)
+    with pytest.raises(IllegalAction, match="must name all workers"):
+        worker.join(reduce(0, 0, 1.0, 3))
+    worker.join(among((1, 2), 0, 0))
+    assert worker.waits_for() == [1]
+    host.arenas[0].words[host.arenas[0].worker_line(0) + ENDED] = 1
+    worker.check_alive()
+    host.arenas[1].words[host.arenas[1].worker_line(1) + ENDED] = 1
+    with pytest.raises(Deadlock, match="waits for worker 1, whose script has ended"):
+        worker.check_alive()
+    host.close()
+
+
+def test_a_member_that_differs_after_a_change_is_named_by_its_rank() -> None:
+    host = Host(3, BUCKETS)
+    workers = reducers(host)
+    for rank in (0, 2):
+        workers[rank].change_members([0, 2], 1)
+        workers[rank].join(among((0, 2), 0, 3 + rank))
+    with pytest.raises(IllegalAction, match="met another reduction of its bucket on worker 2, at clock 5"):
+        workers[0].progress(nothing)
+    host.close()

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from support.processes.one_host import Memory
-from weft.core.names import Bucket, Role
+from weft.core.names import Bucket, NodeId, Role
 from weft.core.recorder import TraceHash
 from weft.core.strategy import Strategy
 from weft.core.world import World
@@ -70,15 +70,9 @@ class Processes:
         ends: dict[Rank, Wire] = {}
         self.posts = [Mailbox(self.world, kinds, Wire(layout, ends, rank), codecs) for rank in range(num_workers)]
         self.stores: dict[int, LiveStore] = {}
+        self._strategy = strategy
         for node in range(self.world.num_nodes):
-            arrays = [[np.zeros(b.num_elements, f"f{b.itemsize}") for b in buckets] for _ in range(2)]
-            self.stores[node] = LiveStore(
-                Memory(buckets, *arrays),  # type: ignore[arg-type]
-                [slot.name for slot in strategy.slots(self.world.role(node), self.world)],
-                strategy.rules(self.world),
-                is_server=self.world.role(node) is Role.SERVER,
-                codecs=codecs,
-            )
+            self._make_store(node)
         self.drivers = [
             Driver(
                 strategy,
@@ -90,6 +84,20 @@ class Processes:
             )
             for rank in range(num_workers)
         ]
+        for driver in self.drivers:
+            driver.make_store = self._make_store
+
+    def _make_store(self, node: NodeId) -> LiveStore:
+        strategy, buckets = self._strategy, self.world.buckets
+        arrays = [[np.zeros(b.num_elements, f"f{b.itemsize}") for b in buckets] for _ in range(2)]
+        self.stores[node] = LiveStore(
+            Memory(buckets, *arrays),  # type: ignore[arg-type]
+            [slot.name for slot in strategy.slots(self.world.role(node), self.world)],
+            strategy.rules(self.world),
+            is_server=self.world.role(node) is Role.SERVER,
+            codecs=strategy.codecs(),
+        )
+        return self.stores[node]
 
     def start(self) -> None:
         for driver in self.drivers:

@@ -10,11 +10,11 @@ from zlib import crc32
 
 import numpy as np
 
-from weft.core.names import Bucket
+from weft.core.names import Bucket, NodeId
 from weft.transports.certificates import Authority, contexts
 from weft.transports.frames import Header, Layout
 from weft.transports.tcp import TcpTransport, listen
-from weft.transports.transport import Frame, Transport
+from weft.transports.transport import Frame, Rank, Transport
 
 T = TypeVar("T")
 
@@ -29,7 +29,14 @@ SMALL = np.arange(10, dtype=np.float32)
 class Mesh:
     """The transports of a run in one process, connected, and a clock that is set by hand."""
 
-    def __init__(self, num_processes: int, *, is_encrypted: bool = False) -> None:
+    def __init__(
+        self,
+        num_processes: int,
+        *,
+        is_encrypted: bool = False,
+        survives: bool = False,
+        rank_of: Callable[[NodeId], Rank | None] = lambda node: node,
+    ) -> None:
         self.now_s = 0.0
         self.authority = Authority() if is_encrypted else None
         listeners = [listen("127.0.0.1") for _ in range(num_processes)]
@@ -42,7 +49,8 @@ class Mesh:
                 self.addresses,
                 SECRET,
                 LAYOUT,
-                rank_of=lambda node: node,
+                rank_of=rank_of,
+                survives=survives,
                 tls=contexts(self.authority.issue(rank)) if self.authority else None,
                 clock=lambda: self.now_s,
             )

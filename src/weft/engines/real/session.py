@@ -108,8 +108,8 @@ class RunSession:
         self._more: dict[int, ScriptJoined] = {}
         """Workers that have joined with a further model; cleared when all have."""
         self._reports, self._saves = dict[int, Barrier](), dict[int, Barrier]()
-        self._writing: dict[int, int] = {}
-        """The number of the save that each worker was chosen to write, until it sends something else."""
+        self._writing: dict[int, list[int]] = {}
+        """The saves that a worker was chosen to write, until it sends something else; at the end, until `Concluded`."""
         self.unsaved: set[int | None] = set()
         """The numbers of saves that could not be written."""
         self._badness = dict.fromkeys(range(num_workers), WORST)
@@ -167,7 +167,8 @@ class RunSession:
 
     def hear(self, rank: int, message: Message) -> None:
         """Take a message from worker `rank`, and answer it by `send`."""
-        self._writing.pop(rank, None)
+        if not self._over or isinstance(message, Concluded):
+            self._writing.pop(rank, None)
         if isinstance(message, ScriptJoined):
             self._join(rank, message)
         elif isinstance(message, Order):
@@ -198,17 +199,17 @@ class RunSession:
         """Go on without worker `rank`: nobody waits for it at a report, at a save or at the end."""
         self._members.discard(rank)
         self._badness.pop(rank, None)
-        self._consensus.lose(rank)
+        for warning in self._consensus.lose(rank):
+            self.on_tell(warning)
         for number, barrier in sorted(self._reports.items()):
             if barrier.chosen == rank and barrier.evaluated is None:
                 self.on_tell(
                     f"what worker {rank} was evaluating for the report of epoch {barrier.epoch} is lost with it"
                 )
                 barrier.has_callables = False
-            if barrier.has_all(self._members):
+            if barrier.has_all(self._members) or self._over:
                 self._tell_report(number, even_if_some_lack=True)
-        if rank in self._writing:
-            number = self._writing.pop(rank)
+        for number in self._writing.pop(rank, ()):
             self.unsaved.add(number)
             path = next(each.path for each in self._saves[number].came.values() if isinstance(each, Saves))
             self.on_tell(f"'{path}' may not be written: worker {rank}, which was to save it, is lost")
@@ -352,7 +353,7 @@ class RunSession:
         barrier.came[rank] = message
         is_chosen = barrier.chooses(rank, self._members, is_alike=self._is_alike)
         if is_chosen:
-            self._writing[rank] = message.number
+            self._writing[rank] = [message.number]
         self._send(rank, Decided(is_chosen, best(self._badness)))
 
     def _share_data(self, rank: int, message: ThroughputMeasured | FractionsAsked | PortionRequested) -> None:
@@ -384,4 +385,8 @@ class RunSession:
         for number in sorted(self._reports):
             self._tell_report(number, even_if_some_lack=True)
         first = min(self._members)
-        self._to_all(Conclude(left_to(first, self._reports), left_to(first, self._saves), best(self._badness), first))
+        reports, saves = left_to(first, self._reports), left_to(first, self._saves)
+        for number in reports:
+            self._reports[number].chosen = first
+        self._writing[first] = saves
+        self._to_all(Conclude(reports, saves, best(self._badness), first))

@@ -120,7 +120,8 @@ class Supervisor:
 
     def _check(self) -> None:
         """End the run and raise the reason if it cannot go on; tell the observer which workers keep others waiting."""
-        self._go_on_without_lost()
+        now_s = time.perf_counter()
+        self._go_on_without_lost(now_s)
         late = self._late()
         guilty = None if self._error is not None else self._guilty()
         if guilty is not None:
@@ -128,7 +129,6 @@ class Supervisor:
             failure = also(describe(guilty, self._workers), late)
             failure.before_join = not guilty.has_joined
             raise failure
-        now_s = time.perf_counter()
         error = self._error or self._watchdog.check(now_s, self._session.ended, self._states())
         if error is not None:
             self._halt()
@@ -136,13 +136,14 @@ class Supervisor:
         for text in self._delays.check(now_s, self._workers, has_begun=self._session.has_begun):
             self._observer.on_tell(text)
 
-    def _go_on_without_lost(self) -> None:
+    def _go_on_without_lost(self, now_s: float) -> None:
         """Let the others go on without workers whose processes have died, if the job says so. One that is stopped or
         silent for too long is killed first: it must not wake up among those who went on."""
         if self._job.on_loss == STOP or self._error is not None:
             return
-        stuck = self._watchdog.stuck(time.perf_counter(), self._session.ended, self._states())
-        if stuck is not None and self._views.can_lose(stuck.rank):
+        while stuck := self._watchdog.stuck(now_s, self._session.ended, self._states()):
+            if not self._views.can_lose(stuck.rank) or sum(not worker.lost for worker in self._members()) < 2:
+                break
             self._workers[stuck.rank].lost = stuck.cause
             self._watchdog.lose(stuck.rank)
             self._end_one(stuck.rank)
@@ -156,7 +157,10 @@ class Supervisor:
         self._observer.on_lost(worker.rank)
         self._views.lose(worker.rank, str(loss))
         self._watchdog.lose(worker.rank)
-        self._session.lose(worker.rank)
+        try:
+            self._session.lose(worker.rank)
+        except WeftError as error:  # the replicas that are left differ
+            self._error = error
 
     def _others_may_go_on(self, worker: WorkerRecord) -> bool:
         """Whether a worker that died while training began is to be left behind, once the others have laid out."""

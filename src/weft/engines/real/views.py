@@ -49,7 +49,7 @@ class Views:
         self.is_freezing = True
         self._deal_again()  # the lost one's answer is not awaited any more
         for member in self.members:
-            self._send(member, Freeze(self.view, self._lost))
+            self._send(member, Freeze(self.view, list(self._lost)))
 
     def hear(self, rank: int, message: Frozen) -> bool:
         """A worker has frozen; when all have, all are told the view. Returns whether they are told it now.
@@ -65,7 +65,7 @@ class Views:
         self._taken[self.view] = {}
         for member in self.members:
             cut = {other: frozen.sent.get(member, 0) for other, frozen in self._frozen.items() if other != member}
-            self._send(member, ViewTold(self.view, self.members, cut, self._reason))
+            self._send(member, ViewTold(self.view, list(self.members), cut, self._reason))
         return True
 
     def take(self, rank: int, message: ViewTaken) -> None:

@@ -66,7 +66,8 @@ class Progress:
     def __init__(self, num_workers: int) -> None:
         self.num_workers = num_workers
         self._tracks: dict[int, _Track] = {}
-        self._lost: dict[int, WorkerProgress] = {}
+        self._lost: dict[int, WorkerProgress | None] = {}
+        """None of one that has told nothing before it was lost."""
 
     def update(self, status: Status, now_s: float) -> None:
         """Note what a worker told at `now_s`. A status older than the last one is dropped, and one of a lost worker."""
@@ -81,13 +82,14 @@ class Progress:
     def lose(self, rank: int, now_s: float) -> None:
         """A worker is lost: it is shown as it was, and counts no more."""
         track = self._tracks.pop(rank, None)
-        if track is not None:
-            self._lost[rank] = replace(track.progress(now_s), samples_per_s=0.0, bytes_per_s=0.0, doing=LOST)
+        last = None if track is None else track.progress(now_s)
+        self._lost[rank] = None if last is None else replace(last, samples_per_s=0.0, bytes_per_s=0.0, doing=LOST)
         self.num_workers -= 1
 
     def workers(self, now_s: float) -> list[WorkerProgress]:
         """Every worker that has told anything, by rank."""
-        every = [*self._lost.values(), *(track.progress(now_s) for track in self._tracks.values())]
+        lost = [worker for worker in self._lost.values() if worker is not None]
+        every = [*lost, *(track.progress(now_s) for track in self._tracks.values())]
         return sorted(every, key=lambda worker: worker.rank)
 
     def total(self, now_s: float) -> TotalProgress | None:

@@ -1,0 +1,301 @@
+"""Samples of lost workers are dealt again: every sample counts once, and all workers compute the same rounds."""
+
+from collections import Counter
+from collections.abc import Sequence
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from weft.data.dealt_again import DealtAgain, Part, Reached, Round, Rounds
+
+
+class Script:
+    """One worker's script, which takes the parts of one share after another."""
+
+    def __init__(self, rank: int, num_workers: int) -> None:
+        self.rank = rank
+        self.published = Reached(0, {})
+        self.dealt = DealtAgain(num_workers, lambda: None, self._publish)
+        self.rounds: Rounds
+        self.taken: list[Part] = []
+        """What it has taken of its share and not committed."""
+        self.committed: Counter[tuple[int, int]] = Counter()
+        """How often it has committed each (share, place)."""
+
+    def _publish(self, reached: Reached) -> None:
+        self.published = reached
+
+    def begin(self, num_samples: int, batch_size: int, size: int | None = None) -> None:
+        self.rounds = self.dealt.begin(num_samples, batch_size, False, size)
+
+    @property
+    def left(self) -> list[Part]:
+        return self.rounds.parts(self.rank, self.rounds.num_taken)
+
+    def take(self) -> None:
+        self.taken.append(self.left[0])
+        self.rounds.num_taken += 1
+
+    def commit(self) -> None:
+        self.dealt.commit()
+        self.count()
+
+    def count(self) -> None:
+        for part in self.taken:
+            self.committed.update((self.rounds.share, place) for place in part.places[: part.num_counted])
+        self.taken.clear()
+
+
+def scripts(num_workers: int) -> dict[int, Script]:
+    return {rank: Script(rank, num_workers) for rank in range(num_workers)}
+
+
+def parts(*worker_parts: tuple[Sequence[int], int]) -> list[tuple[list[int], int]]:
+    return [(list(places), num_counted) for places, num_counted in worker_parts]
+
+
+def all_committed(team: Sequence[Script]) -> Counter[tuple[int, int]]:
+    return sum((script.committed for script in team), Counter())
+
+
+BEFORE, TAKEN, REDUCED = "before the round", "when all have taken their part", "when the round is reduced"
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    chance=st.randoms(use_true_random=False),
+    num_workers=st.integers(2, 6),
+    extra=st.integers(0, 40),
+    batch_size=st.integers(1, 4),
+    size=st.none() | st.integers(1, 12),
+    losses=st.lists(st.tuples(st.integers(0, 5), st.sampled_from([BEFORE, TAKEN, REDUCED])), max_size=5),
+)
+def test_workers_that_keep_step_use_every_sample_once_whenever_some_are_lost(
+    chance: Random,
+    num_workers: int,
+    extra: int,
+    batch_size: int,
+    size: int | None,
+    losses: list[tuple[int, str]],
+) -> None:
+    """Each loss comes so many rounds after the one before; several may come in a round."""
+    num_samples = num_workers + extra
+    team, live = scripts(num_workers), set(range(num_workers))
+    for script in team.values():
+        script.begin(num_samples, batch_size, size)
+    due = losses[: num_workers - 1]
+    rounds_until = due[0][0] if due else None
+
+    def lose_some(moment: str) -> None:
+        nonlocal rounds_until
+        while due and rounds_until == 0 and due[0][1] == moment:
+            rank = chance.choice(sorted(live))
+            live.remove(rank)
+            if moment == REDUCED:
+                team[rank].count()
+            members = {other: team[other].dealt.reached() for other in live}
+            for other in live:
+                is_reduced = moment == REDUCED and bool(team[other].taken)
+                team[other].dealt.lose({rank: team[other].dealt.reached(is_reduced=is_reduced)}, members)
+            del due[0]
+            rounds_until = due[0][0] if due else None
+
+    def num_rounds_left() -> int:
+        (number,) = {len(team[rank].left) for rank in live}
+        return number
+
+    while True:
+        lose_some(BEFORE)
+        if not num_rounds_left():
+            break
+        for rank in live:
+            team[rank].take()
+        lose_some(TAKEN)
+        for rank in live:
+            if chance.random() < 0.5:  # the others are told the loss before their scripts go on
+                team[rank].commit()
+        lose_some(REDUCED)
+        for rank in live:
+            team[rank].commit()
+        rounds_until = max(rounds_until - 1, 0) if rounds_until else rounds_until
+    assert all_committed(list(team.values())) == Counter((0, place) for place in range(num_samples))
+    assert {team[rank].dealt.num_untaken for rank in live} == {0}
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    chance=st.randoms(use_true_random=False),
+    num_workers=st.integers(2, 5),
+    extra=st.integers(0, 20),
+    batch_size=st.integers(1, 3),
+    num_shares=st.integers(1, 4),
+    loss_chance=st.sampled_from([0.02, 0.1, 0.3]),
+)
+def test_workers_at_their_own_pace_use_a_sample_once_or_count_it_as_untaken(
+    chance: Random, num_workers: int, extra: int, batch_size: int, num_shares: int, loss_chance: float
+) -> None:
+    num_samples = num_workers + extra
+    team, running = scripts(num_workers), {}
+    live = set(team)
+    for rank, script in team.items():
+        script.begin(num_samples, batch_size)
+        running[rank] = 1
+    while running:
+        rank = chance.choice(sorted(running))
+        script = team[rank]
+        if len(live) > 1 and chance.random() < loss_chance:
+            live.discard(rank)
+            del running[rank]
+            members = {other: team[other].dealt.reached() for other in live}
+            for other in live:
+                team[other].dealt.lose({rank: script.published}, members)
+        elif script.taken:
+            script.commit()
+        elif script.left:
+            script.take()
+        else:
+            script.dealt.end(script.rounds)
+            if running[rank] == num_shares:
+                del running[rank]
+            else:
+                running[rank] += 1
+                script.begin(num_samples, batch_size)
+    committed = all_committed(list(team.values()))
+    assert max(committed.values()) == 1
+    (num_untaken,) = {team[rank].dealt.num_untaken for rank in live}
+    begun = max(script.dealt.reached().begun for script in team.values())
+    assert sum(committed.values()) + num_untaken == begun * num_samples
+
+
+def test_a_lost_workers_part_of_a_round_is_cut_into_a_round_for_those_who_are_left() -> None:
+    rounds = Rounds(0, [(0, 6), (6, 12)], range(3), None, 2)
+    assert rounds.lose(1, 1, [0, 2]) == 0
+    assert len(rounds) == 3
+    assert parts(*rounds.parts(0, 1)) == parts(([6, 7], 2), ([8], 1))
+    assert parts(*rounds.parts(2, 1)) == parts(([10, 11], 2), ([9], 1))
+
+
+def test_with_fewer_samples_left_than_workers_the_others_stand_in_with_one_that_does_not_count() -> None:
+    one = Round([7], [0, 2, 3])
+    assert [one.part(worker) for worker in (0, 2, 3)] == [([7], 0), ([7], 0), ([7], 1)]
+
+
+def test_what_a_worker_stands_in_with_is_not_dealt_again() -> None:
+    rounds = Rounds(0, [(0, 3)], range(3), None, 1)
+    rounds.lose(2, 0, [0, 1])
+    assert parts(*rounds.parts(0, 1)) == parts(([2], 0))
+    rounds.lose(0, 1, [1])
+    assert len(rounds) == 2
+
+
+def test_a_fixed_global_batch_is_the_size_of_new_rounds_too() -> None:
+    rounds = Rounds(0, [(0, 12), (12, 24), (24, 36)], range(3), 12, 1)
+    rounds.lose(0, 0, [1, 2])
+    assert [sum(len(part.places) for part in rounds.parts(worker, 3)) for worker in (1, 2)] == [6, 6]
+    assert len(rounds) == 4
+
+
+def test_shares_that_somebody_has_begun_keep_their_division_and_later_ones_have_that_of_the_members() -> None:
+    team = scripts(3)
+    for script in team.values():
+        script.begin(12, 2)
+    ahead, behind = team[0], team[1]
+    ahead.dealt.end(ahead.rounds)
+    ahead.begin(12, 2)
+    members = {rank: team[rank].dealt.reached() for rank in (0, 1)}
+    for rank in (0, 1):
+        team[rank].dealt.lose({2: Reached(1, {0: 2})}, members)
+    assert len(behind.left) == 2, "of share 0 worker 2 had committed all"
+    behind.dealt.end(behind.rounds)
+    behind.begin(12, 2)
+    assert parts(*ahead.left) == parts(([0, 1], 2), ([6, 7], 2), ([4, 5], 2))
+    assert parts(*behind.left) == parts(([2, 3], 2), ([8, 9], 2), ([10, 11], 2))
+    for script in (ahead, behind):
+        script.dealt.end(script.rounds)
+        script.begin(12, 2)
+    assert parts(*ahead.left) == parts(([0, 1], 2), ([4, 5], 2), ([8, 9], 2))
+    assert parts(*behind.left) == parts(([2, 3], 2), ([6, 7], 2), ([10, 11], 2))
+
+
+def test_a_share_that_is_begun_while_the_members_change_is_divided_among_the_new_ones() -> None:
+    def await_view() -> None:
+        if not dealt.reached().begun:
+            dealt.lose({2: Reached(0, {})}, {0: dealt.reached(), 1: Reached(0, {})})
+
+    dealt = DealtAgain(3, await_view, lambda reached: None)
+    assert parts(*dealt.begin(4, 2, False, None).parts(0, 0)) == parts(([0, 1], 2))
+
+
+def test_what_only_the_lost_worker_had_begun_stays_committed() -> None:
+    team = scripts(2)
+    for script in team.values():
+        script.begin(4, 1)
+    members = {0: team[0].dealt.reached()}
+    team[0].dealt.lose({1: Reached(2, {1: 1})}, members)
+    team[0].dealt.end(team[0].rounds)
+    team[0].begin(4, 1)
+    assert parts(*team[0].left) == parts(([0], 1), ([2], 1), ([3], 1)), "worker 1 had committed sample 1"
+
+
+def test_samples_of_a_share_that_all_others_have_ended_are_counted_as_untaken() -> None:
+    team = scripts(3)
+    for script in team.values():
+        script.begin(12, 2)
+    for rank in (0, 1):
+        team[rank].dealt.end(team[rank].rounds)
+    members = {rank: team[rank].dealt.reached() for rank in (0, 1)}
+    for rank in (0, 1):
+        team[rank].dealt.lose({2: Reached(1, {0: 1})}, members)
+    assert [team[rank].dealt.num_untaken for rank in (0, 1)] == [2, 2]
+
+
+def test_those_lost_together_are_dealt_in_the_same_order_whoever_was_told_which_first() -> None:
+    divided = []
+    for order in ([2, 3], [3, 2]):
+        team = scripts(4)
+        team[0].begin(8, 2)
+        team[0].dealt.lose({rank: Reached(1, {0: 0}) for rank in order}, {rank: Reached(1, {0: 0}) for rank in (1, 0)})
+        divided.append(parts(*team[0].left))
+    assert divided == [parts(([0, 1], 2), ([4], 1), ([6], 1))] * 2
+
+
+def test_an_evaluation_inside_a_training_share_is_dealt_again_beside_it() -> None:
+    team = scripts(2)
+    nested = {}
+    for rank, script in team.items():
+        script.begin(8, 2)
+        script.take()
+        script.commit()
+        nested[rank] = script.dealt.begin(4, 1, False, None)
+        nested[rank].num_taken = 1
+    dealt = team[0].dealt
+    assert dealt.reached() == Reached(2, {0: 1, 1: 0})
+    assert dealt.reached(is_reduced=True) == Reached(2, {0: 1, 1: 1})
+    dealt.lose({1: dealt.reached()}, {0: dealt.reached()})
+    assert parts(*nested[0].parts(0, 1)) == parts(([2], 1), ([1], 1), ([3], 1))
+    assert parts(*team[0].left) == parts(([4, 5], 2), ([6, 7], 2))
+    dealt.end(nested[0])
+    assert dealt.reached() == Reached(2, {0: 1})
+    dealt.end(team[0].rounds)
+    assert dealt.reached() == Reached(2, {})
+
+
+def test_where_a_worker_is_is_published_whenever_it_changes() -> None:
+    (script,) = scripts(1).values()
+    script.begin(4, 2)
+    assert script.published == Reached(1, {0: 0})
+    script.take()
+    assert script.published == Reached(1, {0: 0}), "taken, but not committed"
+    script.commit()
+    assert script.published == Reached(1, {0: 1})
+    script.dealt.end(script.rounds)
+    assert script.published == Reached(1, {})
+
+
+@pytest.mark.parametrize(("share", "committed"), [(0, None), (1, 5), (2, None), (3, 0)])
+def test_of_ended_shares_all_is_committed_and_of_later_ones_nothing(share: int, committed: int | None) -> None:
+    reached = Reached(3, {1: 5})
+    assert reached.committed(share) == committed
+    assert reached.may_take(share) == (committed is not None)
