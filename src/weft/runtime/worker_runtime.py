@@ -163,7 +163,8 @@ class WorkerRuntime:
             fetched, workers = [_Fetched(self._mailbox, node) for node in nodes], self.worker.peer.workers
             is_alone = (self.worker.computes or 0) < self.strategy.first_exchange
             which, lend = self.strategy.result, self.worker.store.lend
-            return ResultModel(which, self.world, fetched, lambda: best, lend, lambda: is_alone, workers)
+            there = best if best in workers else min(workers)  # the best may have been lost since it was told
+            return ResultModel(which, self.world, fetched, lambda: there, lend, lambda: is_alone, workers)
         return ResultModel(Result.REPLICA, self.world, [self.worker.store.replica] * self.world.num_workers)
 
     def conclude(self, wait: Wait, distance: float | None, num_unused: int, *, with_consensus: bool) -> Concluded:

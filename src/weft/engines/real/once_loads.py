@@ -9,8 +9,9 @@ from weft.runtime.messages import OnceAnswer, OnceAsked, OnceLoaded
 
 @dataclass
 class Loading:
-    """One value on one host: the ranks that wait for it, and its form (types and offsets) once it is loaded."""
+    """One value on one host: who loads it, who waits for it, and its form (types and offsets) once it is loaded."""
 
+    loader: int
     waiting: list[int] = field(default_factory=list)
     form: bytes | None = None
 
@@ -30,12 +31,24 @@ class Loadings:
         host = self._hosts[rank]
         loading = self._loadings.get((host, message.key))
         if loading is None:
-            self._loadings[host, message.key] = Loading()
+            self._loadings[host, message.key] = Loading(rank)
             self._send(rank, OnceAnswer(self._stops[host], None))
         elif loading.form is None:
             loading.waiting.append(rank)
         else:
             self._send(rank, OnceAnswer(0, loading.form))
+
+    def lose(self, rank: int) -> None:
+        """Worker `rank` is lost: what it was loading is loaded by the first that waits for it."""
+        for (host, key), loading in list(self._loadings.items()):
+            loading.waiting = [waiting for waiting in loading.waiting if waiting != rank]
+            if loading.loader != rank or loading.form is not None:
+                continue
+            if not loading.waiting:
+                del self._loadings[host, key]
+                continue
+            loading.loader = loading.waiting.pop(0)
+            self._send(loading.loader, OnceAnswer(self._stops[host], None))
 
     def take(self, rank: int, message: OnceLoaded) -> None:
         """Worker `rank` has loaded a value: send its form to the workers of that host that wait for the value."""

@@ -199,6 +199,7 @@ class RunSession:
         """Go on without worker `rank`: nobody waits for it at a report, at a save or at the end."""
         self._members.discard(rank)
         self._badness.pop(rank, None)
+        self._loadings.lose(rank)
         for warning in self._consensus.lose(rank):
             self.on_tell(warning)
         for number, barrier in sorted(self._reports.items()):
@@ -270,10 +271,10 @@ class RunSession:
     def _join_more(self, rank: int, message: ScriptJoined) -> None:
         """A worker joins with a further model beside its earlier ones; when all have, all are sent `Welcome` again."""
         self._more[rank] = message
-        if len(self._more) < self._num_workers:
+        if not self._members <= self._more.keys():
             return
-        first = self._more[0]
-        for other in range(1, self._num_workers):
+        first = self._more[min(self._members)]
+        for other in sorted(self._members):
             check_layouts(other, first.layout, self._more[other].layout)
         self._check_memory(COPIES * first.num_bytes)
         assert self.welcome is not None

@@ -22,6 +22,7 @@ from weft.engines.real.failure import also, blame, describe, is_silent_death, na
 from weft.engines.real.job import RealJob
 from weft.engines.real.losses import Losses
 from weft.engines.real.observer import Observer
+from weft.engines.real.orderly_stop import OrderlyStop
 from weft.engines.real.outcome import RealOutcome
 from weft.engines.real.returned_files import ReturnedFiles
 from weft.engines.real.session import RunSession
@@ -44,11 +45,9 @@ from weft.runtime.messages import (
     Halt,
     Halted,
     LaidOut,
-    LeaveAt,
     Message,
     ScriptCompleted,
     ScriptJoined,
-    StepAsked,
     StepTold,
     ViewTaken,
 )
@@ -81,8 +80,7 @@ class Supervisor:
         self._error: WeftError | None = None
         """Why the run cannot go on, if that is known already."""
         self._views, self._losses = Views(job.num_workers, self._send), Losses()
-        self._num_interrupts, self._asked_to_leave = 0, False
-        self._leave_at: int | None = None
+        self._num_interrupts, self._stop = 0, OrderlyStop(self._send)
         self._session = RunSession(
             job.num_workers,
             job.strategy,
@@ -356,16 +354,10 @@ class Supervisor:
             self._drain()
             self._observer.on_tell("\n".join(["stopped at once; what was not saved is lost", *late]))
             raise KeyboardInterrupt
-        if not self._asked_to_leave:
-            self._asked_to_leave = True
+        if not self._stop.has_begun:
             self._observer.on_tell("\n".join(["stopping after this step; once more to stop now", *self._late()]))
-            for worker in self._workers:
-                self._send(worker.rank, StepAsked())
-        told = [w.step_told for w in self._members() if w.rank not in self._session.ended]
-        if told and all(step is not None for step in told) and self._leave_at is None:
-            self._leave_at = max(step for step in told if step is not None) + 1
-            for worker in self._workers:
-                self._send(worker.rank, LeaveAt(self._leave_at))
+            self._stop.begin(self._members())
+        self._stop.go_on(self._members(), self._session.ended)
 
     def _network_figures(self) -> dict[str, Any] | None:
         """What the emulated network (`--net`) of this run carried; None without one."""
@@ -388,7 +380,7 @@ class Supervisor:
             consensus=self._session.consensus,
             replay=[line for _, c in sorted(self._session.concluded.items()) for line in c.replay or ()],
             is_measured=self._job.baseline is None,
-            was_stopped=self._asked_to_leave,
+            was_stopped=self._stop.has_begun,
             network=self._network_figures(),
             ages=sum((Counter(told.ages) for told in self._session.concluded.values()), Counter()),
             tracks=self._tracks,
