@@ -99,6 +99,8 @@ class DrivenNode:
         self.put_off: deque[Callable[[], None]] = deque()
         """Events, and the rest of an answer, that may only be performed while the script waits."""
         self.timers: dict[str, int] = {}
+        self.has_left = False
+        """Its script has ended and the others have gone on without it: nothing is told to it any more."""
 
 
 class Driver:
@@ -210,6 +212,8 @@ class Driver:
 
     def deliver(self, node: DrivenNode, event: Event) -> None:
         """Tell a node's peer an event and perform its answer."""
+        if node.has_left:
+            return
         if node.put_off:
             node.put_off.append(lambda: self.deliver(node, event))
             return

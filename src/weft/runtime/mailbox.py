@@ -161,6 +161,10 @@ class Mailbox:
         self._wanted = self._elsewhere(self._wanted)
         self._request([one for one in self._wanted if one[0] in self._moved])
 
+    def living(self, workers: Sequence[NodeId]) -> list[NodeId]:
+        """Those of these workers whose processes are not lost."""
+        return [worker for worker in workers if worker not in self._lost]
+
     def _elsewhere(self, wanted: list[tuple[NodeId, int]]) -> list[tuple[NodeId, int]]:
         """What of this is in other processes; without lost workers, but with servers: these are moved."""
         return [(node, bucket) for node, bucket in wanted if node not in self._stores and node not in self._lost]

@@ -263,7 +263,9 @@ class ViewTold(Struct, frozen=True, tag=True):
 
     view: int
     members: list[int]
-    """The workers, by rank."""
+    """The workers that take part, by rank."""
+    processes: list[int]
+    """The processes that live; the scripts of those that are no members have ended."""
     cut: dict[int, int]
     """Number of frames that the receiver has been sent by each living process: these it takes, and then the view."""
     reason: str

@@ -105,10 +105,13 @@ class ViewChange:
         self.on_view(told)
         unsent, self._unsent, before = self._unsent, [], tuple(driver.nodes.values())
         self._view, self.is_on, self._told = told.view, False, None
-        if driver.reduce is not None:
+        driver.worker.has_left = driver.worker.id not in told.members
+        if driver.reduce is not None and not driver.worker.has_left:
             driver.reduce.change_members(told.members, told.view)
         here = [
-            node for node in self._mailbox.move_servers(told.members) if self._mailbox.places[node] == driver.worker.id
+            node
+            for node in self._mailbox.move_servers(told.processes)
+            if self._mailbox.places[node] == driver.worker.id
         ]
         moved = [driver.host(server, told.view) for server in here]
         self._mailbox.open_again({id: node.store for id, node in driver.nodes.items()})

@@ -160,7 +160,10 @@ class WorkerRuntime:
         if self.strategy.result is not Result.REPLICA:
             nodes, buckets = [*self.world.workers, *self.world.servers], range(len(self.world.buckets))
             self._mailbox.fetch(self._job.rank, [(node, bucket) for node in nodes for bucket in buckets], wait)
-            fetched, workers = [_Fetched(self._mailbox, node) for node in nodes], self.worker.peer.workers
+            fetched, workers = (
+                [_Fetched(self._mailbox, node) for node in nodes],
+                self._mailbox.living(self.world.workers),
+            )
             is_alone = (self.worker.computes or 0) < self.strategy.first_exchange
             which, lend = self.strategy.result, self.worker.store.lend
             there = best if best in workers else min(workers)  # the best may have been lost since it was told

@@ -145,9 +145,9 @@ class Supervisor:
             self._workers[stuck.rank].lost = stuck.cause
             self._watchdog.lose(stuck.rank)
             self._end_one(stuck.rank)
-        dead = [worker for worker in self._members() if is_silent_death(worker)]
-        for worker in (worker for worker in dead if self._views.can_lose(worker.rank)):
-            self._go_on_without(worker, worker.lost or how_it_ended(worker.exit_code))
+        for worker in filter(is_silent_death, self._members()):
+            if self._views.can_lose(worker.rank):
+                self._go_on_without(worker, worker.lost or how_it_ended(worker.exit_code))
 
     def _go_on_without(self, worker: WorkerRecord, cause: str) -> None:
         loss = self._losses.add(worker, cause, self._session.so_far_s)
@@ -159,11 +159,13 @@ class Supervisor:
             self._session.lose(worker.rank)
         except WeftError as error:  # the replicas that are left differ
             self._error = error
+        for rank in self._session.ended:
+            self._views.leave(rank)
 
     def _others_may_go_on(self, worker: WorkerRecord) -> bool:
         """Whether a worker that died while training began is to be left behind, once the others have laid out."""
-        may_survive = self._job.on_loss != STOP and self._session.has_begun and len(self._views.members) > 1
-        return may_survive and is_silent_death(worker) and self._losses.is_fresh(worker.rank, time.perf_counter())
+        may = self._job.on_loss != STOP and self._session.has_begun and len(self._views.members) > 1
+        return may and is_silent_death(worker) and self._losses.is_fresh(worker.rank, time.perf_counter())
 
     def _members(self) -> list[WorkerRecord]:
         """The workers that have not been lost."""
@@ -250,6 +252,8 @@ class Supervisor:
             if self._error is None:
                 try:
                     self._session.hear(worker.rank, message)
+                    if isinstance(message, ScriptCompleted) and self._losses.all:  # others may make more steps
+                        self._views.leave(worker.rank)
                 except WeftError as error:  # raised by `_check`: ending workers here would re-enter the selector's loop
                     self._error = error
 

@@ -26,6 +26,8 @@ class Views:
         self._laid_out: set[int] = set()
         self._frozen: dict[int, Frozen] = {}
         self._lost: list[int] = []
+        self._left: set[int] = set()
+        """Members whose scripts have ended, and without which the others go on."""
         self._reason = ""
         self._taken: dict[int, dict[int, ViewTaken]] = {}
         """By view that was told and is not dealt yet: the members' answers."""
@@ -40,14 +42,24 @@ class Views:
         self._laid_out.add(rank)
 
     def lose(self, rank: int, reason: str) -> None:
-        """Begin a view without worker `rank`."""
+        """Begin a view without worker `rank`, whose process is dead."""
         self.members.remove(rank)
         self._lost.append(rank)
+        self._begin(reason)
+
+    def leave(self, rank: int) -> None:
+        """Begin a view without worker `rank`, whose script has ended: the others may make more steps than it. Its
+        process goes on serving."""
+        if rank not in self._left and not self._left.issuperset(set(self.members) - {rank}):
+            self._left.add(rank)
+            self._begin(f"the script of worker {rank} has ended")
+
+    def _begin(self, reason: str) -> None:
         self._reason = reason
         self.view += 1
         self._frozen.clear()
         self.is_freezing = True
-        self._deal_again()  # the lost one's answer is not awaited any more
+        self._deal_again()  # the answer of one that was lost is not awaited any more
         for member in self.members:
             self._send(member, Freeze(self.view, list(self._lost)))
 
@@ -63,9 +75,10 @@ class Views:
             return False
         self.is_freezing = False
         self._taken[self.view] = {}
-        for member in self.members:
-            cut = {other: frozen.sent.get(member, 0) for other, frozen in self._frozen.items() if other != member}
-            self._send(member, ViewTold(self.view, list(self.members), cut, self._reason))
+        members = [member for member in self.members if member not in self._left]
+        for process in self.members:
+            cut = {other: frozen.sent.get(process, 0) for other, frozen in self._frozen.items() if other != process}
+            self._send(process, ViewTold(self.view, members, list(self.members), cut, self._reason))
         return True
 
     def take(self, rank: int, message: ViewTaken) -> None:

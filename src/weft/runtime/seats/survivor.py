@@ -35,7 +35,7 @@ class Survivor:
     ) -> None:
         """`send` takes messages to the engine. `lock` is the driving thread's; `wait_in_share` drives until a condition
         holds, while the script waits for data."""
-        self._members = list(range(job.num_workers))
+        self._processes = list(range(job.num_workers))
         self._lock = lock
         self._wait_in_share = wait_in_share
         self._script = script
@@ -81,8 +81,8 @@ class Survivor:
         """The peers are about to be told the view. Where all make the same steps, the lost ones were as far as this
         worker is: what was reduced is committed. Elsewhere each has written down how far it was."""
         runtime = self._runtime
-        lost = [rank for rank in self._members if rank not in told.members]
-        self._members = told.members
+        lost = [rank for rank in self._processes if rank not in told.processes]
+        self._processes = told.processes
         if runtime.strategy.keeps_replicas_equal:
             is_reduced = self._script.at is IN_BACKWARD and not runtime.worker.peer.holds_user
             reached = dict.fromkeys(lost, self.shares.reached(is_reduced=is_reduced))
