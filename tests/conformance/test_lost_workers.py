@@ -16,6 +16,7 @@ import pytest
 from support.processes.real import Heard, real
 from support.scripts.training_scripts import write
 
+from weft.config.chaos import KILL, ChaosPlan
 from weft.config.on_loss import SHRINK
 from weft.core.errors import ConfigError, NodeLost
 
@@ -210,6 +211,21 @@ def test_the_last_worker_s_death_ends_the_run(tmp_path: Path) -> None:
 def test_what_cannot_go_on_without_a_worker_is_refused(options: dict[str, Any], said: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=rf"run\.on_loss=shrink does not go with {said} yet"):
         ran(tmp_path, ARRAYS, "", **options)
+
+
+def test_chaos_is_refused_where_the_first_loss_ends_the_run(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"run\.chaos would kill workers, and with run\.on_loss=stop the first"):
+        real(write(tmp_path, ARRAYS), 2, "allreduce", chaos=ChaosPlan(KILL, 1.0))
+
+
+def test_chaos_leaves_one_worker_which_does_all_that_is_left(tmp_path: Path) -> None:
+    outcome, heard = ran(tmp_path, ARRAYS, "", chaos=ChaosPlan(KILL, 0.05, 1))
+    assert [text.removeprefix("chaos: ") for text in heard.told if "chaos" in text] == [
+        f"worker {loss.worker} is killed" for loss in outcome.losses
+    ]
+    assert len(outcome.losses) == NUM_WORKERS - 1
+    for far in moved(tmp_path, outcome.workers[0].rank):
+        check_each_once(far)
 
 
 def test_nothing_is_left_of_a_run_whose_workers_died(tmp_path: Path) -> None:

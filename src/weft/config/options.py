@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from weft.checkpoints.interval import EVERY as EVERY_SO_OFTEN
 from weft.checkpoints.interval import CheckpointInterval
 from weft.config import option_values
+from weft.config.chaos import ChaosPlan, read_chaos
 from weft.config.devices import FakeKind
 from weft.config.grammar import parse
 from weft.config.on_loss import SHRINK, STOP, read_on_loss
@@ -184,6 +185,10 @@ class Checked:
     on_loss: str = field(
         default=STOP,
         metadata=_told(read_on_loss, SHRINK, "when a worker is lost: stop, or shrink: the others go on", (RUN,)),
+    )
+    chaos: ChaosPlan | None = field(
+        default=None,
+        metadata=_told(read_chaos, "kill every 15s seed 7", "kill or stop workers now and then, to try it out", (RUN,)),
     )
 
 

@@ -87,6 +87,7 @@ def run(
         options=options,
         checks_replay=options.run.check_replay,
         on_loss=options.run.on_loss,
+        chaos=options.run.chaos,
         traces=options.write.trace is not None,
         network=None if net is None else read_network(*net),
         devices=dict(options.worker.device),

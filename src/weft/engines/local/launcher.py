@@ -2,12 +2,14 @@
 
 import os
 import selectors
+import signal
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from weft.core.errors import NodeLost, TransportError
+from weft.engines.local.chaos import Chaos
 from weft.engines.local.forked_workers import ForkServer, LocalWorker, Process
 from weft.engines.netem.namespaces import address
 from weft.engines.netem.network import SlowNetwork
@@ -66,6 +68,7 @@ class Launch(Supervisor):
         self._outputs: list[Output] = []
         self._network: SlowNetwork | None = None
         self._echoes = Echoes(job.num_workers, observer.on_line)
+        self._chaos = None if job.chaos is None else Chaos(job.chaos, self._strike)
 
     def _start(self) -> None:
         job = self._job
@@ -102,6 +105,14 @@ class Launch(Supervisor):
     def _turn(self, timeout_s: float) -> None:
         super()._turn(timeout_s)
         self._echoes.check(time.perf_counter())
+        if self._chaos is not None and self._session.has_begun and not self._session.ended:
+            living = [worker.rank for worker in self._members() if worker.is_alive]
+            struck = self._chaos.check(time.perf_counter(), living)
+            if struck is not None:
+                self._observer.on_tell(struck)
+
+    def _strike(self, rank: int, number: int) -> None:
+        signal.pidfd_send_signal(self._workers[rank].process.pidfd, number)
 
     def _send(self, rank: int, message: Message) -> None:
         try:

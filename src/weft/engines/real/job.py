@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from weft.checkpoints.taking import CheckpointPlan
+from weft.config.chaos import ChaosPlan
 from weft.config.compression import check_pair, said, with_codec
 from weft.config.compression import codec as codec_of
 from weft.config.devices import OPTION as DEVICE
@@ -75,6 +76,8 @@ class RealJob:
     """The number of each worker's host: workers of different hosts share no memory. Empty: all are on one."""
     on_loss: str = STOP
     """What happens when a worker's process dies: a constant of engines/real/losses.py."""
+    chaos: ChaosPlan | None = None
+    """Faults that are put into the run; None: none are."""
     checkpoint: CheckpointPlan | None = None
     """Where checkpoints are written, and from which one the run goes on; for one worker only."""
     brings_back_to: Path | None = None
@@ -114,6 +117,11 @@ class RealJob:
             check_sharing(built, self.strategy, self.sharing)
         if self.on_loss != STOP:
             self._check_on_loss()
+        elif self.chaos is not None:
+            raise ConfigError(
+                f"run.chaos would {self.chaos.kind} workers, and with run.on_loss=stop the first loss ends the run.\n"
+                "  Add --set run.on_loss=shrink."
+            )
         if self.devices:
             check_on_devices(built if self.strategy is not None else None, said(self.compress), self.label)
         if self.compress is not None and said(self.compress) is not None:

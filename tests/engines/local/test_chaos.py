@@ -1,0 +1,43 @@
+"""Faults that users let happen: by seed, in time, and never to the last worker."""
+
+import signal
+from itertools import pairwise
+
+from weft.config.chaos import KILL, STOP_PROCESS, ChaosPlan
+from weft.engines.local.chaos import JITTER, Chaos
+
+
+def struck(plan: ChaosPlan, members: list[int], until_s: int) -> list[tuple[float, int, int]]:
+    found: list[tuple[float, int, int]] = []
+    now_s = 0.0
+    chaos = Chaos(plan, lambda rank, number: found.append((now_s, rank, number)))
+    for tick in range(10 * until_s):
+        now_s = tick / 10
+        chaos.check(now_s, members)
+    return found
+
+
+def test_faults_come_about_as_often_as_asked_and_to_all_workers() -> None:
+    found = struck(ChaosPlan(KILL, 2.0, 3), [0, 2, 5], 400)
+    gaps = [after - before for (before, *_), (after, *_) in pairwise(found)]
+    assert min(gaps) >= 2.0 * (1 - JITTER) - 0.1
+    assert max(gaps) <= 2.0 * (1 + JITTER) + 0.2
+    assert {rank for _, rank, _ in found} == {0, 2, 5}
+    assert {number for *_, number in found} == {signal.SIGKILL}
+
+
+def test_the_same_seed_strikes_the_same_and_another_seed_does_not() -> None:
+    first, again, other = (struck(ChaosPlan(STOP_PROCESS, 1.0, seed), [0, 1, 2], 50) for seed in (1, 1, 2))
+    assert first == again
+    assert first != other
+    assert first[0][2] == signal.SIGSTOP
+
+
+def test_the_last_worker_is_spared() -> None:
+    assert struck(ChaosPlan(KILL, 1.0), [4], 50) == []
+
+
+def test_what_happens_is_said() -> None:
+    chaos = Chaos(ChaosPlan(KILL, 1.0), lambda rank, number: None)
+    assert chaos.check(0.0, [3, 4]) is None
+    assert chaos.check(2.0, [3, 4]) in ("chaos: worker 3 is killed", "chaos: worker 4 is killed")
