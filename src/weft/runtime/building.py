@@ -223,8 +223,7 @@ def build(
     is_native = job.transport in (SHM, TORCH) and not strategy.speaks_reductions
     summing = _torch(job, strategy, replica)
     in_place = is_native and strategy.keeps_replicas_equal
-    may_share = job.transport == SHM and not job.on_devices and not job.survives
-    shares_params = in_place and replica.shares_update and may_share
+    shares_params = in_place and replica.shares_update and job.transport == SHM and not job.on_devices
     arena, memory = _lay_out(job, strategy, replica, order, summing, in_place=in_place, shares_params=shares_params)
     lines = [arena.sleeping_line(local_rank) for local_rank in range(len(job.on_host))]
     bells = Bells(job.local_rank, arena.words, lines, job.descriptors.bells)
@@ -243,7 +242,8 @@ def build(
     driver.make_store = make_store
     if shares_params:
         views = [replica.array(PARAMS, bucket) for bucket in world.trainable]
-        driver.shared_params = SharedParams(arena, bells, wait_words, views, partial(name_at, replica))
+        survivor: Any = replica if job.survives else None
+        driver.shared_params = SharedParams(arena, bells, wait_words, views, partial(name_at, replica), survivor)
     runtime = WorkerRuntime(job, strategy, world, bells, driver, mailbox, arena)
     store = stores[job.rank]
     if summing is not None:

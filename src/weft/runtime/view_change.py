@@ -68,6 +68,8 @@ class ViewChange:
     def freeze(self, order: Freeze) -> None:
         """A view is to come: from now on nothing leaves this process. `on_frozen` is told what has left it."""
         self._mailbox.lose(order.lost)
+        if self._driver.shared_params is not None:
+            self._driver.shared_params.lose(order.lost)
         if self._told is not None:
             self._next = order
             return
@@ -108,6 +110,8 @@ class ViewChange:
         driver.worker.has_left = driver.worker.id not in told.members
         if driver.reduce is not None and not driver.worker.has_left:
             driver.reduce.change_members(told.members, told.view)
+        if driver.shared_params is not None:
+            driver.shared_params.change_members(told.members, told.view)
         here = [
             node
             for node in self._mailbox.move_servers(told.processes)

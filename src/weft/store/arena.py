@@ -9,6 +9,7 @@
 | given   | per worker: its gradient                                     | that worker                            |
 | staged  | per worker: its other contributions                          | that worker                            |
 | state   | the optimizer's numbers for each element                     | each worker, its own stretch           |
+| journal | per worker: old values of the stretch that it is updating    | that worker; if it is lost, another    |
 | device  | what fake devices hold: per worker, and the sum              | that worker; the sum, by stretch       |
 
 When each may be written and read is said in runtime/reduce/shared.py and runtime/shared_params.py. Lines and stretches
@@ -32,6 +33,7 @@ Array = NDArray[Any]
 
 PAGE = mmap.PAGESIZE
 LINE_WORDS = 8
+LINE_BYTES = 8 * LINE_WORDS
 STATE_ROWS = 8
 """State rows that an optimizer may use, for numbers per element and per tensor: Adam with amsgrad needs four."""
 
@@ -82,7 +84,10 @@ class Arena:
                 + [f"device.{lane}.{w}" for lane in (0, 1) for w in range(num_workers + 1) if has_devices]
             )
         }
-        size = words_bytes + len(self._region) * model_bytes
+        self._journal_start = words_bytes + len(self._region) * model_bytes
+        largest = max((bucket.num_bytes for bucket in buckets), default=0)
+        self._journal_bytes = (1 + STATE_ROWS) * _pages(largest + LINE_BYTES)
+        size = self._journal_start + num_workers * self._journal_bytes
         os.ftruncate(fd, size)
         self._shared = mmap.mmap(fd, size)
         self.words = memoryview(self._shared)[:words_bytes].cast("q")
@@ -102,6 +107,11 @@ class Arena:
     def _flat(self, memory: mmap.mmap, offset: int, bucket: int) -> Array:
         num_elements, itemsize, *_ = self.buckets[bucket]
         return np.frombuffer(memory, f"f{itemsize}", num_elements, offset)
+
+    def journal(self, worker: int) -> Array:
+        """Memory for the old values of a worker's stretch of one bucket: parameters and all state rows."""
+        start = self._journal_start + worker * self._journal_bytes
+        return np.frombuffer(self._shared, np.uint8, self._journal_bytes, start)
 
     def span(self, bucket: int, which: int, of: int | None = None) -> tuple[int, int]:
         """The stretch of a bucket that the worker `which` of `of` (all of the host, if None) sums and updates."""
@@ -150,7 +160,7 @@ class Arena:
         return 1
 
     def worker_line(self, worker: int) -> int:
-        """The index of the first word of a worker's own line: STEPPING, COMMITTED, ENDED, WRITTEN, REACHED."""
+        """The index of the first word of a worker's own line: STEPPING, COMMITTED, ENDED, WRITTEN, REACHED, JOURNAL."""
         return 2 * worker * LINE_WORDS
 
     def sleeping_line(self, worker: int) -> int:

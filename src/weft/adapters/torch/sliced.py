@@ -11,8 +11,10 @@ keeps its own optimizer object; its hyper-parameters are read before every step,
 """
 
 from collections.abc import Container, Iterator, Sequence
+from copy import copy
+from dataclasses import replace
 from types import MethodType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -20,7 +22,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from weft.adapters.torch.bucket_layout import BucketLayout
-from weft.core.errors import ConfigError
+from weft.core.errors import ConfigError, NodeLost
 from weft.core.seat import ReplicaMemory
 
 ELEMENT_BY_ELEMENT = tuple(
@@ -35,6 +37,14 @@ SCALAR_KINDS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 def works_element_by_element(optimizer: Optimizer) -> bool:
     """Whether each element's update depends only on that element's own gradient and state."""
     return type(optimizer) in ELEMENT_BY_ELEMENT
+
+
+class UpdateJournal(Protocol):
+    """Keeps the old values of a bucket while a worker's stretch of it is updated."""
+
+    def keep(self, bucket: int, arrays: Sequence[Any]) -> None: ...
+
+    def done(self, bucket: int) -> None: ...
 
 
 class Segment:
@@ -67,6 +77,10 @@ class SlicedUpdate:
         self._optimizer = optimizer
         self._flats = flats
         self._memory = memory
+        self._journal: UpdateJournal | None = None
+        """Keeps the old values of each bucket while it is updated; None where a lost worker ends the run."""
+        self._before: dict[int, dict[str, Any]] = {}
+        """By group: the state of one of its segments before the last step, for `finish`."""
         self._params = [torch.from_numpy(array) for array in memory.master or memory.params]
         self._seen = [torch.from_numpy(array) for array in memory.seen]
         self._flags = [flat.flags() for flat in flats]
@@ -129,18 +143,85 @@ class SlicedUpdate:
         for name in ("grad_scale", "found_inf"):  # a gradient scaler leaves them for fused optimizers
             if hasattr(self._optimizer, name):
                 setattr(self._inner, name, getattr(self._optimizer, name))
-        left_out = [(s.parameter, s.parameter.grad) for s in self._all() if s.bucket not in buckets]
-        for parameter, _ in left_out:
-            parameter.grad = None
-        self._inner.step()
-        for parameter, gradient in left_out:
-            parameter.grad = gradient
+        self._remember()
+        self._update(buckets, 0)
         for hook in self._optimizer._optimizer_step_post_hooks.values():
             hook(self._optimizer, (), {})
         for group, mine in zip(self._optimizer.param_groups, self._inner.param_groups, strict=True):
             group.update({name: value for name, value in _without_params(mine).items() if name not in group})
-        for segment in self._all():
-            self._share_state(segment)
+
+    def _update(self, buckets: Container[int], first: int) -> None:
+        """Run the inner optimizer on `buckets` from `first` on: all at once, or one by one if there is a journal."""
+        every = [(segment, segment.parameter.grad) for segment in self._all()]
+        rounds: list[list[int]] = [[bucket] for bucket in range(first, len(self._segments))]
+        if self._journal is None:
+            rounds = [list(range(len(self._segments)))]
+        for mine in rounds:
+            for segment, gradient in every:
+                segment.parameter.grad = gradient if segment.bucket in mine and segment.bucket in buckets else None
+            if self._journal is not None:
+                self._journal.keep(mine[0], self.changing(mine[0]))
+            self._inner.step()
+            for segment in (segment for bucket in mine for segment in self._segments[bucket]):
+                self._share_state(segment)
+            if self._journal is not None:
+                self._journal.done(mine[0])
+        for segment, gradient in every:
+            segment.parameter.grad = gradient
+
+    def changing(self, bucket: int) -> list[Any]:
+        """What an update of a bucket changes of this stretch: its parameters, and the optimizer's numbers for each."""
+        assert self._memory.spans is not None
+        assert self._memory.state is not None
+        start, stop = self._memory.spans[bucket]
+        rows = [self._memory.state(k, bucket) for k in range(len(self._state_names))]
+        return [array[start:stop] for array in (self._params[bucket].numpy(), *rows)]
+
+    def journaled(self, journal: "UpdateJournal") -> None:
+        """From now on, keep old values in `journal`."""
+        self._journal = journal
+
+    def _remember(self) -> None:
+        """Keep what the segments' state was before a step, by group: all tensors of a group are at the same step."""
+        if self._journal is not None:
+            for segment in self._all():
+                state = self._inner.state.get(segment.parameter, {})
+                self._before[segment.group] = {
+                    name: value.clone() if name in self._scalars else value for name, value in state.items()
+                }
+
+    def of_lost(self, spans: Sequence[tuple[int, int]], journal: "UpdateJournal") -> "SlicedUpdate":
+        """An update of a lost worker's stretch, as that would have made it: with this worker's state of before."""
+        other = copy(self)
+        other._memory = replace(self._memory, spans=spans)
+        other._journal, other._by_tensor = journal, set()
+        other._segments = [list(other._cut(b, flat, self._groups, merge=True)) for b, flat in enumerate(self._flats)]
+        other._inner = other._build()
+        for segment in other._all():
+            known = self._before.get(segment.group) or next(iter(self._before.values()), {})
+            other._set_state(segment, known)
+        for group, theirs in zip(self._inner.param_groups, other._inner.param_groups, strict=True):
+            theirs.update(_without_params(group))
+        return other
+
+    def finish(self, buckets: Container[int], first: int) -> None:
+        """Update what is left of a lost worker's stretch, from bucket `first` on."""
+        for bucket in range(first, len(self._segments)):
+            if not self._memory.seen[bucket][self._flags[bucket]].all():
+                raise NodeLost(
+                    "a worker died while it updated parameters of which some had no gradient: that cannot be undone.\n"
+                    "  Start the run again."
+                )
+        self._update(buckets, first)
+
+    def respan(self, spans: Sequence[tuple[int, int]]) -> None:
+        """Update another stretch from now on; its state is what all workers have published."""
+        self._gather_state()
+        self._memory = replace(self._memory, spans=spans)
+        self._by_tensor.clear()
+        self._segments = [list(self._cut(b, flat, self._groups, merge=True)) for b, flat in enumerate(self._flats)]
+        self._inner = self._build()
+        self._take_state()
 
     def _skip_unused(self, bucket: int) -> None:
         """Skip tensors for which no worker had a gradient; their bucket is cut by tensor from now on."""
