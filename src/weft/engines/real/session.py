@@ -101,8 +101,7 @@ class RunSession:
             on_devices=on_devices,
             reduce_place=reduce_place,
         )
-        self._steps_max, self._global_batch = steps_max, global_batch
-        self._baseline, self._share = baseline, share
+        self._steps_max, self._global_batch, self._baseline, self._share = steps_max, global_batch, baseline, share
         self._shares = Shares(num_workers, share, block_steps)
         self._joined: dict[int, ScriptJoined] = {}
         self._more: dict[int, ScriptJoined] = {}
