@@ -123,7 +123,7 @@ def test_a_view_tells_of_those_only_that_were_members_before() -> None:
 def test_it_is_dealing_from_the_first_freeze_until_the_last_view_is_dealt() -> None:
     survivor = Team().begin().survivor
     here = Reached(0, {})
-    dealing = []
+    dealing: list[bool] = []
     for message in (
         Freeze(1, [2]),
         told(1, 0, 1),
