@@ -117,8 +117,7 @@ class RunSession:
         """All replicas are equal at all times, so that any worker may evaluate or save."""
         self._deals_portions = self._shares.steals
         self._loadings, self._consensus = Loadings(self._hosts, send), Consensus(num_workers)
-        self.ended: dict[int, ScriptCompleted] = {}
-        self.concluded: dict[int, Concluded] = {}
+        self.ended, self.concluded = dict[int, ScriptCompleted](), dict[int, Concluded]()
         self.steps_total, self.label = steps_max, strategy or ""
         self.welcome: tuple[Welcome, int] | None = None
         """The `Welcome` that all workers got when all had joined, and the bytes of their model."""
