@@ -5,10 +5,11 @@ import pytest
 
 from weft.adapters.alone import Alone
 from weft.adapters.arrays import ArrayReplica
+from weft.config.registry import strategy as strategy_of
 from weft.core.errors import ConfigError
 from weft.core.names import GRADIENT, Bucket
 from weft.core.rules import SGD
-from weft.core.seat import check_tuned, current, saved_alone, sit, step_alone
+from weft.core.seat import check_closures, check_tuned, current, saved_alone, sit, step_alone
 
 
 def test_nobody_sits_until_a_driver_prepares_a_seat() -> None:
@@ -30,6 +31,20 @@ def test_a_step_alone_is_the_users_optimizer_on_all_that_is_trained() -> None:
     replica.take({"a": np.array([2.0, 4.0]), "b": np.array([2.0])})
     step_alone(replica)
     assert {name: view.tolist() for name, view in replica.views().items()} == {"a": [0, 0], "b": [2]}
+
+
+@pytest.mark.parametrize("name", ["allreduce", "ensemble"])
+def test_an_optimizer_that_computes_the_gradient_in_its_step_may_use_strategies_that_share_that(name: str) -> None:
+    check_closures(strategy_of(name), name)
+
+
+def test_an_optimizer_that_computes_the_gradient_in_its_step_is_refused_where_that_cannot_be_shared() -> None:
+    with pytest.raises(ConfigError) as refused:
+        check_closures(strategy_of("gossip"), "gossip(every=2)")
+    assert str(refused.value) == (
+        "this optimizer computes gradients again and again in its step, which 'gossip(every=2)' cannot share.\n"
+        "  Use the strategy allreduce or ensemble, or an optimizer such as SGD or Adam."
+    )
 
 
 def test_workers_that_tune_differently_are_refused() -> None:

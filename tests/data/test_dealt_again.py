@@ -1,14 +1,15 @@
 """Samples of lost workers are dealt again: every sample counts once, and all workers compute the same rounds."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from math import inf
 from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.data.dealt_again import DealtAgain, Part, Reached, Round, Rounds
+from weft.data.dealt_again import DealtAgain, Reached, Result, RoundPart, ShareRound, ShareRounds
 
 
 class Script:
@@ -17,9 +18,9 @@ class Script:
     def __init__(self, rank: int, num_workers: int) -> None:
         self.rank = rank
         self.published = Reached(0, {})
-        self.dealt = DealtAgain(num_workers, lambda: None, self._publish)
-        self.rounds: Rounds
-        self.taken: list[Part] = []
+        self.dealt = DealtAgain(rank, num_workers, lambda look: look(), self._publish)
+        self.rounds: ShareRounds
+        self.taken: list[RoundPart] = []
         """What it has taken of its share and not committed."""
         self.committed: Counter[tuple[int, int]] = Counter()
         """How often it has committed each (share, place)."""
@@ -31,12 +32,12 @@ class Script:
         self.rounds = self.dealt.begin(num_samples, batch_size, False, size)
 
     @property
-    def left(self) -> list[Part]:
-        return self.rounds.parts(self.rank, self.rounds.num_taken)
+    def left(self) -> list[RoundPart]:
+        return self.rounds.parts()
 
     def take(self) -> None:
         self.taken.append(self.left[0])
-        self.rounds.num_taken += 1
+        self.rounds.take()
 
     def commit(self) -> None:
         self.dealt.commit()
@@ -121,7 +122,7 @@ def test_workers_that_keep_step_use_every_sample_once_whenever_some_are_lost(
             team[rank].commit()
         rounds_until = max(rounds_until - 1, 0) if rounds_until else rounds_until
     assert all_committed(list(team.values())) == Counter((0, place) for place in range(num_samples))
-    assert {team[rank].dealt.num_untaken for rank in live} == {0}
+    assert {team[rank].dealt.num_unused for rank in live} == {0}
 
 
 @settings(max_examples=300, deadline=None)
@@ -133,7 +134,7 @@ def test_workers_that_keep_step_use_every_sample_once_whenever_some_are_lost(
     num_shares=st.integers(1, 4),
     loss_chance=st.sampled_from([0.02, 0.1, 0.3]),
 )
-def test_workers_at_their_own_pace_use_a_sample_once_or_count_it_as_untaken(
+def test_workers_at_their_own_pace_use_a_sample_once_or_count_it_as_unused(
     chance: Random, num_workers: int, extra: int, batch_size: int, num_shares: int, loss_chance: float
 ) -> None:
     num_samples = num_workers + extra
@@ -164,37 +165,61 @@ def test_workers_at_their_own_pace_use_a_sample_once_or_count_it_as_untaken(
                 script.begin(num_samples, batch_size)
     committed = all_committed(list(team.values()))
     assert max(committed.values()) == 1
-    (num_untaken,) = {team[rank].dealt.num_untaken for rank in live}
+    (num_unused,) = {team[rank].dealt.num_unused for rank in live}
     begun = max(script.dealt.reached().begun for script in team.values())
-    assert sum(committed.values()) + num_untaken == begun * num_samples
+    assert sum(committed.values()) + num_unused == begun * num_samples
+
+
+def share_rounds(
+    spans: Sequence[tuple[int, int]], num_workers: int, size: int | None, batch_size: int
+) -> dict[int, ShareRounds]:
+    """The rounds of a share, as each worker computes them."""
+    workers = range(num_workers)
+    return {worker: ShareRounds(0, worker, spans, workers, size, batch_size) for worker in workers}
 
 
 def test_a_lost_workers_part_of_a_round_is_cut_into_a_round_for_those_who_are_left() -> None:
-    rounds = Rounds(0, [(0, 6), (6, 12)], range(3), None, 2)
-    assert rounds.lose(1, 1, [0, 2]) == 0
-    assert len(rounds) == 3
-    assert parts(*rounds.parts(0, 1)) == parts(([6, 7], 2), ([8], 1))
-    assert parts(*rounds.parts(2, 1)) == parts(([10, 11], 2), ([9], 1))
+    rounds = share_rounds([(0, 6), (6, 12)], 3, None, 2)
+    for worker in (0, 2):
+        rounds[worker].take()
+        assert rounds[worker].lose(1, 1, [0, 2]) == 0
+    assert parts(*rounds[0].parts()) == parts(([6, 7], 2), ([8], 1))
+    assert parts(*rounds[2].parts()) == parts(([10, 11], 2), ([9], 1))
 
 
 def test_with_fewer_samples_left_than_workers_the_others_stand_in_with_one_that_does_not_count() -> None:
-    one = Round([7], [0, 2, 3])
+    one = ShareRound([7], [0, 2, 3])
     assert [one.part(worker) for worker in (0, 2, 3)] == [([7], 0), ([7], 0), ([7], 1)]
 
 
 def test_what_a_worker_stands_in_with_is_not_dealt_again() -> None:
-    rounds = Rounds(0, [(0, 3)], range(3), None, 1)
-    rounds.lose(2, 0, [0, 1])
-    assert parts(*rounds.parts(0, 1)) == parts(([2], 0))
-    rounds.lose(0, 1, [1])
-    assert len(rounds) == 2
+    rounds = share_rounds([(0, 3)], 3, None, 1)
+    for worker in (0, 1):
+        rounds[worker].take()
+        rounds[worker].lose(2, 0, [0, 1])
+    assert parts(*rounds[0].parts()) == parts(([2], 0))
+    assert parts(*rounds[1].parts()) == parts(([2], 1))
+    rounds[1].lose(0, 1, [1])
+    assert parts(*rounds[1].parts()) == parts(([2], 1))
 
 
 def test_a_fixed_global_batch_is_the_size_of_new_rounds_too() -> None:
-    rounds = Rounds(0, [(0, 12), (12, 24), (24, 36)], range(3), 12, 1)
-    rounds.lose(0, 0, [1, 2])
-    assert [sum(len(part.places) for part in rounds.parts(worker, 3)) for worker in (1, 2)] == [6, 6]
-    assert len(rounds) == 4
+    rounds = share_rounds([(0, 12), (12, 24), (24, 36)], 3, 12, 1)
+    for worker in (1, 2):
+        rounds[worker].lose(0, 0, [1, 2])
+        assert [len(part.places) for part in rounds[worker].parts()] == [4, 4, 4, 6]
+
+
+def test_a_worker_that_takes_the_next_part_passes_over_rounds_that_are_not_its_own() -> None:
+    rounds = share_rounds([(0, 3)], 3, None, 1)[0]
+    rounds.lose(2, 0, [1])
+    rounds.lose(1, 0, [0])
+    assert parts(*rounds.parts()) == parts(([0], 1), ([1], 1), ([2], 1))
+    rounds.take()
+    assert rounds.num_taken == 1
+    rounds.take()
+    assert rounds.num_taken == 3, "the round of worker 1 alone comes between"
+    assert parts(*rounds.parts()) == parts(([2], 1))
 
 
 def test_shares_that_somebody_has_begun_keep_their_division_and_later_ones_have_that_of_the_members() -> None:
@@ -220,12 +245,30 @@ def test_shares_that_somebody_has_begun_keep_their_division_and_later_ones_have_
 
 
 def test_a_share_that_is_begun_while_the_members_change_is_divided_among_the_new_ones() -> None:
-    def await_view() -> None:
-        if not dealt.reached().begun:
-            dealt.lose({2: Reached(0, {})}, {0: dealt.reached(), 1: Reached(0, {})})
+    def when_dealt(look: Callable[[], Result]) -> Result:
+        dealt.lose({2: Reached(0, {})}, {0: dealt.reached(), 1: Reached(0, {})})
+        return look()
 
-    dealt = DealtAgain(3, await_view, lambda reached: None)
-    assert parts(*dealt.begin(4, 2, False, None).parts(0, 0)) == parts(([0, 1], 2))
+    dealt = DealtAgain(0, 3, when_dealt, lambda reached: None)
+    assert parts(*dealt.begin(4, 2, False, None).parts()) == parts(([0, 1], 2))
+
+
+def test_a_share_ends_when_nothing_is_left_to_a_worker_after_all_is_dealt() -> None:
+    losses = [{2: Reached(1, {0: 0})}]
+
+    def when_dealt(look: Callable[[], Result]) -> Result:
+        if dealt.reached().begun and losses:
+            dealt.lose(losses.pop(), {0: dealt.reached(), 1: Reached(1, {0: 1})})
+        return look()
+
+    dealt = DealtAgain(0, 3, when_dealt, lambda reached: None)
+    rounds = dealt.begin(6, 2, False, None)
+    rounds.take()
+    assert parts(*dealt.more(rounds)) == parts(([4], 1)), "what worker 2 had taken came while this one looked"
+    assert dealt.reached() == Reached(1, {0: 0})
+    rounds.take()
+    assert dealt.more(rounds) == []
+    assert dealt.reached() == Reached(1, {}), "it is ended"
 
 
 def test_what_only_the_lost_worker_had_begun_stays_committed() -> None:
@@ -239,7 +282,7 @@ def test_what_only_the_lost_worker_had_begun_stays_committed() -> None:
     assert parts(*team[0].left) == parts(([0], 1), ([2], 1), ([3], 1)), "worker 1 had committed sample 1"
 
 
-def test_samples_of_a_share_that_all_others_have_ended_are_counted_as_untaken() -> None:
+def test_samples_of_a_share_that_all_others_have_ended_are_counted_as_unused() -> None:
     team = scripts(3)
     for script in team.values():
         script.begin(12, 2)
@@ -248,7 +291,7 @@ def test_samples_of_a_share_that_all_others_have_ended_are_counted_as_untaken() 
     members = {rank: team[rank].dealt.reached() for rank in (0, 1)}
     for rank in (0, 1):
         team[rank].dealt.lose({2: Reached(1, {0: 1})}, members)
-    assert [team[rank].dealt.num_untaken for rank in (0, 1)] == [2, 2]
+    assert [team[rank].dealt.num_unused for rank in (0, 1)] == [2, 2]
 
 
 def test_those_lost_together_are_dealt_in_the_same_order_whoever_was_told_which_first() -> None:
@@ -269,12 +312,12 @@ def test_an_evaluation_inside_a_training_share_is_dealt_again_beside_it() -> Non
         script.take()
         script.commit()
         nested[rank] = script.dealt.begin(4, 1, False, None)
-        nested[rank].num_taken = 1
+        nested[rank].take()
     dealt = team[0].dealt
     assert dealt.reached() == Reached(2, {0: 1, 1: 0})
     assert dealt.reached(is_reduced=True) == Reached(2, {0: 1, 1: 1})
     dealt.lose({1: dealt.reached()}, {0: dealt.reached()})
-    assert parts(*nested[0].parts(0, 1)) == parts(([2], 1), ([1], 1), ([3], 1))
+    assert parts(*nested[0].parts()) == parts(([2], 1), ([1], 1), ([3], 1))
     assert parts(*team[0].left) == parts(([4, 5], 2), ([6, 7], 2))
     dealt.end(nested[0])
     assert dealt.reached() == Reached(2, {0: 1})
@@ -299,3 +342,39 @@ def test_of_ended_shares_all_is_committed_and_of_later_ones_nothing(share: int, 
     reached = Reached(3, {1: 5})
     assert reached.committed(share) == committed
     assert reached.may_take(share) == (committed is not None)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "farther"),
+    [
+        (Reached(1, {0: 3}), Reached(1, {0: 5}), Reached(1, {0: 5})),
+        (Reached(1, {0: 3}), Reached(1, {}), Reached(1, {})),
+        (Reached(1, {0: 3}), Reached(2, {1: 0}), Reached(2, {1: 0})),
+        (Reached(1, {0: 3}), Reached(2, {0: 2, 1: 4}), Reached(2, {0: 3, 1: 4})),
+        (Reached(0, {}), Reached(1, {0: 0}), Reached(1, {0: 0})),
+    ],
+    ids=["in the same share", "one saw its end", "in the next share", "in one inside another", "one saw no beginning"],
+)
+def test_of_two_views_of_a_worker_the_farther_has_all_that_either_knows_to_be_committed(
+    one: Reached, other: Reached, farther: Reached
+) -> None:
+    assert one.farther(other) == other.farther(one) == farther
+    assert farther.farther(one) == farther.farther(other) == farther
+
+
+reached_shares = st.integers(0, 5).flatmap(
+    lambda begun: st.builds(
+        Reached,
+        st.just(begun),
+        st.dictionaries(st.integers(0, begun - 1), st.integers(0, 9)) if begun else st.just({}),
+    )
+)
+
+
+@given(one=reached_shares, other=reached_shares)
+def test_the_farther_of_two_has_in_each_share_the_larger_number_of_rounds(one: Reached, other: Reached) -> None:
+    def rounds(reached: Reached) -> list[float]:
+        known = [reached.committed(share) for share in range(7)]
+        return [inf if number is None else number for number in known]
+
+    assert rounds(one.farther(other)) == [max(pair) for pair in zip(rounds(one), rounds(other), strict=True)]

@@ -37,11 +37,11 @@ def test_the_view_waits_for_all_that_was_sent_before_the_freeze() -> None:
     run.hear(0, 1)
     run.progress(0, 1)
     assert run.seen(1) == []
-    assert run.drivers[1].is_changing
+    assert run.drivers[1].view_change.is_on
     run.world.posts[1].transport.waiting.append(under_way)
     run.progress(1)
     assert run.seen(1) == [word(0, 7), changed(1, [0, 1], 2)]
-    assert not run.drivers[1].is_changing
+    assert not run.drivers[1].view_change.is_on
 
 
 def answers_with_values(peer: Puppet, event: Event) -> list[Action] | None:
@@ -157,7 +157,7 @@ def test_a_second_freeze_replaces_the_first_while_frozen() -> None:
     run = Changing(4)
     run.views.lose(3, "worker 3 died")
     run.hear(0, 1)
-    assert run.drivers[0].is_changing
+    assert run.drivers[0].view_change.is_on
     run.views.lose(2, "worker 2 died")
     assert (2, Freeze(1, [3])) in run.said, "which worker 2 never heard"
     run.hear(0, 1)
@@ -217,7 +217,7 @@ def test_the_view_waits_until_the_script_has_taken_what_was_put_off() -> None:
     run.params(0)[:] = 1.0
     run.send(0, Send(1, "push", 0, 0, P0))
     run.go_on_without(2)
-    assert run.drivers[1].is_changing
+    assert run.drivers[1].view_change.is_on
     with run.drivers[1].script_waits(STEP):
         run.progress(1)
         assert run.params(1).tolist() == [-1.0] * 4

@@ -85,7 +85,7 @@ def test_both_workers_step_by_the_mean_and_the_run_can_be_replayed(strategy: str
     pair.step(0.0, 1.0)
     assert pair.params() == [[-2.5] * 3] * 2
     for rank, runtime in enumerate(pair.plants):
-        concluded = runtime.conclude(pair.until, None, with_consensus=rank == 0)
+        concluded = runtime.conclude(pair.until, None, 0, with_consensus=rank == 0)
         assert concluded.consensus == (0.0 if rank == 0 and strategy == "ps" else None)
         assert concluded.replay == []
 
@@ -94,8 +94,9 @@ def test_how_far_replicas_are_apart_that_are_to_be_equal_is_not_for_a_worker_to_
     pair = Pair("allreduce")
     pair.step(1.0, 3.0)
     for runtime in pair.plants:
-        assert runtime.conclude(pair.until, None, with_consensus=True).consensus is None
-        assert runtime.conclude(pair.until, 0.0, with_consensus=True).consensus == 0.0
+        assert runtime.conclude(pair.until, None, 0, with_consensus=True).consensus is None
+        assert runtime.conclude(pair.until, 0.0, 3, with_consensus=True).consensus == 0.0
+        assert runtime.conclude(pair.until, None, 3, with_consensus=False).num_unused == 3
 
 
 def test_the_result_of_averaging_methods_is_fetched_from_the_other_processes() -> None:

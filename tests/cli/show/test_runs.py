@@ -30,6 +30,8 @@ def run(strategy: str = "ssp(staleness=3)", **told: Any) -> dict[str, Any]:
         "not_finite": [0, 0],
         "final": {"loss": 0.31, "accuracy": 0.9472},
         "not_saved": [],
+        "losses": [],
+        "samples_unused": 0,
         "blame": [],
         "blamed": [],
         "per_worker": [worker(0), worker(1, steps=440, samples_per_s=567.0)],
@@ -162,6 +164,20 @@ def test_models_that_are_not_saved_are_said_last_and_once(capsys: pytest.Capture
     assert capsys.readouterr().out.splitlines()[-2:] == ["'model' is NOT saved. (2 times)", "'other' is NOT saved."]
     show_runs([run("ssp"), lossy])
     assert capsys.readouterr().out.splitlines()[-1] == "ps: 'other' is NOT saved."
+
+
+def test_who_was_lost_is_said_and_how_many_samples_were_not_used(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loss = {"worker": 1, "cause": "killed by signal 9", "step": 31, "detected_s": 1.5, "told_s": None}
+    fewer = run("ps", losses=[loss], samples_unused=1200)
+    lines = [
+        "Worker 1 was lost at step 31: killed by signal 9.",
+        "1,200 samples of lost workers were not used: all others had ended that epoch.",
+    ]
+    assert shown([fewer], capsys, monkeypatch, 120).splitlines()[-2:] == lines
+    assert shown([run("ssp"), fewer], capsys, monkeypatch, 120).splitlines()[-2:] == [f"ps: {line}" for line in lines]
+    assert "lost" not in shown([run()], capsys, monkeypatch, 120)
 
 
 def test_where_sums_with_devices_were_made_is_said(capsys: pytest.CaptureFixture[str]) -> None:

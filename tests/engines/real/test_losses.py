@@ -2,10 +2,13 @@
 
 import pytest
 from msgspec import to_builtins
+from support.processes.records import status_with
 from support.processes.sessions import STATUS, Talk, joined
 
 from weft.core.consensus import END
-from weft.engines.real.losses import Loss
+from weft.engines.real import timeouts
+from weft.engines.real.losses import Losses, WorkerLoss
+from weft.engines.real.worker_record import WorkerRecord
 from weft.runtime.messages import (
     Conclude,
     Concluded,
@@ -17,7 +20,7 @@ from weft.runtime.messages import (
     ScriptCompleted,
 )
 
-LOSS = Loss(worker=2, cause="killed by signal 9", step=31, detected_s=1.5)
+LOSS = WorkerLoss(worker=2, cause="killed by signal 9", step=31, detected_s=1.5)
 
 
 def test_a_loss_says_who_when_and_why() -> None:
@@ -32,6 +35,35 @@ def test_a_loss_is_told_in_json_without_a_time_at_which_nobody_was_told() -> Non
         "detected_s": 1.5,
         "told_s": None,
     }
+
+
+def test_losses_are_kept_in_order_with_the_last_step_that_each_worker_told_of() -> None:
+    losses = Losses()
+    silent, heard = WorkerRecord(2, "mill", 102), WorkerRecord(0, "mill", 100)
+    heard.status = status_with(step=31)
+    first, second = losses.add(silent, "killed by signal 9", 1.5), losses.add(heard, "it was silent", 1.75)
+    assert losses.all == [first, second]
+    assert first == WorkerLoss(worker=2, cause="killed by signal 9", step=0, detected_s=1.5)
+    assert second == WorkerLoss(worker=0, cause="it was silent", step=31, detected_s=1.75)
+
+
+def test_a_view_is_told_of_all_that_were_lost_since_the_one_before() -> None:
+    losses = Losses()
+    for rank in (0, 1):
+        losses.add(WorkerRecord(rank, "mill", 100), "", 1.0)
+    losses.told(2.0)
+    losses.add(WorkerRecord(2, "mill", 100), "", 3.0)
+    assert [loss.told_s for loss in losses.all] == [2.0, 2.0, None]
+    losses.told(4.0)
+    assert [loss.told_s for loss in losses.all] == [2.0, 2.0, 4.0]
+
+
+def test_a_death_is_fresh_while_the_others_may_still_be_laying_out() -> None:
+    losses = Losses()
+    assert losses.is_fresh(1, 10.0)
+    assert losses.is_fresh(1, 10.0 + timeouts.LAYING_OUT_S - 0.5)
+    assert losses.is_fresh(0, 10.0 + timeouts.LAYING_OUT_S), "each since it was first asked for"
+    assert not losses.is_fresh(1, 10.0 + timeouts.LAYING_OUT_S)
 
 
 @pytest.mark.parametrize("lost", range(3))

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from weft.engines.real.losses import Loss
+from weft.engines.real.losses import WorkerLoss
 from weft.engines.real.outcome import POINTS_MAX, RealOutcome
 from weft.engines.simulated.outcome import Outcome
 from weft.observe.records.status import DeviceStatus, LinkStatus, Status
@@ -91,6 +91,7 @@ def test_figures_are_those_of_all_workers_together() -> None:
         "curve": OUTCOME.curve,
         "not_saved": ["'model' is NOT saved."],
         "losses": [],
+        "samples_unused": 0,
         "reports": OUTCOME.reports,
         "timeline": None,
         "blame": ["worker 1 is slow: it computes 40.0 ms a step, the others 10.0 ms (4.0 times as long). Try it."],
@@ -183,10 +184,11 @@ def test_between_hosts_counts_what_went_from_one_to_another() -> None:
 
 
 def test_lost_workers_are_told_and_the_figures_are_those_of_the_others() -> None:
-    loss = Loss(worker=0, cause="killed by signal 9", step=3, detected_s=1.5, told_s=1.75)
-    told = replace(OUTCOME, workers=[SECOND], pids=[12], losses=[loss]).to_json()
+    loss = WorkerLoss(worker=0, cause="killed by signal 9", step=3, detected_s=1.5, told_s=1.75)
+    told = replace(OUTCOME, workers=[SECOND], pids=[12], losses=[loss], num_unused=5).to_json()
     assert told["losses"] == [
         {"worker": 0, "cause": "killed by signal 9", "step": 3, "detected_s": 1.5, "told_s": 1.75}
     ]
+    assert told["samples_unused"] == 5
     assert [row["rank"] for row in told["per_worker"]] == [1]
     assert told["not_finite"] == [0, 0], "by rank, so that a lost worker has a place"

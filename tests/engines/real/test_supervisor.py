@@ -18,16 +18,18 @@ from weft.observe.records.status import StackTold
 from weft.runtime.messages import (
     Conclude,
     Concluded,
+    DealAgain,
     Failed,
     Freeze,
     Frozen,
     Halt,
     Halted,
+    LaidOut,
     Message,
     ReplicaTold,
     ScriptCompleted,
     ScriptJoined,
-    Settled,
+    ViewTaken,
     ViewTold,
     Welcome,
 )
@@ -193,9 +195,9 @@ Acts = list[tuple[int, Message | None]]
 
 
 def beginning(num_workers: int = 3, *, without: int | None = None) -> Acts:
-    """All join and settle, but for one."""
+    """All join and lay out, but for one."""
     joined: Acts = [(rank, ScriptJoined(LAYOUT, 16, None, 0)) for rank in range(num_workers)]
-    return [*joined, *((rank, Settled()) for rank in range(num_workers) if rank != without)]
+    return [*joined, *((rank, LaidOut()) for rank in range(num_workers) if rank != without)]
 
 
 def ending(*ranks: int) -> Acts:
@@ -206,7 +208,12 @@ def ending(*ranks: int) -> Acts:
 
 
 def frozen(view: int, *ranks: int) -> Acts:
-    return [(rank, Frozen(view, {}, Reached(0, {}))) for rank in ranks]
+    return [(rank, Frozen(view, {})) for rank in ranks]
+
+
+def taken(view: int, lost: int, *ranks: int) -> Acts:
+    """Each has committed as many rounds as its rank, and so has the lost one, as far as it knows."""
+    return [(rank, ViewTaken(view, Reached(1, {0: rank}), {lost: Reached(1, {0: rank})})) for rank in ranks]
 
 
 def begun(script: Path, num_workers: int) -> Stage:
@@ -220,15 +227,16 @@ def begun(script: Path, num_workers: int) -> Stage:
 
 @pytest.fixture
 def ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody is given time to say what it waits for."""
+    """Nobody is given time to say what it waits for, nor to lay out when another has died."""
     monkeypatch.setattr(timeouts, "HALT_S", 0.0)
+    monkeypatch.setattr(timeouts, "LAYING_OUT_S", 0.0)
 
 
 def test_the_others_go_on_without_a_worker_that_dies_and_the_outcome_tells_of_it(script: Path) -> None:
     words: list[str] = []
     lost: list[int] = []
     died: Acts = [(0, status_with(rank=0, step=7)), (0, None)]
-    acts = [*beginning(), *died, *frozen(1, 1, 2), *ending(1, 2)]
+    acts = [*beginning(), *died, *frozen(1, 1, 2), *taken(1, 0, 1, 2), *ending(1, 2)]
     observer = Observer(on_tell=words.append, on_lost=lost.append)
     stage = Stage(script, acts, observer, num_workers=3, on_loss=SHRINK)
     outcome = stage.run()
@@ -238,12 +246,13 @@ def test_the_others_go_on_without_a_worker_that_dies_and_the_outcome_tells_of_it
     assert 0.0 < loss.detected_s <= loss.told_s
     assert f"{loss}; 2 go on" in words
     assert lost == [0]
-    changes = [(rank, message) for rank, message in stage.told if isinstance(message, Freeze | ViewTold)]
+    changes = [(rank, message) for rank, message in stage.told if isinstance(message, Freeze | ViewTold | DealAgain)]
+    deal = DealAgain(1, {0: Reached(1, {0: 2})}, {1: Reached(1, {0: 1}), 2: Reached(1, {0: 2})})
     cuts = {1: {2: 0}, 2: {1: 0}}
-    reached = dict.fromkeys((1, 2), Reached(0, {}))
     assert changes == [
         *((rank, Freeze(1, [0])) for rank in (1, 2)),
-        *((rank, ViewTold(1, [1, 2], cuts[rank], reached, str(loss))) for rank in (1, 2)),
+        *((rank, ViewTold(1, [1, 2], cuts[rank], str(loss))) for rank in (1, 2)),
+        *((rank, deal) for rank in (1, 2)),
     ]
     assert [status.rank for status in outcome.workers] == [1, 2]
     assert outcome.pids == [101, 102]
@@ -268,7 +277,7 @@ def test_two_that_die_in_a_turn_are_lost_in_one_view(script: Path) -> None:
 
 @pytest.mark.usefixtures("ends_at_once")
 @pytest.mark.parametrize(
-    ("on_loss", "without"), [(STOP, None), (SHRINK, 0)], ids=["not asked for", "before all have settled"]
+    ("on_loss", "without"), [(STOP, None), (SHRINK, 0)], ids=["not asked for", "before all have laid out"]
 )
 def test_a_death_ends_the_run_unless_all_train_and_shrinking_is_asked_for(
     script: Path, on_loss: str, without: int | None
@@ -280,12 +289,28 @@ def test_a_death_ends_the_run_unless_all_train_and_shrinking_is_asked_for(
     assert not any(isinstance(message, Freeze) for _, message in stage.told)
 
 
+def test_who_dies_while_training_begins_is_left_behind_when_the_others_have_laid_out(script: Path) -> None:
+    acts = [*beginning(without=0), (1, None), (0, LaidOut()), *frozen(1, 0, 2), *ending(0, 2)]
+    stage = Stage(script, acts, num_workers=3, on_loss=SHRINK)
+    assert [loss.worker for loss in stage.run().losses] == [1]
+    assert [rank for rank, message in stage.told if isinstance(message, Freeze)] == [0, 2]
+
+
+def test_the_outcome_has_the_largest_number_of_unused_samples_that_a_worker_counted(script: Path) -> None:
+    acts = [*beginning(2), *ending(0, 1)]
+    acts[4:] = [
+        (rank, Concluded(0.0, [], {}, 3 - rank)) if isinstance(said, Concluded) else (rank, said)
+        for rank, said in acts[4:]
+    ]
+    assert Stage(script, acts).run().num_unused == 3
+
+
 @pytest.mark.usefixtures("ends_at_once")
 def test_the_last_worker_that_dies_ends_the_run(script: Path) -> None:
     stage = Stage(script, [*beginning(2), (0, None), *frozen(1, 1), (1, None)], on_loss=SHRINK)
     with pytest.raises(NodeLost, match="worker 1 "):
         stage.run()
-    assert [loss.worker for loss in stage._losses] == [0]
+    assert [loss.worker for loss in stage._losses.all] == [0]
 
 
 @pytest.mark.usefixtures("ends_at_once")
@@ -294,7 +319,7 @@ def test_an_error_of_a_script_ends_the_run_though_it_would_go_on_without_a_lost_
     stage = Stage(script, [*beginning(), (1, failed), (1, None)], num_workers=3, on_loss=SHRINK)
     with pytest.raises(NodeLost, match=r"worker 1 .* raised ValueError at step 7: no"):
         stage.run()
-    assert stage._losses == []
+    assert stage._losses.all == []
 
 
 def test_a_worker_that_has_said_its_last_word_is_not_lost(script: Path) -> None:
@@ -314,7 +339,7 @@ def test_a_stopped_worker_is_killed_before_the_others_go_on(script: Path, monkey
     stage._turn(0)
     stage._check()
     assert [message for _, message in stage.told if isinstance(message, Freeze)] == [Freeze(1, [1])] * 2
-    assert stage._losses[0].cause.startswith("its process was stopped for ")
+    assert stage._losses.all[0].cause.startswith("its process was stopped for ")
     assert stage.killed == [1]
 
 

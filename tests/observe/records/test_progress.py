@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from support.processes.records import status_with
 
-from weft.observe.records.progress import GRACE_S, LOST, WINDOW_S, Progress, WorkerProgress, steps_in_all
+from weft.observe.records.progress import GRACE_S, LOST, WINDOW_S, Progress, WorkerProgress, steps_in_all, steps_of_each
 from weft.observe.records.status import Status
 
 
@@ -164,3 +164,19 @@ def test_one_that_is_lost_before_it_told_anything_is_neither_shown_nor_awaited()
     total = progress.total(5.0)
     assert total is not None
     assert (total.fraction, total.time_left_s) == (0.5, 5.0)
+
+
+@pytest.mark.parametrize(("total", "planned"), [(None, 1000), (100, None), (100, 0)])
+def test_without_a_plan_the_number_of_steps_is_what_is_known(total: int | None, planned: int | None) -> None:
+    assert steps_of_each(total, planned, [status_with(step=10, samples=50.0)], 2) == total
+
+
+def test_before_anybody_has_told_anything_each_makes_a_step_for_each_batch() -> None:
+    assert steps_of_each(100, 1000, [], 2) == 100
+
+
+def test_the_number_of_steps_follows_what_those_have_done_that_have_told_anything() -> None:
+    one, two = status_with(rank=0, step=20, samples=50.0), status_with(rank=1, step=20, samples=50.0)
+    assert steps_of_each(100, 1000, [one, two], 2) == 200, "a tenth of the samples took two steps for each batch"
+    assert steps_of_each(100, 1000, [one], 2) == 200, "the other is taken to have done as much"
+    assert steps_of_each(100, 1000, [status_with(step=5, samples=50.0)], 2) == 50, "gradients of two are added up"

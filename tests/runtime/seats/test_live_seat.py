@@ -8,7 +8,7 @@ import pytest
 from support.processes.real import Heard, real
 
 from weft.core.errors import ConfigError
-from weft.core.script_state import IN_BACKWARD, IN_SHARE, PREPARING, REPORT, RUNNING, ScriptState, refusal
+from weft.core.script_state import IN_BACKWARD, IN_SHARE, REPORT, RUNNING, ScriptState, refusal
 from weft.runtime.driver import Wanted
 from weft.runtime.messages import LeaveAt
 from weft.runtime.seats.live_seat import LiveSeat
@@ -26,13 +26,6 @@ def test_a_portion_that_was_dealt_is_computed_although_the_run_is_told_to_end(wa
     seat._runtime = seat._awaited = SimpleNamespace(worker=worker, keeps_step=False)
     seat._hear(LeaveAt(9))
     assert seat.steps_max == steps_max
-
-
-def test_before_training_no_share_waits_for_a_view() -> None:
-    seat: Any = object.__new__(LiveSeat)
-    seat.script = ScriptState(PREPARING)
-    seat._await_view()
-    assert seat.script.at is PREPARING
 
 
 CONTROLLER = """

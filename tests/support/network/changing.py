@@ -9,7 +9,6 @@ from support.peers.puppets import Puppet, Puppets
 from weft.core.actions import Action
 from weft.core.events import Event, MembersChanged, Received
 from weft.core.names import Bucket
-from weft.data.dealt_again import Reached
 from weft.engines.real.views import Views
 from weft.runtime.driver import Driver
 from weft.runtime.messages import Freeze, Frozen, Message, ViewTold
@@ -33,7 +32,7 @@ class Changing:
         self.progress(*range(num_workers))
 
     def _listen(self, rank: int, driver: Driver) -> None:
-        driver.on_frozen = lambda order, sent: self.frozen.append((rank, Frozen(order.view, sent, Reached(0, {}))))
+        driver.view_change.on_frozen = lambda order, sent: self.frozen.append((rank, Frozen(order.view, sent)))
 
     def send(self, source: int, *actions: Action) -> None:
         driver = self._home(source)
@@ -51,9 +50,9 @@ class Changing:
             if rank not in ranks:
                 self.said.append((rank, message))
             elif isinstance(message, Freeze):
-                self.drivers[rank].freeze(message)
+                self.drivers[rank].view_change.freeze(message)
             elif isinstance(message, ViewTold):
-                self.drivers[rank].cut(message)
+                self.drivers[rank].view_change.cut(message)
         frozen, self.frozen = self.frozen, []
         for rank, answer in frozen:
             self.views.hear(rank, answer)

@@ -65,6 +65,10 @@ class RunSession:
     """Samples of all workers over all epochs; None if the script has not said it, or `steps_max` ends the run."""
     rooms: Sequence[Room] = ()
     """The available memory of each host, in the order of host numbers; empty: all workers are on this host."""
+    welcome: tuple[Welcome, int] | None = None
+    """The `Welcome` that all workers got when all had joined, and the bytes of their model."""
+    began_s = _over = 0.0
+    """When all had joined, and when all scripts had ended, by `time.perf_counter`."""
 
     def __init__(
         self,
@@ -101,8 +105,7 @@ class RunSession:
             on_devices=on_devices,
             reduce_place=reduce_place,
         )
-        self._steps_max, self._global_batch = steps_max, global_batch
-        self._baseline, self._share = baseline, share
+        self._steps_max, self._global_batch, self._baseline, self._share = steps_max, global_batch, baseline, share
         self._shares = Shares(num_workers, share, block_steps)
         self._joined: dict[int, ScriptJoined] = {}
         self._more: dict[int, ScriptJoined] = {}
@@ -118,19 +121,14 @@ class RunSession:
         """All replicas are equal at all times, so that any worker may evaluate or save."""
         self._deals_portions = self._shares.steals
         self._loadings, self._consensus = Loadings(self._hosts, send), Consensus(num_workers)
-        self.ended: dict[int, ScriptCompleted] = {}
-        self.concluded: dict[int, Concluded] = {}
+        self.ended, self.concluded = dict[int, ScriptCompleted](), dict[int, Concluded]()
         self.steps_total, self.label = steps_max, strategy or ""
-        self.welcome: tuple[Welcome, int] | None = None
-        """The `Welcome` that all workers got when all had joined, and the bytes of their model."""
         self.on_joined: Callable[[], None] = lambda: None
         """Called when all workers have joined with equal layouts, before they are sent `Welcome`."""
         self.on_explain: Callable[[Explanation], None] = lambda explanation: None
         self.on_tell: Callable[[str], None] = lambda text: None
         self.on_report: Callable[[int, dict[str, float], float | None], None] = lambda epoch, numbers, consensus: None
         """Called with the epoch, its numbers, and the consensus distance if it was measured."""
-        self.began_s = self._over = 0.0
-        """When all had joined, and when all scripts had ended, by `time.perf_counter`."""
 
     @property
     def has_begun(self) -> bool:

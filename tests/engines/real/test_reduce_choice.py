@@ -1,0 +1,122 @@
+"""How a run reduces: what is asked for, or native where that is possible, or else the cheapest; and why."""
+
+from typing import Any
+
+import pytest
+
+from weft.config.compression import cheapest, codec
+from weft.config.network import EmulatedNetwork
+from weft.config.registry import strategy as strategy_of
+from weft.cost.links import Link
+from weft.engines.real.reduce_choice import ONE_STREAM, PLACES, ReductionChoice
+from weft.runtime.connections import LINKS, SHM, TCP, TLS, TORCH
+
+TWO_HOSTS = (0, 0, 1, 1)
+
+
+def choice(**asked: Any) -> ReductionChoice:
+    """The choice of four workers in shared memory, but for what is asked."""
+    plain = {
+        "hosts": (0, 0, 0, 0), "transport": SHM, "collective": None, "network": None, "bucket_bytes_max": 4 << 20,
+        "on_devices": (), "reduce_place": "auto",
+    }  # fmt: skip
+    return ReductionChoice(**{**plain, **asked})
+
+
+@pytest.mark.parametrize(
+    ("asked", "collective"),
+    [
+        ({}, None),
+        ({"transport": TORCH}, None),
+        ({"hosts": TWO_HOSTS}, None),
+        ({"collective": "ring"}, "ring"),
+        ({"transport": TCP}, "butterfly"),
+        ({"transport": TCP, "collective": "ring"}, "ring"),
+        ({"transport": TCP, "hosts": TWO_HOSTS}, "hierarchical"),
+    ],
+)
+def test_reductions_are_native_unless_another_is_asked_for_or_the_transport_has_none(
+    asked: dict[str, Any], collective: str | None
+) -> None:
+    assert choice(**asked).choose(strategy_of("allreduce"), None, 100_000) == (collective, None)
+
+
+def test_the_cheapest_collective_depends_on_the_size_of_the_model() -> None:
+    chosen = [choice(transport=TCP).choose(strategy_of("allreduce"), None, size)[0] for size in (100_000, 100_000_000)]
+    assert chosen == ["butterfly", "halving_doubling"]
+
+
+def test_a_strategy_that_reduces_nothing_needs_neither_collective_nor_scheme() -> None:
+    gossip = strategy_of("gossip")
+    assert choice(transport=TCP).choose(gossip, None, 100_000) == (None, None)
+    assert choice(transport=TCP).choose(gossip, "int8", 100_000) == (None, None)
+
+
+def test_a_strategy_of_the_scripts_own_may_reduce_too() -> None:
+    assert choice(transport=TCP).choose(None, None, 100_000) == ("butterfly", None)
+
+
+def test_what_is_compressed_is_reduced_by_messages_in_the_cheapest_scheme_of_its_codec() -> None:
+    collective, scheme = choice().choose(strategy_of("allreduce"), "int8", 100_000)
+    assert collective is not None
+    assert scheme == cheapest(codec("int8"), 100_000, 4, LINKS[SHM])
+
+
+@pytest.mark.parametrize(
+    ("asked", "place", "link"),
+    [
+        ({}, f"processes of this machine over {PLACES[SHM]}", LINKS[SHM]),
+        ({"transport": TCP}, "processes of this machine over sockets (tcp)", LINKS[TCP]),
+        (
+            {"transport": TCP, "network": EmulatedNetwork(1e9, 2.0)},
+            "processes of this machine over sockets (tcp), 8 Gbit/s, 2000 ms",
+            Link(2.0, 1e9),
+        ),
+        (
+            {"hosts": TWO_HOSTS},
+            "processes on 2 hosts: shared memory within a host, TLS between them",
+            LINKS[TLS],
+        ),
+        (
+            {"hosts": TWO_HOSTS, "network": EmulatedNetwork(1e9, 2.0)},
+            "processes on 2 hosts: shared memory within a host, sockets (tcp) between them, 8 Gbit/s, 2000 ms",
+            Link(2.0, 1e9),
+        ),
+    ],
+)
+def test_where_the_workers_run_is_said_and_the_link_that_is_assumed(
+    asked: dict[str, Any], place: str, link: Link
+) -> None:
+    told = choice(**asked).explain(strategy_of("allreduce"), "allreduce", None, 100_000, [])
+    assert (told.place, told.link, told.num_workers) == (place, link, 4)
+
+
+def test_why_a_hierarchical_collective_was_taken_is_said_only_if_it_was_not_asked_for() -> None:
+    asked = {"transport": TCP, "hosts": TWO_HOSTS}
+    allreduce = strategy_of("allreduce")
+    assert choice(**asked).explain(allreduce, "allreduce", None, 100_000, []).why == ONE_STREAM
+    assert choice(**asked, collective="ring").explain(allreduce, "allreduce", None, 100_000, []).why == ""
+    assert choice(transport=TCP).explain(allreduce, "allreduce", None, 100_000, []).why == "", (
+        "on one host, none shares"
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "layout", "native"),
+    [
+        ({}, [], "summed in shared memory, where the gradients lie"),
+        ({"transport": TORCH}, ["w (3,) float32"], "summed by torch.distributed (gloo)"),
+        (
+            {"transport": TORCH},
+            ["w (3,) float32 on cuda"],
+            "summed by torch.distributed (nccl), on the GPUs where the models are",
+        ),
+        (
+            {"on_devices": (1,), "reduce_place": "device"},
+            [],
+            "summed on the devices of worker 1; what is on the host is copied there, and the sum back",
+        ),
+    ],
+)
+def test_how_native_reductions_are_done_is_said(asked: dict[str, Any], layout: list[str], native: str) -> None:
+    assert choice(**asked).explain(strategy_of("allreduce"), "allreduce", None, 100_000, layout).native == native
