@@ -50,7 +50,7 @@ PLAIN_WORDS = set(
     diagnosis dry echo env evaluating exit explanation factory failure fd finding first foreign forked framed
     function hop initial interface job json lambda launch load local look machine main measure memory metric
     namespace netem network off once orderly output param passing pause plain probe process processor real reduce
-    resource returned runner setting short sibling simulated slowdown source stall state stopped timeout
+    resource returned runner setting short sibling simulated slowdown source stall state stop stopped timeout
     tracer training upload value waiting
     """,
     )

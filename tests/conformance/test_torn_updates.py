@@ -1,4 +1,4 @@
-"""A worker that dies inside an update of the shared parameters: the others finish it, as if it had died a moment later."""
+"""A worker dies inside an update of the shared parameters: the others finish it, as if it had died a moment later."""
 
 from dataclasses import replace
 from functools import cache
@@ -25,7 +25,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import weft
 from weft.store.journal import Journal
 
-out, optimizer_text, moment, at_bucket, at_step = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5])
+out, optimizer_text, moment, at_bucket, at_step, victim = *sys.argv[1:4], *map(int, sys.argv[4:])
 torch.manual_seed(1)
 x = torch.randn(96, 12, dtype=torch.float64)
 y = (x @ torch.randn(12, 3, dtype=torch.float64)).argmax(1)
@@ -35,7 +35,7 @@ optimizer = eval(optimizer_text, {"torch": torch, "p": model.parameters()})
 worker = weft.join(model, optimizer)
 
 def struck(when, bucket):
-    return (worker.rank, worker.steps, when, bucket) == (%d, at_step, moment, at_bucket)
+    return (worker.rank, worker.steps, when, bucket) == (victim, at_step, moment, at_bucket)
 
 def die():
     os.kill(os.getpid(), signal.SIGKILL)
@@ -66,12 +66,12 @@ for epoch in worker.epochs(2):
         optimizer.zero_grad()
         torch.nn.functional.cross_entropy(model(a), b).backward()
         optimizer.step()
-        if moment == "after" and worker.rank == %d and worker.steps == at_step + 1:
+        if moment == "after" and worker.rank == victim and worker.steps == at_step + 1:
             die()
 state = [v for s in optimizer.state_dict()["state"].values() for v in s.values() if torch.is_tensor(v)]
 flat = [t.detach().double().reshape(-1) for t in (*model.parameters(), *state)]
 np.save(f"{out}/{worker.rank}.npy", torch.cat(flat).numpy())
-""" % (VICTIM, VICTIM)
+"""
 
 SGD = "torch.optim.SGD(p, lr=0.05, momentum=0.9, dampening=0.3, weight_decay=1e-3)"
 ADAM = "torch.optim.Adam(p, lr=0.01, amsgrad=True)"
@@ -81,7 +81,7 @@ NADAM = "torch.optim.NAdam(p, lr=0.01)"
 def trained(optimizer: str, moment: str, bucket: int, step: int, folder: Path) -> list[Any]:
     """The parameters and the optimizer's state of all workers that are left."""
     outcome = real(
-        write(folder, SCRIPT), NUM_WORKERS, "allreduce", folder, optimizer, moment, bucket, step,
+        write(folder, SCRIPT), NUM_WORKERS, "allreduce", folder, optimizer, moment, bucket, step, VICTIM,
         on_loss=SHRINK, options=SMALL_BUCKETS,
     )  # fmt: skip
     assert [loss.worker for loss in outcome.losses] == [VICTIM]

@@ -264,3 +264,20 @@ def test_a_reduction_that_has_ended_for_all_is_told_before_the_view_and_none_beg
     assert run.seen(0) == [Reduced(3, P0, 3.0), changed(1, [0, 1], 2)]
     assert native.joined == [again]
     assert native.told == [([0, 1], 1)]
+
+
+def test_a_worker_that_has_left_is_told_nothing_more_and_can_be_fetched_from() -> None:
+    run = Changing(3, num_servers=1)
+    run.views.leave(0)
+    run.hear(0, 1, 2)
+    run.hear(0, 1, 2)
+    run.progress(0, 1, 2)
+    assert run.seen(0) == []
+    assert [type(event).__name__ for event in run.seen(1)] == ["MembersChanged"]
+    assert run.seen(1)[0].members == (1, 2, 3), "its server stays where it is"
+    run.send(1, Send(0, "word", 5, 0))
+    run.progress(0, 1, 2)
+    assert run.seen(0) == []
+    run.params(0)[:] = 7.0
+    run.drivers[1]._mailbox.fetch(1, [(0, 0)], lambda done: run.progress(0, 1, 2))
+    assert run.drivers[1]._mailbox.fetched(0, 0).tolist() == [7.0] * 4

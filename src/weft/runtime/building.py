@@ -242,7 +242,7 @@ def build(
     driver.make_store = make_store
     if shares_params:
         views = [replica.array(PARAMS, bucket) for bucket in world.trainable]
-        survivor: Any = replica if job.survives else None
+        survivor: Any = getattr(replica, "shared_update") if job.survives else None  # noqa: B009
         driver.shared_params = SharedParams(arena, bells, wait_words, views, partial(name_at, replica), survivor)
     runtime = WorkerRuntime(job, strategy, world, bells, driver, mailbox, arena)
     store = stores[job.rank]

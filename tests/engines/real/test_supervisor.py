@@ -251,7 +251,7 @@ def test_the_others_go_on_without_a_worker_that_dies_and_the_outcome_tells_of_it
     cuts = {1: {2: 0}, 2: {1: 0}}
     assert changes == [
         *((rank, Freeze(1, [0])) for rank in (1, 2)),
-        *((rank, ViewTold(1, [1, 2], cuts[rank], str(loss))) for rank in (1, 2)),
+        *((rank, ViewTold(1, [1, 2], [1, 2], cuts[rank], str(loss))) for rank in (1, 2)),
         *((rank, deal) for rank in (1, 2)),
     ]
     assert [status.rank for status in outcome.workers] == [1, 2]

@@ -48,9 +48,9 @@ def test_when_a_worker_is_lost_all_others_are_frozen_and_then_told_what_each_has
     assert talk.hear(0, 1, {1: 1, 2: 2}) == []
     told = talk.hear(2, 1, {0: 20, 3: 23})
     assert told == [
-        (0, ViewTold(1, [0, 2, 3], {3: 30, 2: 20}, "worker 1 died")),
-        (2, ViewTold(1, [0, 2, 3], {3: 32, 0: 2}, "worker 1 died")),
-        (3, ViewTold(1, [0, 2, 3], {0: 0, 2: 23}, "worker 1 died")),
+        (0, ViewTold(1, [0, 2, 3], [0, 2, 3], {3: 30, 2: 20}, "worker 1 died")),
+        (2, ViewTold(1, [0, 2, 3], [0, 2, 3], {3: 32, 0: 2}, "worker 1 died")),
+        (3, ViewTold(1, [0, 2, 3], [0, 2, 3], {0: 0, 2: 23}, "worker 1 died")),
     ]
     assert not talk.views.is_freezing
     assert talk.views.members == [0, 2, 3]
@@ -66,15 +66,15 @@ def test_a_loss_while_freezing_begins_again_and_late_answers_to_the_first_are_ig
     assert talk.hear(3, 2, {0: 1}) == [], "it is lost, whatever it says"
     assert talk.views.is_freezing
     assert talk.hear(2, 2, {0: 10}) == [
-        (0, ViewTold(2, [0, 2], {2: 10}, "worker 3 died")),
-        (2, ViewTold(2, [0, 2], {0: 9}, "worker 3 died")),
+        (0, ViewTold(2, [0, 2], [0, 2], {2: 10}, "worker 3 died")),
+        (2, ViewTold(2, [0, 2], [0, 2], {0: 9}, "worker 3 died")),
     ]
 
 
 def test_a_view_is_told_once() -> None:
     talk = Talk(2)
     talk.lose(1)
-    assert talk.hear(0, 1, {}) == [(0, ViewTold(1, [0], {}, "worker 1 died"))]
+    assert talk.hear(0, 1, {}) == [(0, ViewTold(1, [0], [0], {}, "worker 1 died"))]
     assert talk.hear(0, 1, {}) == []
 
 
@@ -180,3 +180,25 @@ def test_an_answer_to_a_view_that_was_never_told_is_ignored() -> None:
     assert talk.take(0, 1, NEAR, {1: NEAR}) == []
     talk.lose(1)
     assert talk.take(0, 1, NEAR, {1: NEAR}) == [], "it is still being frozen"
+
+
+def test_a_worker_whose_script_has_ended_leaves_the_members_and_its_process_goes_on_serving() -> None:
+    talk = Talk(3)
+    talk.views.leave(1)
+    assert talk._said() == [(rank, Freeze(1, [])) for rank in range(3)]
+    talk.hear(0, 1, {})
+    talk.hear(1, 1, {0: 4})
+    told = talk.hear(2, 1, {})
+    assert [message for _, message in told] == [
+        ViewTold(1, [0, 2], [0, 1, 2], cut, "the script of worker 1 has ended")
+        for cut in ({1: 4, 2: 0}, {0: 0, 2: 0}, {0: 0, 1: 0})
+    ]
+
+
+def test_nobody_leaves_twice_and_the_last_script_leaves_nobody_behind() -> None:
+    talk = Talk(2)
+    talk.views.leave(0)
+    assert len(talk._said()) == 2
+    talk.views.leave(0)
+    talk.views.leave(1)
+    assert talk._said() == []

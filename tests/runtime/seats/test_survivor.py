@@ -76,7 +76,7 @@ class Team:
 
 
 def told(view: int, *members: int) -> ViewTold:
-    return ViewTold(view, list(members), {}, "a worker died")
+    return ViewTold(view, list(members), list(members), {}, "a worker died")
 
 
 def test_the_others_can_go_on_without_a_worker_once_it_says_that_it_is_laid_out() -> None:

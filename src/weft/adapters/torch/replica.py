@@ -18,7 +18,8 @@ from weft.adapters.torch.join_checks import check_joining, requires_closure
 from weft.adapters.torch.momentum import check_no_momentum, taken_momentum
 from weft.adapters.torch.optimizers import Optimizers
 from weft.adapters.torch.saving import check_finite
-from weft.adapters.torch.sliced import SlicedUpdate, UpdateJournal, works_element_by_element
+from weft.adapters.torch.shared_update import SharedUpdate
+from weft.adapters.torch.sliced import works_element_by_element
 from weft.adapters.torch.step_mark import StepMark
 from weft.adapters.torch.trained import Trained
 from weft.adapters.torch.unchanged import Unchanged
@@ -58,9 +59,7 @@ class TorchReplica:
         self._buffers: list[Tensor] = []
         self._flats: list[BucketLayout] = []
         self._arrays: dict[str, Sequence[Any]] = {}
-        self._sliced: list[SlicedUpdate] = []
-        self._applied: tuple[int, ...] = ()
-        """The buckets of the last shared update."""
+        self.shared_update: SharedUpdate | None = None
         self.tuning: Tuning | None = None
         self._capture: FactorCapture | None = None
         self._has_given_up_momentum = False
@@ -157,8 +156,7 @@ class TorchReplica:
         self._live_in(self._flats, [torch.from_numpy(array) for array in memory.params])
         self._settle_gradients(memory)
         if memory.spans is not None:
-            flats = self._flats[: len(trained)]
-            self._sliced = [SlicedUpdate(optimizer, flats, memory) for optimizer in self.optimizers.all]
+            self.shared_update = SharedUpdate(self.optimizers, self._flats[: len(trained)], memory)
         self.is_settled = True
 
     def _live_in(self, flats: Sequence[BucketLayout], memory: Sequence[Tensor]) -> None:
@@ -226,30 +224,6 @@ class TorchReplica:
             if only is None or trained.owner == only:
                 trained.expose()
 
-    def journal_updates(self, journal: UpdateJournal) -> None:
-        """Keep old values in `journal` while the shared parameters are updated."""
-        for sliced in self._sliced:
-            sliced.journaled(journal)
-
-    def respan(self, spans: Sequence[tuple[int, int]]) -> None:
-        """Update these stretches of the shared parameters from now on."""
-        for sliced in self._sliced:
-            sliced.respan(spans)
-
-    def finish_update(
-        self,
-        spans: Sequence[tuple[int, int]],
-        journal: UpdateJournal,
-        first: int,
-        undo: Callable[[list[Any]], None] | None,
-    ) -> None:
-        """Finish the update of a lost worker's stretches from bucket `first` on. `undo`, if given, is called first, with
-        what is half updated of that bucket."""
-        theirs = self._sliced[self.optimizers.stepping].of_lost(spans, journal)
-        if undo is not None:
-            undo(theirs.changing(first))
-        theirs.finish(self._applied, first)
-
     def apply(self, gradients: Mapping[int, Any], scale: float, hyper: Any | None) -> None:
         if self.has_stepped:
             self.has_stepped = False
@@ -258,9 +232,8 @@ class TorchReplica:
             check_no_momentum(self.optimizers.all[0])
         self.mark.check(gradients)
         seen = self._arrays[GRADIENT]
-        if self._sliced and scale == 1.0 and hyper is None:
-            self._applied = tuple(gradients)
-            self._sliced[self.optimizers.stepping].step(gradients)
+        if self.shared_update is not None and scale == 1.0 and hyper is None:
+            self.shared_update.step(gradients)
             return
         if all(gradients.get(bucket) is array for bucket, array in enumerate(seen)):
             self.optimizers.with_numbers(hyper, scale, self.optimizers.step)

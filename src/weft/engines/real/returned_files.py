@@ -23,10 +23,10 @@ class Arrival:
 
 
 class ReturnedFiles:
-    """The returned files of one run, below `folder`."""
+    """The returned files of one run, below `folder`; None: it brings none back."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder.resolve()
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = None if folder is None else folder.resolve()
         self._arrivals: dict[tuple[int, str], Arrival] = {}
         self.brought: list[Path] = []
         """Paths of the files that have arrived, as the script named them."""
@@ -53,6 +53,8 @@ class ReturnedFiles:
         return None
 
     def _begin(self, rank: int, path: str) -> Arrival:
+        if self._folder is None:
+            raise ValueError("this run brings no files back")
         named = PurePath(path)
         goal = self._folder / named
         if named.is_absolute() or not goal.resolve().is_relative_to(self._folder) or ".." in named.parts:

@@ -117,7 +117,7 @@ class RunSession:
         """The numbers of saves that could not be written."""
         self._badness = dict.fromkeys(range(num_workers), WORST)
         """Each worker's last score, negated where higher is better, so that smaller is better."""
-        self._is_alike = num_workers == 1 or baseline is not None
+        self.is_alike = num_workers == 1 or baseline is not None
         """All replicas are equal at all times, so that any worker may evaluate or save."""
         self._deals_portions = self._shares.steals
         self._loadings, self._consensus = Loadings(self._hosts, send), Consensus(num_workers)
@@ -244,7 +244,7 @@ class RunSession:
         if text != OWN:
             built = strategy_of(text)
             built.check(self._num_workers, self._num_workers if self._transport == TCP else len(set(self._hosts)))
-            self._is_alike = self._is_alike or built.keeps_replicas_equal
+            self.is_alike = self.is_alike or built.keeps_replicas_equal
             check_sharing(built, text, self._share)
             self._deals_portions = self._deals_portions or built.deals_portions
             if self._baseline is None:
@@ -312,13 +312,11 @@ class RunSession:
         barrier = self._reports.setdefault(message.number, Barrier(message.epoch, bool(message.callables)))
         barrier.came[rank] = message
         if message.callables:
-            self._send(
-                rank, Decided(barrier.chooses(rank, self._members, is_alike=self._is_alike), best(self._badness))
-            )
+            self._send(rank, Decided(barrier.chooses(rank, self._members, is_alike=self.is_alike), best(self._badness)))
         for number in sorted(self._reports):
             # since `rank`, which was at report `number`, has gone on, that report need not wait for missing workers
             is_passed = number < message.number and rank in self._reports[number].came
-            self._tell_report(number, even_if_some_lack=is_passed and self._is_alike)
+            self._tell_report(number, even_if_some_lack=is_passed and self.is_alike)
 
     def _tell_report(self, number: int, *, even_if_some_lack: bool = False) -> None:
         barrier = self._reports[number]
@@ -350,7 +348,7 @@ class RunSession:
         self._badness[rank] = message.badness
         barrier = self._saves.setdefault(message.number, Barrier(0, True))
         barrier.came[rank] = message
-        is_chosen = barrier.chooses(rank, self._members, is_alike=self._is_alike)
+        is_chosen = barrier.chooses(rank, self._members, is_alike=self.is_alike)
         if is_chosen:
             self._writing[rank] = [message.number]
         self._send(rank, Decided(is_chosen, best(self._badness)))

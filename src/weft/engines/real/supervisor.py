@@ -76,7 +76,7 @@ class Supervisor:
         self._same_samples = SameSamples(job.num_workers)
         self._same_stream = SameStream()
         self._not_saved: list[str] = []
-        self._returned_files = None if job.brings_back_to is None else ReturnedFiles(job.brings_back_to)
+        self._returned_files = ReturnedFiles(job.brings_back_to)
         self._error: WeftError | None = None
         """Why the run cannot go on, if that is known already."""
         self._views, self._losses = Views(job.num_workers, self._send), Losses()
@@ -118,8 +118,7 @@ class Supervisor:
 
     def _check(self) -> None:
         """End the run and raise the reason if it cannot go on; tell the observer which workers keep others waiting."""
-        now_s = time.perf_counter()
-        self._go_on_without_lost(now_s)
+        self._go_on_without_lost(now_s := time.perf_counter())
         late = self._late()
         guilty = None if self._error is not None else self._guilty()
         if guilty is not None:
@@ -131,7 +130,7 @@ class Supervisor:
         if error is not None:
             self._halt()
             raise also(error, late)
-        for text in self._delays.check(now_s, self._workers, has_begun=self._session.has_begun):
+        for text in self._delays.check(now_s, self._members(), has_begun=self._session.has_begun):
             self._observer.on_tell(text)
 
     def _go_on_without_lost(self, now_s: float) -> None:
@@ -159,7 +158,11 @@ class Supervisor:
             self._session.lose(worker.rank)
         except WeftError as error:  # the replicas that are left differ
             self._error = error
-        for rank in self._session.ended:
+        self._let_ended_leave()
+
+    def _let_ended_leave(self) -> None:
+        """After a loss, scripts may make different numbers of steps, unless replicas are equal: nobody waits for them."""
+        for rank in self._session.ended if self._losses.all and not self._session.is_alike else ():
             self._views.leave(rank)
 
     def _others_may_go_on(self, worker: WorkerRecord) -> bool:
@@ -173,7 +176,7 @@ class Supervisor:
 
     def _late(self) -> list[str]:
         """Lines about workers that keep others waiting, for a message that ends the run."""
-        return self._delays.lines(time.perf_counter(), self._workers)
+        return self._delays.lines(time.perf_counter(), self._members())
 
     def _start(self) -> None:
         """Start all workers, or wait for them, and send each its WorkerJob."""
@@ -252,15 +255,13 @@ class Supervisor:
             if self._error is None:
                 try:
                     self._session.hear(worker.rank, message)
-                    if isinstance(message, ScriptCompleted) and self._losses.all:  # others may make more steps
-                        self._views.leave(worker.rank)
+                    self._let_ended_leave()
                 except WeftError as error:  # raised by `_check`: ending workers here would re-enter the selector's loop
                     self._error = error
 
     def _take_piece(self, worker: WorkerRecord, piece: FilePiece) -> None:
         """Write a piece of a file that a worker on another machine saved; answer whether the rest is wanted."""
-        home = self._returned_files
-        objection = "this run brings no files back" if home is None else home.take(worker.rank, piece)
+        objection = self._returned_files.take(worker.rank, piece)
         if objection is not None:
             self._take_loss(f"'{piece.path}' stays with worker {worker.rank} on host {worker.host}: {objection}")
         elif piece.is_last:
@@ -396,6 +397,5 @@ class Supervisor:
 
     def close(self) -> None:
         """Close the selector, and drop files that have not arrived completely."""
-        if self._returned_files is not None:
-            self._returned_files.close()
+        self._returned_files.close()
         self._selector.close()

@@ -1,0 +1,148 @@
+"""Optimizers whose work is shared: the lost worker's part is finished as it would have been, and stretches can move."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.optim import SGD, Adam, Optimizer
+
+from weft.adapters.torch.replica import TorchReplica
+from weft.core.names import Bucket
+from weft.core.seat import ReplicaMemory
+
+NUM_STEPS = 4
+
+
+class Memory:
+    """What workers of one host share: parameters and state, with this worker's stretches of them."""
+
+    def __init__(self) -> None:
+        self.params: list[Any] = []
+        self.rows: dict[tuple[int, int], Any] = {}
+
+    def of(self, buckets: Sequence[Bucket], place: int, of: int) -> ReplicaMemory:
+        self.params = self.params or [np.zeros(bucket.num_elements, np.float64) for bucket in buckets]
+        self.buckets = buckets
+        given = [np.zeros_like(array) for array in self.params]
+        return ReplicaMemory(self.params, given, given, self.spans(place, of), self.state, self.params)
+
+    def spans(self, place: int, of: int) -> list[tuple[int, int]]:
+        return [(array.size * place // of, array.size * (place + 1) // of) for array in self.params]
+
+    def state(self, k: int, bucket: int) -> Any:
+        return self.rows.setdefault((k, bucket), np.zeros(self.buckets[bucket].num_elements, np.float64))
+
+
+class Journal:
+    """Remembers which buckets were updated."""
+
+    def __init__(self) -> None:
+        self.kept: list[int] = []
+
+    def keep(self, bucket: int, arrays: Sequence[Any]) -> None:
+        self.kept.append(bucket)
+        self.old = [np.array(array) for array in arrays]
+
+    def done(self, bucket: int) -> None:
+        pass
+
+
+def optimizers(model: nn.Module, kind: str) -> Optimizer:
+    parameters = list(model.parameters())
+    return SGD(parameters, 0.1, 0.9) if kind == "momentum" else Adam(parameters, 0.1)
+
+
+def worker(memory: Memory, place: int, of: int, kind: str) -> TorchReplica:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(5, 7), nn.Linear(7, 3)).double()
+    replica = TorchReplica(model, optimizers(model, kind))
+    replica.settle([3, 2, 1, 0], lambda buckets: memory.of(buckets, place, of), 200)
+    return replica
+
+
+def step(replicas: Sequence[TorchReplica], number: int) -> None:
+    for replica in replicas:
+        fill(replica, number)
+    for replica in replicas:
+        assert replica.shared_update is not None
+        replica.shared_update.step(dict.fromkeys(range(len(replica.buckets)), None))
+
+
+def fill(replica: TorchReplica, number: int) -> None:
+    rng = np.random.default_rng(number)
+    for bucket in range(len(replica.buckets)):
+        gradient = replica.array("gradient", bucket)
+        gradient[:] = rng.normal(size=gradient.size)
+        gradient[list(replica.flags(bucket))] = 1.0
+
+
+def alone(kind: str, num_steps: int) -> list[Any]:
+    """What one worker alone makes of the same gradients."""
+    memory = Memory()
+    replica = worker(memory, 0, 1, kind)
+    for number in range(num_steps):
+        step([replica], number)
+    return [array.copy() for array in memory.params]
+
+
+@pytest.mark.parametrize("kind", ["momentum", "adam"])
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("dies_at", [0, 2])
+def test_what_a_lost_worker_left_is_finished_and_the_others_go_on_with_its_stretch(
+    kind: str, first: int, dies_at: int
+) -> None:
+    memory = Memory()
+    three = [worker(memory, place, 3, kind) for place in range(3)]
+    for replica in three:
+        assert replica.shared_update is not None
+        replica.shared_update.journal_updates(Journal())
+    for number in range(dies_at):
+        step(three, number)
+    lost, *left = three[1], three[0], three[2]
+    for replica in three:
+        fill(replica, dies_at)
+    buckets = range(len(lost.buckets))
+    for replica in left:
+        assert replica.shared_update is not None
+        replica.shared_update.step(dict.fromkeys(buckets, None))
+    if first:
+        assert lost.shared_update is not None
+        lost.shared_update.step({bucket: None for bucket in buckets if bucket < first})
+    journal, update = Journal(), left[0].shared_update
+    assert update is not None
+    update.finish_update(memory.spans(1, 3), journal, first, None)
+    assert journal.kept == list(range(first, len(buckets)))
+    for place, replica in enumerate(left):
+        assert replica.shared_update is not None
+        replica.shared_update.respan(memory.spans(place, 2))
+    for number in range(dies_at + 1, NUM_STEPS):
+        step(left, number)
+    for found, expected in zip(memory.params, alone(kind, NUM_STEPS), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_what_is_half_updated_is_undone_first() -> None:
+    memory = Memory()
+    three = [worker(memory, place, 3, "momentum") for place in range(3)]
+    for replica in three:
+        assert replica.shared_update is not None
+        replica.shared_update.journal_updates(Journal())
+        fill(replica, 0)
+    start, stop = memory.spans(2, 3)[0]
+    old = memory.params[0][start:stop].copy()
+    for replica in three[:2]:
+        assert replica.shared_update is not None
+        replica.shared_update.step(dict.fromkeys(range(len(replica.buckets)), None))
+    memory.params[0][start:stop] = 1e9
+
+    def undo(arrays: list[Any]) -> None:
+        arrays[0][:] = old
+
+    update = three[0].shared_update
+    assert update is not None
+    update.finish_update(memory.spans(2, 3), Journal(), 0, undo)
+    for found, expected in zip(memory.params, alone("momentum", 1), strict=True):
+        np.testing.assert_array_equal(found, expected)
