@@ -73,8 +73,7 @@ class Supervisor:
         self._delays = Delays()
         self._stragglers = Stragglers(job.num_workers, self._advise)
         self._left_out = Lines(observer.on_tell)
-        self._same_samples = SameSamples(job.num_workers)
-        self._same_stream = SameStream()
+        self._same_samples, self._same_stream = SameSamples(job.num_workers), SameStream()
         self._not_saved: list[str] = []
         self._returned_files = ReturnedFiles(job.brings_back_to)
         self._error: WeftError | None = None
@@ -161,7 +160,7 @@ class Supervisor:
         self._let_ended_leave()
 
     def _let_ended_leave(self) -> None:
-        """After a loss, scripts may make different numbers of steps, unless replicas are equal: nobody waits for them."""
+        """After a loss, scripts may make different numbers of steps, unless replicas are equal: ended ones leave."""
         for rank in self._session.ended if self._losses.all and not self._session.is_alike else ():
             self._views.leave(rank)
 
