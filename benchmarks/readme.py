@@ -72,7 +72,10 @@ def main() -> None:
     lines = [
         BEGIN,
         *machine_lines(reports),
-        'Medians and 95 % intervals; "2.00x" means that the other takes twice as long as Weft.',
+        'Medians and 95 % intervals; "2.00x" means that the other takes twice as long as Weft. Limits of the machine: '
+        "`nocomm` is the same loop",
+        "without communication, `memcpy` a mere copy of the bytes. A bar is what Weft wants to reach, by the lower end "
+        "of the interval.",
         "",
         "| what | measured | bar |",
         "|---|---|---|",

@@ -15,11 +15,13 @@ GROUPS = ("engines/ray/",)
 SECONDS: Mapping[str, int] = {
     "engines/ray/": 110,
     "conformance/test_torchrun.py": 70,
+    "conformance/test_lost_workers.py": 60,
     "conformance/test_foreign_loops.py": 60,
     "engines/local/test_launcher.py": 60,
     "conformance/test_real_training.py": 37,
     "engines/hosts/test_bootstrap.py": 37,
     "conformance/test_real_strategies.py": 34,
+    "conformance/test_torn_updates.py": 30,
     "properties/test_planted_bugs.py": 23,
     "conformance/test_torch_shares.py": 22,
     "runtime/reduce/test_agreed.py": 22,

@@ -67,5 +67,14 @@ def _mpirun() -> Path:
 
 def weft_run(module: str, num_processes: int, task: str) -> list[str]:
     """Weft as its users start it."""
+    return _weft(module, num_processes, task)
+
+
+def surviving_run(module: str, num_processes: int, task: str) -> list[str]:
+    """Weft, ready to go on without a worker that is lost."""
+    return _weft(module, num_processes, task, "--set", "run.on_loss=shrink")
+
+
+def _weft(module: str, num_processes: int, task: str, *options: str) -> list[str]:
     script = ROOT.joinpath(*module.split(".")).with_suffix(".py")
-    return python_module("weft", ["run", str(script), "-n", str(num_processes), "--", task])
+    return python_module("weft", ["run", str(script), "-n", str(num_processes), *options, "--", task])
