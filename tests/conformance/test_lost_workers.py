@@ -213,6 +213,12 @@ def test_what_cannot_go_on_without_a_worker_is_refused(options: dict[str, Any], 
         ran(tmp_path, ARRAYS, "", **options)
 
 
+def test_a_stream_whose_batches_cannot_be_dealt_again_is_refused(tmp_path: Path) -> None:
+    script = ARRAYS.replace(f"worker.share({NUM_SAMPLES}, batch_size=8)", "worker.share(iter([np.arange(8)] * 50))")
+    with pytest.raises(ConfigError, match=r"run\.on_loss=shrink deals out a lost worker's batches by the places"):
+        ran(tmp_path, script, "")
+
+
 def test_chaos_is_refused_where_the_first_loss_ends_the_run(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"run\.chaos would kill workers, and with run\.on_loss=stop the first"):
         real(write(tmp_path, ARRAYS), 2, "allreduce", chaos=ChaosPlan(KILL, 1.0))

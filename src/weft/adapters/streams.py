@@ -90,6 +90,8 @@ class StreamWorker(Worker):
             because = "--share stealing hands out"
         elif self._hands_out:
             because = "this strategy hands out"
+        elif self._seat.dealt_again is not None:
+            because = "run.on_loss=shrink deals out a lost worker's"
         if because is not None:
             raise ConfigError(
                 f"{because} batches by the places of their samples, but a stream's only come one after another.\n"
