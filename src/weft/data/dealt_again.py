@@ -6,7 +6,8 @@ every sample is used once. All workers compute the same rounds, because all are 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -112,11 +113,12 @@ class DealtAgain:
         num_workers: int,
         when_dealt: "WhenDealt",
         publish: Callable[[Reached], None],
+        lock: AbstractContextManager[Any] | None = None,
     ) -> None:
-        """`when_dealt` calls a function when nothing is being dealt, and while nothing can be: only then is known what
-        is left to this worker. `publish` is called with where this worker is, whenever that changes."""
+        """`lock` is the driving thread's. `when_dealt` calls a function when nothing is being dealt: only then is known
+        what is left to this worker. `publish` is called with where this worker is, whenever that changes."""
         self._worker = worker
-        self._when_dealt, self._publish = when_dealt, publish
+        self._when_dealt, self._publish, self._lock = when_dealt, publish, lock or nullcontext()
         self._members: Sequence[int] = range(num_workers)
         self._earlier: list[tuple[int, Sequence[int]]] = []
         """(share, members): shares below this number are divided among these members."""
@@ -168,11 +170,12 @@ class DealtAgain:
 
     def end(self, rounds: ShareRounds) -> None:
         """The script has ended a share."""
-        if self._open.pop(rounds.share, None) is not None:
-            self._ended[rounds.share] = rounds
-            if len(self._ended) > ENDED_MAX:
-                del self._ended[next(iter(self._ended))]
-            self._publish(self.reached())
+        with self._lock:
+            if self._open.pop(rounds.share, None) is not None:
+                self._ended[rounds.share] = rounds
+                if len(self._ended) > ENDED_MAX:
+                    del self._ended[next(iter(self._ended))]
+                self._publish(self.reached())
 
     def lose(self, lost: Mapping[int, Reached], members: Mapping[int, Reached]) -> None:
         """Deal again what `lost` workers did not commit. Shares that somebody has begun, perhaps a lost one, stay

@@ -128,6 +128,11 @@ class Mailbox:
         self._lost.update(lost)
         self._kept = deque(frame for frame in self._kept if frame.sender not in self._lost)
 
+    @property
+    def num_kept(self) -> int:
+        """Frames that came while it was closed, and wait."""
+        return len(self._kept)
+
     def take_up_to(self, cut: Mapping[Rank, int]) -> bool:
         """Hand over the kept frames that are among the first `cut` of their process; whether all of these have come."""
         later: deque[Frame] = deque()

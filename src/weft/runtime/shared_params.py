@@ -47,6 +47,8 @@ class JournaledReplica(Protocol):
 
     def journal_updates(self, journal: JournalOf) -> None: ...
 
+    def begin_update(self) -> None: ...
+
     def respan(self, spans: Sequence[tuple[int, int]]) -> None: ...
 
     def finish_update(
@@ -108,6 +110,8 @@ class SharedParams:
         arena.words[arena.worker_line(arena.local_rank) + WRITTEN] = self._digest(written)
         self._written = written
         self._journal.begin(arena.local_rank)
+        if self._survivor is not None:
+            self._survivor.begin_update()
         self._tell(STEPPING, version)
         self._take(written)
         apply()

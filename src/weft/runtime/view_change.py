@@ -91,7 +91,9 @@ class ViewChange:
         moved = self._mailbox.poll()
         if told is None:
             return moved
+        before = self._mailbox.num_kept
         has_all = self._mailbox.take_up_to(told.cut)
+        moved = moved or self._mailbox.num_kept < before
         if driver.reduce is not None and driver.reduce.settle(driver.reduced):
             return True
         if driver.deliver_local():

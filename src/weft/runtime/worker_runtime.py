@@ -117,7 +117,10 @@ class WorkerRuntime:
         return in_all(told_by(store.meter, store.residual_norm()) for store in stores)
 
     def check_alive(self) -> None:
-        """Raise Deadlock when this worker waits for one whose script has ended."""
+        """Raise Deadlock when this worker waits for one whose script has ended; not where the others then go on without
+        that one, because a loss has given them more steps."""
+        if self._job.survives and not self.strategy.keeps_replicas_equal:
+            return
         if self.driver.reduce is not None:
             self.driver.reduce.check_alive()
         if self.driver.shared_params is not None:

@@ -66,6 +66,8 @@ def worker(memory: Memory, place: int, of: int, kind: str) -> TorchReplica:
 def step(replicas: Sequence[TorchReplica], number: int) -> None:
     for replica in replicas:
         fill(replica, number)
+        assert replica.shared_update is not None
+        replica.shared_update.begin_update()
     for replica in replicas:
         assert replica.shared_update is not None
         replica.shared_update.step(dict.fromkeys(range(len(replica.buckets)), None))
@@ -104,6 +106,8 @@ def test_what_a_lost_worker_left_is_finished_and_the_others_go_on_with_its_stret
     lost, *left = three[1], three[0], three[2]
     for replica in three:
         fill(replica, dies_at)
+        assert replica.shared_update is not None
+        replica.shared_update.begin_update()
     buckets = range(len(lost.buckets))
     for replica in left:
         assert replica.shared_update is not None
@@ -130,6 +134,7 @@ def test_what_is_half_updated_is_undone_first() -> None:
     for replica in three:
         assert replica.shared_update is not None
         replica.shared_update.journal_updates(Journal())
+        replica.shared_update.begin_update()
         fill(replica, 0)
     start, stop = memory.spans(2, 3)[0]
     old = memory.params[0][start:stop].copy()
@@ -146,3 +151,16 @@ def test_what_is_half_updated_is_undone_first() -> None:
     update.finish_update(memory.spans(2, 3), Journal(), 0, undo)
     for found, expected in zip(memory.params, alone("momentum", 1), strict=True):
         np.testing.assert_array_equal(found, expected)
+
+
+def test_nothing_is_finished_if_the_others_applied_nothing() -> None:
+    memory = Memory()
+    replica = worker(memory, 0, 2, "adam")
+    update = replica.shared_update
+    assert update is not None
+    fill(replica, 0)
+    update.begin_update()
+    before = [array.copy() for array in memory.params]
+    update.finish_update(memory.spans(1, 2), Journal(), 0, None)
+    for found, old in zip(memory.params, before, strict=True):
+        np.testing.assert_array_equal(found, old)

@@ -39,11 +39,16 @@ class Team:
         """What the worker hears while it waits in share()."""
         self.num_waits = 0
         self.published: list[Reached] = []
-        self.survivor = Survivor(job_with(num_workers=3), self.script, self.said.append, RLock(), self._wait)
+        self.num_given = 0
+        """Buckets of a backward under way that are given."""
+        self.survivor = Survivor(
+            job_with(num_workers=3), self.script, self.said.append, RLock(), self._wait, lambda: self.num_given
+        )
         self.others = {1: Reached(4, {3: 1}), 2: Reached(4, {3: 2})}
         """What the other workers have published."""
         self.runtime = SimpleNamespace(
             strategy=SimpleNamespace(keeps_replicas_equal=keeps_equal),
+            world=SimpleNamespace(trainable=(0, 1)),
             driver=SimpleNamespace(view_change=OneChange()),
             worker=SimpleNamespace(id=0, peer=SimpleNamespace(holds_user=holds_user)),
             publish=self.published.append,
@@ -181,3 +186,15 @@ def test_where_it_is_in_its_shares_is_published_once_it_trains() -> None:
     shares.commit()
     shares.end(rounds)
     assert team.published == [Reached(1, {0: 1}), Reached(1, {})]
+
+
+@pytest.mark.parametrize(("num_given", "num_rounds"), [(0, 1), (1, 1), (2, 2)])
+def test_what_is_reduced_while_backward_still_runs_is_committed_once_all_buckets_are(
+    num_given: int, num_rounds: int
+) -> None:
+    team = Team(at=RUNNING).begin()
+    team.take_one_of_two()
+    team.num_given = num_given
+    said = team.hear(Freeze(1, [2]), ViewTold(1, [0, 1], [0, 1], {}, "a worker died"))
+    taken = next(message for message in said if isinstance(message, ViewTaken))
+    assert taken.lost[2].rounds == {0: num_rounds}

@@ -15,8 +15,14 @@ class SharedUpdate:
     def __init__(self, optimizers: Optimizers, flats: Sequence[BucketLayout], memory: ReplicaMemory) -> None:
         self._optimizers = optimizers
         self._sliced = [SlicedUpdate(optimizer, flats, memory) for optimizer in optimizers.all]
-        self._applied: tuple[int, ...] = ()
-        """The buckets of the last update."""
+        self._applied: tuple[int, ...] | None = None
+        """The buckets of this update; None: nothing was applied."""
+
+    def begin_update(self) -> None:
+        """An update begins, and no worker has touched anything yet."""
+        self._applied = None
+        for sliced in self._sliced:
+            sliced.remember()
 
     def step(self, gradients: Mapping[int, Any]) -> None:
         """Update the buckets of `gradients`."""
@@ -41,8 +47,10 @@ class SharedUpdate:
         undo: Callable[[list[Any]], None] | None,
     ) -> None:
         """Finish the last update of a lost worker's stretches, from bucket `first` on. If there is an `undo`, it is
-        called before that, with what is half updated of this bucket."""
-        theirs = self._sliced[self._optimizers.stepping].of_lost(spans, journal)
+        called before that, with what is half updated of this bucket. Nothing to do if nothing was applied."""
+        if self._applied is None:
+            return
+        theirs = self._sliced[self._optimizers.stepping].of_lost(spans, journal, first)
         if undo is not None:
             undo(theirs.changing(first))
         theirs.finish(self._applied, first)

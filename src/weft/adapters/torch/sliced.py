@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from weft.adapters.torch.bucket_layout import BucketLayout
-from weft.core.errors import ConfigError, NodeLost
+from weft.core.errors import ConfigError
 from weft.core.seat import ReplicaMemory
 
 ELEMENT_BY_ELEMENT = tuple(
@@ -79,8 +79,8 @@ class SlicedUpdate:
         self._memory = memory
         self._journal: UpdateJournal | None = None
         """Keeps the old values of each bucket while it is updated; None where a lost worker ends the run."""
-        self._before: dict[int, dict[str, Any]] = {}
-        """By group: the state of one of its segments before the last step, for `finish`."""
+        self._before: list[list[Any]] = []
+        """By bucket: the rows of numbers of tensors before the last step, for `of_lost`."""
         self._params = [torch.from_numpy(array) for array in memory.master or memory.params]
         self._seen = [torch.from_numpy(array) for array in memory.seen]
         self._flags = [flat.flags() for flat in flats]
@@ -133,17 +133,10 @@ class SlicedUpdate:
                 "the optimizer got a new group of parameters after its first step, which workers do not share.\n"
                 "  Add all groups before weft.join."
             )
-        for bucket, flags in enumerate(self._flags):
-            if self._segments[bucket] and (bucket in self._by_tensor or not self._memory.seen[bucket][flags].all()):
-                self._skip_unused(bucket)
+        self._skip_all_unused()
         for hook in self._optimizer._optimizer_step_pre_hooks.values():
             hook(self._optimizer, (), {})
-        for group, mine in zip(self._optimizer.param_groups, self._inner.param_groups, strict=True):
-            mine.update(_without_params(group))
-        for name in ("grad_scale", "found_inf"):  # a gradient scaler leaves them for fused optimizers
-            if hasattr(self._optimizer, name):
-                setattr(self._inner, name, getattr(self._optimizer, name))
-        self._remember()
+        self._take_numbers()
         self._update(buckets, 0)
         for hook in self._optimizer._optimizer_step_post_hooks.values():
             hook(self._optimizer, (), {})
@@ -153,9 +146,10 @@ class SlicedUpdate:
     def _update(self, buckets: Container[int], first: int) -> None:
         """Run the inner optimizer on `buckets` from `first` on: all at once, or one by one if there is a journal."""
         every = [(segment, segment.parameter.grad) for segment in self._all()]
-        rounds: list[list[int]] = [[bucket] for bucket in range(first, len(self._segments))]
-        if self._journal is None:
-            rounds = [list(range(len(self._segments)))]
+        stop = len(self._segments)
+        rounds: list[Sequence[int]] = [range(stop)]
+        if self._journal is not None:
+            rounds = [[b] for b in range(first, stop) if self._segments[b] and b in buckets]
         for mine in rounds:
             for segment, gradient in every:
                 segment.parameter.grad = gradient if segment.bucket in mine and segment.bucket in buckets else None
@@ -181,37 +175,39 @@ class SlicedUpdate:
         """From now on, keep old values in `journal`."""
         self._journal = journal
 
-    def _remember(self) -> None:
-        """Keep what the segments' state was before a step, by group: all tensors of a group are at the same step."""
-        if self._journal is not None:
-            for segment in self._all():
-                state = self._inner.state.get(segment.parameter, {})
-                self._before[segment.group] = {
-                    name: value.clone() if name in self._scalars else value for name, value in state.items()
-                }
+    def remember(self) -> None:
+        """Keep what all workers have published of their tensors' state: before any of them has begun an update."""
+        self._before = self._published()
 
-    def of_lost(self, spans: Sequence[tuple[int, int]], journal: "UpdateJournal") -> "SlicedUpdate":
-        """An update of a lost worker's stretch, as that would have made it: with this worker's state of before."""
+    def of_lost(self, spans: Sequence[tuple[int, int]], journal: "UpdateJournal", first: int) -> "SlicedUpdate":
+        """An update of a lost worker's stretch from bucket `first` on, as it would have made it: with its old state."""
         other = copy(self)
         other._memory = replace(self._memory, spans=spans)
         other._journal, other._by_tensor = journal, set()
         other._segments = [list(other._cut(b, flat, self._groups, merge=True)) for b, flat in enumerate(self._flats)]
         other._inner = other._build()
-        for segment in other._all():
-            known = self._before.get(segment.group) or next(iter(self._before.values()), {})
-            other._set_state(segment, known)
-        for group, theirs in zip(self._inner.param_groups, other._inner.param_groups, strict=True):
-            theirs.update(_without_params(group))
+        now = self._published()
+        self._publish(self._before)
+        other._gather_state()
+        self._publish(now)
+        other._take_state()  # publishes what its tensors had before
+        self._publish(now[:first])
+        other._take_numbers()
         return other
+
+    def _published(self) -> list[list[Any]]:
+        """Copies of the rows of numbers of tensors, by bucket."""
+        sizes, rows = [len(flat.tensors) for flat in self._flats], range(len(self._scalars) + 1)
+        return [[self._scalar_row(bucket, k)[:size].copy() for k in rows] for bucket, size in enumerate(sizes)]
+
+    def _publish(self, kept: Sequence[Sequence[Any]]) -> None:
+        for bucket, rows in enumerate(kept):
+            for k, row in enumerate(rows):
+                self._scalar_row(bucket, k)[: len(row)] = row
 
     def finish(self, buckets: Container[int], first: int) -> None:
         """Update what is left of a lost worker's stretch, from bucket `first` on."""
-        for bucket in range(first, len(self._segments)):
-            if not self._memory.seen[bucket][self._flags[bucket]].all():
-                raise NodeLost(
-                    "a worker died while it updated parameters of which some had no gradient: that cannot be undone.\n"
-                    "  Start the run again."
-                )
+        self._skip_all_unused()
         self._update(buckets, first)
 
     def respan(self, spans: Sequence[tuple[int, int]]) -> None:
@@ -222,6 +218,19 @@ class SlicedUpdate:
         self._segments = [list(self._cut(b, flat, self._groups, merge=True)) for b, flat in enumerate(self._flats)]
         self._inner = self._build()
         self._take_state()
+
+    def _take_numbers(self) -> None:
+        """Take over the hyper-parameters of the user's optimizer."""
+        for group, mine in zip(self._optimizer.param_groups, self._inner.param_groups, strict=True):
+            mine.update(_without_params(group))
+        for name in ("grad_scale", "found_inf"):  # a gradient scaler leaves them for fused optimizers
+            if hasattr(self._optimizer, name):
+                setattr(self._inner, name, getattr(self._optimizer, name))
+
+    def _skip_all_unused(self) -> None:
+        for bucket, flags in enumerate(self._flags):
+            if self._segments[bucket] and (bucket in self._by_tensor or not self._memory.seen[bucket][flags].all()):
+                self._skip_unused(bucket)
 
     def _skip_unused(self, bucket: int) -> None:
         """Skip tensors for which no worker had a gradient; their bucket is cut by tensor from now on."""

@@ -18,15 +18,18 @@ class Chaos:
         self._strike = strike
         self._rng = Random(f"chaos/{plan.seed}")
         self._due_s: float | None = None
+        self._struck: set[int] = set()
 
     def check(self, now_s: float, members: Sequence[int]) -> str | None:
         """Strike one of `members` if it is time; the last is spared. Returns what happened, in words."""
         if self._due_s is None:
             self._due_s = self._next(now_s)
-        if now_s < self._due_s or len(members) < 2:
+        healthy = sorted(set(members) - self._struck)  # one that was struck may not be found lost yet
+        if now_s < self._due_s or len(healthy) < 2:
             return None
         self._due_s = self._next(now_s)
-        victim = self._rng.choice(sorted(members))
+        victim = self._rng.choice(healthy)
+        self._struck.add(victim)
         self._strike(victim, signal.SIGKILL if self._plan.kind == KILL else signal.SIGSTOP)
         return f"chaos: worker {victim} is {'killed' if self._plan.kind == KILL else 'stopped'}"
 

@@ -75,7 +75,7 @@ class RealJob:
     hosts: tuple[int, ...] = ()
     """The number of each worker's host: workers of different hosts share no memory. Empty: all are on one."""
     on_loss: str = STOP
-    """What happens when a worker's process dies: a constant of engines/real/losses.py."""
+    """What happens when a worker's process dies: a constant of config/on_loss.py."""
     chaos: ChaosPlan | None = None
     """Faults that are put into the run; None: none are."""
     checkpoint: CheckpointPlan | None = None

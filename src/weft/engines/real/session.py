@@ -25,6 +25,7 @@ from weft.engines.real.once_loads import Loadings
 from weft.engines.real.reduce_choice import ReductionChoice
 from weft.engines.real.seat_factory import OWN
 from weft.engines.real.short_runs import ShortRun
+from weft.engines.real.worker_record import WorkerRecord
 from weft.runtime.connections import TCP
 from weft.runtime.messages import (
     Conclude,
@@ -158,6 +159,10 @@ class RunSession:
         told = self.concluded[min(self._members)].consensus
         return self._consensus.distance(END) if told is None else told
 
+    def still_needs(self, worker: WorkerRecord) -> bool:
+        """Whether a worker has ended its process before all had concluded: others may still fetch from it."""
+        return worker.has_finished and not worker.is_alive and not self.is_over
+
     @property
     def is_over(self) -> bool:
         """All workers have sent `Concluded`."""
@@ -201,7 +206,8 @@ class RunSession:
         for warning in self._consensus.lose(rank):
             self.on_tell(warning)
         for number, barrier in sorted(self._reports.items()):
-            if barrier.chosen == rank and barrier.evaluated is None:
+            nobody_does = not barrier.is_decided and barrier.has_all(self._members) and 0 not in self._members
+            if nobody_does or (barrier.chosen == rank and barrier.evaluated is None):
                 self.on_tell(
                     f"what worker {rank} was evaluating for the report of epoch {barrier.epoch} is lost with it"
                 )

@@ -143,8 +143,8 @@ class Supervisor:
             self._workers[stuck.rank].lost = stuck.cause
             self._watchdog.lose(stuck.rank)
             self._end_one(stuck.rank)
-        for worker in filter(is_silent_death, self._members()):
-            if self._views.can_lose(worker.rank):
+        for worker in self._members():
+            if (is_silent_death(worker) or self._session.still_needs(worker)) and self._views.can_lose(worker.rank):
                 self._go_on_without(worker, worker.lost or how_it_ended(worker.exit_code))
 
     def _go_on_without(self, worker: WorkerRecord, cause: str) -> None:

@@ -50,7 +50,8 @@ class Views:
     def leave(self, rank: int) -> None:
         """Begin a view without worker `rank`, whose script has ended: the others may make more steps than it. Its
         process goes on serving."""
-        if rank not in self._left and not self._left.issuperset(set(self.members) - {rank}):
+        others = set(self.members) - {rank} - self._left
+        if rank in self.members and rank not in self._left and others:
             self._left.add(rank)
             self._begin(f"the script of worker {rank} has ended")
 
@@ -96,6 +97,7 @@ class Views:
             for answer in answers.values():
                 for worker, reached in answer.lost.items():
                     lost[worker] = reached if worker not in lost else lost[worker].farther(reached)
-            members = {member: answers[member].reached for member in self.members}
+            taking = [member for member in self.members if member not in self._left] or self.members
+            members = {member: answers[member].reached for member in taking}
             for member in self.members:
                 self._send(member, DealAgain(view, lost, members))

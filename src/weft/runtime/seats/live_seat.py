@@ -63,8 +63,7 @@ class LiveSeat(EngineSeat):
 
     def __init__(self, job: WorkerJob, channel: Channel, resolve: Resolve, sharing: Sharing, plan: Plan) -> None:
         super().__init__(job, channel, sharing)
-        self._resolve = resolve
-        self._plan = plan
+        self._resolve, self._plan = resolve, plan
         self._connections = Connections(job)
         self._lock = threading.RLock()
         self._asked: Strategy | str | None = None
@@ -72,7 +71,7 @@ class LiveSeat(EngineSeat):
         self._welcome: Welcome
         self._runtime: WorkerRuntime
         self._awaited: WorkerRuntime | BeforeTraining = BeforeTraining()
-        """What this worker drives, and is asked for whom it waits, whenever it waits."""
+        """What this worker drives when it waits, and asks for whom."""
         self._waiting = Waiting([channel.fileno()], self.activity_clock)
         self._gate: Gate
         self._given: set[int] = set()
@@ -81,7 +80,8 @@ class LiveSeat(EngineSeat):
         self._survivor: Survivor | None = None
         """This worker's part in going on without lost ones; None where a loss ends the run."""
         if job.survives:
-            self._survivor = Survivor(job, self.script, channel.send, self._lock, self._wait_in_share)
+            given, wait = lambda: len(self._given), self._wait_in_share
+            self._survivor = Survivor(job, self.script, channel.send, self._lock, wait, given)
             self.dealt_again = self._survivor.shares
         self._background: BackgroundDriver | None = None
 

@@ -32,9 +32,11 @@ class Survivor:
         send: Callable[[Message], object],
         lock: RLock,
         wait_in_share: Callable[[Callable[[], bool]], None],
+        num_given: Callable[[], int],
     ) -> None:
         """`send` takes messages to the engine. `lock` is the driving thread's; `wait_in_share` drives until a condition
-        holds, while the script waits for data."""
+        holds, while the script waits for data; `num_given` says how many buckets of a backward under way are given."""
+        self._num_given = num_given
         self._processes = list(range(job.num_workers))
         self._lock = lock
         self._wait_in_share = wait_in_share
@@ -43,7 +45,7 @@ class Survivor:
         self._runtime: WorkerRuntime
         self._view, self._dealt = 0, 0
         """The last view that is to come or has come, and the last whose lost workers' samples are dealt."""
-        self.shares = DealtAgain(job.rank, job.num_workers, self._when_dealt, self._publish)
+        self.shares = DealtAgain(job.rank, job.num_workers, self._when_dealt, self._publish, lock)
 
     @property
     def is_dealing(self) -> bool:
@@ -84,7 +86,8 @@ class Survivor:
         lost = [rank for rank in self._processes if rank not in told.processes]
         self._processes = told.processes
         if runtime.strategy.keeps_replicas_equal:
-            is_reduced = self._script.at is IN_BACKWARD and not runtime.worker.peer.holds_user
+            has_all_given = self._script.at is IN_BACKWARD or self._num_given() == len(runtime.world.trainable)
+            is_reduced = has_all_given and not runtime.worker.peer.holds_user
             reached = dict.fromkeys(lost, self.shares.reached(is_reduced=is_reduced))
         else:
             reached = {rank: runtime.published(rank) for rank in lost}

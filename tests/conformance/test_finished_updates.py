@@ -24,6 +24,9 @@ class Replica:
     def journal_updates(self, journal: JournalOf) -> None:
         self.journal = journal
 
+    def begin_update(self) -> None:
+        self.num_updates = getattr(self, "num_updates", 0) + 1
+
     def respan(self, spans: Spans) -> None:
         self.spans.append(spans)
 
