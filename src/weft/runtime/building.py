@@ -242,7 +242,8 @@ def build(
     driver.make_store = make_store
     if shares_params:
         views = [replica.array(PARAMS, bucket) for bucket in world.trainable]
-        survivor: Any = getattr(replica, "shared_update") if job.survives else None  # noqa: B009
+        sharing: Any = replica  # one that shares its update has `shared_update`
+        survivor = sharing.shared_update if job.survives else None
         driver.shared_params = SharedParams(arena, bells, wait_words, views, partial(name_at, replica), survivor)
     runtime = WorkerRuntime(job, strategy, world, bells, driver, mailbox, arena)
     store = stores[job.rank]

@@ -87,14 +87,15 @@ class SlicedUpdate:
         self._state_names, self._scalars = _probe(optimizer)
         self._by_tensor: set[int] = set()
         """Buckets that are cut by tensor, because a tensor once had no gradient."""
-        groups = {id(p): i for i, group in enumerate(optimizer.param_groups) for p in group["params"]}
-        self._segments: list[list[Segment]] = []
-        for bucket, flat in enumerate(flats):
-            self._segments.append(list(self._cut(bucket, flat, groups, merge=True)))
-        self._groups = groups
+        self._groups = {id(p): i for i, group in enumerate(optimizer.param_groups) for p in group["params"]}
+        self._segments = self._cut_all()
         self._inner = self._build()
         self._take_state()
         self._watch_state()
+
+    def _cut_all(self) -> list[list[Segment]]:
+        """This worker's stretches of all buckets, in segments."""
+        return [list(self._cut(bucket, flat, self._groups, merge=True)) for bucket, flat in enumerate(self._flats)]
 
     def _cut(self, bucket: int, flat: BucketLayout, groups: dict[int, int], *, merge: bool) -> Iterator[Segment]:
         """This worker's stretch of a bucket, in as few segments as there are runs of one group."""
@@ -145,8 +146,7 @@ class SlicedUpdate:
 
     def _update(self, buckets: Container[int], first: int) -> None:
         """Run the inner optimizer on `buckets` from `first` on: all at once, or one by one if there is a journal."""
-        every = [(segment, segment.parameter.grad) for segment in self._all()]
-        stop = len(self._segments)
+        every, stop = [(segment, segment.parameter.grad) for segment in self._all()], len(self._segments)
         rounds: list[Sequence[int]] = [range(stop)]
         if self._journal is not None:
             rounds = [[b] for b in range(first, stop) if self._segments[b] and b in buckets]
@@ -184,7 +184,7 @@ class SlicedUpdate:
         other = copy(self)
         other._memory = replace(self._memory, spans=spans)
         other._journal, other._by_tensor = journal, set()
-        other._segments = [list(other._cut(b, flat, self._groups, merge=True)) for b, flat in enumerate(self._flats)]
+        other._segments = other._cut_all()
         other._inner = other._build()
         now = self._published()
         self._publish(self._before)
@@ -215,7 +215,7 @@ class SlicedUpdate:
         self._gather_state()
         self._memory = replace(self._memory, spans=spans)
         self._by_tensor.clear()
-        self._segments = [list(self._cut(b, flat, self._groups, merge=True)) for b, flat in enumerate(self._flats)]
+        self._segments = self._cut_all()
         self._inner = self._build()
         self._take_state()
 
