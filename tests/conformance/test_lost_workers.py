@@ -157,13 +157,24 @@ def test_every_sample_is_used_once_though_three_of_five_workers_die(
 def test_what_a_lost_worker_did_not_do_is_done_by_others(strategy: str, tmp_path: Path) -> None:
     deaths = "1:3:forward 3:5:after 0:9:forward"
     outcome, _ = ran(tmp_path, ARRAYS, deaths, strategy=strategy)
+    check_used_once(tmp_path, outcome)
+
+
+def check_used_once(tmp_path: Path, outcome: Any) -> None:
+    """By the workers' own logs; one sample that does not count stands in for each part of a round that is too small."""
     lines = [
         line.split() for rank in range(NUM_WORKERS) for line in (tmp_path / f"{rank}.txt").read_text().splitlines()
     ]
     used = Counter((number, row) for number, *rows in lines for row in rows)
-    stood_in = NUM_WORKERS * len(outcome.losses)  # one sample that does not count, for each round that is too small
+    stood_in = NUM_WORKERS * len(outcome.losses)
     assert len(used) + outcome.num_unused == NUM_EPOCHS * NUM_SAMPLES
     assert sum(used.values()) <= NUM_EPOCHS * NUM_SAMPLES + stood_in
+
+
+def test_what_a_worker_used_that_was_done_long_before_the_others_is_not_used_again(tmp_path: Path) -> None:
+    script = ARRAYS.replace("time.sleep(0.002)", "time.sleep(0 if worker.rank == 2 else 0.02)")
+    outcome, _ = ran(tmp_path, script, "1:5:forward", strategy="hogwild")
+    check_used_once(tmp_path, outcome)
 
 
 def test_a_stopped_worker_is_killed_and_left_behind(tmp_path: Path) -> None:
@@ -225,7 +236,8 @@ def test_chaos_is_refused_where_the_first_loss_ends_the_run(tmp_path: Path) -> N
 
 
 def test_chaos_leaves_one_worker_which_does_all_that_is_left(tmp_path: Path) -> None:
-    outcome, heard = ran(tmp_path, ARRAYS, "", chaos=ChaosPlan(KILL, 0.05, 1))
+    slowly = ARRAYS.replace("time.sleep(0.002)", "time.sleep(0.01)")
+    outcome, heard = ran(tmp_path, slowly, "", chaos=ChaosPlan(KILL, 0.05, 1))
     assert [text.removeprefix("chaos: ") for text in heard.told if "chaos" in text] == [
         f"worker {loss.worker} is killed" for loss in outcome.losses
     ]

@@ -244,6 +244,16 @@ def test_shares_that_somebody_has_begun_keep_their_division_and_later_ones_have_
     assert parts(*behind.left) == parts(([2, 3], 2), ([6, 7], 2), ([10, 11], 2))
 
 
+def test_shares_that_one_had_begun_whose_script_has_ended_keep_their_division() -> None:
+    team = scripts(3)
+    members = {rank: team[rank].dealt.reached() for rank in (0, 1)}
+    for rank in (0, 1):
+        team[rank].dealt.lose({}, members, num_begun=1)  # worker 2 has used its part of the only share
+        team[rank].begin(12, 2)
+    assert parts(*team[0].left) == parts(([0, 1], 2), ([6, 7], 2))
+    assert parts(*team[1].left) == parts(([2, 3], 2), ([8, 9], 2))
+
+
 def test_a_share_that_is_begun_while_the_members_change_is_divided_among_the_new_ones() -> None:
     def when_dealt(look: Callable[[], Result]) -> Result:
         dealt.lose({2: Reached(0, {})}, {0: dealt.reached(), 1: Reached(0, {})})

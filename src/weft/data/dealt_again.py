@@ -177,11 +177,12 @@ class DealtAgain:
                     del self._ended[next(iter(self._ended))]
                 self._publish(self.reached())
 
-    def lose(self, lost: Mapping[int, Reached], members: Mapping[int, Reached]) -> None:
-        """Deal again what `lost` workers did not commit. Shares that somebody has begun, perhaps a lost one, stay
-        divided as they are; later ones are divided among the `members` that are left."""
+    def lose(self, lost: Mapping[int, Reached], members: Mapping[int, Reached], num_begun: int = 0) -> None:
+        """Deal again what `lost` workers did not commit. The `num_begun` shares that somebody has begun, perhaps one
+        whose script has ended, and those that a lost one has begun stay divided as they are; later ones are divided
+        among the `members` that are left."""
         begun = (reached.begun for reached in (*members.values(), *lost.values()))
-        stop = max([*begun, *(earlier for earlier, _ in self._earlier)])
+        stop = max([num_begun, *begun, *(earlier for earlier, _ in self._earlier)])
         self._earlier.append((stop, self._members))
         self._members = sorted(members)
         for worker, reached in sorted(lost.items()):

@@ -287,6 +287,8 @@ class DealAgain(Struct, frozen=True, tag=True):
     view: int
     lost: dict[int, Reached]
     members: dict[int, Reached]
+    num_begun: int
+    """Number of shares that any process has begun, one whose script has ended, too."""
 
 
 class StepAsked(Struct, frozen=True, tag=True):

@@ -247,7 +247,7 @@ def test_the_others_go_on_without_a_worker_that_dies_and_the_outcome_tells_of_it
     assert f"{loss}; 2 go on" in words
     assert lost == [0]
     changes = [(rank, message) for rank, message in stage.told if isinstance(message, Freeze | ViewTold | DealAgain)]
-    deal = DealAgain(1, {0: Reached(1, {0: 2})}, {1: Reached(1, {0: 1}), 2: Reached(1, {0: 2})})
+    deal = DealAgain(1, {0: Reached(1, {0: 2})}, {1: Reached(1, {0: 1}), 2: Reached(1, {0: 2})}, 1)
     cuts = {1: {2: 0}, 2: {1: 0}}
     assert changes == [
         *((rank, Freeze(1, [0])) for rank in (1, 2)),

@@ -122,7 +122,7 @@ def test_samples_are_dealt_again_when_all_members_have_taken_the_view() -> None:
     talk = Talk(3)
     talk.go_on_without(1)
     assert talk.take(2, 1, FAR, {1: NEAR}) == []
-    deal = DealAgain(1, {1: NEAR}, {0: NEAR, 2: FAR})
+    deal = DealAgain(1, {1: NEAR}, {0: NEAR, 2: FAR}, 1)
     assert talk.take(0, 1, NEAR, {1: NEAR}) == [(0, deal), (2, deal)]
     assert talk.take(0, 1, NEAR, {1: NEAR}) == [], "they are dealt once"
 
@@ -136,14 +136,18 @@ def test_a_lost_worker_was_as_far_as_the_member_says_that_knows_it_to_be_farthes
         assert [message.lost for _, message in dealt if isinstance(message, DealAgain)] == [{3: FARTHER}] * 3
 
 
-def test_a_member_that_is_lost_before_it_has_taken_the_view_is_not_awaited() -> None:
+def test_what_one_view_left_to_be_dealt_is_dealt_with_the_next_when_a_member_is_lost_in_between() -> None:
     talk = Talk(4)
     talk.go_on_without(3)
     talk.take(0, 1, NEAR, {3: NEAR})
-    talk.take(1, 1, NEAR, {3: NEAR})
-    deal = DealAgain(1, {3: NEAR}, {0: NEAR, 1: NEAR})
-    freeze = Freeze(2, [3, 2])
-    assert talk.lose(2) == [(0, deal), (1, deal), (0, freeze), (1, freeze)]
+    talk.go_on_without(2)
+    assert talk.take(1, 1, NEAR, {3: NEAR}) == [], "worker 2 may have begun a share that no other knows of"
+    assert talk.take(1, 2, NEAR, {2: FARTHER}) == []
+    deal = DealAgain(2, {3: NEAR, 2: FARTHER}, {0: FAR, 1: NEAR}, 1)
+    assert talk.take(0, 2, FAR, {2: FARTHER}) == [(0, deal), (1, deal)]
+    talk.go_on_without(1)
+    deal = DealAgain(3, {1: FAR}, {0: FAR}, 1)
+    assert talk.take(0, 3, FAR, {1: FAR}) == [(0, deal)], "what is dealt is not dealt again"
 
 
 def test_what_a_member_knew_counts_though_it_is_lost_after_its_answer() -> None:
@@ -151,27 +155,30 @@ def test_what_a_member_knew_counts_though_it_is_lost_after_its_answer() -> None:
     talk.go_on_without(3)
     talk.take(2, 1, FAR, {3: FAR})
     talk.go_on_without(2)
-    assert talk.take(0, 1, NEAR, {3: NEAR}) == []
-    deal = DealAgain(1, {3: FAR}, {0: NEAR, 1: NEAR})
-    assert talk.take(1, 1, NEAR, {3: NEAR}) == [(0, deal), (1, deal)]
+    for rank in (0, 1):
+        talk.take(rank, 1, NEAR, {3: NEAR})
+        dealt = talk.take(rank, 2, NEAR, {2: NEAR})
+    deal = DealAgain(2, {3: FAR, 2: NEAR}, {0: NEAR, 1: NEAR}, 1)
+    assert dealt == [(0, deal), (1, deal)]
 
 
-def test_views_are_dealt_in_the_order_in_which_they_were_told() -> None:
-    talk = Talk(4)
-    talk.go_on_without(3)
-    talk.go_on_without(2)
-    assert talk.take(0, 1, NEAR, {3: NEAR}) == []
-    assert talk.take(0, 2, FAR, {2: NEAR}) == []
-    assert talk.take(1, 2, FARTHER, {2: NEAR}) == [], "the first view is not dealt yet"
-    first, second = DealAgain(1, {3: NEAR}, {0: NEAR, 1: NEAR}), DealAgain(2, {2: NEAR}, {0: FAR, 1: FARTHER})
-    assert talk.take(1, 1, NEAR, {3: NEAR}) == [(0, first), (1, first), (0, second), (1, second)]
+def test_those_whose_scripts_have_ended_say_which_shares_were_begun_and_take_nothing() -> None:
+    talk = Talk(3)
+    talk.views.leave(2)
+    talk._said()
+    for rank in range(3):
+        talk.hear(rank, 1, {})
+    talk.take(2, 1, Reached(3, {}), {})
+    talk.take(0, 1, NEAR, {})
+    deal = DealAgain(1, {}, {0: NEAR, 1: FAR}, 3)
+    assert talk.take(1, 1, FAR, {}) == [(rank, deal) for rank in range(3)]
 
 
 def test_those_lost_in_one_view_are_dealt_in_it_together() -> None:
     talk = Talk(4)
     talk.go_on_without(1, 3)
     talk.take(0, 2, NEAR, {1: NEAR, 3: FAR})
-    deal = DealAgain(2, {1: FAR, 3: FAR}, {0: NEAR, 2: FAR})
+    deal = DealAgain(2, {1: FAR, 3: FAR}, {0: NEAR, 2: FAR}, 1)
     assert talk.take(2, 2, FAR, {1: FAR, 3: NEAR}) == [(0, deal), (2, deal)]
 
 

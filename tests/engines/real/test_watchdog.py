@@ -164,9 +164,21 @@ def test_a_lost_worker_is_neither_stuck_nor_waited_for_whatever_it_still_says() 
     watchdog.lose(1)
     watchdog.lose(2)
     watchdog.hear(status(1, 4), 0.1)
+    assert watchdog.check(0.2, {}, {1: "T"}) is None
     assert watchdog.stuck(PROCESS_STOPPED_S + 1, {}, {1: "T"}) is None
     for tick in range(1, 50):
         watchdog.hear(status(0, 4, is_waiting=True), tick / 10)
     assert isinstance(watchdog.check(4.9, {}, {1: "T"}), Deadlock), "worker 2 was never heard of, but is lost"
     watchdog.hear(status(0, 5), WORKER_SILENT_S + 5.0)
     assert watchdog.check(WORKER_SILENT_S + 5.0, {}, {}) is None
+
+
+def test_who_waited_for_a_worker_is_given_time_from_when_that_one_was_lost() -> None:
+    watchdog = Watchdog(2)
+    watchdog.hear(status(1, 4), 0.0)
+    for tenth in range(100):
+        watchdog.hear(status(0, 4, is_waiting=tenth > 0), tenth / 10)
+    watchdog.lose(1)
+    assert watchdog.check(9.9, {}, {}) is None, "the members are changing"
+    watchdog.hear(status(0, 4, is_waiting=True), 9.9 + ALL_WAIT_S)
+    assert isinstance(watchdog.check(10.0 + ALL_WAIT_S, {}, {}), Deadlock)

@@ -133,9 +133,9 @@ def test_it_is_dealing_from_the_first_freeze_until_the_last_view_is_dealt() -> N
         Freeze(1, [2]),
         told(1, 0, 1),
         Freeze(2, [2, 1]),
-        DealAgain(1, {2: here}, {0: here, 1: here}),
+        DealAgain(1, {2: here}, {0: here, 1: here}, 0),
         told(2, 0),
-        DealAgain(2, {1: here}, {0: here}),
+        DealAgain(2, {1: here}, {0: here}, 0),
     ):
         assert survivor.is_dealing == bool(dealing)
         survivor.hear(message)
@@ -147,7 +147,7 @@ def test_a_share_that_is_begun_while_members_change_is_divided_when_all_is_dealt
     team = Team().begin()
     here = Reached(0, {})
     team.hear(Freeze(1, [1]))
-    team.to_come = [told(1, 0, 2), DealAgain(1, {1: here}, {0: here, 2: here})]
+    team.to_come = [told(1, 0, 2), DealAgain(1, {1: here}, {0: here, 2: here}, 0)]
     rounds = team.survivor.shares.begin(4, 2, False, None)
     assert (team.num_waits, team.to_come) == (1, [])
     assert [list(part.places) for part in rounds.parts()] == [[0, 1]]
@@ -161,7 +161,7 @@ def test_a_share_does_not_end_while_members_change_but_goes_on_with_what_the_los
     shares.commit()
     team.hear(Freeze(1, [1]), told(1, 0, 2))
     members = {0: shares.reached(), 2: Reached(1, {0: 1})}
-    team.to_come = [DealAgain(1, {1: Reached(1, {0: 0})}, members)]
+    team.to_come = [DealAgain(1, {1: Reached(1, {0: 0})}, members, 1)]
     assert [list(part.places) for part in shares.more(rounds)] == [[2]]
     assert team.num_waits == 1
     rounds.take()

@@ -7,6 +7,9 @@
 | freezing | a member is lost                    | the others are sent `Freeze`; the next loss begins it again      |
 |          | all members have answered `Frozen`  | each is sent `ViewTold`, with what it has been sent by the others |
 | dealing  | all have answered `ViewTaken`       | each is sent `DealAgain`: what the lost ones did not commit       |
+
+A member that is lost before it has answered `ViewTaken` may have begun a share that no other knows of. So nothing is
+dealt before all members of the last view have answered, those whose scripts have ended, too.
 """
 
 from collections.abc import Callable
@@ -29,8 +32,10 @@ class Views:
         self._left: set[int] = set()
         """Members whose scripts have ended, and without which the others go on."""
         self._reason = ""
-        self._taken: dict[int, dict[int, ViewTaken]] = {}
-        """By view that was told and is not dealt yet: the members' answers."""
+        self._reached: dict[int, Reached] = {}
+        """How far the lost ones were whose samples are not dealt yet: what any of the others knows to be committed."""
+        self._taken: dict[int, ViewTaken] = {}
+        """The members' answers to the last view that was told, until its samples are dealt."""
 
     def can_lose(self, rank: int) -> bool:
         """Whether there are others, and all of them train, so that they can go on without worker `rank`."""
@@ -59,8 +64,8 @@ class Views:
         self._reason = reason
         self.view += 1
         self._frozen.clear()
+        self._taken.clear()  # what the last view left to be dealt is dealt with this one
         self.is_freezing = True
-        self._deal_again()  # the answer of one that was lost is not awaited any more
         for member in self.members:
             self._send(member, Freeze(self.view, list(self._lost)))
 
@@ -75,7 +80,6 @@ class Views:
         if not self.is_freezing or len(self._frozen) < len(self.members):
             return False
         self.is_freezing = False
-        self._taken[self.view] = {}
         members = [member for member in self.members if member not in self._left]
         for process in self.members:
             cut = {other: frozen.sent.get(process, 0) for other, frozen in self._frozen.items() if other != process}
@@ -83,21 +87,20 @@ class Views:
         return True
 
     def take(self, rank: int, message: ViewTaken) -> None:
-        """A worker's peers know a view; when all members' do, all are told how far the lost ones were."""
-        if message.view in self._taken:
-            self._taken[message.view][rank] = message
+        """A worker's peers know a view; when all know the last one, all are told how far the lost ones were."""
+        for lost, reached in message.lost.items():
+            self._reached[lost] = reached.farther(self._reached.get(lost, reached))
+        if message.view != self.view or self.is_freezing or rank not in self.members:
+            return
+        self._taken[rank] = message
+        if len(self._taken) == len(self.members):
             self._deal_again()
 
     def _deal_again(self) -> None:
-        for view, answers in sorted(self._taken.items()):
-            if not set(self.members) <= answers.keys():
-                return
-            del self._taken[view]
-            lost: dict[int, Reached] = {}
-            for answer in answers.values():
-                for worker, reached in answer.lost.items():
-                    lost[worker] = reached if worker not in lost else lost[worker].farther(reached)
-            taking = [member for member in self.members if member not in self._left] or self.members
-            members = {member: answers[member].reached for member in taking}
-            for member in self.members:
-                self._send(member, DealAgain(view, lost, members))
+        taking = [member for member in self.members if member not in self._left] or self.members
+        members = {member: self._taken[member].reached for member in taking}
+        num_begun = max(answer.reached.begun for answer in self._taken.values())
+        for member in self.members:
+            self._send(member, DealAgain(self.view, self._reached, members, num_begun))
+        self._taken.clear()
+        self._reached = {}

@@ -55,9 +55,9 @@ class Watchdog:
         self._stops = Stops[int]()
         self._name = name
         self._moment = moment
-        self._num_ended = 0
-        self._ended_s = -inf
-        """When a script last ended: workers that wait for it are stuck from then on, not before."""
+        self._num_gone = 0
+        self._gone_s = -inf
+        """When a script last ended or a worker was lost: those that wait for it are stuck from then on, not before."""
 
     def hear(self, status: Status, now_s: float) -> None:
         """Take a worker's status."""
@@ -85,8 +85,8 @@ class Watchdog:
 
     def check(self, now_s: float, ended: Mapping[int, object], states: Mapping[int, str]) -> WeftError | None:
         """The error that ends the run, or None; `states` are the states of living processes in /proc, by rank."""
-        if len(ended) > self._num_ended:
-            self._num_ended, self._ended_s = len(ended), now_s
+        if len(ended) + len(self._lost) > self._num_gone:
+            self._num_gone, self._gone_s = len(ended) + len(self._lost), now_s
         stuck = self.stuck(now_s, ended, states)
         if stuck is not None:
             return NodeLost(stuck.text)
@@ -94,7 +94,7 @@ class Watchdog:
         if len(self._seen) + len(self._lost) < self._num_workers or not running:
             return None
         moved_s = now_s - timeouts.ALL_WAIT_S - self._patience_s
-        if max(self._carried_s, self._ended_s) >= moved_s:
+        if max(self._carried_s, self._gone_s) >= moved_s:
             return None
         # a worker that was silent meanwhile may be computing: importing a library may hold the GIL for long
         if all(seen.status.is_waiting and seen.changed_s < moved_s <= seen.heard_s for seen in running.values()):

@@ -94,7 +94,7 @@ class Survivor:
         self._send(ViewTaken(told.view, self.shares.reached(), reached))
 
     def _deal(self, message: DealAgain) -> None:
-        self.shares.lose(message.lost, message.members)
+        self.shares.lose(message.lost, message.members, message.num_begun)
         self._dealt = message.view
 
     def _publish(self, reached: Reached) -> None:
