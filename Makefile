@@ -20,10 +20,11 @@ help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "%-12s %s\n", $$1, $$2 }'
 
 quick: kernels ## tests without processes, root, browser or Ray: while you work
-	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile -m 'not (processes or root or browser or ray or slow)'
+	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile -m 'not (processes or root or browser or ray or slow or clock)'
 
 test: kernels browser ## all tests
-	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile
+	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile -m 'not clock'
+	$(BIN)/python -m pytest -m clock
 
 kernels: $(READY) ## the compiled loops of codecs, once for this clone: parallel tests would each compile them
 	$(BIN)/python -c 'import pkgutil, weft.codecs.kernels as room; [__import__(one.name) for one in pkgutil.iter_modules(room.__path__, "weft.codecs.kernels.")]'

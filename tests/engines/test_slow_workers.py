@@ -24,6 +24,8 @@ from weft.observe.records.linkbook import NETWORK
 from weft.observe.records.status import Status
 from weft.observe.records.stragglers import Blame
 
+pytestmark = pytest.mark.clock
+
 NUM_WORKERS = 3
 SOON_STEPS = 20
 SLEEPS_S = 0.012

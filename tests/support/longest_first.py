@@ -32,7 +32,6 @@ SECONDS: Mapping[str, int] = {
     "cli/verbs/test_compare.py": 16,
     "adapters/torch/test_real_face.py": 15,
     "engines/test_checkpointed_script.py": 15,
-    "engines/test_slow_workers.py": 15,
     "examples/test_digits_softmax.py": 15,
     "runtime/seats/test_live_seat.py": 15,
     "examples/test_ring_gan.py": 14,

@@ -176,6 +176,7 @@ BUSY = """        until = time.thread_time() + 0.002
         worker.step"""
 
 
+@pytest.mark.clock
 @pytest.mark.parametrize(
     "strategy",
     [

@@ -91,6 +91,7 @@ for rows in worker.share(worker.num_workers * 12, batch_size=1):
 """
 
 
+@pytest.mark.clock
 @pytest.mark.parametrize("strategy", ["ensemble", "ssp"])
 def test_a_real_worker_is_four_times_slower_when_asked_for(strategy: str, tmp_path: Path) -> None:
     plain, slowed = real(write(tmp_path, SLEEPS), 2, strategy, slow={1: 4.0}).workers
