@@ -60,6 +60,7 @@ model = Net()
 optimizer = torch.optim.SGD(model.parameters(), lr=args.lr, momentum=0.9)
 scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, args.epochs)
 worker = weft.join(model, optimizer)
+worker.keep(scheduler=scheduler)
 worker.tune(lr=(0.003, 0.3), momentum=(0.5, 0.95))  # for --strategy population
 for epoch in worker.epochs(args.epochs):
     for images, labels in worker.share(loader):

@@ -41,6 +41,7 @@ model = nn.Sequential(*layers, nn.Linear(args.hidden, 10))
 optimizer = torch.optim.SGD(model.parameters(), lr=args.lr, momentum=0.9)
 scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, args.epochs)
 worker = weft.join(model, optimizer)
+worker.keep(scheduler=scheduler)
 worker.tune(lr=(0.005, 0.5))  # for --strategy population
 for epoch in worker.epochs(args.epochs):
     for images, labels in worker.share(loader):

@@ -67,7 +67,7 @@ def test_all_begin_with_the_values_of_worker_zero_which_keeps_its_own() -> None:
     fd = os.memfd_create("test")
     models = [Models(np.full(2, float(rank)), np.full(3, rank + 0.5)) for rank in range(3)]
     for rank, each in enumerate(models):
-        give(FirstValues(fd, rank), each)
+        give(FirstValues(fd, is_first=rank == 0), each)
     assert [[array.tolist() for array in each.arrays] for each in models] == [[[0.0] * 2, [0.5] * 3]] * 3
     assert [each.begun for each in models] == [[], [[[0.0] * 2, [0.5] * 3]], [[[0.0] * 2, [0.5] * 3]]]
     os.close(fd)
@@ -76,7 +76,7 @@ def test_all_begin_with_the_values_of_worker_zero_which_keeps_its_own() -> None:
 def test_of_a_model_that_joins_later_only_what_is_new_is_given() -> None:
     fd = os.memfd_create("test")
     models = [Models(np.full(2, float(rank))) for rank in range(2)]
-    values = [FirstValues(fd, rank) for rank in range(2)]
+    values = [FirstValues(fd, is_first=rank == 0) for rank in range(2)]
     for rank in range(2):
         give(values[rank], models[rank])
         models[rank].arrays[0][:] = 7.0 + rank  # trained since

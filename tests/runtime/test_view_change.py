@@ -9,7 +9,7 @@ from weft.core.actions import Action, Apply, Combine, Reduce, Send, copy
 from weft.core.events import Event, MembersChanged, Received, Reduced, Returned
 from weft.core.names import Bucket, Buffer
 from weft.core.script_state import RESUME, STEP
-from weft.runtime.messages import Freeze
+from weft.runtime.view_messages import Freeze
 
 BUCKETS = (Bucket(4), Bucket(6, 8))
 P0, IN0 = Buffer("params", 0), Buffer("inbox", 0)

@@ -1,5 +1,6 @@
 """Rings to this host, sockets to the others: one transport."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from weft.transports.frames import Header
@@ -19,6 +20,7 @@ class Half:
         self.refused = {"why": number}
         self.number = number
         self.sent: list[Any] = []
+        self.forgotten: list[int] = []
         self.is_closed = False
 
     def send(self, *sent: Any) -> None:
@@ -27,6 +29,9 @@ class Half:
     def poll(self, take: Any) -> int:
         take(FRAME)
         return self.number
+
+    def forget(self, lost: Sequence[int]) -> None:
+        self.forgotten = list(lost)
 
     def outbox_bytes(self, to: int | None = None) -> int:
         return self.number if to is None else 100 * self.number + to
@@ -52,6 +57,12 @@ def test_frames_for_this_host_go_to_a_place_in_the_rings_and_others_to_a_rank_by
     mixed.send(1, b"H", b"D", None)
     assert rings.sent == [(1, b"h", b"d", None)]
     assert sockets.sent == [(1, b"H", b"D", None)]
+
+
+def test_what_waits_for_lost_processes_is_forgotten_by_the_half_that_has_it() -> None:
+    rings, sockets, mixed = halves()
+    mixed.forget([1, 5])
+    assert (rings.forgotten, sockets.forgotten) == ([1], [1])
 
 
 def test_frames_of_both_are_handed_over_and_counted() -> None:

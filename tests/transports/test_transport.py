@@ -14,7 +14,7 @@ from weft.transports.tcp import TcpTransport
 from weft.transports.transport import Frame, Transport
 
 COUNTERS = ["bytes_sent", "num_copies", "refused"]
-CALLS = ["send", "poll", "outbox_bytes", "traffic", "fileno_set", "close"]
+CALLS = ["send", "poll", "forget", "outbox_bytes", "traffic", "fileno_set", "close"]
 
 
 @pytest.mark.parametrize("kind", [RingTransport, TcpTransport, MixedTransport])

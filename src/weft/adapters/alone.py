@@ -16,7 +16,7 @@ class Alone:
 
     rank = 0
     num_workers = 1
-    dealt_again = None
+    survivor = None
     seed = 0
     global_batch: int | None = None
     pace = LearningRatePace()

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from itertools import accumulate
 from typing import Any
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from weft.adapters.first_gradient import NUM_ELEMENTS_MAX
 from weft.adapters.seeding import vary_by_rank
-from weft.adapters.shared import Shared
+from weft.adapters.shared import Indices, Shared
 from weft.adapters.streams import StreamWorker
 from weft.adapters.tuning import Tuning
 from weft.adapters.worker import checked_samples
@@ -188,7 +188,8 @@ class ArrayReplica:
             return
         memory = allocate(self.buckets)
         for bucket, (before, array) in enumerate(zip(self._flat[PARAMS], memory.params, strict=True)):
-            array[:] = before
+            if not memory.is_under_way:
+                array[:] = before
             for name, piece in self._split(bucket, array):
                 self._arrays[name] = piece
         self._flat = {PARAMS: list(memory.params), GRADIENT: list(memory.seen), GIVEN: list(memory.given)}
@@ -210,6 +211,18 @@ class ArrayReplica:
             bucket, values = self.tuning.share()
             self.buckets += (bucket,)
             self._flat[PARAMS].append(values)
+
+    def hand_over(self, *, with_state: bool) -> list[Any]:
+        """The optimizer's numbers and, `with_state`, what it keeps for each bucket."""
+        return [dict(group) for group in self.groups()] + [dict(state) for state in self._states if with_state]
+
+    def take_over(self, handed: Sequence[Any]) -> None:
+        """Go on with the optimizer that another replica has handed over."""
+        groups = self.groups()
+        for group, numbers in zip(groups, handed, strict=False):
+            group.update(numbers)
+        for state, theirs in zip(self._states, handed[len(groups) :], strict=False):
+            state.update(theirs)
 
     def twin(self) -> "ArrayReplica":
         if self._optimizer is None:
@@ -247,20 +260,6 @@ class ArrayReplica:
         write_model(path, partial(save_file, named))
 
 
-@dataclass(frozen=True)
-class Indices:
-    """`num_samples` samples that are shared by their indices."""
-
-    num_samples: int
-    batch_size: int
-    shuffle: bool
-
-    @property
-    def dataset(self) -> range:
-        """The indices of the samples, which is all that Weft knows of them."""
-        return range(self.num_samples)
-
-
 class ArrayWorker(StreamWorker):
     """The worker of `weft.join(arrays=...)`: shares of index arrays, and explicit steps."""
 
@@ -285,6 +284,14 @@ class ArrayWorker(StreamWorker):
             if not np.array_equal(theirs, given, equal_nan=True):
                 array[...] = theirs if np.array_equal(array, given) else array + (theirs - given)
                 given[...] = theirs
+
+    def hand_over_optimizer(self, *, with_state: bool) -> Any:
+        return self._replica.hand_over(with_state=with_state)
+
+    def arrive(self, step: int, num_samples: float, optimizer: Any) -> None:
+        super().arrive(step, num_samples, optimizer)
+        self._replica.take_over(optimizer)
+        self._refresh()
 
     def share(
         self, data: int | Iterable[Any], batch_size: int | None = None, shuffle: bool = True, *, sharded: bool = False

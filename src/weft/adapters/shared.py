@@ -1,6 +1,7 @@
 """What `worker.share` returns: an iterable of this worker's batches, with all other attributes of the data."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 Batch = TypeVar("Batch", covariant=True)
@@ -43,3 +44,17 @@ class Shared(Generic[Batch]):
         if name in Shared.__slots__ or (name.startswith("__") and name.endswith("__")):
             raise AttributeError(f"'Shared' object has no attribute '{name}'")  # copy() asks before _data is set
         return getattr(self._data, name)
+
+
+@dataclass(frozen=True)
+class Indices:
+    """`num_samples` samples that are shared by their indices."""
+
+    num_samples: int
+    batch_size: int
+    shuffle: bool
+
+    @property
+    def dataset(self) -> range:
+        """The indices of the samples, which is all that Weft knows of them."""
+        return range(self.num_samples)

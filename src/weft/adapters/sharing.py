@@ -3,6 +3,7 @@
 Every process maps the memfd privately (MAP_PRIVATE): it sees what was loaded once, and what it writes stays its own.
 """
 
+import ctypes
 import fcntl
 import mmap
 import os
@@ -16,6 +17,8 @@ import msgspec
 import numpy as np
 
 ALIGN = 64
+KEEP_SIZE, PUNCH_HOLE = 1, 2
+"""Flags of fallocate(2)."""
 PLAIN = (type(None), bool, int, float, str, bytes)
 
 
@@ -40,6 +43,13 @@ class Memory:
         while done < len(raw):
             done += os.pwrite(self._fd, raw[done:], start + done)
         return {"start": start, "dtype": contiguous.dtype.str, "shape": list(array.shape)}
+
+
+class Nowhere(Memory):
+    """Memory that keeps nothing: to see whether a value has a plain form."""
+
+    def put(self, array: Any) -> dict[str, Any]:
+        return {}
 
 
 def store(fd: int, start: int, value: Any) -> tuple[bytes | None, int]:
@@ -72,6 +82,23 @@ def load(fd: int, form: bytes) -> Any:
     size = os.fstat(fd).st_size
     memory = mmap.mmap(fd, size, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE) if size else None
     return _value(msgspec.msgpack.decode(form), memory)
+
+
+def can_share(value: Any) -> bool:
+    """Whether a value has a plain form."""
+    try:
+        msgspec.msgpack.encode(_form(value, Nowhere(-1, 0)))
+    except (NotShareable, OverflowError, UnicodeEncodeError):
+        return False
+    return True
+
+
+def free(fd: int, start: int, stop: int) -> None:
+    """Give the memory of the whole pages between these places back to the system; they read as zeros from now on."""
+    first, last = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE, stop // mmap.PAGESIZE * mmap.PAGESIZE
+    if last > first:
+        size = ctypes.c_longlong(last - first)
+        ctypes.CDLL(None).fallocate(fd, PUNCH_HOLE | KEEP_SIZE, ctypes.c_longlong(first), size)
 
 
 def _form(value: Any, memory: Memory) -> Any:

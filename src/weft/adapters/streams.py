@@ -90,7 +90,7 @@ class StreamWorker(Worker):
             because = "--share stealing hands out"
         elif self._hands_out:
             because = "this strategy hands out"
-        elif self._seat.dealt_again is not None:
+        elif self._seat.survivor is not None:
             because = "run.on_loss=shrink deals out a lost worker's"
         if because is not None:
             raise ConfigError(

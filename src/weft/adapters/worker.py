@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from weft.adapters.first_gradient import digest_of
+from weft.adapters.newcomers import ScriptPlace
 from weft.adapters.pacing import paced
 from weft.core.activity import COMPUTES, READS
 from weft.core.errors import CheckpointError, ConfigError, did_you_mean
@@ -52,6 +53,8 @@ class Worker:
         self._tuning: Tuning | None = None
         self._keeping: Keeping | None = None
         """Takes checkpoints, if the run has a folder for them."""
+        self._place = None if seat.survivor is None else ScriptPlace(self, seat.survivor)
+        """Where the script is, for newcomers; None where a loss ends the run."""
         self._steps_before = 0
         """Steps of the checkpoint from which this worker has gone on."""
         self.steps = 0
@@ -79,11 +82,14 @@ class Worker:
     def epochs(self, num_epochs: int) -> Iterator[int]:
         """0, 1, ... num_epochs - 1; fewer when the run was told to stop earlier."""
         self._num_epochs = num_epochs
-        keeping = self._keeping
-        for epoch in range(0 if keeping is None else keeping.begin(num_epochs), num_epochs):
+        keeping, place = self._keeping, self._place
+        epochs = range(0 if keeping is None else keeping.begin(num_epochs), num_epochs)
+        for epoch in epochs if place is None else place.epochs(num_epochs):
             if self._is_over:
                 return
             self._epoch = epoch
+            if place is not None:
+                place.begin_epoch(epoch)
             if keeping is not None:
                 keeping.begin_epoch()
             yield epoch
@@ -93,7 +99,8 @@ class Worker:
     def keep(self, **objects: Any) -> None:
         """Name what else the script keeps between steps: keep(scheduler=scheduler, ema=ema).
 
-        Anything with state_dict and load_state_dict; it goes into checkpoints. Call it once, before the loop.
+        Anything with state_dict and load_state_dict; it goes into checkpoints, and to workers that come in later. Call
+        it once, before the loop.
         """
         for name, each in objects.items():
             if not callable(getattr(each, "state_dict", None)) or not callable(getattr(each, "load_state_dict", None)):
@@ -103,6 +110,8 @@ class Worker:
                 )
         if self._keeping is not None:
             self._keeping.keep(objects)
+        if self._place is not None:
+            self._place.keep(objects)
 
     def resume_at(self, step: int, num_samples: float) -> None:
         """Go on from a checkpoint of `step` steps, whose last had `num_samples` samples."""
@@ -112,6 +121,23 @@ class Worker:
         seat.has_resumed = True
         if seat.steps_max is not None:
             seat.steps_max = max(0, seat.steps_max - step)
+
+    def refuses_newcomers(self, kept: Iterable[Any]) -> str:
+        """Why a newcomer could not go on as this script, which keeps the objects `kept`; empty if it can."""
+        return ""
+
+    def hand_over_optimizer(self, *, with_state: bool) -> Any:
+        """The optimizer's numbers, for a newcomer, and its state."""
+        raise NotImplementedError
+
+    def arrive(self, step: int, num_samples: float, optimizer: Any) -> None:
+        """This worker is a newcomer: go on after `step` steps, with the optimizer that was handed over."""
+        self.steps, self._last_samples = step, num_samples
+
+    @property
+    def last_samples(self) -> float:
+        """Samples of the last step for which some were counted."""
+        return self._last_samples
 
     def _begin_share(self, data: Any = None) -> int:
         """Begin a share of `data`; returns its epoch: that of epochs(), or the number of shares so far."""
@@ -283,23 +309,24 @@ class Worker:
 
     def _rounds(self, num_samples: int, batch_size: int, drop_last: bool = False) -> "ShareRounds | None":
         """Begin a share whose rounds change when a worker is lost; None where a loss ends the run."""
-        again = self._seat.dealt_again
-        if again is None:
+        if self._place is None or not self._seat.survivor.deals_rounds:
             return None
-        rounds: ShareRounds = again.begin(num_samples, batch_size, drop_last, self._seat.global_batch)
+        rounds: ShareRounds = self._seat.survivor.shares.begin(
+            num_samples, batch_size, drop_last, self._seat.global_batch
+        )
         return rounds
 
     def _in_rounds(
         self, read: "Callable[[Sequence[RoundPart]], Iterable[tuple[Batch, int | None]]]", rounds: "ShareRounds"
     ) -> Iterator[Batch]:
-        """This worker's parts of a share's rounds, until there are no more: a worker that is lost adds some."""
+        """This worker's parts of a share's rounds, until there are no more: members that go or come change them."""
         try:
-            while parts := self._seat.dealt_again.more(rounds):
-                yield from self._counted(read(parts), rounds)
+            while parts := self._seat.survivor.shares.more(rounds):
+                yield from self._counted(rounds.while_in_force(read(parts)), rounds)
                 if self._is_over or self._seat.is_probe:
                     return
         finally:
-            self._seat.dealt_again.end(rounds)
+            self._seat.survivor.shares.end(rounds)
 
     def _dealt(self, spans: Sequence[Span], num_samples: int) -> Iterator[Span] | None:
         """The portions of an epoch that are dealt to this worker, one by one; None if portions are not dealt."""

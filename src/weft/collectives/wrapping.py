@@ -66,6 +66,10 @@ class WrappingPeer(Peer):
     def holds_user(self) -> bool:
         return self._inner.holds_user
 
+    @property
+    def gives_replica(self) -> bool:
+        return self._inner.gives_replica
+
     def waiting_for(self) -> str:
         return self._inner.waiting_for()
 

@@ -6,11 +6,13 @@ STOP = "stop"
 """The run ends, and the worker is named."""
 SHRINK = "shrink"
 """The others go on without it."""
-ON_LOSS = (STOP, SHRINK)
+REPLACE = "replace"
+"""The others go on, and a new worker takes its place."""
+ON_LOSS = (STOP, SHRINK, REPLACE)
 
 
 def read_on_loss(value: str, where: str) -> str:
     """One of ON_LOSS."""
     if value not in ON_LOSS:
-        raise ConfigError(f"{where} is '{value}', but wants {' or '.join(ON_LOSS)}.\n  {did_you_mean(value, ON_LOSS)}")
+        raise ConfigError(f"{where} is '{value}', but wants {', '.join(ON_LOSS)}.\n  {did_you_mean(value, ON_LOSS)}")
     return value

@@ -50,6 +50,11 @@ class Consensus:
         told = [self._compare(number) for number in sorted(self._came)]
         return [text for text in told if text is not None]
 
+    def welcome(self, worker: NodeId) -> None:
+        """A newcomer has come in: from now on its replica is compared, too."""
+        self._members.add(worker)
+        self._came.clear()  # of what was told before, it tells nothing
+
     def take(self, worker: NodeId, number: int, look: Look) -> str | None:
         """A worker's replica looks so; raises ReplicasDiffer if that is not as it is to be.
 

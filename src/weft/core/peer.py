@@ -223,6 +223,11 @@ class Peer:
         """Who welcomes newcomers, and where they begin: the lowest of the workers that were there before them."""
         return min(set(self.workers).difference(newcomers), default=None)
 
+    @property
+    def gives_replica(self) -> bool:
+        """A newcomer takes over its sponsor's replica; if not, it begins with a fresh one."""
+        return PARAMS in self._inherits
+
     def welcome(self, newcomer: NodeId) -> Actions:
         """Send a newcomer what it takes over from this node, its sponsor."""
         sends: Actions = [give(newcomer, self.step, buffer) for buffer in self.given()]

@@ -6,7 +6,7 @@ script's calls return when the strategy allows. Neither knows the other's kind.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from weft.core.errors import CheckpointError, ConfigError
 from weft.core.names import GRADIENT, PARAMS, Bucket, Result, member
@@ -45,6 +45,17 @@ class ReplicaMemory:
     """Shared memory for the optimizer's k-th number per element of a bucket, when all share one `params`."""
     master: Sequence[Any] | None = None
     """The one `params` of the trained buckets that all share; `params` are then this worker's view of it."""
+    is_under_way: bool = False
+    """The shared parameters are those of a run under way: a newcomer takes them as they are."""
+
+
+class Arrival(NamedTuple):
+    """Where a newcomer's script begins, and what it takes over."""
+
+    loop: int
+    """The number of its loop over epochs."""
+    epoch: int
+    state: Any
 
 
 class Replica(Protocol):
@@ -206,8 +217,8 @@ class Seat(Protocol):
     """After how many steps of a share the parts of a global batch may change; None: all workers' are even."""
     steals: bool
     """Portions come from one queue of all workers, not from the strategy: they may be read ahead and added up."""
-    dealt_again: Any
-    """Deals the samples of lost workers again (data/dealt_again.py: DealtAgain); None where a loss ends the run."""
+    survivor: Any
+    """The worker's part when members change (runtime/seats/survivor.py); None where a loss ends the run."""
 
     def join(self, replica: Replica, strategy: Strategy | str | None, compress: str | None = None) -> None:
         """Bring the replica; returns when the first iteration may run. `compress` is a codec in words."""

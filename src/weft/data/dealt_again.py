@@ -1,21 +1,48 @@
-"""Samples of lost workers, dealt again: a share is a list of rounds, and a loss adds rounds at its end.
+"""Samples dealt again when members change: a share is a list of rounds, and a change adds rounds at its end.
 
 A round is a global batch: places in the share's order, and the workers that divide it. When a worker is lost, its parts
-of the rounds that it has not committed are taken together and cut into new rounds, for the workers that are left. So
-every sample is used once. All workers compute the same rounds, because all are told the same losses in the same order.
+of the rounds that it has not committed are taken together and cut into new rounds, for the workers that are left. When
+newcomers come, that is done with what all have not committed. So every sample is used once. All workers compute the
+same rounds, because all are told the same changes in the same order; a newcomer is handed the rounds of its sponsor.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct
 
-from weft.data.static import Span, global_batches, share_of
+from weft.data.static import global_batches, share_of
 
 Result = TypeVar("Result")
 ENDED_MAX = 64
 """How many shares behind the others a lost worker may have been, so that what it leaves is still counted."""
+
+
+class Dealing(Struct, frozen=True):
+    """A change of a share's rounds: what some workers have not committed is cut into new rounds."""
+
+    committed: dict[int, int]
+    """The workers whose parts are dealt again, and how many rounds each has committed."""
+    takers: list[int]
+    is_anew: bool = False
+    """All that was left is dealt again, so that nobody takes anything more of the rounds before."""
+
+
+class HandedRound(Struct, frozen=True):
+    """A round, as a newcomer is told it: `places` are its first place and the one behind its last, or all of them."""
+
+    places: list[int]
+    is_range: bool
+    workers: list[int]
+
+
+class HandedRounds(Struct, frozen=True):
+    """The rounds of a share, as a newcomer is told them."""
+
+    rounds: list[HandedRound]
+    num_void: int
+    """Of how many of them, from the first on, all that was left has been dealt again."""
 
 
 class RoundPart(NamedTuple):
@@ -36,6 +63,37 @@ class ShareRound(NamedTuple):
         """What `worker` takes; with fewer samples than workers, some stand in with one that does not count."""
         start, stop = share_of((0, len(self.places)), self.workers.index(worker), len(self.workers))
         return RoundPart(self.places[start:stop], stop - start) if stop > start else RoundPart(self.places[:1], 0)
+
+    def counted(self, worker: int) -> Sequence[int]:
+        """The places of `worker` that count."""
+        part = self.part(worker)
+        return part.places[: part.num_counted]
+
+    def handed(self) -> HandedRound:
+        places = self.places
+        if isinstance(places, range):
+            return HandedRound([places.start, places.stop], True, list(self.workers))
+        return HandedRound(list(places), False, list(self.workers))
+
+    @classmethod
+    def of(cls, handed: HandedRound) -> "ShareRound":
+        return cls(range(*handed.places) if handed.is_range else handed.places, handed.workers)
+
+
+class HandedShares(Struct, frozen=True):
+    """What a newcomer must know of the shares of a run under way."""
+
+    loop: int
+    """The number of the loop over epochs in which the script is."""
+    epoch: int
+    first: int
+    """The share with which this epoch begins, and the newcomer's script."""
+    members: list[int]
+    earlier: list[tuple[int, list[int]]]
+    to_come: dict[int, list[Dealing]]
+    rounds: dict[int, HandedRounds]
+    """By share, from the first on: those that its sponsor has begun, or was itself handed over."""
+    num_unused: int
 
 
 class Reached(Struct, frozen=True):
@@ -66,13 +124,23 @@ class ShareRounds:
     """The rounds of one share, as `worker` takes its parts of them."""
 
     def __init__(
-        self, share: int, worker: int, spans: Sequence[Span], workers: Sequence[int], size: int | None, batch_size: int
+        self,
+        share: int,
+        worker: int,
+        rounds: Sequence[ShareRound],
+        size: int | None,
+        batch_size: int,
+        num_void: int = 0,
     ) -> None:
-        """`size` is the number of samples of all workers together; None: `batch_size` for each worker."""
+        """`size` is the number of samples of all workers together; None: `batch_size` for each worker. All that was
+        left of the first `num_void` rounds has been dealt again."""
         self.share = share
         self._worker = worker
-        self._rounds = [ShareRound(range(start, stop), workers) for start, stop in spans]
+        self._rounds = list(rounds)
         self._size, self._batch_size = size, batch_size
+        self._num_void = num_void
+        self.num_anew = 0
+        """How often all that was left was dealt again: what was read before that is void."""
         self.num_taken = 0
         """Rounds of which this worker's script has its part, if it has one."""
         self.num_committed = 0
@@ -87,15 +155,35 @@ class ShareRounds:
         mine = (self._worker in each.workers for each in self._rounds[self.num_taken :])
         self.num_taken += next(place for place, is_mine in enumerate(mine) if is_mine) + 1
 
-    def lose(self, worker: int, num_rounds: int, takers: Sequence[int]) -> int:
-        """Cut what `worker` has not committed into new rounds for `takers`; returns how many samples nobody takes."""
-        parts = [each.part(worker) for each in self._rounds[num_rounds:] if worker in each.workers]
-        places = [place for part in parts for place in part.places[: part.num_counted]]
+    def while_in_force(self, batches: Iterable[Result]) -> Iterator[Result]:
+        """These batches, as long as the parts for which they were read are still this worker's."""
+        num_anew = self.num_anew
+        each = iter(batches)
+        while self.num_anew == num_anew and (batch := next(each, None)) is not None:
+            yield batch
+
+    def deal(self, dealing: Dealing) -> int:
+        """Cut what some have not committed into new rounds; returns how many samples nobody takes."""
+        places = [
+            place
+            for number, each in enumerate(self._rounds)
+            for worker in each.workers
+            if number >= max(self._num_void, dealing.committed.get(worker, len(self._rounds)))
+            for place in each.counted(worker)
+        ]
+        if dealing.is_anew:
+            self._num_void = self.num_taken = self.num_committed = len(self._rounds)
+            self.num_anew += 1
+        takers = dealing.takers
         if not takers:
             return len(places)
         size = self._size or self._batch_size * len(takers)
         self._rounds += [ShareRound(places[start : start + size], takers) for start in range(0, len(places), size)]
         return 0
+
+    def hand_over(self) -> HandedRounds:
+        """All rounds, for a newcomer."""
+        return HandedRounds([each.handed() for each in self._rounds], self._num_void)
 
 
 class WhenDealt(Protocol):
@@ -123,12 +211,16 @@ class DealtAgain:
         self._earlier: list[tuple[int, Sequence[int]]] = []
         """(share, members): shares below this number are divided among these members."""
         self._begun = 0
+        self._place: tuple[int, int, int] | None = None
+        """The loop and the epoch in which the script is, and the first share of that epoch; None before any."""
         self._open: dict[int, ShareRounds] = {}
         """The shares that the script has begun and not ended. One may be evaluated on while another goes on."""
         self._ended: dict[int, ShareRounds] = {}
         """The last shares that it has ended: others may still be in them."""
-        self._to_come: dict[int, list[tuple[int, int, Sequence[int]]]] = {}
-        """By share that this worker has not begun: (worker, rounds, takers), for `ShareRounds.lose`."""
+        self._to_come: dict[int, list[Dealing]] = {}
+        """By share that this worker has not begun: how its rounds have changed since others began it."""
+        self._handed: dict[int, HandedRounds] = {}
+        """By share that a newcomer has not begun: its rounds, as its sponsor has handed them over."""
         self.num_unused = 0
         """Samples of lost workers that nobody uses, because all others had ended that share."""
 
@@ -149,11 +241,16 @@ class DealtAgain:
 
     def _begin(self, num_samples: int, batch_size: int, drop_last: bool, size: int | None) -> ShareRounds:
         share, self._begun = self._begun, self._begun + 1
-        workers = next((members for stop, members in self._earlier if share < stop), self._members)
-        spans = global_batches(num_samples, len(workers), batch_size, drop_last, size)
-        rounds = self._open[share] = ShareRounds(share, self._worker, spans, workers, size, batch_size)
-        for one in self._to_come.pop(share, ()):
-            self.num_unused += rounds.lose(*one)
+        num_void = 0
+        if (handed := self._handed.pop(share, None)) is not None:
+            each, num_void = [ShareRound.of(one) for one in handed.rounds], handed.num_void
+        else:
+            workers = next((members for stop, members in self._earlier if share < stop), self._members)
+            spans = global_batches(num_samples, len(workers), batch_size, drop_last, size)
+            each = [ShareRound(range(start, stop), workers) for start, stop in spans]
+        rounds = self._open[share] = ShareRounds(share, self._worker, each, size, batch_size, num_void)
+        for dealing in self._to_come.pop(share, ()):
+            self.num_unused += rounds.deal(dealing)
         self._publish(self.reached())
         return rounds
 
@@ -181,18 +278,61 @@ class DealtAgain:
         """Deal again what `lost` workers did not commit. The `num_begun` shares that somebody has begun, perhaps one
         whose script has ended, and those that a lost one has begun stay divided as they are; later ones are divided
         among the `members` that are left."""
-        begun = (reached.begun for reached in (*members.values(), *lost.values()))
-        stop = max([num_begun, *begun, *(earlier for earlier, _ in self._earlier)])
-        self._earlier.append((stop, self._members))
-        self._members = sorted(members)
+        stop = self._change_members(members, max([num_begun, *(reached.begun for reached in lost.values())]))
         for worker, reached in sorted(lost.items()):
             for share in range(stop):
                 num_rounds = reached.committed(share)
-                takers = [member for member in self._members if members[member].may_take(share)]
-                rounds = self._open.get(share) or self._ended.get(share)
-                if num_rounds is None:
-                    continue
-                if rounds is not None:
-                    self.num_unused += rounds.lose(worker, num_rounds, takers)
-                elif share >= self._begun:
-                    self._to_come.setdefault(share, []).append((worker, num_rounds, takers))
+                if num_rounds is not None:
+                    self._deal(share, Dealing({worker: num_rounds}, self._takers(share, members)))
+
+    def welcome(self, newcomers: Sequence[int], members: Mapping[int, Reached], num_begun: int) -> None:
+        """Deal again, with `newcomers` among the `members`, what these have not committed of the shares begun."""
+        for share in range(self._change_members(members, num_begun)):
+            before = {member: members[member].committed(share) for member in members if member not in newcomers}
+            committed = {member: number for member, number in before.items() if number is not None}
+            self._deal(share, Dealing(committed, self._takers(share, members), is_anew=True))
+        self._publish(self.reached())
+
+    def _change_members(self, members: Mapping[int, Reached], num_begun: int) -> int:
+        """From now on these are the members; returns the number of shares that stay divided among those before."""
+        begun = (reached.begun for reached in members.values())
+        stop = max([num_begun, *begun, *(earlier for earlier, _ in self._earlier)])
+        self._earlier.append((stop, self._members))
+        self._members = sorted(members)
+        return stop
+
+    def _takers(self, share: int, members: Mapping[int, Reached]) -> list[int]:
+        return [member for member in self._members if members[member].may_take(share)]
+
+    def _deal(self, share: int, dealing: Dealing) -> None:
+        rounds = self._open.get(share) or self._ended.get(share)
+        if rounds is not None:
+            self.num_unused += rounds.deal(dealing)
+        elif share >= self._begun:
+            self._to_come.setdefault(share, []).append(dealing)
+
+    def begin_epoch(self, loop: int, epoch: int) -> None:
+        """The script begins an epoch of its `loop`-th loop over epochs."""
+        self._place = loop, epoch, self._begun
+
+    @property
+    def can_be_taken_over(self) -> bool:
+        """Whether a newcomer can begin where this script is: in a share, in an epoch."""
+        return self._place is not None and bool(self._open)
+
+    def hand_over(self) -> HandedShares:
+        """What a newcomer must know of the shares, to begin with the epoch in which this script is."""
+        assert self._place is not None
+        loop, epoch, first = self._place
+        begun = {share: each.hand_over() for share, each in {**self._ended, **self._open}.items() if share >= first}
+        begun |= self._handed
+        earlier = [(stop, list(members)) for stop, members in self._earlier]
+        return HandedShares(loop, epoch, first, list(self._members), earlier, self._to_come, begun, self.num_unused)
+
+    def take_over(self, handed: HandedShares) -> None:
+        """This worker is a newcomer: its script begins with the first share that is handed over."""
+        self._begun, self._members, self._handed = handed.first, handed.members, dict(handed.rounds)
+        self._earlier = [*handed.earlier]
+        self.num_unused = handed.num_unused
+        self._to_come = {share: list(dealings) for share, dealings in handed.to_come.items()}
+        self._publish(self.reached())

@@ -99,11 +99,11 @@ def _lay_out(
     def allocate(buckets: Sequence[Any]) -> ReplicaMemory:
         arenas.append(_arena(job, buckets))
         if strategy.shares_replica:
-            found.append(arenas[0].common_memory())
+            found.append(arenas[0].common_memory(is_new=bool(job.first_view)))
         elif summing is not None:
             found.append(apart_memory(buckets, summing))
         else:
-            found.append(arenas[0].replica_memory(shares_params=shares_params))
+            found.append(arenas[0].replica_memory(shares_params=shares_params, is_new=bool(job.first_view)))
         return found[0]
 
     if in_place or strategy.shares_replica:
@@ -166,7 +166,7 @@ def _reduce_here(
 
 def _world(job: WorkerJob, strategy: Strategy, buckets: tuple[Bucket, ...]) -> World:
     """The world of a run; a server is on the host of the worker process that hosts it."""
-    world = World(strategy.roles(job.num_workers), buckets, strategy.graph(job.num_workers))
+    world = World(strategy.roles(job.num_workers), buckets, strategy.graph(job.num_workers), view=job.first_view)
     if not job.hosts:
         return world
     return replace(world, hosts=tuple(job.hosts[rank_of(world, node)] for node in range(world.num_nodes)))
@@ -236,7 +236,11 @@ def build(
     transport = connections.connect(world, layout, bells, ports)
     mailbox = Mailbox(world, kinds, transport, codecs, tracer)
     make_store = _maker_of_stores(job, strategy, world, replica, codecs, name, script)
-    stores = {node: make_store(node) for node in range(world.num_nodes) if rank_of(world, node) == job.rank}
+    nodes = [node for node in range(world.num_nodes) if rank_of(world, node) == job.rank]
+    if job.first_view:  # the servers of a lost process have been moved
+        nodes = [job.rank]
+        mailbox.close()
+    stores = {node: make_store(node) for node in nodes}
     recording = Recording() if job.checks_replay else None
     driver = Driver(strategy, world, stores, mailbox, job.seed, recording, tracer)
     driver.make_store = make_store

@@ -64,7 +64,8 @@ class Connections:
 
     def _rings(self, layout: Layout, bells: Bells) -> Transport:
         job = self._job
-        return RingTransport(job.descriptors.rings, job.local_rank, len(job.on_host), layout, bells)
+        is_new = bool(job.first_view)
+        return RingTransport(job.descriptors.rings, job.local_rank, len(job.on_host), layout, bells, is_new=is_new)
 
     def _sockets(self, world: World, layout: Layout, ports: list[int], others: Sequence[int]) -> Transport:
         from weft.transports.tcp import TcpTransport

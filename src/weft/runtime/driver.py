@@ -30,7 +30,7 @@ from weft.core.actions import (
 )
 from weft.core.errors import IllegalAction, ProtocolError
 from weft.core.events import Event, Received, Reduced, Returned, Started, TimerFired
-from weft.core.names import INBOX, Buffer, Carries, NodeId
+from weft.core.names import INBOX, PARAMS, Buffer, Carries, NodeId
 from weft.core.peer import Peer
 from weft.core.recorder import TraceHash, node_rng
 from weft.core.script_state import EXIT, IN_STEP, READS_PARAMS, RESUME
@@ -189,6 +189,11 @@ class Driver:
         return moved
 
     @property
+    def is_idle(self) -> bool:
+        """Nothing waits to be told or performed."""
+        return not self._local and not any(node.put_off for node in self.nodes.values())
+
+    @property
     def next_due_s(self) -> float | None:
         """Seconds until the next timer is due; None without timers."""
         return self._due[0][0] - self.now_s if self._due else None
@@ -236,7 +241,7 @@ class Driver:
         while done < len(actions):
             action = actions[done]
             if isinstance(action, Combine):
-                node.store.combine(action)
+                self._combine(node, action)
             elif isinstance(action, Send):
                 self._send(node, action)
             elif isinstance(action, Encode):
@@ -251,6 +256,12 @@ class Driver:
             else:
                 self._perform_rare(node, action)
             done += 1
+
+    def _combine(self, node: DrivenNode, action: Combine) -> None:
+        """Combine tensors. What a newcomer is given of parameters that all share is there already."""
+        into = action.into
+        if self.shared_params is None or into.slot != PARAMS or not self.world.buckets[into.bucket].trainable:
+            node.store.combine(action)
 
     def _put_off(self, node: DrivenNode, actions: Sequence[Action], done: int) -> None:
         """Keep the rest of an answer until the script waits: `inner` is the script's own optimizer, which writes to the

@@ -64,21 +64,22 @@ def _places(memory: mmap.mmap, values: Sequence[Any], start: int) -> list[Any]:
 class FirstValues:
     """Gives the models of a worker worker 0's initial values, by way of a memfd; those that join later, too."""
 
-    def __init__(self, memory: int, rank: int) -> None:
+    def __init__(self, memory: int, *, is_first: bool) -> None:
+        """`is_first`: this is worker 0, as the run began."""
         self._memory = memory
-        self._rank = rank
+        self._is_first = is_first
         self._num_values, self._end = 0, 0
         """How many of the replica's values are given, and where these end in the memfd."""
 
     def offer(self, values: Sequence[Any]) -> None:
         """Worker 0 writes those of its values that are new."""
-        if self._rank == 0:
+        if self._is_first:
             self._end = write_values(self._memory, values[self._num_values :], self._end)
             self._num_values = len(values)
 
     def take(self, replica: Replica) -> None:
         """When all have joined, the others take those that are new."""
-        if self._rank:
+        if not self._is_first:
             new = replica.values()[self._num_values :]
             self._end = read_values(self._memory, new, self._end)
             self._num_values += len(new)

@@ -124,9 +124,27 @@ class Mailbox:
         self._is_closed = True
 
     def lose(self, lost: Sequence[Rank]) -> None:
-        """Drop what comes from these processes."""
+        """Drop what comes from these processes, and what waits for them."""
         self._lost.update(lost)
+        if self.transport is not None:
+            self.transport.forget(lost)
         self._kept = deque(frame for frame in self._kept if frame.sender not in self._lost)
+
+    def renew(self, newcomers: Sequence[Rank]) -> None:
+        """New processes take the places of lost ones, and have sent nothing yet: what is still there is dropped."""
+        if not newcomers:
+            return
+        assert self.transport is not None
+        while self.transport.poll(self._take):
+            pass
+        self._lost.difference_update(newcomers)
+        for rank in newcomers:
+            del self.sent[rank], self._received[rank]
+
+    @property
+    def received(self) -> Mapping[Rank, int]:
+        """Number of frames that were handed over from each other process."""
+        return self._received
 
     @property
     def num_kept(self) -> int:

@@ -9,13 +9,28 @@ from weft.checkpoints.taking import CheckpointPlan
 from weft.core.pace import LearningRatePace
 from weft.core.score import WORST
 from weft.cost.staging import AUTO
-from weft.data.dealt_again import Reached
 from weft.data.proportional import EVERY
 from weft.data.shares import STATIC
 from weft.observe.records.status import Status, Told
 from weft.observe.records.tracks import Traced
 from weft.runtime.descriptors import Descriptors
 from weft.runtime.seats.returned_files import FilePiece, PieceTaken, Unsaved
+from weft.runtime.view_messages import (
+    DealAgain,
+    Freeze,
+    Frozen,
+    GoOn,
+    HandedOver,
+    LaidOut,
+    LookAsked,
+    LookTold,
+    RestAsked,
+    RestAt,
+    Resting,
+    RestTold,
+    ViewTaken,
+    ViewTold,
+)
 
 
 class WorkerJob(Struct, frozen=True, tag=True, kw_only=True):
@@ -72,6 +87,8 @@ class WorkerJob(Struct, frozen=True, tag=True, kw_only=True):
     """--set network.trusted: libraries without encryption or authentication (Gloo, NCCL) may be used between hosts."""
     survives: bool = False
     """Whether the others go on when this worker is lost, so that its memory must not be theirs."""
+    first_view: int = 0
+    """The first view in which this worker can be; it is a newcomer if that is not 0."""
     checkpoint: CheckpointPlan | None = None
     """Where checkpoints are written, and from which one the worker goes on; None: there are none."""
     gives_back: bool = False
@@ -238,59 +255,6 @@ class PortionTold(Struct, frozen=True, tag=True):
     """The index of the portion; None: all are taken."""
 
 
-class LaidOut(Struct, frozen=True, tag=True):
-    """To the engine: this worker has laid its model out and is connected; from now on others can go on without it."""
-
-
-class Freeze(Struct, frozen=True, tag=True):
-    """To all living workers: `lost` workers are gone; send no more, keep what comes, and answer with `Frozen`."""
-
-    view: int
-    """The number of the view that is to come."""
-    lost: list[int]
-
-
-class Frozen(Struct, frozen=True, tag=True):
-    """To the engine: this worker sends no more."""
-
-    view: int
-    sent: dict[int, int]
-    """Number of frames that this process has sent to each other one since the run began."""
-
-
-class ViewTold(Struct, frozen=True, tag=True):
-    """To all living workers, once all have frozen: the members of the new view, and what is received before it."""
-
-    view: int
-    members: list[int]
-    """The workers that take part, by rank."""
-    processes: list[int]
-    """The processes that live; the scripts of those that are no members have ended."""
-    cut: dict[int, int]
-    """Number of frames that the receiver has been sent by each living process: these it takes, and then the view."""
-    reason: str
-
-
-class ViewTaken(Struct, frozen=True, tag=True):
-    """To the engine: this worker's peers know the view. It ends no share of data until it gets `DealAgain`."""
-
-    view: int
-    reached: Reached
-    """How far its script is in its shares."""
-    lost: dict[int, Reached]
-    """How far each lost worker was, as far as this one knows."""
-
-
-class DealAgain(Struct, frozen=True, tag=True):
-    """To all members, once all have taken the view: how far the lost ones and the members are in their shares."""
-
-    view: int
-    lost: dict[int, Reached]
-    members: dict[int, Reached]
-    num_begun: int
-    """Number of shares that any process has begun, one whose script has ended, too."""
-
-
 class StepAsked(Struct, frozen=True, tag=True):
     """To all workers: an orderly stop begins; answer with `StepTold`, and pause after this step until `LeaveAt`."""
 
@@ -365,6 +329,7 @@ Message = (
     WorkerJob | ScriptJoined | Welcome | Order | Planned | Reported | ReplicaTold | Decided | Evaluated | Saves
     | FilePiece | Unsaved | PieceTaken | OnceAsked | OnceAnswer | OnceLoaded | ThroughputMeasured | FractionsAsked
     | FractionsTold | PortionRequested | PortionTold | Traced | LaidOut | Freeze | Frozen | ViewTold | ViewTaken
-    | DealAgain | StepAsked | StepTold | LeaveAt | Halt | Halted | ScriptCompleted | Conclude | Concluded | Leaving
+    | DealAgain | RestAsked | RestTold | RestAt | Resting | LookAsked | LookTold | HandedOver | GoOn
+    | StepAsked | StepTold | LeaveAt | Halt | Halted | ScriptCompleted | Conclude | Concluded | Leaving
     | Failed | Told
 )  # fmt: skip

@@ -126,6 +126,7 @@ class SharedParams:
     def change_members(self, members: Sequence[int], view: int) -> None:
         """The reductions of the new view are applied by its members."""
         workers = [self._arena.ranks.index(rank) for rank in members]
+        self._lost.difference_update(workers)  # newcomers take the places of lost ones
         self._views_from.append((view << NUMBER_BITS, workers))
 
     def _take_place(self, version: int) -> None:

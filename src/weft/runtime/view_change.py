@@ -9,6 +9,8 @@ Between `Freeze` and the new view nothing leaves this process: what its peers se
 | frozen | `freeze`   | are kept                | `ViewTold` comes: all have frozen                        |
 | cut    | `cut`      | are told, up to the cut | these have come and nothing is put off: the view is told |
 
+A newcomer's process sends nothing, and keeps what comes, until it is told the view that it comes in with.
+
 A worker may die during a change. When frozen, another `Freeze` with a higher view replaces the first. After the cut,
 the view is told first: others may have told it already.
 """
@@ -21,7 +23,7 @@ from weft.core.actions import Send
 from weft.core.events import MembersChanged, Returned, Started
 from weft.core.names import INBOX, Buffer, NodeId
 from weft.runtime.mailbox import Mailbox
-from weft.runtime.messages import Freeze, ViewTold
+from weft.runtime.view_messages import Freeze, ViewTold
 
 if TYPE_CHECKING:  # the driver makes this
     from weft.runtime.driver import Driver
@@ -75,6 +77,7 @@ class ViewChange:
             return
         self.is_on = True
         self._mailbox.close()
+        self._mailbox.renew(order.newcomers)
         self.on_frozen(order, dict(self._mailbox.sent))
 
     def keep(self, node: NodeId, action: Send, payload: Any, hyper: Any) -> None:
@@ -84,6 +87,11 @@ class ViewChange:
     def cut(self, told: ViewTold) -> None:
         """All have frozen: the view is told as soon as all that was sent before has come."""
         self._told = told
+
+    def enter(self, told: ViewTold) -> None:
+        """This process is a newcomer: tell its peers the view, which is their first."""
+        self._mailbox.places = list(told.places)
+        self._tell(told)
 
     def progress(self) -> bool:
         """Tell the peers what comes before the cut, and, when that is all, the view; False if nothing could be told."""

@@ -134,6 +134,14 @@ class WorkerRuntime:
         late = [] if self.driver.reduce is None else self.driver.reduce.waits_for()
         return self.worker.peer.waiting_for() + (f" ({_names(late)})" if late else "")
 
+    def traffic(self) -> tuple[dict[int, int], dict[int, int]]:
+        """Number of frames that this process has sent to each other one, and received from it."""
+        return dict(self._mailbox.sent), dict(self._mailbox.received)
+
+    def places(self) -> list[int]:
+        """The process of each node."""
+        return list(self._mailbox.places)
+
     def say_ended(self) -> None:
         """Tell the other workers' reductions that this worker's script has ended."""
         if self.driver.reduce is not None:

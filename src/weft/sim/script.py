@@ -47,7 +47,7 @@ class ScriptSeat:
     global_batch: int | None = None
     is_simulated = True
     is_plain = False
-    dealt_again = None
+    survivor = None
 
     def __init__(
         self,

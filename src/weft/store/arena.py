@@ -117,8 +117,9 @@ class Arena:
         """The stretch of a bucket that the worker `which` of `of` (all of the host, if None) sums and updates."""
         return stretch(self.buckets[bucket].num_elements, which, self.num_workers if of is None else of)
 
-    def replica_memory(self, *, shares_params: bool) -> ReplicaMemory:
-        """The memory of a replica whose gradients are reduced here; its parameters are the shared ones or its own."""
+    def replica_memory(self, *, shares_params: bool, is_new: bool = False) -> ReplicaMemory:
+        """The memory of a replica whose gradients are reduced here; its parameters are the shared ones or its own. A
+        newcomer has no stretch yet."""
         buckets = range(len(self.buckets))
         trained = [bucket for bucket in buckets if self.buckets[bucket].trainable]
         given = [self.array(f"given.{self.local_rank}", bucket) for bucket in trained]
@@ -127,14 +128,16 @@ class Arena:
             return ReplicaMemory([_own(bucket) for bucket in self.buckets], given, seen)
         params = [self.view("params", b) if b in trained else _own(self.buckets[b]) for b in buckets]
         master = [self.array("params", bucket) for bucket in trained]
-        spans = [self.span(bucket, self.local_rank) for bucket in trained]
-        return ReplicaMemory(params, given, seen, spans, lambda k, bucket: self.array(f"state.{k}", bucket), master)
+        spans = [(0, 0) if is_new else self.span(bucket, self.local_rank) for bucket in trained]
+        return ReplicaMemory(
+            params, given, seen, spans, lambda k, bucket: self.array(f"state.{k}", bucket), master, is_under_way=is_new
+        )
 
-    def common_memory(self) -> ReplicaMemory:
+    def common_memory(self, *, is_new: bool = False) -> ReplicaMemory:
         """The memory of a replica whose trained parameters all workers write, without locks; all else is their own."""
         params = [self.array("params", b) if kind.trainable else _own(kind) for b, kind in enumerate(self.buckets)]
         gradient = [_own(kind) for kind in self.buckets if kind.trainable]
-        return ReplicaMemory(params, gradient, gradient)
+        return ReplicaMemory(params, gradient, gradient, is_under_way=is_new)
 
     def view(self, region: str, bucket: int) -> Array:
         """A bucket as this worker's script sees it: the shared memory, until the script writes to it."""

@@ -36,6 +36,10 @@ class MixedTransport:
     def poll(self, take: Callable[[Frame], None]) -> int:
         return self._rings.poll(take) + self._sockets.poll(take)
 
+    def forget(self, lost: Sequence[Rank]) -> None:
+        self._rings.forget([self._local_ranks[rank] for rank in lost if rank in self._local_ranks])
+        self._sockets.forget([rank for rank in lost if rank not in self._local_ranks])
+
     def outbox_bytes(self, to: Rank | None = None) -> int:
         if to is None:
             return self._rings.outbox_bytes() + self._sockets.outbox_bytes()

@@ -15,7 +15,7 @@ The reader reads a frame after WRITTEN without a fence: x86-64 does not reorder 
 import mmap
 import os
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from weft.transports.bells import BACKGROUND, SCRIPT, Bells, fence
 from weft.transports.frames import DATA_BYTES_MAX, HEADER_BYTES, Layout, check_data
@@ -43,7 +43,10 @@ def ring_bytes(layout: Layout) -> int:
 class RingTransport:
     """The rings from and to this process, in one memfd that all processes of the host map alike."""
 
-    def __init__(self, fd: int, rank: Rank, num_processes: int, layout: Layout, bells: Bells) -> None:
+    def __init__(
+        self, fd: int, rank: Rank, num_processes: int, layout: Layout, bells: Bells, *, is_new: bool = False
+    ) -> None:
+        """`is_new`: the process takes the place of one that is dead, and what was sent to that one is not read."""
         self._layout = layout
         self._bells = bells
         self._capacity = ring_bytes(layout)
@@ -54,6 +57,9 @@ class RingTransport:
         self._to = {other: self._ring((rank * num_processes + other) * size, size) for other in others}
         self._from = {other: self._ring((other * num_processes + rank) * size, size) for other in others}
         self._outbox: dict[Rank, deque[tuple[bytes, bytes, bytes]]] = {other: deque() for other in others}
+        if is_new:
+            for words, _ in self._from.values():
+                words[READ] = words[WRITTEN]
         self.bytes_sent = 0
         self.num_copies = 0
         self.refused: dict[str, int] = {}
@@ -126,6 +132,10 @@ class RingTransport:
             if words[BLOCKED]:
                 self._bells.ring(source, SCRIPT, BACKGROUND)
         return num_frames
+
+    def forget(self, lost: Sequence[Rank]) -> None:
+        for rank in lost:
+            self._outbox[rank].clear()
 
     def outbox_bytes(self, to: Rank | None = None) -> int:
         chosen = self._outbox.values() if to is None else [self._outbox[to]]

@@ -254,6 +254,9 @@ class TcpTransport:
                 return
         self._selector.select(timeout_s)
 
+    def forget(self, lost: Sequence[Rank]) -> None:
+        """Nothing to do: the link to a process that is dead breaks, and its outbox with it."""
+
     def outbox_bytes(self, to: Rank | None = None) -> int:
         return sum(link.waiting_bytes for link in self._links.values() if to in (None, link.rank))
 

@@ -1,6 +1,6 @@
 """The interface between the runtime and transports: frames to and from the other processes of a run."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from weft.transports.frames import Header
@@ -60,6 +60,10 @@ class Transport(Protocol):
 
         Raises NodeLost when a process is gone that has not said goodbye.
         """
+        ...
+
+    def forget(self, lost: Sequence[Rank]) -> None:
+        """Drop what waits in the outboxes to these processes, which are dead."""
         ...
 
     def outbox_bytes(self, to: Rank | None = None) -> int:

@@ -13,7 +13,7 @@ def struck(plan: ChaosPlan, members: list[int], until_s: int) -> list[tuple[floa
     chaos = Chaos(plan, lambda rank, number: found.append((now_s, rank, number)))
     for tick in range(10 * until_s):
         now_s = tick / 10
-        chaos.check(now_s, members)
+        chaos.check(now_s, {rank: 1000 + rank for rank in members})
     return found
 
 
@@ -40,5 +40,13 @@ def test_the_last_worker_is_spared() -> None:
 
 def test_what_happens_is_said() -> None:
     chaos = Chaos(ChaosPlan(KILL, 1.0), lambda rank, number: None)
-    assert chaos.check(0.0, [3, 4]) is None
-    assert chaos.check(2.0, [3, 4]) in ("chaos: worker 3 is killed", "chaos: worker 4 is killed")
+    assert chaos.check(0.0, {3: 33, 4: 44}) is None
+    assert chaos.check(2.0, {3: 33, 4: 44}) in ("chaos: worker 3 is killed", "chaos: worker 4 is killed")
+
+
+def test_who_takes_the_place_of_one_that_was_struck_is_not_spared() -> None:
+    found: list[int] = []
+    chaos = Chaos(ChaosPlan(KILL, 1.0), lambda rank, number: found.append(rank))
+    for tick in range(100):
+        chaos.check(tick / 10, {rank: 100 * len(found) + rank for rank in range(2)})
+    assert len(found) > 4

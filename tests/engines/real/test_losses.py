@@ -34,6 +34,7 @@ def test_a_loss_is_told_in_json_without_a_time_at_which_nobody_was_told() -> Non
         "step": 31,
         "detected_s": 1.5,
         "told_s": None,
+        "replaced_s": None,
     }
 
 

@@ -187,7 +187,7 @@ def test_lost_workers_are_told_and_the_figures_are_those_of_the_others() -> None
     loss = WorkerLoss(worker=0, cause="killed by signal 9", step=3, detected_s=1.5, told_s=1.75)
     told = replace(OUTCOME, workers=[SECOND], pids=[12], losses=[loss], num_unused=5).to_json()
     assert told["losses"] == [
-        {"worker": 0, "cause": "killed by signal 9", "step": 3, "detected_s": 1.5, "told_s": 1.75}
+        {"worker": 0, "cause": "killed by signal 9", "step": 3, "detected_s": 1.5, "told_s": 1.75, "replaced_s": None}
     ]
     assert told["samples_unused"] == 5
     assert [row["rank"] for row in told["per_worker"]] == [1]

@@ -18,22 +18,17 @@ from weft.observe.records.status import StackTold
 from weft.runtime.messages import (
     Conclude,
     Concluded,
-    DealAgain,
     Failed,
-    Freeze,
-    Frozen,
     Halt,
     Halted,
-    LaidOut,
     Message,
     ReplicaTold,
     ScriptCompleted,
     ScriptJoined,
-    ViewTaken,
-    ViewTold,
     Welcome,
 )
 from weft.runtime.seats.returned_files import FilePiece, PieceTaken, Unsaved
+from weft.runtime.view_messages import DealAgain, Freeze, Frozen, LaidOut, ViewTaken, ViewTold
 
 LAYOUT = ["w (2,) float64"]
 
@@ -310,7 +305,7 @@ def test_the_last_worker_that_dies_ends_the_run(script: Path) -> None:
     stage = Stage(script, [*beginning(2), (0, None), *frozen(1, 1), (1, None)], on_loss=SHRINK)
     with pytest.raises(NodeLost, match="worker 1 "):
         stage.run()
-    assert [loss.worker for loss in stage._losses.all] == [0]
+    assert [loss.worker for loss in stage._survival.losses.all] == [0]
 
 
 @pytest.mark.usefixtures("ends_at_once")
@@ -319,7 +314,7 @@ def test_an_error_of_a_script_ends_the_run_though_it_would_go_on_without_a_lost_
     stage = Stage(script, [*beginning(), (1, failed), (1, None)], num_workers=3, on_loss=SHRINK)
     with pytest.raises(NodeLost, match=r"worker 1 .* raised ValueError at step 7: no"):
         stage.run()
-    assert stage._losses.all == []
+    assert stage._survival.losses.all == []
 
 
 def test_a_worker_that_has_said_its_last_word_is_not_lost(script: Path) -> None:
@@ -339,7 +334,7 @@ def test_a_stopped_worker_is_killed_before_the_others_go_on(script: Path, monkey
     stage._turn(0)
     stage._check()
     assert [message for _, message in stage.told if isinstance(message, Freeze)] == [Freeze(1, [1])] * 2
-    assert stage._losses.all[0].cause.startswith("its process was stopped for ")
+    assert stage._survival.losses.all[0].cause.startswith("its process was stopped for ")
     assert stage.killed == [1]
 
 

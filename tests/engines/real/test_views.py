@@ -2,7 +2,8 @@
 
 from weft.data.dealt_again import Reached
 from weft.engines.real.views import Views
-from weft.runtime.messages import DealAgain, Freeze, Frozen, Message, ViewTaken, ViewTold
+from weft.runtime.messages import Message
+from weft.runtime.view_messages import DealAgain, Freeze, Frozen, ViewTaken, ViewTold
 
 NEAR, FAR, FARTHER = Reached(1, {0: 3}), Reached(1, {0: 5}), Reached(2, {1: 5})
 

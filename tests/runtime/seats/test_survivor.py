@@ -9,8 +9,9 @@ from support.processes.records import job_with
 
 from weft.core.script_state import IN_BACKWARD, IN_SHARE, IN_STEP, PREPARING, RUNNING, ScriptState
 from weft.data.dealt_again import Reached
-from weft.runtime.messages import DealAgain, Freeze, Frozen, LaidOut, Message, ViewTaken, ViewTold
+from weft.runtime.messages import Message
 from weft.runtime.seats.survivor import Survivor
+from weft.runtime.view_messages import DealAgain, Freeze, Frozen, HandedOver, LaidOut, ViewTaken, ViewTold
 
 SENT = {1: 4, 2: 7}
 """How many frames the worker has sent to each other one when it freezes."""
@@ -32,7 +33,9 @@ class OneChange:
 class Team:
     """Worker 0 of three, of which the test is the engine, the runtime and the script."""
 
-    def __init__(self, *, keeps_equal: bool = True, holds_user: bool = False, at: str = RUNNING) -> None:
+    def __init__(
+        self, *, keeps_equal: bool = True, holds_user: bool = False, at: str = RUNNING, first_view: int = 0
+    ) -> None:
         self.script = ScriptState(at)
         self.said: list[Message] = []
         self.to_come: list[Freeze | ViewTold | DealAgain] = []
@@ -41,9 +44,9 @@ class Team:
         self.published: list[Reached] = []
         self.num_given = 0
         """Buckets of a backward under way that are given."""
-        self.survivor = Survivor(
-            job_with(num_workers=3), self.script, self.said.append, RLock(), self._wait, lambda: self.num_given
-        )
+        self.job = job_with(num_workers=3, first_view=first_view)
+        self.step = 5
+        self.survivor = Survivor(self, self.said.append, RLock())
         self.others = {1: Reached(4, {3: 1}), 2: Reached(4, {3: 2})}
         """What the other workers have published."""
         self.runtime = SimpleNamespace(
@@ -55,10 +58,16 @@ class Team:
             published=self.others.__getitem__,
         )
 
-    def _wait(self, done: Callable[[], bool]) -> None:
+    def wait_in_share(self, done: Callable[[], bool]) -> None:
         self.num_waits += 1
         while not done():
             self.survivor.hear(self.to_come.pop(0))
+
+    def hand_over(self, told: ViewTold) -> HandedOver:
+        return HandedOver(told.view, self.survivor.shares.hand_over(), 3, 1, 2, b"state")
+
+    def come_in(self) -> None:
+        return None
 
     def begin(self) -> "Team":
         self.survivor.begin(self.runtime)  # type: ignore[arg-type]

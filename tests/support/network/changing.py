@@ -11,7 +11,8 @@ from weft.core.events import Event, MembersChanged, Received
 from weft.core.names import Bucket
 from weft.engines.real.views import Views
 from weft.runtime.driver import Driver
-from weft.runtime.messages import Freeze, Frozen, Message, ViewTold
+from weft.runtime.messages import Message
+from weft.runtime.view_messages import Freeze, Frozen, ViewTold
 
 BUCKETS = (Bucket(4), Bucket(6, 8))
 Answer = Callable[[Puppet, Event], list[Action] | None]

@@ -1,7 +1,7 @@
 """A wire between drivers of one process: frames are bytes that wait until they are polled."""
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,8 @@ class Wire:
             sender, header, data, body = self.waiting.popleft()
             take(Frame(self._layout.read(header), data, memoryview(body), sender))
         return count
+
+    def forget(self, lost: Sequence[Rank]) -> None: ...
 
     def outbox_bytes(self, to: Rank | None = None) -> int:
         return 0

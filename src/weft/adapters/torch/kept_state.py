@@ -98,6 +98,23 @@ class TorchState:
                 generator.set_state(stored)
 
 
+def optimizer_state(optimizer: Optimizer, *, with_state: bool) -> dict[str, Any]:
+    """An optimizer's numbers for each group and, `with_state`, its state."""
+    if with_state:
+        return optimizer.state_dict()
+    groups = [{name: value for name, value in group.items() if name != "params"} for group in optimizer.param_groups]
+    return {"param_groups": groups}
+
+
+def take_optimizer_state(optimizer: Optimizer, handed: Mapping[str, Any]) -> None:
+    """Go on with what `optimizer_state` has told of another worker's optimizer."""
+    if "state" in handed:
+        _load(optimizer, dict(handed))
+        return
+    for group, numbers in zip(optimizer.param_groups, handed["param_groups"], strict=True):
+        group.update(numbers)
+
+
 def _load(optimizer: Optimizer, state: dict[str, Any]) -> None:
     """Load an optimizer's state; its groups stay the same objects, since others may hold them."""
     groups = optimizer.param_groups

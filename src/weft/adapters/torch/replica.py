@@ -152,6 +152,8 @@ class TorchReplica:
         self._arrays = {PARAMS: memory.params, GRADIENT: memory.seen, "given": memory.given}
         masters = dict(enumerate(memory.master or ()))
         for bucket, (flat, array) in enumerate(zip(self._flats, memory.params, strict=True)):
+            if memory.is_under_way and bucket < len(trained):
+                continue
             flat.write(torch.from_numpy(masters.get(bucket, array)))
         self._live_in(self._flats, [torch.from_numpy(array) for array in memory.params])
         self._settle_gradients(memory)

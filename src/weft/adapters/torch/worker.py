@@ -1,6 +1,6 @@
 """The torch worker: hooks into `torch.autograd.backward`, gradient accumulation and `optimizer.step`."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from functools import cached_property, partial
 from types import MethodType
@@ -14,7 +14,7 @@ from torch.optim import Optimizer
 from weft.adapters.first_gradient import NUM_ELEMENTS_MAX
 from weft.adapters.keeping import Keeping
 from weft.adapters.pacing import paced
-from weft.adapters.torch.kept_state import TorchState
+from weft.adapters.torch.kept_state import TorchState, optimizer_state, take_optimizer_state
 from weft.adapters.torch.other_optimizers import refuse_other_optimizers
 from weft.adapters.torch.plain import FiniteSteps
 from weft.adapters.torch.plain_model import PlainModel
@@ -81,6 +81,24 @@ class TorchWorker(LoaderWorker):
             self._keeping = Keeping(self, checkpoints, TorchState(lambda: replica.model, self._optimizers))
         self._unfilled: list[int] = []
         """Number of parameters of each bucket that this backward has yet to fill."""
+
+    def refuses_newcomers(self, kept: Iterable[Any]) -> str:
+        known = [getattr(each, "optimizer", None) for each in kept]
+        for optimizer in self._optimizers:
+            is_scheduled = any("initial_lr" in group for group in optimizer.param_groups)
+            if is_scheduled and not any(optimizer is each for each in known):
+                return (
+                    "the script's learning-rate scheduler would begin anew; name it by worker.keep(scheduler=scheduler)"
+                )
+        return ""
+
+    def hand_over_optimizer(self, *, with_state: bool) -> Any:
+        return [optimizer_state(optimizer, with_state=with_state) for optimizer in self._optimizers]
+
+    def arrive(self, step: int, num_samples: float, optimizer: Any) -> None:
+        super().arrive(step, num_samples, optimizer)
+        for mine, handed in zip(self._optimizers, optimizer, strict=True):
+            take_optimizer_state(mine, handed)
 
     def add(self, model: nn.Module, optimizers: Sequence[Optimizer]) -> None:
         """Join with a further model and the optimizers of its parameters; afterwards it holds worker 0's values."""

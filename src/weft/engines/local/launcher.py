@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from weft.core.errors import NodeLost, TransportError
 from weft.engines.local.chaos import Chaos
 from weft.engines.local.forked_workers import ForkServer, LocalWorker, Process
@@ -26,7 +28,7 @@ from weft.engines.real.stopped_processes import process_state
 from weft.engines.real.supervisor import Supervisor
 from weft.engines.real.worker_env import worker_env
 from weft.engines.real.worker_output import Output
-from weft.runtime.messages import Message
+from weft.runtime.messages import Message, WorkerJob
 
 Fork = Callable[[int, Sequence[int], Callable[[], None]], list[Process]]
 """Forks workers: takes their number, the descriptors they share, and a check that is called while they are awaited."""
@@ -64,6 +66,7 @@ class Launch(Supervisor):
         super().__init__(job, observer)
         self._fork = fork
         self._descriptors: list[int] = []
+        self._assigned: Callable[[int], WorkerJob]
         self._workers: list[LocalWorker] = []
         self._outputs: list[Output] = []
         self._network: SlowNetwork | None = None
@@ -83,15 +86,21 @@ class Launch(Supervisor):
             addresses = [address(host) for host in job.hosts or range(job.num_workers)]
         processes = self._fork(job.num_workers, self._descriptors, self._check_interrupts)
         for rank, process in enumerate(processes):
-            self._watch(LocalWorker(rank, process))
+            self._workers.append(LocalWorker(rank, process))
+            self._watch(self._workers[rank])
         each = share_out(self._descriptors, hosts, job.num_addresses if addresses else 0)
         self._session.on_joined = partial(spread_values, each, hosts[0])
-        assignment = assigned(job, each[0], addresses, new_secret())
+        self._assigned = assigned(job, each[0], addresses, new_secret())
         for rank in range(job.num_workers):
-            self._send(rank, assignment(rank))
+            self._send(rank, self._assigned(rank))
+
+    def _start_newcomer(self, rank: int) -> None:
+        (process,) = self._fork(1, self._descriptors, self._observer.on_turn)
+        self._workers[rank] = LocalWorker(rank, process)
+        self._watch(self._workers[rank])
+        self._send(rank, msgspec.structs.replace(self._assigned(rank), first_view=self._survival.views.view + 1))
 
     def _watch(self, worker: LocalWorker) -> None:
-        self._workers.append(worker)
         self._selector.register(worker.channel.fileno(), selectors.EVENT_READ, partial(self._hear, worker))
         self._selector.register(worker.process.pidfd, selectors.EVENT_READ, partial(self._reap, worker))
         for descriptor, is_error in ((worker.process.output, False), (worker.process.error, True)):
@@ -106,7 +115,7 @@ class Launch(Supervisor):
         super()._turn(timeout_s)
         self._echoes.check(time.perf_counter())
         if self._chaos is not None and self._session.has_begun and not self._session.ended:
-            living = [worker.rank for worker in self._members() if worker.is_alive]
+            living = {worker.rank: worker.pid for worker in self._survival.members() if worker.is_alive}
             struck = self._chaos.check(time.perf_counter(), living)
             if struck is not None:
                 self._observer.on_tell(struck)
@@ -157,7 +166,8 @@ class Launch(Supervisor):
         worker.is_alive = False
 
     def _end_one(self, rank: int) -> None:
-        self._workers[rank].process.kill()
+        if self._workers[rank].is_alive:
+            self._workers[rank].process.kill()
 
     def _end_all(self) -> None:
         for worker in self._workers:

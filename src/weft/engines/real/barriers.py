@@ -16,10 +16,12 @@ class Barrier:
     chosen: int | None = None
     """The worker that was chosen."""
     evaluated: Evaluated | None = None
+    excused: set[int] = field(default_factory=set)
+    """Newcomers, whose scripts begin behind it."""
 
     def has_all(self, members: Set[int]) -> bool:
         """Whether all workers have arrived that still take part."""
-        return members <= self.came.keys()
+        return members - self.excused <= self.came.keys()
 
     @property
     def is_decided(self) -> bool:

@@ -11,7 +11,7 @@ from weft.config.devices import OPTION as DEVICE
 from weft.config.devices import FakeKind, check_on_devices
 from weft.config.extras import check_extra
 from weft.config.network import EmulatedNetwork
-from weft.config.on_loss import STOP
+from weft.config.on_loss import REPLACE, STOP
 from weft.config.option_values import check_hiccups
 from weft.config.options import Options
 from weft.config.registry import AUTO
@@ -120,7 +120,7 @@ class RealJob:
         elif self.chaos is not None:
             raise ConfigError(
                 f"run.chaos would {self.chaos.kind} workers, and with run.on_loss=stop the first loss ends the run.\n"
-                "  Add --set run.on_loss=shrink."
+                "  Add --set run.on_loss=replace, or shrink."
             )
         if self.devices:
             check_on_devices(built if self.strategy is not None else None, said(self.compress), self.label)
@@ -159,6 +159,8 @@ class RealJob:
             DEVICE: bool(self.devices),
             f"--share {self.share}": self.share != STATIC,
         }
+        if self.on_loss == REPLACE:
+            others[f"--transport {TCP}"] = self.transport == TCP
         for option in (option for option, is_used in others.items() if is_used):
             raise ConfigError(f"run.on_loss={self.on_loss} does not go with {option} yet.\n  Leave out one of them.")
 

@@ -17,6 +17,8 @@ class WorkerLoss(Struct, frozen=True, kw_only=True):
     detected_s: float
     told_s: float | None = None
     """When all others had frozen, and were told the view without it; None: the run ended before."""
+    replaced_s: float | None = None
+    """When a newcomer was there in its place, and all went on; None: it was not replaced."""
 
     def __str__(self) -> str:
         return f"worker {self.worker} is lost at step {self.step}: {self.cause}"
@@ -39,6 +41,13 @@ class Losses:
         loss = WorkerLoss(worker=worker.rank, cause=cause, step=step, detected_s=now_s)
         self.all.append(loss)
         return loss
+
+    def replaced(self, rank: int, now_s: float) -> WorkerLoss:
+        """A newcomer is there in the place of worker `rank`, which was lost; returns that loss."""
+        place = max(place for place, loss in enumerate(self.all) if loss.worker == rank)
+        self.all[place] = msgspec.structs.replace(self.all[place], replaced_s=now_s)
+        self._died_s.pop(rank, None)
+        return self.all[place]
 
     def told(self, now_s: float) -> None:
         """All others have been told the view without those that were lost so far."""

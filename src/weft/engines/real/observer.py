@@ -18,6 +18,8 @@ class Observer:
     on_tell: Callable[[str], None] = lambda text: None
     on_lost: Callable[[int], None] = lambda rank: None
     """A worker is lost, and the others go on."""
+    on_replaced: Callable[[int], None] = lambda rank: None
+    """A newcomer has taken the place of a lost worker."""
     on_turn: Callable[[], None] = lambda: None
     on_explain: Callable[[Explanation], None] = lambda explanation: None
     on_reported: Callable[[Mapping[str, float | None]], None] = lambda report: None

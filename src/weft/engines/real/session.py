@@ -92,6 +92,7 @@ class RunSession:
         hosts: Sequence[int] = (),
     ) -> None:
         """`hosts` has the number of each worker's host; empty: all are on one."""
+        self.num_workers = num_workers
         self._num_workers, self._hosts = num_workers, list(hosts) or [0] * num_workers
         self._members = set(range(num_workers))
         """The workers that take part: all that have not been lost."""
@@ -111,6 +112,11 @@ class RunSession:
         self._joined: dict[int, ScriptJoined] = {}
         self._more: dict[int, ScriptJoined] = {}
         """Workers that have joined with a further model; cleared when all have."""
+        self._layouts: list[list[str]] = []
+        """What joined, one after another."""
+        self._num_late: dict[int, int] = {}
+        """How often the scripts of newcomers have called weft.join."""
+        self._order: Order | None = None
         self._reports, self._saves = dict[int, Barrier](), dict[int, Barrier]()
         self._writing: dict[int, list[int]] = {}
         """The saves that a worker was chosen to write, until it sends something else; at the end, until `Concluded`."""
@@ -175,6 +181,7 @@ class RunSession:
         if isinstance(message, ScriptJoined):
             self._join(rank, message)
         elif isinstance(message, Order):
+            self._order = message
             self._to_all(message)
         elif isinstance(message, Planned):
             self._plan(message)
@@ -201,6 +208,7 @@ class RunSession:
     def lose(self, rank: int) -> None:
         """Go on without worker `rank`: nobody waits for it at a report, at a save or at the end."""
         self._members.discard(rank)
+        self._num_late.pop(rank, None)
         self._badness.pop(rank, None)
         self._loadings.lose(rank)
         for warning in self._consensus.lose(rank):
@@ -232,7 +240,27 @@ class RunSession:
         for rank in sorted(self._members):
             self._send(rank, message)
 
+    def welcome_newcomer(self, rank: int) -> None:
+        """A newcomer takes the place of worker `rank`, which was lost. It makes no report that others have made."""
+        self._members.add(rank)
+        self._badness[rank] = WORST
+        self._consensus.welcome(rank)
+        for barrier in (*self._reports.values(), *self._saves.values()):
+            barrier.excused.add(rank)
+
+    def _join_late(self, rank: int, message: ScriptJoined) -> None:
+        """The script of a newcomer has called weft.join, perhaps with a further model: it needs to wait for nobody."""
+        number, self._num_late[rank] = self._num_late.get(rank, 0), self._num_late.get(rank, 0) + 1
+        check_layouts(rank, self._layouts[number], message.layout)
+        assert self.welcome is not None
+        self._send(rank, self.welcome[0])
+        if self._order is not None and not number:
+            self._send(rank, self._order)
+
     def _join(self, rank: int, message: ScriptJoined) -> None:
+        if self.has_begun and rank not in self._members:
+            self._join_late(rank, message)
+            return
         if self.has_begun:
             self._join_more(rank, message)
             return
@@ -268,6 +296,7 @@ class RunSession:
         if built is not None and self._baseline is None:
             self.on_explain(self._reductions.explain(built, text, compress, first.num_bytes, first.layout))
         self.welcome = welcome, first.num_bytes
+        self._layouts.append(first.layout)
         self.on_joined()
         self.began_s = time.perf_counter()
         self._to_all(welcome)
@@ -283,6 +312,7 @@ class RunSession:
         self._check_memory(COPIES * first.num_bytes)
         assert self.welcome is not None
         self.welcome = self.welcome[0], first.num_bytes
+        self._layouts.append(first.layout)
         self._more.clear()
         self.on_joined()
         self._to_all(self.welcome[0])

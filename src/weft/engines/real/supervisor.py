@@ -12,22 +12,19 @@ from typing import Any
 
 import msgspec
 
-from weft.config.on_loss import STOP
 from weft.core.errors import WeftError
 from weft.engines.advice import advise, setting_of
 from weft.engines.netem.network import patience_s
 from weft.engines.real import timeouts
-from weft.engines.real.exit_status import how_it_ended
 from weft.engines.real.failure import also, blame, describe, is_silent_death, name
 from weft.engines.real.job import RealJob
-from weft.engines.real.losses import Losses
 from weft.engines.real.observer import Observer
 from weft.engines.real.orderly_stop import OrderlyStop
 from weft.engines.real.outcome import RealOutcome
 from weft.engines.real.returned_files import ReturnedFiles
 from weft.engines.real.session import RunSession
 from weft.engines.real.stalls import Delays
-from weft.engines.real.views import Views
+from weft.engines.real.survival import Survival, ToSurvival
 from weft.engines.real.watchdog import Watchdog
 from weft.engines.real.worker_record import WorkerRecord
 from weft.observe.records.left_out import Lines
@@ -38,19 +35,7 @@ from weft.observe.records.same_stream import SameStream
 from weft.observe.records.status import StackTold, Status
 from weft.observe.records.stragglers import Blame, Cost, Stragglers
 from weft.observe.records.tracks import Traced, Tracks
-from weft.runtime.messages import (
-    Concluded,
-    Failed,
-    Frozen,
-    Halt,
-    Halted,
-    LaidOut,
-    Message,
-    ScriptCompleted,
-    ScriptJoined,
-    StepTold,
-    ViewTaken,
-)
+from weft.runtime.messages import Concluded, Failed, Halt, Halted, Message, ScriptCompleted, ScriptJoined, StepTold
 from weft.runtime.seats.returned_files import FilePiece, PieceTaken, Unsaved
 
 
@@ -78,7 +63,6 @@ class Supervisor:
         self._returned_files = ReturnedFiles(job.brings_back_to)
         self._error: WeftError | None = None
         """Why the run cannot go on, if that is known already."""
-        self._views, self._losses = Views(job.num_workers, self._send), Losses()
         self._num_interrupts, self._stop = 0, OrderlyStop(self._send)
         self._session = RunSession(
             job.num_workers,
@@ -100,6 +84,17 @@ class Supervisor:
         )
         self._session.on_explain, self._session.on_tell = observer.on_explain, observer.on_tell
         self._session.on_report = self._take_report
+        self._survival = Survival(
+            job.on_loss,
+            lambda: self._workers,
+            self._session,
+            self._watchdog,
+            observer,
+            send=self._send,
+            end=self._end_one,
+            start=self._start_newcomer,
+            states=self._states,
+        )
 
     def run(self) -> RealOutcome:
         handlers = {number: signal.signal(number, self._interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -117,7 +112,7 @@ class Supervisor:
 
     def _check(self) -> None:
         """End the run and raise the reason if it cannot go on; tell the observer which workers keep others waiting."""
-        self._go_on_without_lost(now_s := time.perf_counter())
+        self._check_lost(now_s := time.perf_counter())
         late = self._late()
         guilty = None if self._error is not None else self._guilty()
         if guilty is not None:
@@ -129,53 +124,19 @@ class Supervisor:
         if error is not None:
             self._halt()
             raise also(error, late)
-        for text in self._delays.check(now_s, self._members(), has_begun=self._session.has_begun):
+        for text in self._delays.check(now_s, self._survival.members(), has_begun=self._session.has_begun):
             self._observer.on_tell(text)
 
-    def _go_on_without_lost(self, now_s: float) -> None:
-        """Let the others go on without workers whose processes have died, if the job says so. One that is stopped or
-        silent for too long is killed first: it must not wake up among those who went on."""
-        if self._job.on_loss == STOP or self._error is not None:
-            return
-        while stuck := self._watchdog.stuck(now_s, self._session.ended, self._states()):
-            if not self._views.can_lose(stuck.rank) or sum(not worker.lost for worker in self._members()) < 2:
-                break
-            self._workers[stuck.rank].lost = stuck.cause
-            self._watchdog.lose(stuck.rank)
-            self._end_one(stuck.rank)
-        for worker in self._members():
-            if (is_silent_death(worker) or self._session.still_needs(worker)) and self._views.can_lose(worker.rank):
-                self._go_on_without(worker, worker.lost or how_it_ended(worker.exit_code))
-
-    def _go_on_without(self, worker: WorkerRecord, cause: str) -> None:
-        loss = self._losses.add(worker, cause, self._session.so_far_s)
-        self._observer.on_tell(f"{loss}; {len(self._views.members) - 1} go on")
-        self._observer.on_lost(worker.rank)
-        self._views.lose(worker.rank, str(loss))
-        self._watchdog.lose(worker.rank)
-        try:
-            self._session.lose(worker.rank)
-        except WeftError as error:  # the replicas that are left differ
-            self._error = error
-        self._let_ended_leave()
-
-    def _let_ended_leave(self) -> None:
-        """After a loss, scripts may make different numbers of steps, unless replicas are equal: ended ones leave."""
-        for rank in self._session.ended if self._losses.all and not self._session.is_alike else ():
-            self._views.leave(rank)
-
-    def _others_may_go_on(self, worker: WorkerRecord) -> bool:
-        """Whether a worker that died while training began is to be left behind, once the others have laid out."""
-        may = self._job.on_loss != STOP and self._session.has_begun and len(self._views.members) > 1
-        return may and is_silent_death(worker) and self._losses.is_fresh(worker.rank, time.perf_counter())
-
-    def _members(self) -> list[WorkerRecord]:
-        """The workers that have not been lost."""
-        return [worker for worker in self._workers if worker.rank in self._views.members]
+    def _check_lost(self, now_s: float) -> None:
+        if self._error is None:
+            try:
+                self._survival.check(now_s)
+            except WeftError as error:
+                self._error = error
 
     def _late(self) -> list[str]:
         """Lines about workers that keep others waiting, for a message that ends the run."""
-        return self._delays.lines(time.perf_counter(), self._members())
+        return self._delays.lines(time.perf_counter(), self._survival.members())
 
     def _start(self) -> None:
         """Start all workers, or wait for them, and send each its WorkerJob."""
@@ -191,6 +152,10 @@ class Supervisor:
 
     def _end_one(self, rank: int) -> None:
         """Kill worker `rank`."""
+        raise NotImplementedError
+
+    def _start_newcomer(self, rank: int) -> None:
+        """Start a process that takes the place of worker `rank`, which is lost."""
         raise NotImplementedError
 
     def _end_all(self) -> None:
@@ -230,13 +195,8 @@ class Supervisor:
             self._delays.hear(worker.rank, message, time.perf_counter())
         elif isinstance(message, StepTold):
             worker.step_told = message.step
-        elif isinstance(message, LaidOut):
-            self._views.lay_out(worker.rank)
-        elif isinstance(message, Frozen):
-            if self._views.hear(worker.rank, message):
-                self._losses.told(self._session.so_far_s)
-        elif isinstance(message, ViewTaken):
-            self._views.take(worker.rank, message)
+        elif isinstance(message, ToSurvival):
+            self._survival.hear(worker, message)
         elif isinstance(message, FilePiece):
             self._take_piece(worker, message)
         elif isinstance(message, Unsaved):
@@ -254,7 +214,7 @@ class Supervisor:
             if self._error is None:
                 try:
                     self._session.hear(worker.rank, message)
-                    self._let_ended_leave()
+                    self._survival.let_ended_leave()
                 except WeftError as error:  # raised by `_check`: ending workers here would re-enter the selector's loop
                     self._error = error
 
@@ -285,8 +245,8 @@ class Supervisor:
 
     def _steps_total(self) -> int | None:
         """How many steps each worker will make, by the plan of worker 0's script and what all have done so far."""
-        told = [worker.status for worker in self._members() if worker.status is not None]
-        session, num_members = self._session, len(self._views.members)
+        told = [worker.status for worker in self._survival.members() if worker.status is not None]
+        session, num_members = self._session, len(self._survival.views.members)
         return steps_of_each(session.steps_total, session.samples_planned, told, num_members)
 
     def _show_notices(self, worker: WorkerRecord, status: Status) -> None:
@@ -317,13 +277,13 @@ class Supervisor:
 
     def _guilty(self) -> WorkerRecord | None:
         """The worker that made the run fail; None if it has not failed."""
-        members = [worker for worker in self._members() if not self._others_may_go_on(worker)]
+        members = [worker for worker in self._survival.members() if not self._survival.others_may_go_on(worker)]
         if not any(worker.failed or is_silent_death(worker) for worker in members):
             return None
         deadline = time.perf_counter() + timeouts.CAUSE_S  # a worker's error may come before the news that another died
         while time.perf_counter() < deadline and self._anybody_lives():
             self._turn(0.02)
-        return blame(self._members())
+        return blame(self._survival.members())
 
     def _halt(self) -> None:
         """End all workers: ask each what it waits for (`Halt`), then kill those still alive after `timeouts.HALT_S`."""
@@ -360,8 +320,8 @@ class Supervisor:
             raise KeyboardInterrupt
         if not self._stop.has_begun:
             self._observer.on_tell("\n".join(["stopping after this step; once more to stop now", *self._late()]))
-            self._stop.begin(self._members())
-        self._stop.go_on(self._members(), self._session.ended)
+            self._stop.begin(self._survival.members())
+        self._stop.go_on(self._survival.members(), self._session.ended)
 
     def _network_figures(self) -> dict[str, Any] | None:
         """What the emulated network (`--net`) of this run carried; None without one."""
@@ -377,7 +337,7 @@ class Supervisor:
             wall_s=self._session.run_s,
             workers=[ended.final for _, ended in sorted(self._session.ended.items())],
             pids=[self._workers[rank].pid for rank in sorted(self._session.ended)],
-            losses=self._losses.all,
+            losses=self._survival.losses.all,
             num_unused=max(told.num_unused for told in self._session.concluded.values()),
             reports=self._history.reports,
             curve=self._history.curve,

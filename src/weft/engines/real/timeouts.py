@@ -31,6 +31,11 @@ STACK_FRESH_S = 8.0
 LAYING_OUT_S = 5.0
 """After a worker died while training began, the others have this long to lay their models out and go on without it;
 those that connect to it by sockets cannot, and the run ends."""
+STANDS_STILL_S = 0.1
+"""Where scripts stop for newcomers, and one has not stopped for this long: it may wait for steps of those that have."""
+REPLACED_OFTEN_S = 60.0
+"""A worker that was started anew several times (`replacing.TIMES_MAX`) within this time is not replaced again: what
+ended it would end it again."""
 ECHO_HELD_S = 2.0
 """Lines of a worker that has not joined are held for this long at most: scripts that print their usage end sooner."""
 COMPILING_TOLD_S = 1.5

@@ -5,6 +5,7 @@
 | starting | the workers start                   | a loss ends the run, until all others have sent `LaidOut`        |
 | steady   | all have; a view was told           |                                                                  |
 | freezing | a member is lost                    | the others are sent `Freeze`; the next loss begins it again      |
+|          | newcomers may come in (replacing.py) | the others are sent `Freeze`; newcomers are not                  |
 |          | all members have answered `Frozen`  | each is sent `ViewTold`, with what it has been sent by the others |
 | dealing  | all have answered `ViewTaken`       | each is sent `DealAgain`: what the lost ones did not commit       |
 
@@ -12,10 +13,13 @@ A member that is lost before it has answered `ViewTaken` may have begun a share 
 dealt before all members of the last view have answered, those whose scripts have ended, too.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+
+import msgspec
 
 from weft.data.dealt_again import Reached
-from weft.runtime.messages import DealAgain, Freeze, Frozen, Message, ViewTaken, ViewTold
+from weft.runtime.messages import Message
+from weft.runtime.view_messages import DealAgain, Freeze, Frozen, ViewTaken, ViewTold
 
 
 class Views:
@@ -32,6 +36,12 @@ class Views:
         self._left: set[int] = set()
         """Members whose scripts have ended, and without which the others go on."""
         self._reason = ""
+        self._newcomers: list[int] = []
+        """Those of the view that is to be told or dealt."""
+        self._undealt: set[int] = set()
+        """Newcomers, members or lost since, that have not been dealt any samples yet."""
+        self._settled = 0
+        """The last view in which all was dealt."""
         self._reached: dict[int, Reached] = {}
         """How far the lost ones were whose samples are not dealt yet: what any of the others knows to be committed."""
         self._taken: dict[int, ViewTaken] = {}
@@ -47,9 +57,13 @@ class Views:
         self._laid_out.add(rank)
 
     def lose(self, rank: int, reason: str) -> None:
-        """Begin a view without worker `rank`, whose process is dead."""
-        self.members.remove(rank)
-        self._lost.append(rank)
+        """Begin a view without worker `rank`, whose process is dead. Newcomers of a view that is not told yet do not
+        come in."""
+        gone = [rank, *(newcomer for newcomer in self._newcomers if newcomer != rank)] if self.is_freezing else [rank]
+        self.members = [member for member in self.members if member not in gone]
+        self._laid_out.difference_update(gone)
+        self._lost += gone
+        self._newcomers = []
         self._begin(reason)
 
     def leave(self, rank: int) -> None:
@@ -60,14 +74,31 @@ class Views:
             self._left.add(rank)
             self._begin(f"the script of worker {rank} has ended")
 
+    def welcome(self, newcomers: Sequence[int], reason: str) -> None:
+        """Begin a view with these newcomers, which have taken the places of lost workers. The world is at rest."""
+        self._newcomers = list(newcomers)
+        self._undealt.update(newcomers)
+        self._lost = [rank for rank in self._lost if rank not in newcomers]
+        self.members = sorted([*self.members, *newcomers])
+        self._begin(reason)
+
+    @property
+    def is_settled(self) -> bool:
+        """No view is to be told, and nothing to be dealt."""
+        return self._settled == self.view
+
     def _begin(self, reason: str) -> None:
         self._reason = reason
         self.view += 1
         self._frozen.clear()
         self._taken.clear()  # what the last view left to be dealt is dealt with this one
         self.is_freezing = True
-        for member in self.members:
-            self._send(member, Freeze(self.view, list(self._lost)))
+        for member in self._before():
+            self._send(member, Freeze(self.view, list(self._lost), self._newcomers))
+
+    def _before(self) -> list[int]:
+        """The members that were there before the view that is to be told."""
+        return [member for member in self.members if member not in self._newcomers]
 
     def hear(self, rank: int, message: Frozen) -> bool:
         """A worker has frozen; when all have, all are told the view. Returns whether they are told it now.
@@ -77,18 +108,23 @@ class Views:
         if message.view != self.view or rank not in self.members:
             return False
         self._frozen[rank] = message
-        if not self.is_freezing or len(self._frozen) < len(self.members):
+        if not self.is_freezing or len(self._frozen) < len(self._before()):
             return False
         self.is_freezing = False
         members = [member for member in self.members if member not in self._left]
         for process in self.members:
             cut = {other: frozen.sent.get(process, 0) for other, frozen in self._frozen.items() if other != process}
-            self._send(process, ViewTold(self.view, members, list(self.members), cut, self._reason))
+            told = ViewTold(self.view, members, list(self.members), cut, self._reason)
+            if self._newcomers:
+                told = msgspec.structs.replace(told, newcomers=self._newcomers, places=message.places)
+            self._send(process, told)
         return True
 
     def take(self, rank: int, message: ViewTaken) -> None:
         """A worker's peers know a view; when all know the last one, all are told how far the lost ones were."""
         for lost, reached in message.lost.items():
+            if lost in self._undealt:  # it never took anything
+                continue
             self._reached[lost] = reached.farther(self._reached.get(lost, reached))
         if message.view != self.view or self.is_freezing or rank not in self.members:
             return
@@ -101,6 +137,9 @@ class Views:
         members = {member: self._taken[member].reached for member in taking}
         num_begun = max(answer.reached.begun for answer in self._taken.values())
         for member in self.members:
-            self._send(member, DealAgain(self.view, self._reached, members, num_begun))
+            self._send(member, DealAgain(self.view, self._reached, members, num_begun, self._newcomers))
         self._taken.clear()
         self._reached = {}
+        self._undealt.difference_update(self.members)
+        self._newcomers = []
+        self._settled = self.view

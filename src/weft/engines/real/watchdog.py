@@ -79,6 +79,11 @@ class Watchdog:
         self._seen.pop(rank, None)
         self._lost.add(rank)
 
+    def welcome(self, rank: int) -> None:
+        """A newcomer takes the place of worker `rank`, which was lost."""
+        self._lost.discard(rank)
+        self._num_gone -= 1
+
     def hear_network(self, now_s: float) -> None:
         """Note that the emulated network has delivered packets: while it does, the run counts as alive."""
         self._carried_s = now_s

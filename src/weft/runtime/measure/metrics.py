@@ -58,6 +58,10 @@ class Metrics:
         self.first_gradient: str | None = None
         self.first_item: str | None = None
 
+    def begin_at(self, step: int) -> None:
+        """Count steps from `step` on."""
+        self._step = step
+
     def step(self, samples: float, loss: float | None) -> None:
         self._step += 1
         self._samples += samples

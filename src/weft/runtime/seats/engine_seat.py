@@ -14,7 +14,6 @@ from weft.core.errors import ConfigError, TransportError
 from weft.core.score import Score
 from weft.core.script_state import ENDED, EXIT, JOIN, RUNNING, STARTED, ScriptState
 from weft.core.seat import MINE, TWICE, Replica, Reported, saved_alone
-from weft.data.dealt_again import DealtAgain
 from weft.model_files import not_saved
 from weft.observe.records.left_out import LeftOut
 from weft.runtime.channel import Channel
@@ -48,6 +47,7 @@ from weft.runtime.seats.once import Once, Sharing
 from weft.runtime.seats.returned_files import Unsaved, give_back
 from weft.runtime.seats.shares import EngineShares
 from weft.runtime.seats.slowdown import Stretching
+from weft.runtime.seats.survivor import Survivor
 
 HEARTBEAT_TICKS = 10
 """The heartbeat sends a status once in this many checks for pauses."""
@@ -62,7 +62,7 @@ class EngineSeat:
     """One worker's seat under an engine. Calls that need an answer block in `_wait`; LiveSeat drives meanwhile."""
 
     is_simulated, leaves = False, False
-    dealt_again: DealtAgain | None = None
+    survivor: Survivor | None = None
 
     def __init__(self, job: WorkerJob, channel: Channel, sharing: Sharing) -> None:
         self.job = job

@@ -1,9 +1,8 @@
 """The seat of a worker that trains with others: calls of its script block until its peer lets the script go on."""
 
-import os
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 from weft.core.events import EpochFinished, GradientReady, PortionAsked, StepFinished
@@ -22,7 +21,7 @@ from weft.core.script_state import (
     SHARE,
     STEP,
 )
-from weft.core.seat import RESULT, Replica, Reported, check_closures, check_optimizers, check_tuned
+from weft.core.seat import RESULT, Arrival, Replica, Reported, check_closures, check_optimizers, check_tuned
 from weft.core.strategy import Strategy
 from weft.data.shares import check_sharing
 from weft.runtime.background import BackgroundDriver
@@ -31,23 +30,13 @@ from weft.runtime.channel import Channel
 from weft.runtime.connections import Connections
 from weft.runtime.driver import Wanted
 from weft.runtime.initial_values import FirstValues
-from weft.runtime.messages import (
-    Concluded,
-    DealAgain,
-    Freeze,
-    Message,
-    Order,
-    ScriptJoined,
-    ViewTold,
-    Welcome,
-    WorkerJob,
-)
+from weft.runtime.messages import Concluded, Message, Order, ScriptJoined, Welcome, WorkerJob
 from weft.runtime.reduce.between_hosts import Plan
-from weft.runtime.seats.before_training import BeforeTraining
-from weft.runtime.seats.engine_seat import EngineSeat
+from weft.runtime.seats.driving_seat import DrivingSeat
 from weft.runtime.seats.evaluating import evaluating
 from weft.runtime.seats.once import Sharing
-from weft.runtime.seats.survivor import Survivor
+from weft.runtime.seats.survivor import Survivor, ToSurvivor
+from weft.runtime.view_messages import HandedOver, ViewTold
 from weft.runtime.waiting import Waiting
 from weft.runtime.worker_runtime import WorkerRuntime
 from weft.store.gate import Gate
@@ -56,8 +45,8 @@ Resolve = Callable[[Welcome | None, Strategy | str | None], tuple[Strategy, str]
 """Takes `Welcome` and the strategy that the script asked for; returns the strategy to use and its name."""
 
 
-class LiveSeat(EngineSeat):
-    """The seat of one of several workers. The thread that drives, the script's or the background's, holds `_lock`."""
+class LiveSeat(DrivingSeat):
+    """The seat of one of several workers."""
 
     is_plain = False
 
@@ -65,25 +54,15 @@ class LiveSeat(EngineSeat):
         super().__init__(job, channel, sharing)
         self._resolve, self._plan = resolve, plan
         self._connections = Connections(job)
-        self._lock = threading.RLock()
         self._asked: Strategy | str | None = None
-        self._first_values = FirstValues(job.descriptors.initial, job.rank)
+        self._first_values = FirstValues(job.descriptors.initial, is_first=job.rank == 0 and not job.first_view)
         self._welcome: Welcome
-        self._runtime: WorkerRuntime
-        self._awaited: WorkerRuntime | BeforeTraining = BeforeTraining()
-        """What this worker drives when it waits, and asks for whom."""
-        self._waiting = Waiting([channel.fileno()], self.activity_clock)
         self._gate: Gate
         self._given: set[int] = set()
         """Buckets of the current backward for which the peer has been told GradientReady."""
         self._epoch = 0
-        self._survivor: Survivor | None = None
-        """This worker's part in going on without lost ones; None where a loss ends the run."""
         if job.survives:
-            given, wait = lambda: len(self._given), self._wait_in_share
-            self._survivor = Survivor(job, self.script, channel.send, self._lock, wait, given)
-            self.dealt_again = self._survivor.shares
-        self._background: BackgroundDriver | None = None
+            self.survivor = Survivor(self, channel.send, self._lock)
 
     def join(self, replica: Replica, strategy: Strategy | str | None, compress: str | None = None) -> None:
         self._check_first_join()
@@ -93,6 +72,8 @@ class LiveSeat(EngineSeat):
         built, name = self._strategy()
         check_sharing(built, name or type(built).__name__, self.job.share)
         self._score = Score(built.score)
+        if self.survivor is not None:
+            self.survivor.deals_rounds = not built.deals_portions
         self._begin()
 
     def join_more(self) -> None:
@@ -162,7 +143,7 @@ class LiveSeat(EngineSeat):
 
     def _begin_training(self) -> WorkerRuntime:
         """Lay the replica out in worker 0's order; blocks until the strategy lets the script make its first step."""
-        if self.rank == 0:
+        if self.rank == 0 and not self.job.first_view:
             self._channel.send(Order(list(self._replica.order()), list(self._replica.tuned())))
         told = self._expect(Order)
         check_tuned(self.rank, told.tuned, self._replica.tuned())
@@ -186,12 +167,63 @@ class LiveSeat(EngineSeat):
             descriptors, self.activity_clock, runtime.bells, owns_core=job.owns_core, spin_s=job.spin_s
         )
         self._gate = runtime.worker.store.guard(self.rank, self.num_workers, strategy, self._leave_out)
-        if self._survivor is not None:
-            self._survivor.begin(runtime)
+        if self.survivor is not None:
+            self.survivor.begin(runtime)
         runtime.driver.start()
-        self._wait(lambda: runtime.worker.computes == 0)
+        if self.survivor is not None and job.first_view:
+            self._begin_where_run_is(runtime, self.survivor)
+        else:
+            self._wait(lambda: runtime.worker.computes == 0)
         runtime.worker.store.let_user_run()
         return runtime
+
+    def _begin_where_run_is(self, runtime: WorkerRuntime, survivor: Survivor) -> None:
+        """A newcomer comes in; blocks until all others are ready to go on with it."""
+        self._wait(lambda: survivor.has_come_in)
+        handed, step = survivor.handed, runtime.worker.computes
+        assert handed is not None
+        assert step is not None
+        self._num_reports, self._num_saves, self._epoch = handed.num_reports, handed.num_saves, handed.reported_epochs
+        self._step = step
+        self.metrics.begin_at(step)
+        survivor.rest.stop(step, self._wait)
+
+    @property
+    def _is_still_to_come(self) -> bool:
+        """This worker is a newcomer, and its script is before its loop: what it reports and saves, others have."""
+        return bool(self.job.first_view) and self.script.at in BEFORE_TRAINING
+
+    def come_in(self) -> Arrival | None:
+        if not self._is_still_to_come:
+            return None
+        self.settle()
+        assert self.survivor is not None
+        handed = self.survivor.handed
+        assert handed is not None
+        return Arrival(handed.shares.loop, handed.shares.epoch, self._once.take_over(handed.state))
+
+    def hand_over(self, told: ViewTold) -> HandedOver:
+        runtime, survivor = self._runtime, self.survivor
+        assert survivor is not None
+        with_state = runtime.worker.peer.gives_replica and runtime.driver.shared_params is None
+        form, start, stop = self._once.hand_over(survivor.script_place.hand_over(with_state=with_state))
+        survivor.rest.afterwards = partial(self._once.free, start, stop)
+        return HandedOver(
+            told.view,
+            survivor.shares.hand_over(),
+            self._num_reports,
+            self._num_saves,
+            self._epoch,
+            form,
+        )
+
+    @property
+    def step(self) -> int:
+        return self._step
+
+    @property
+    def num_given(self) -> int:
+        return len(self._given)
 
     def gradient_filled(self, bucket: int, samples: float) -> None:
         if self._stretching.is_on:  # a slower machine would not have filled the bucket yet
@@ -203,13 +235,13 @@ class LiveSeat(EngineSeat):
                 self._background.look_after()
 
     def _hear(self, message: Message) -> None:
-        if isinstance(message, Freeze | ViewTold | DealAgain):
-            assert self._survivor is not None
-            self._survivor.hear(message)
+        if isinstance(message, ToSurvivor):
+            assert self.survivor is not None
+            self.survivor.hear(message)
         else:
             super()._hear(message)
 
-    def _wait_in_share(self, done: Callable[[], bool]) -> None:
+    def wait_in_share(self, done: Callable[[], bool]) -> None:
         with self._driving() as runtime, runtime.driver.script_waits(SHARE):
             self._wait(done)
 
@@ -240,8 +272,8 @@ class LiveSeat(EngineSeat):
         if runtime.strategy.keeps_replicas_equal:  # buffers or a loss may have been reduced, too
             runtime.worker.store.settle_shadows()
         self._gate.reduced()
-        if self.dealt_again is not None and runtime.strategy.keeps_replicas_equal:
-            self.dealt_again.commit()
+        if self.survivor is not None and runtime.strategy.keeps_replicas_equal:
+            self.survivor.shares.commit()
 
     def step_finished(self, samples: float, loss: float | None, *, is_repeat: bool = False) -> None:
         self.script.check(STEP)
@@ -254,75 +286,20 @@ class LiveSeat(EngineSeat):
                 runtime.driver.deliver(node, StepFinished(step, counted, loss))
                 self._wait(lambda: node.computes == step + 1 and not runtime.is_choked())
                 self._gate.end()
-                if self.dealt_again is not None:
-                    self.dealt_again.commit()
+                if self.survivor is not None:
+                    self.survivor.shares.commit()
                 self._count_step(num_new, loss)
                 self._tell()
                 if runtime.driver.stopped_because is not None:
                     self.steps_max = self._step
                 if self._pauses_at_step:
                     self._wait(lambda: not self._pauses_at_step)
-
-    def _observe(self) -> None:
-        self._awaited.tell_counters(self.metrics)
-
-    def _wait(self, done: Callable[[], bool]) -> None:
-        """Drive until `done()` is true, holding the lock even in sleep: the background driver must not drive then."""
-        with self._lock:
-            driver = self._awaited.driver
-            while not done():
-                if driver.progress():
-                    self._waiting.resume()
-                    continue
-                self._pause(driver.progress, driver.next_due_s)
-            self._go_on()
-
-    def _wait_words(self, done: Callable[[], bool]) -> None:
-        """Block until `done()`, which reads words of the arena, is true. Does not drive: an action is under way."""
-        while not done():
-            self._pause(done, None)
-        self._go_on()
-
-    def _go_on(self) -> None:
-        self._waiting.resume()
-        self._waits_for = None
-
-    def _pause(self, has_news: Callable[[], bool], due_s: float | None) -> None:
-        self._waiting.pause(has_news, due_s)
-        if self._waiting.has_slept:
-            self._listen()
-            self._awaited.check_alive()
-            self._tell(self.waiting_for())
-
-    def _drive_for_script(self) -> float | None:
-        """One turn of the background driver: hear the engine and drive; returns the seconds until a timer is due."""
-        self._listen()
-        self._runtime.driver.progress()
-        return self._runtime.driver.next_due_s
-
-    def _fail_and_end(self, error: BaseException) -> None:
-        self.fail(error)
-        self.leave()
-        os._exit(1)
-
-    @contextmanager
-    def _driving(self) -> Iterator[WorkerRuntime]:
-        """A context in which the script's thread drives; at its end, the background driver takes over."""
-        with self._lock:
-            if self._background is not None:
-                self._background.step_back()
-            with self.metrics.driving(serves=len(self._runtime.driver.nodes) > 1):
-                yield self._runtime
-                if self._background is not None:
-                    self._background.take_over()
-                    self._runtime.driver.progress()
-                    self._background.look_after()
-
-    def waiting_for(self) -> str:
-        """A phrase for messages: what this worker waits for."""
-        return self._awaited.waiting_for()
+                if self.survivor is not None:
+                    self.survivor.rest.stop(self._step, self._wait)
 
     def report(self, epoch: int, numbers: Reported) -> None:
+        if self._is_still_to_come:
+            return
         self.script.check(REPORT)
         self.settle()
         scored = self._runtime.strategy.scored
@@ -373,6 +350,8 @@ class LiveSeat(EngineSeat):
             return runtime.result(self._wait, self._best).models(model)
 
     def save(self, path: str, model: str, *, of: int | None = None, allow_nan: bool = False) -> None:
+        if self._is_still_to_come:
+            return
         self.script.check(SAVE)
         self.settle()
         with self.script.during(SAVE):
@@ -389,7 +368,7 @@ class LiveSeat(EngineSeat):
             self._runtime.say_ended()
 
     def _conclude(self, *, is_first: bool) -> Concluded:
-        survivor, num_unused = self._survivor, 0
+        survivor, num_unused = self.survivor, 0
         if survivor is not None:
             self._wait(lambda: not survivor.is_dealing)
             num_unused = survivor.shares.num_unused

@@ -1,6 +1,8 @@
 """`weft.once` on a real worker: asks the engine whether to load a value, or maps what another worker has loaded."""
 
+import os
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any, Protocol
 
 from weft.runtime.messages import Message, OnceAnswer, OnceAsked, OnceLoaded
@@ -12,6 +14,8 @@ class Sharing(Protocol):
     def store(self, fd: int, start: int, value: Any) -> tuple[bytes | None, int]: ...
 
     def load(self, fd: int, form: bytes) -> Any: ...
+
+    def free(self, fd: int, start: int, stop: int) -> None: ...
 
 
 class Once:
@@ -25,6 +29,20 @@ class Once:
         self._send = send
         self._expect = expect
         self._number = 0
+
+    def hand_over(self, value: Any) -> tuple[bytes, int, int]:
+        """Store a value for newcomers; returns its form, and where its arrays begin and end."""
+        start = os.fstat(self._fd).st_size
+        form, stop = self._sharing.store(self._fd, start, value)
+        return form or b"", start, stop
+
+    def take_over(self, form: bytes) -> Any:
+        """A copy of a value that was handed over."""
+        return deepcopy(self._sharing.load(self._fd, form))
+
+    def free(self, start: int, stop: int) -> None:
+        """Free the memory of a value that all have taken over."""
+        self._sharing.free(self._fd, start, stop)
 
     def get(self, key: object, load: Callable[[], Any]) -> Any:
         """The value of `load()`, loaded by one worker of this host for all."""

@@ -1,4 +1,4 @@
-"""A worker's part in going on without lost ones: it says how far its script is, and deals again what they left.
+"""A worker's part when members change: it says how far its script is, and deals samples again.
 
 | order | this worker                                                                      | its script          |
 |-------|----------------------------------------------------------------------------------|---------------------|
@@ -8,55 +8,114 @@
 
 Where reductions are messages, one may have ended for some workers and not for others when the view changes, and ends
 for these later. So how far the lost ones were is what any of the others knows to be committed.
+
+Before newcomers come in, all scripts rest (rest_stop.py). With `ViewTold`, the lowest of the other members, their
+sponsor, hands over where its script is; a newcomer takes that over before it answers `ViewTaken`. What nobody has
+committed is then dealt again among all.
 """
 
 from collections.abc import Callable
 from threading import RLock
-from typing import TypeVar
+from typing import Any, Protocol, TypeVar
 
 from weft.core.script_state import BEFORE_TRAINING, IN_BACKWARD, ScriptState
 from weft.data.dealt_again import DealtAgain, Reached
-from weft.runtime.messages import DealAgain, Freeze, Frozen, LaidOut, Message, ViewTaken, ViewTold, WorkerJob
+from weft.runtime.messages import Message, WorkerJob
+from weft.runtime.seats.rest_stop import RestStop
+from weft.runtime.view_messages import (
+    DealAgain,
+    Freeze,
+    Frozen,
+    GoOn,
+    HandedOver,
+    LaidOut,
+    LookAsked,
+    LookTold,
+    RestAsked,
+    RestAt,
+    RestTold,
+    ViewTaken,
+    ViewTold,
+)
 from weft.runtime.worker_runtime import WorkerRuntime
 
 T = TypeVar("T")
+ToSurvivor = Freeze | ViewTold | DealAgain | RestAsked | RestAt | LookAsked | HandedOver | GoOn
+
+
+class Survivable(Protocol):
+    """What the seat of a worker offers its survivor."""
+
+    job: WorkerJob
+    script: ScriptState
+
+    def wait_in_share(self, done: Callable[[], bool]) -> None:
+        """Drive until a condition holds, while the script waits for data."""
+
+    @property
+    def num_given(self) -> int:
+        """Number of buckets of a backward under way that are given."""
+        ...
+
+    @property
+    def step(self) -> int:
+        """Number of steps that the script has made."""
+        ...
+
+    def hand_over(self, told: ViewTold) -> HandedOver:
+        """Where the script is, for the newcomers of a view."""
+        ...
+
+    def come_in(self) -> Any:
+        """A newcomer's script begins its loop: come in, and return where it begins; None for other workers."""
+        ...
 
 
 class Survivor:
     """One worker in a run that goes on when others are lost. Called by the thread that drives."""
 
-    def __init__(
-        self,
-        job: WorkerJob,
-        script: ScriptState,
-        send: Callable[[Message], object],
-        lock: RLock,
-        wait_in_share: Callable[[Callable[[], bool]], None],
-        num_given: Callable[[], int],
-    ) -> None:
-        """`send` takes messages to the engine. `lock` is the driving thread's; `wait_in_share` drives until a condition
-        holds, while the script waits for data; `num_given` says how many buckets of a backward under way are given."""
-        self._num_given = num_given
+    script_place: Any
+    """Where the script is (adapters/newcomers.py)."""
+
+    def __init__(self, seat: Survivable, send: Callable[[Message], object], lock: RLock) -> None:
+        """`send` takes messages to the engine. `lock` is the driving thread's."""
+        job = seat.job
+        self._seat, self._rank = seat, job.rank
         self._processes = list(range(job.num_workers))
         self._lock = lock
-        self._wait_in_share = wait_in_share
-        self._script = script
+        self._script = seat.script
         self._send = send
         self._runtime: WorkerRuntime
         self._view, self._dealt = 0, 0
-        """The last view that is to come or has come, and the last whose lost workers' samples are dealt."""
+        """The last view that is to come or has come, and the last whose samples are dealt."""
+        self.deals_rounds = True
+        """Samples of lost workers are dealt here; False where the strategy deals out portions."""
+        self._is_newcomer = bool(job.first_view)
+        """It has not been told its first view yet."""
+        self.handed: HandedOver | None = None
+        """What a newcomer has been handed over."""
+        self.rest = RestStop(send, is_newcomer=self._is_newcomer)
         self.shares = DealtAgain(job.rank, job.num_workers, self._when_dealt, self._publish, lock)
 
     @property
     def is_dealing(self) -> bool:
-        """Whether members change, or samples of lost ones are still to be dealt."""
+        """Whether members change, or samples are still to be dealt."""
         return self._dealt < self._view
 
+    @property
+    def has_come_in(self) -> bool:
+        """A newcomer has taken over all that it needs."""
+        return self.handed is not None and not self.is_dealing and self._runtime.worker.computes is not None
+
+    def arrive(self) -> Any:
+        """Where a newcomer's script begins: blocks until it is there. None for a worker that was there before."""
+        return self._seat.come_in()
+
     def _when_dealt(self, look: Callable[[], T]) -> T:
-        """Call `look` when the samples of lost workers are dealt; blocks while members change."""
+        """Call `look` when samples are dealt; blocks while members change."""
         with self._lock:
             if self.is_dealing:
-                self._wait_in_share(lambda: not self.is_dealing)
+                self._seat.wait_in_share(lambda: not self.is_dealing)
             return look()
 
     def begin(self, runtime: WorkerRuntime) -> None:
@@ -66,35 +125,72 @@ class Survivor:
         runtime.driver.view_change.on_view = self._say_taken
         self._send(LaidOut())
 
-    def hear(self, message: Freeze | ViewTold | DealAgain) -> None:
-        """Take a message of the engine about a change of view."""
+    def hear(self, message: ToSurvivor) -> None:
+        """Take a message of the engine about members that change."""
         if isinstance(message, Freeze):
             self._view = message.view
             self._runtime.driver.view_change.freeze(message)
         elif isinstance(message, ViewTold):
-            self._runtime.driver.view_change.cut(message)
-        else:
+            self._take_view(message)
+        elif isinstance(message, DealAgain):
             self._deal(message)
+        elif isinstance(message, RestAsked):
+            self.rest.ask(self._where())
+        elif isinstance(message, RestAt):
+            self.rest.stop_at(message.step)
+        elif isinstance(message, LookAsked):
+            self._say_looked(message)
+        elif isinstance(message, HandedOver):
+            self.handed = message
+            self.shares.take_over(message.shares)
+            self._send(ViewTaken(message.view, self.shares.reached(), {}))
+        else:
+            self.rest.go_on()
+
+    def _take_view(self, told: ViewTold) -> None:
+        view_change = self._runtime.driver.view_change
+        if not self._is_newcomer:
+            view_change.cut(told)
+            return
+        self._is_newcomer, self._view = False, told.view
+        view_change.enter(told)
+
+    def _where(self) -> RestTold:
+        strategy = self._runtime.strategy
+        is_in_step = strategy.keeps_step and not strategy.deals_portions
+        return RestTold(self._seat.step, strategy.rest_period if is_in_step else 0, self.script_place.refusal())
+
+    def _say_looked(self, asked: LookAsked) -> None:
+        sent, received = self._runtime.traffic()
+        self._send(LookTold(asked.number, sent, received, self._runtime.driver.is_idle))
 
     def _say_frozen(self, order: Freeze, sent: dict[int, int]) -> None:
-        self._send(Frozen(order.view, sent))
+        self._send(Frozen(order.view, sent, self._runtime.places() if order.newcomers else []))
 
     def _say_taken(self, told: ViewTold) -> None:
         """The peers are about to be told the view. Where all make the same steps, the lost ones were as far as this
         worker is: what was reduced is committed. Elsewhere each has written down how far it was."""
-        runtime = self._runtime
         lost = [rank for rank in self._processes if rank not in told.processes]
         self._processes = told.processes
-        if runtime.strategy.keeps_replicas_equal:
-            has_all_given = self._script.at is IN_BACKWARD or self._num_given() == len(runtime.world.trainable)
-            is_reduced = has_all_given and not runtime.worker.peer.holds_user
-            reached = dict.fromkeys(lost, self.shares.reached(is_reduced=is_reduced))
-        else:
-            reached = {rank: runtime.published(rank) for rank in lost}
-        self._send(ViewTaken(told.view, self.shares.reached(), reached))
+        if self._rank in told.newcomers:
+            return
+        self._send(ViewTaken(told.view, self.shares.reached(), self._reached(lost)))
+        if told.newcomers and self._rank == min(set(told.members) - set(told.newcomers)):
+            self._send(self._seat.hand_over(told))
+
+    def _reached(self, lost: list[int]) -> dict[int, Reached]:
+        runtime = self._runtime
+        if not runtime.strategy.keeps_replicas_equal:
+            return {rank: runtime.published(rank) for rank in lost}
+        has_all_given = self._script.at is IN_BACKWARD or self._seat.num_given == len(runtime.world.trainable)
+        is_reduced = has_all_given and not runtime.worker.peer.holds_user
+        return dict.fromkeys(lost, self.shares.reached(is_reduced=is_reduced))
 
     def _deal(self, message: DealAgain) -> None:
-        self.shares.lose(message.lost, message.members, message.num_begun)
+        if message.newcomers:
+            self.shares.welcome(message.newcomers, message.members, message.num_begun)
+        else:
+            self.shares.lose(message.lost, message.members, message.num_begun)
         self._dealt = message.view
 
     def _publish(self, reached: Reached) -> None:

@@ -1,0 +1,87 @@
+"""A newcomer's script begins where the run is: what its sponsor's script hands over, and how it is taken over."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from weft.core.seat import Arrival
+
+if TYPE_CHECKING:  # the worker makes this
+    from weft.adapters.worker import Worker
+
+
+class ScriptPlace:
+    """Where a worker's script is, and what it keeps between steps, in a run whose members may change.
+
+    A newcomer runs the script from its beginning. At its first loop over epochs it waits until it has come in; it then
+    passes over the loops and epochs that are done.
+    """
+
+    def __init__(self, worker: "Worker", survivor: Any) -> None:
+        """`survivor` is the seat's part in it (runtime/seats/survivor.py)."""
+        self._worker = worker
+        self._survivor = survivor
+        self._kept: dict[str, Any] = {}
+        self._num_loops = 0
+        self._arrival: Arrival | None = None
+        survivor.script_place = self
+
+    def keep(self, objects: Mapping[str, Any]) -> None:
+        """Name objects whose state a newcomer takes over."""
+        self._kept.update(objects)
+
+    def epochs(self, num_epochs: int) -> range:
+        """The epochs that are to be made of the script's next loop over `num_epochs`."""
+        loop, self._num_loops = self._num_loops, self._num_loops + 1
+        if not loop:
+            self._arrival = self._survivor.arrive()
+            if self._arrival is not None:
+                self._take_over(self._arrival.state)
+        arrival = self._arrival
+        if arrival is None or loop > arrival.loop:
+            return range(num_epochs)
+        return range(arrival.epoch if loop == arrival.loop else num_epochs, num_epochs)
+
+    def begin_epoch(self, epoch: int) -> None:
+        self._survivor.shares.begin_epoch(self._num_loops - 1, epoch)
+
+    def refusal(self) -> str:
+        """Why a newcomer cannot begin where this script is; empty if it can."""
+        if not self._survivor.deals_rounds:
+            return "under this strategy nobody knows yet which portions a newcomer would take"
+        if not self._survivor.shares.can_be_taken_over:
+            return "newcomers find their place only in scripts that loop by worker.epochs(...) over worker.share(...)"
+        return self._worker.refuses_newcomers(self._kept.values())
+
+    def hand_over(self, *, with_state: bool) -> dict[str, Any]:
+        """What a newcomer takes over, as plain data and tensors; `with_state`: the optimizer's state, too."""
+        return {
+            "steps": self._worker.steps,
+            "samples": self._worker.last_samples,
+            "kept": {name: _keyed(each.state_dict()) for name, each in self._kept.items()},
+            "optimizer": _keyed(self._worker.hand_over_optimizer(with_state=with_state)),
+        }
+
+    def _take_over(self, state: Mapping[str, Any]) -> None:
+        self._worker.arrive(state["steps"], state["samples"], _unkeyed(state["optimizer"]))
+        for name, each in self._kept.items():
+            each.load_state_dict(_unkeyed(state["kept"][name]))
+
+
+def _keyed(value: Any) -> Any:
+    """Dictionaries whose keys are not all text as lists of pairs, which have a plain form."""
+    if isinstance(value, dict):
+        items = {key: _keyed(item) for key, item in value.items()}
+        return {"dict": items} if all(type(key) is str for key in items) else {"pairs": list(items.items())}
+    if isinstance(value, list | tuple):
+        return type(value)([_keyed(item) for item in value]) if type(value) in (list, tuple) else value
+    return value
+
+
+def _unkeyed(value: Any) -> Any:
+    """What `_keyed` was given."""
+    if isinstance(value, dict):
+        items = value["dict"].items() if "dict" in value else value["pairs"]
+        return {key: _unkeyed(item) for key, item in items}
+    if isinstance(value, list | tuple):
+        return type(value)([_unkeyed(item) for item in value])
+    return value
