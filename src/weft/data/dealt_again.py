@@ -221,8 +221,10 @@ class DealtAgain:
         """By share that this worker has not begun: how its rounds have changed since others began it."""
         self._handed: dict[int, HandedRounds] = {}
         """By share that a newcomer has not begun: its rounds, as its sponsor has handed them over."""
+        self.keeps_step = False
+        """All make the same steps: what not all can take, nobody takes."""
         self.num_unused = 0
-        """Samples of lost workers that nobody uses, because all others had ended that share."""
+        """Samples of lost workers that nobody uses, because others had ended that share."""
 
     def reached(self, *, is_reduced: bool = False) -> Reached:
         """Where this worker is; `is_reduced`: what it has taken is committed, too."""
@@ -302,7 +304,8 @@ class DealtAgain:
         return stop
 
     def _takers(self, share: int, members: Mapping[int, Reached]) -> list[int]:
-        return [member for member in self._members if members[member].may_take(share)]
+        takers = [member for member in self._members if members[member].may_take(share)]
+        return [] if self.keeps_step and len(takers) < len(members) else takers
 
     def _deal(self, share: int, dealing: Dealing) -> None:
         rounds = self._open.get(share) or self._ended.get(share)

@@ -69,22 +69,25 @@ class DealAgain(Struct, frozen=True, tag=True):
 
 
 class RestAsked(Struct, frozen=True, tag=True):
-    """To all members: newcomers want to come in; answer with `RestTold`, and pause after this step."""
+    """To all members: newcomers want to come in; answer with `RestTold`, and pause after this step. Rests are numbered
+    from 1 on."""
+
+    rest: int
 
 
 class RestTold(Struct, frozen=True, tag=True):
     """To the engine: the step that this worker is making."""
 
+    rest: int
     step: int
     period: int
     """All members stop before the same step, a multiple of this; 0: each stops before its own next one."""
-    refusal: str = ""
-    """Why the script cannot be begun by a newcomer where it is; empty if it can."""
 
 
 class RestAt(Struct, frozen=True, tag=True):
     """To a member: stop when `step` steps are made, and answer with `Resting`."""
 
+    rest: int
     step: int
 
 
@@ -92,7 +95,11 @@ class Resting(Struct, frozen=True, tag=True):
     """To the engine: this worker's script has stopped; the worker still answers others. Of a newcomer: it has taken
     over all that it needs, and is about to make its first step."""
 
+    rest: int
+    """The number of the rest; 0 from a newcomer."""
     step: int
+    refusal: str = ""
+    """Why a newcomer's script cannot begin where this one is; empty if it can."""
 
 
 class LookAsked(Struct, frozen=True, tag=True):

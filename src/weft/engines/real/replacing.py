@@ -65,8 +65,10 @@ class Replacement:
         """When each worker was started anew."""
         self.is_off = False
         """No worker is replaced any more."""
+        self._rest = 0
+        """The number of the last rest."""
         self._told: dict[int, RestTold] = {}
-        self._resting: dict[int, int] = {}
+        self._resting: dict[int, Resting] = {}
         self._rested_s = 0.0
         """When a member last stopped."""
         self._look = 0
@@ -88,6 +90,8 @@ class Replacement:
         """The process of a newcomer that was no member yet has ended."""
         self.coming.discard(rank)
         self._ready.discard(rank)
+        if not self._ready and not self._joining:
+            self.break_off()
         self._tell(f"worker {rank} could not be replaced: {why}")
         self._wanted.append(rank)
 
@@ -147,23 +151,27 @@ class Replacement:
 
     def _ask(self) -> None:
         self._phase = ReplacementPhase.ASKING
+        self._rest += 1
         self._told.clear()
         self._resting.clear()
         self._seen = {}
         for member in self._views.members:
-            self._send(member, RestAsked())
+            self._send(member, RestAsked(self._rest))
 
     def hear(self, rank: int, message: ToReplacement, now_s: float) -> None:
         """Take a worker's message."""
         if isinstance(message, HandedOver):
             for newcomer in self._joining:
                 self._send(newcomer, message)
-        elif isinstance(message, RestTold) and self._phase is ReplacementPhase.ASKING:
+        elif isinstance(message, RestTold):
+            if self._phase is not ReplacementPhase.ASKING or message.rest != self._rest:
+                return
             self._told[rank] = message
             if self._told.keys() == set(self._views.members):
                 self._stop(now_s)
-        elif isinstance(message, Resting) and self._phase is not ReplacementPhase.NONE:
-            self._rest(rank, message, now_s)
+        elif isinstance(message, Resting):
+            if self._phase is not ReplacementPhase.NONE and message.rest in (self._rest, 0):
+                self._stand(rank, message, now_s)
         elif isinstance(message, LookTold) and self._phase is ReplacementPhase.LOOKING and message.number == self._look:
             self._looked[rank] = message
             if self._looked.keys() == set(self._views.members):
@@ -172,21 +180,22 @@ class Replacement:
     def _stop(self, now_s: float) -> None:
         """All stop before the next step of whoever is furthest ahead, or each before its own next one."""
         sponsor = self._told[min(self._told)]
-        if sponsor.refusal:
-            self.give_up(sponsor.refusal)
-            return
         furthest = max(told.step for told in self._told.values())
         step = (furthest // sponsor.period + 1) * sponsor.period if sponsor.period else 0
         self._phase, self._rested_s = ReplacementPhase.STOPPING, now_s
         for member in self._views.members:
-            self._send(member, RestAt(step))
+            self._send(member, RestAt(self._rest, step))
 
-    def _rest(self, rank: int, message: Resting, now_s: float) -> None:
-        self._resting[rank] = message.step
+    def _stand(self, rank: int, message: Resting, now_s: float) -> None:
+        self._resting[rank] = message
         self._rested_s = now_s
         if not set(self._views.members) <= self._resting.keys():
             return
         if self._phase is ReplacementPhase.STOPPING:
+            refusal = self._resting[min(self._resting)].refusal
+            if refusal:
+                self.give_up(refusal)
+                return
             self._phase = ReplacementPhase.LOOKING
             self._look_again()
         elif self._phase is ReplacementPhase.WELCOMING:
@@ -199,8 +208,8 @@ class Replacement:
         if self._told[min(self._told)].period or not self._resting:
             return
         stopped, self._resting, self._rested_s = self._resting, {}, now_s
-        for rank, step in stopped.items():
-            self._send(rank, RestAt(step + 1))
+        for rank, resting in stopped.items():
+            self._send(rank, RestAt(self._rest, resting.step + 1))
 
     def _look_again(self) -> None:
         self._look += 1

@@ -208,7 +208,6 @@ class RunSession:
     def lose(self, rank: int) -> None:
         """Go on without worker `rank`: nobody waits for it at a report, at a save or at the end."""
         self._members.discard(rank)
-        self._num_late.pop(rank, None)
         self._badness.pop(rank, None)
         self._loadings.lose(rank)
         for warning in self._consensus.lose(rank):
@@ -240,6 +239,10 @@ class RunSession:
         for rank in sorted(self._members):
             self._send(rank, message)
 
+    def expect_newcomer(self, rank: int) -> None:
+        """A process is started that is to take the place of worker `rank`, which was lost."""
+        self._num_late[rank] = 0
+
     def welcome_newcomer(self, rank: int) -> None:
         """A newcomer takes the place of worker `rank`, which was lost. It makes no report that others have made."""
         self._members.add(rank)
@@ -250,7 +253,7 @@ class RunSession:
 
     def _join_late(self, rank: int, message: ScriptJoined) -> None:
         """The script of a newcomer has called weft.join, perhaps with a further model: it needs to wait for nobody."""
-        number, self._num_late[rank] = self._num_late.get(rank, 0), self._num_late.get(rank, 0) + 1
+        number, self._num_late[rank] = self._num_late[rank], self._num_late[rank] + 1
         check_layouts(rank, self._layouts[number], message.layout)
         assert self.welcome is not None
         self._send(rank, self.welcome[0])

@@ -39,9 +39,9 @@ class Survival:
         self._on_loss = on_loss
         self._workers = workers
         self._session, self._watchdog, self._observer = session, watchdog, observer
-        self._end, self._states = end, states
+        self._start, self._end, self._states = start, end, states
         self.views, self.losses = Views(session.num_workers, send), Losses()
-        self._replacement = Replacement(self.views, send, start, end, observer.on_tell)
+        self._replacement = Replacement(self.views, send, self._start_newcomer, end, observer.on_tell)
         self._replacement.on_joining, self._replacement.on_replaced = self._welcome, self._tell_replaced
 
     def members(self) -> list[WorkerRecord]:
@@ -57,14 +57,14 @@ class Survival:
         if self._on_loss == STOP:
             return
         while stuck := self._watchdog.stuck(now_s, self._session.ended, self._states()):
-            if not self.views.can_lose(stuck.rank) or sum(not worker.lost for worker in self.members()) < 2:
+            if not self.views.can_lose([stuck.rank]) or sum(not worker.lost for worker in self.members()) < 2:
                 break
             self._workers()[stuck.rank].lost = stuck.cause
             self._watchdog.lose(stuck.rank)
             self._end(stuck.rank)
-        for worker in self.members():
-            if (is_silent_death(worker) or self._session.still_needs(worker)) and self.views.can_lose(worker.rank):
-                self._go_on_without(worker, worker.lost or how_it_ended(worker.exit_code))
+        dead = [one for one in self.members() if is_silent_death(one) or self._session.still_needs(one)]
+        for worker in dead if self.views.can_lose([worker.rank for worker in dead]) else ():
+            self._go_on_without(worker, worker.lost or how_it_ended(worker.exit_code))
         if self._on_loss == REPLACE:
             self._replace(now_s)
 
@@ -91,6 +91,10 @@ class Survival:
                 self._replacement.fail(rank, str(describe(worker, ())))
         self._replacement.turn(now_s, is_ending=bool(self._session.ended))
 
+    def _start_newcomer(self, rank: int) -> None:
+        self._session.expect_newcomer(rank)
+        self._start(rank)
+
     def _welcome(self, rank: int) -> None:
         self._watchdog.welcome(rank)
         self._session.welcome_newcomer(rank)
@@ -104,7 +108,8 @@ class Survival:
 
     def others_may_go_on(self, worker: WorkerRecord) -> bool:
         """Whether a worker that died while training began is to be left behind, once the others have laid out."""
-        may = self._on_loss != STOP and self._session.has_begun and len(self.views.members) > 1
+        others = any(other.is_alive for other in self.members() if other is not worker)
+        may = self._on_loss != STOP and self._session.has_begun and others
         return may and is_silent_death(worker) and self.losses.is_fresh(worker.rank, time.perf_counter())
 
     def hear(self, worker: WorkerRecord, message: ToSurvival) -> None:

@@ -47,9 +47,9 @@ class Views:
         self._taken: dict[int, ViewTaken] = {}
         """The members' answers to the last view that was told, until its samples are dealt."""
 
-    def can_lose(self, rank: int) -> bool:
-        """Whether there are others, and all of them train, so that they can go on without worker `rank`."""
-        others = set(self.members) - {rank}
+    def can_lose(self, ranks: Sequence[int]) -> bool:
+        """Whether there are others, and all of them train, so that they can go on without these workers."""
+        others = set(self.members).difference(ranks)
         return bool(others) and others <= self._laid_out
 
     def lay_out(self, rank: int) -> None:

@@ -74,6 +74,7 @@ class LiveSeat(DrivingSeat):
         self._score = Score(built.score)
         if self.survivor is not None:
             self.survivor.deals_rounds = not built.deals_portions
+            self.survivor.shares.keeps_step = built.keeps_step
         self._begin()
 
     def join_more(self) -> None:

@@ -17,9 +17,14 @@ class RestStop:
     A newcomer's is on from the beginning: its script stops before its first step.
     """
 
-    def __init__(self, send: Callable[[RestTold | Resting], object], *, is_newcomer: bool) -> None:
+    def __init__(
+        self, send: Callable[[RestTold | Resting], object], refusal: Callable[[], str], *, is_newcomer: bool
+    ) -> None:
+        """`refusal` says why a newcomer's script cannot begin where this one is stopped; nothing if it can."""
         self._send = send
+        self._refusal = refusal
         self._is_asked = is_newcomer
+        self._number = 0
         self._at: int | None = 0 if is_newcomer else None
         self._stopped: int | None = None
         """The number of steps that the script has made, while it is stopped."""
@@ -28,7 +33,7 @@ class RestStop:
 
     def ask(self, told: RestTold) -> None:
         """A rest begins; `told` says where the script is."""
-        self._is_asked, self._at = True, None
+        self._is_asked, self._at, self._number = True, None, told.rest
         self._send(told)
 
     def stop_at(self, step: int) -> None:
@@ -55,4 +60,4 @@ class RestStop:
 
     def _say(self) -> None:
         if self._stopped is not None and self._at is not None and self._holds(self._stopped):
-            self._send(Resting(self._stopped))
+            self._send(Resting(self._number, self._stopped, self._refusal()))

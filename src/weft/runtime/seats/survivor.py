@@ -94,7 +94,7 @@ class Survivor:
         """It has not been told its first view yet."""
         self.handed: HandedOver | None = None
         """What a newcomer has been handed over."""
-        self.rest = RestStop(send, is_newcomer=self._is_newcomer)
+        self.rest = RestStop(send, lambda: self.script_place.refusal(), is_newcomer=self._is_newcomer)
         self.shares = DealtAgain(job.rank, job.num_workers, self._when_dealt, self._publish, lock)
 
     @property
@@ -135,7 +135,7 @@ class Survivor:
         elif isinstance(message, DealAgain):
             self._deal(message)
         elif isinstance(message, RestAsked):
-            self.rest.ask(self._where())
+            self.rest.ask(self._where(message.rest))
         elif isinstance(message, RestAt):
             self.rest.stop_at(message.step)
         elif isinstance(message, LookAsked):
@@ -155,10 +155,10 @@ class Survivor:
         self._is_newcomer, self._view = False, told.view
         view_change.enter(told)
 
-    def _where(self) -> RestTold:
+    def _where(self, rest: int) -> RestTold:
         strategy = self._runtime.strategy
         is_in_step = strategy.keeps_step and not strategy.deals_portions
-        return RestTold(self._seat.step, strategy.rest_period if is_in_step else 0, self.script_place.refusal())
+        return RestTold(rest, self._seat.step, strategy.rest_period if is_in_step else 0)
 
     def _say_looked(self, asked: LookAsked) -> None:
         sent, received = self._runtime.traffic()
