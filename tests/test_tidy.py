@@ -47,8 +47,8 @@ PLAIN_WORDS = set(
         r"\w+",
         """
     advice agreed api before between building calibrate check child choice compare core default diagnose
-    diagnosis dry echo env evaluating exit explanation factory failure fd finding first foreign forked framed
-    function hop initial interface job json lambda launch load local look machine main measure memory metric
+    diagnosis driving dry echo env evaluating exit explanation factory failure fd finding first foreign forked framed
+    function hop initial interface job json lambda late launch load local look machine main measure memory metric
     namespace netem network off once orderly output param passing pause plain probe process processor real reduce
     resource returned runner setting short sibling simulated slowdown source stall state stop stopped timeout
     tracer training upload value waiting

@@ -1,6 +1,5 @@
 """What a worker offers its script whatever the framework."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +9,6 @@ from support.scripts.training_scripts import ARRAYS, ARRAYS_TRAIN, SEEN, simulat
 
 import weft
 from weft.adapters.arrays import ArrayWorker
-from weft.adapters.worker import once_key
 from weft.core.errors import CheckpointError, ConfigError
 
 
@@ -136,30 +134,3 @@ def test_a_step_has_a_number_of_samples(samples: float) -> None:
     with pytest.raises(ConfigError) as refused:
         joined().step({"w": np.zeros(2)}, samples=samples)
     assert str(refused.value) == f"a step was made on {float(samples)} samples.\n  Give their number, 0 or more."
-
-
-def test_the_same_function_with_the_same_values_has_one_key() -> None:
-    def make(closed_over: int) -> Callable[[], int]:
-        def load() -> int:
-            return closed_over
-
-        return load
-
-    assert once_key(make(1), (1,)) == once_key(make(1), (1,))
-    assert once_key(make(1), (1,)) != once_key(make(1), (2,))
-    assert once_key(make(1), ()) != once_key(make(2), ())
-    assert once_key(dict, ()) != once_key(list, ())
-
-
-def test_values_that_cannot_be_compared_and_methods_have_no_key() -> None:
-    with pytest.raises(ConfigError) as refused:
-        once_key(len, ([1, 2],))
-    assert str(refused.value) == (
-        "weft.once cannot tell whether two workers load the same: unhashable type: 'list'.\n"
-        "  Give it a plain function with numbers, strings or tuples as arguments."
-    )
-    with pytest.raises(ConfigError) as refused:
-        once_key(joined().epochs, (1,))
-    assert str(refused.value) == (
-        "weft.once was given a method, whose object every worker has for itself.\n  Give it a plain function."
-    )

@@ -8,57 +8,13 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.scripts.share_scripts import all_committed, scripts
 
-from weft.data.dealt_again import Dealing, DealtAgain, Reached, Result, RoundPart, ShareRound, ShareRounds
-
-
-class Script:
-    """One worker's script, which takes the parts of one share after another."""
-
-    def __init__(self, rank: int, num_workers: int) -> None:
-        self.rank = rank
-        self.published = Reached(0, {})
-        self.dealt = DealtAgain(rank, num_workers, lambda look: look(), self._publish)
-        self.rounds: ShareRounds
-        self.taken: list[RoundPart] = []
-        """What it has taken of its share and not committed."""
-        self.committed: Counter[tuple[int, int]] = Counter()
-        """How often it has committed each (share, place)."""
-
-    def _publish(self, reached: Reached) -> None:
-        self.published = reached
-
-    def begin(self, num_samples: int, batch_size: int, size: int | None = None) -> None:
-        self.rounds = self.dealt.begin(num_samples, batch_size, False, size)
-
-    @property
-    def left(self) -> list[RoundPart]:
-        return self.rounds.parts()
-
-    def take(self) -> None:
-        self.taken.append(self.left[0])
-        self.rounds.take()
-
-    def commit(self) -> None:
-        self.dealt.commit()
-        self.count()
-
-    def count(self) -> None:
-        for part in self.taken:
-            self.committed.update((self.rounds.share, place) for place in part.places[: part.num_counted])
-        self.taken.clear()
-
-
-def scripts(num_workers: int) -> dict[int, Script]:
-    return {rank: Script(rank, num_workers) for rank in range(num_workers)}
+from weft.data.dealt_again import DealtAgain, Reached, Redealing, Result, ShareRound, ShareRounds
 
 
 def parts(*worker_parts: tuple[Sequence[int], int]) -> list[tuple[list[int], int]]:
     return [(list(places), num_counted) for places, num_counted in worker_parts]
-
-
-def all_committed(team: Sequence[Script]) -> Counter[tuple[int, int]]:
-    return sum((script.committed for script in team), Counter())
 
 
 BEFORE, TAKEN, REDUCED = "before the round", "when all have taken their part", "when the round is reduced"
@@ -170,83 +126,6 @@ def test_workers_at_their_own_pace_use_a_sample_once_or_count_it_as_unused(
     assert sum(committed.values()) + num_unused == begun * num_samples
 
 
-@settings(max_examples=300, deadline=None)
-@given(
-    seed=st.integers(0, 2**32),
-    num_workers=st.integers(2, 5),
-    extra=st.integers(0, 20),
-    batch_size=st.integers(1, 3),
-    size=st.none() | st.integers(1, 12),
-    num_shares=st.integers(1, 4),
-    loss_chance=st.sampled_from([0.02, 0.1, 0.3]),
-    join_chance=st.sampled_from([0.02, 0.1, 0.3]),
-)
-def test_with_losses_and_newcomers_a_sample_is_used_once_or_counted_as_unused(
-    seed: int,
-    num_workers: int,
-    extra: int,
-    batch_size: int,
-    size: int | None,
-    num_shares: int,
-    loss_chance: float,
-    join_chance: float,
-) -> None:
-    """Epochs of one share each, in which workers are at their own pace. A newcomer has a rank that was lost."""
-    num_samples, chance = num_workers + extra, Random(seed)
-    team = scripts(num_workers)
-    everybody, running = list(team.values()), set(team)
-
-    def begin(rank: int) -> None:
-        team[rank].dealt.begin_epoch(0, team[rank].dealt.reached().begun)
-        team[rank].begin(num_samples, batch_size, size)
-
-    def reached() -> dict[int, Reached]:
-        return {rank: team[rank].dealt.reached() for rank in running}
-
-    def num_begun() -> int:
-        return max(script.dealt.reached().begun for script in everybody)
-
-    for rank in team:
-        begin(rank)
-    while running:
-        rank = chance.choice(sorted(running))
-        script, lost = team[rank], sorted(set(range(num_workers)) - team.keys())
-        if len(running) > 1 and chance.random() < loss_chance:
-            del team[rank]
-            running.discard(rank)
-            for other in team.values():
-                other.dealt.lose({rank: script.published}, reached(), num_begun())
-        elif lost and len(running) == len(team) and chance.random() < join_chance:
-            for other in team.values():
-                other.commit()
-            sponsor = team[min(team)]
-            if not sponsor.dealt.can_be_taken_over:
-                continue
-            newcomer = Script(lost[0], num_workers)
-            newcomer.dealt.take_over(sponsor.dealt.hand_over())
-            team[lost[0]] = newcomer
-            everybody.append(newcomer)
-            running.add(lost[0])
-            members = reached()
-            for other in team.values():
-                other.dealt.welcome([lost[0]], members, num_begun())
-            begin(lost[0])
-        elif script.taken:
-            script.commit()
-        elif script.left:
-            script.take()
-        else:
-            script.dealt.end(script.rounds)
-            if script.dealt.reached().begun == num_shares:
-                running.discard(rank)
-            else:
-                begin(rank)
-    committed = all_committed(everybody)
-    assert max(committed.values()) == 1
-    num_unused = max(script.dealt.num_unused for script in team.values())
-    assert sum(committed.values()) + num_unused == num_begun() * num_samples
-
-
 def share_rounds(
     spans: Sequence[tuple[int, int]], num_workers: int, size: int | None, batch_size: int
 ) -> dict[int, ShareRounds]:
@@ -260,7 +139,7 @@ def test_a_lost_workers_part_of_a_round_is_cut_into_a_round_for_those_who_are_le
     rounds = share_rounds([(0, 6), (6, 12)], 3, None, 2)
     for worker in (0, 2):
         rounds[worker].take()
-        assert rounds[worker].deal(Dealing({1: 1}, [0, 2])) == 0
+        assert rounds[worker].deal(Redealing({1: 1}, [0, 2])) == 0
     assert parts(*rounds[0].parts()) == parts(([6, 7], 2), ([8], 1))
     assert parts(*rounds[2].parts()) == parts(([10, 11], 2), ([9], 1))
 
@@ -274,24 +153,24 @@ def test_what_a_worker_stands_in_with_is_not_dealt_again() -> None:
     rounds = share_rounds([(0, 3)], 3, None, 1)
     for worker in (0, 1):
         rounds[worker].take()
-        rounds[worker].deal(Dealing({2: 0}, [0, 1]))
+        rounds[worker].deal(Redealing({2: 0}, [0, 1]))
     assert parts(*rounds[0].parts()) == parts(([2], 0))
     assert parts(*rounds[1].parts()) == parts(([2], 1))
-    rounds[1].deal(Dealing({0: 1}, [1]))
+    rounds[1].deal(Redealing({0: 1}, [1]))
     assert parts(*rounds[1].parts()) == parts(([2], 1))
 
 
 def test_a_fixed_global_batch_is_the_size_of_new_rounds_too() -> None:
     rounds = share_rounds([(0, 12), (12, 24), (24, 36)], 3, 12, 1)
     for worker in (1, 2):
-        rounds[worker].deal(Dealing({0: 0}, [1, 2]))
+        rounds[worker].deal(Redealing({0: 0}, [1, 2]))
         assert [len(part.places) for part in rounds[worker].parts()] == [4, 4, 4, 6]
 
 
 def test_a_worker_that_takes_the_next_part_passes_over_rounds_that_are_not_its_own() -> None:
     rounds = share_rounds([(0, 3)], 3, None, 1)[0]
-    rounds.deal(Dealing({2: 0}, [1]))
-    rounds.deal(Dealing({1: 0}, [0]))
+    rounds.deal(Redealing({2: 0}, [1]))
+    rounds.deal(Redealing({1: 0}, [0]))
     assert parts(*rounds.parts()) == parts(([0], 1), ([1], 1), ([2], 1))
     rounds.take()
     assert rounds.num_taken == 1

@@ -212,17 +212,9 @@ class ArrayReplica:
             self.buckets += (bucket,)
             self._flat[PARAMS].append(values)
 
-    def hand_over(self, *, with_state: bool) -> list[Any]:
+    def optimizer_state(self, *, with_state: bool = True) -> list[dict[str, Any]]:
         """The optimizer's numbers and, `with_state`, what it keeps for each bucket."""
-        return [dict(group) for group in self.groups()] + [dict(state) for state in self._states if with_state]
-
-    def take_over(self, handed: Sequence[Any]) -> None:
-        """Go on with the optimizer that another replica has handed over."""
-        groups = self.groups()
-        for group, numbers in zip(groups, handed, strict=False):
-            group.update(numbers)
-        for state, theirs in zip(self._states, handed[len(groups) :], strict=False):
-            state.update(theirs)
+        return [*self.groups(), *(self._states if with_state else ())]
 
     def twin(self) -> "ArrayReplica":
         if self._optimizer is None:
@@ -286,11 +278,12 @@ class ArrayWorker(StreamWorker):
                 given[...] = theirs
 
     def hand_over_optimizer(self, *, with_state: bool) -> Any:
-        return self._replica.hand_over(with_state=with_state)
+        return self._replica.optimizer_state(with_state=with_state)
 
     def arrive(self, step: int, num_samples: float, optimizer: Any) -> None:
         super().arrive(step, num_samples, optimizer)
-        self._replica.take_over(optimizer)
+        for mine, theirs in zip(self._replica.optimizer_state(), optimizer, strict=False):
+            mine.update(theirs)
         self._refresh()
 
     def share(

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from weft.adapters.alone import Alone
-from weft.adapters.worker import once_key
+from weft.adapters.once_key import once_key
 from weft.core.coding import Coding
 from weft.core.errors import ConfigError
 from weft.core.rules import Rule

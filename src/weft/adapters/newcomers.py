@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from weft.core.seat import Arrival
+from weft.core.seat import ScriptArrival
 
 if TYPE_CHECKING:  # the worker makes this
     from weft.adapters.worker import Worker
@@ -22,7 +22,7 @@ class ScriptPlace:
         self._survivor = survivor
         self._kept: dict[str, Any] = {}
         self._num_loops = 0
-        self._arrival: Arrival | None = None
+        self._arrival: ScriptArrival | None = None
         survivor.script_place = self
 
     def keep(self, objects: Mapping[str, Any]) -> None:

@@ -49,7 +49,7 @@ class ReplicaMemory:
     """The shared parameters are those of a run under way: a newcomer takes them as they are."""
 
 
-class Arrival(NamedTuple):
+class ScriptArrival(NamedTuple):
     """Where a newcomer's script begins, and what it takes over."""
 
     loop: int

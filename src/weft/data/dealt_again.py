@@ -19,7 +19,7 @@ ENDED_MAX = 64
 """How many shares behind the others a lost worker may have been, so that what it leaves is still counted."""
 
 
-class Dealing(Struct, frozen=True):
+class Redealing(Struct, frozen=True):
     """A change of a share's rounds: what some workers have not committed is cut into new rounds."""
 
     committed: dict[int, int]
@@ -43,6 +43,8 @@ class HandedRounds(Struct, frozen=True):
     rounds: list[HandedRound]
     num_void: int
     """Of how many of them, from the first on, all that was left has been dealt again."""
+    size: int | None
+    batch_size: int
 
 
 class RoundPart(NamedTuple):
@@ -90,9 +92,9 @@ class HandedShares(Struct, frozen=True):
     """The share with which this epoch begins, and the newcomer's script."""
     members: list[int]
     earlier: list[tuple[int, list[int]]]
-    to_come: dict[int, list[Dealing]]
+    to_come: dict[int, list[Redealing]]
     rounds: dict[int, HandedRounds]
-    """By share, from the first on: those that its sponsor has begun, or was itself handed over."""
+    """By share: those that its sponsor has begun, or was itself handed over."""
     num_unused: int
 
 
@@ -162,7 +164,7 @@ class ShareRounds:
         while self.num_anew == num_anew and (batch := next(each, None)) is not None:
             yield batch
 
-    def deal(self, dealing: Dealing) -> int:
+    def deal(self, dealing: Redealing) -> int:
         """Cut what some have not committed into new rounds; returns how many samples nobody takes."""
         places = [
             place
@@ -183,7 +185,13 @@ class ShareRounds:
 
     def hand_over(self) -> HandedRounds:
         """All rounds, for a newcomer."""
-        return HandedRounds([each.handed() for each in self._rounds], self._num_void)
+        return HandedRounds([each.handed() for each in self._rounds], self._num_void, self._size, self._batch_size)
+
+    @classmethod
+    def of(cls, share: int, worker: int, handed: HandedRounds) -> "ShareRounds":
+        """The rounds that were handed over."""
+        rounds = [ShareRound.of(each) for each in handed.rounds]
+        return cls(share, worker, rounds, handed.size, handed.batch_size, handed.num_void)
 
 
 class WhenDealt(Protocol):
@@ -217,7 +225,7 @@ class DealtAgain:
         """The shares that the script has begun and not ended. One may be evaluated on while another goes on."""
         self._ended: dict[int, ShareRounds] = {}
         """The last shares that it has ended: others may still be in them."""
-        self._to_come: dict[int, list[Dealing]] = {}
+        self._to_come: dict[int, list[Redealing]] = {}
         """By share that this worker has not begun: how its rounds have changed since others began it."""
         self._handed: dict[int, HandedRounds] = {}
         """By share that a newcomer has not begun: its rounds, as its sponsor has handed them over."""
@@ -243,14 +251,14 @@ class DealtAgain:
 
     def _begin(self, num_samples: int, batch_size: int, drop_last: bool, size: int | None) -> ShareRounds:
         share, self._begun = self._begun, self._begun + 1
-        num_void = 0
-        if (handed := self._handed.pop(share, None)) is not None:
-            each, num_void = [ShareRound.of(one) for one in handed.rounds], handed.num_void
+        if share in self._handed:
+            rounds = ShareRounds.of(share, self._worker, self._handed.pop(share))
         else:
             workers = next((members for stop, members in self._earlier if share < stop), self._members)
             spans = global_batches(num_samples, len(workers), batch_size, drop_last, size)
             each = [ShareRound(range(start, stop), workers) for start, stop in spans]
-        rounds = self._open[share] = ShareRounds(share, self._worker, each, size, batch_size, num_void)
+            rounds = ShareRounds(share, self._worker, each, size, batch_size)
+        self._open[share] = rounds
         for dealing in self._to_come.pop(share, ()):
             self.num_unused += rounds.deal(dealing)
         self._publish(self.reached())
@@ -285,14 +293,14 @@ class DealtAgain:
             for share in range(stop):
                 num_rounds = reached.committed(share)
                 if num_rounds is not None:
-                    self._deal(share, Dealing({worker: num_rounds}, self._takers(share, members)))
+                    self._deal(share, Redealing({worker: num_rounds}, self._takers(share, members)))
 
     def welcome(self, newcomers: Sequence[int], members: Mapping[int, Reached], num_begun: int) -> None:
         """Deal again, with `newcomers` among the `members`, what these have not committed of the shares begun."""
         for share in range(self._change_members(members, num_begun)):
             before = {member: members[member].committed(share) for member in members if member not in newcomers}
             committed = {member: number for member, number in before.items() if number is not None}
-            self._deal(share, Dealing(committed, self._takers(share, members), is_anew=True))
+            self._deal(share, Redealing(committed, self._takers(share, members), is_anew=True))
         self._publish(self.reached())
 
     def _change_members(self, members: Mapping[int, Reached], num_begun: int) -> int:
@@ -307,7 +315,7 @@ class DealtAgain:
         takers = [member for member in self._members if members[member].may_take(share)]
         return [] if self.keeps_step and len(takers) < len(members) else takers
 
-    def _deal(self, share: int, dealing: Dealing) -> None:
+    def _deal(self, share: int, dealing: Redealing) -> None:
         rounds = self._open.get(share) or self._ended.get(share)
         if rounds is not None:
             self.num_unused += rounds.deal(dealing)
@@ -327,14 +335,17 @@ class DealtAgain:
         """What a newcomer must know of the shares, to begin with the epoch in which this script is."""
         assert self._place is not None
         loop, epoch, first = self._place
-        begun = {share: each.hand_over() for share, each in {**self._ended, **self._open}.items() if share >= first}
+        begun = {share: each.hand_over() for share, each in {**self._ended, **self._open}.items()}
         begun |= self._handed
         earlier = [(stop, list(members)) for stop, members in self._earlier]
         return HandedShares(loop, epoch, first, list(self._members), earlier, self._to_come, begun, self.num_unused)
 
     def take_over(self, handed: HandedShares) -> None:
         """This worker is a newcomer: its script begins with the first share that is handed over."""
-        self._begun, self._members, self._handed = handed.first, handed.members, dict(handed.rounds)
+        self._begun, self._members = handed.first, handed.members
+        self._handed = {share: each for share, each in handed.rounds.items() if share >= handed.first}
+        for share in sorted(handed.rounds.keys() - self._handed.keys()):
+            self._ended[share] = ShareRounds.of(share, self._worker, handed.rounds[share])
         self._earlier = [*handed.earlier]
         self.num_unused = handed.num_unused
         self._to_come = {share: list(dealings) for share, dealings in handed.to_come.items()}

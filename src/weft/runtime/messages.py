@@ -134,7 +134,8 @@ class Welcome(Struct, frozen=True, tag=True):
 
 
 class Order(Struct, frozen=True, tag=True):
-    """From worker 0 to the engine, then from it to all: the order of parameters, and tuned hyper-parameters."""
+    """From each worker to the engine, then worker 0's from it to all: the order of parameters, and tuned
+    hyper-parameters."""
 
     order: list[int]
     tuned: list[str] = []

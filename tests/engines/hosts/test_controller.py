@@ -22,7 +22,7 @@ from weft.engines.hosts.agent_link import (
     WorkerOutput,
 )
 from weft.engines.hosts.controller import Controller
-from weft.engines.real import session
+from weft.engines.real import memory_check
 from weft.engines.real.observer import Observer
 from weft.engines.real.outcome import RealOutcome
 from weft.runtime.messages import Halt, ScriptJoined, Welcome, WorkerJob
@@ -151,7 +151,7 @@ def test_hosts_that_never_call_are_named(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_each_hosts_workers_must_fit_into_its_own_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "available_bytes", lambda: 0)  # nothing is left where the controller is
+    monkeypatch.setattr(memory_check, "available_bytes", lambda: 0)  # nothing is left where the controller is
     controller, _ = new_head(tmp_path, ["mill", "barn", "barn"], available_bytes=5 * 16 * 3)
     everybody_joins(controller)
     assert controller._session.has_begun

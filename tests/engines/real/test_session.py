@@ -8,7 +8,7 @@ from support.processes.sessions import STATUS, Talk, joined
 from weft.config.network import EmulatedNetwork
 from weft.core.errors import ConfigError
 from weft.engines.explanation import Explanation
-from weft.engines.real import session as module
+from weft.engines.real import memory_check
 from weft.runtime.connections import LINKS
 from weft.runtime.messages import (
     Conclude,
@@ -35,7 +35,7 @@ from weft.runtime.messages import (
 
 def welcomed(talk: Talk) -> Welcome:
     """What all are told when all have joined with a small model."""
-    welcome = talk.join(*[joined()] * talk.engine._num_workers)[0][1]
+    welcome = talk.join(*[joined()] * talk.engine.num_workers)[0][1]
     assert isinstance(welcome, Welcome)
     return welcome
 
@@ -197,7 +197,7 @@ def test_models_that_differ_are_refused_by_the_first_tensor_that_does() -> None:
 
 
 def test_a_run_that_does_not_fit_into_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "available_bytes", lambda: 10 << 30)
+    monkeypatch.setattr(memory_check, "available_bytes", lambda: 10 << 30)
     with pytest.raises(ConfigError, match=r"^2 workers need about 20.0 GiB \(10240.0 MiB each\), but 10.0 GiB"):
         Talk(2).join(joined(num_bytes=2 << 30), joined(num_bytes=2 << 30))
 

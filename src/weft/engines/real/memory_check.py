@@ -1,6 +1,8 @@
 """Checks that a run fits into memory: compares what it needs with what each host has available."""
 
 import os
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -55,3 +57,13 @@ def check_fits(num_workers: int, bytes_per_worker: int, available: int, host: st
         f"but {available / 2**30:.1f} GiB are available{there}.\n"
         f"  {advice}"
     )
+
+
+def check_all_fit(hosts: Sequence[int], rooms: Sequence[Room], bytes_per_worker: int) -> None:
+    """Raise ConfigError if the workers of a host will not fit into its memory. `hosts` has the number of each worker's
+    host; `rooms` are those hosts' in order, empty: all workers are on this host."""
+    if not rooms:
+        check_fits(len(hosts), bytes_per_worker, available_bytes())
+        return
+    for room, num_workers in zip(rooms, Counter(hosts).values(), strict=True):
+        check_fits(num_workers, bytes_per_worker, room.available_bytes, room.host)

@@ -1,8 +1,7 @@
 """The run session: what the engine answers its workers when they join, load once, report, save, share data and end."""
 
 import time
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from weft.config.compression import check_pair, said, with_codec
 from weft.config.compression import codec as codec_of
@@ -13,18 +12,17 @@ from weft.config.registry import strategy as strategy_of
 from weft.core.consensus import END, Consensus, Look
 from weft.core.score import WORST, best
 from weft.cost.staging import AUTO as AUTO_PLACE
-from weft.data.dealt import portions
 from weft.data.proportional import EVERY, Done
 from weft.data.shares import STATIC, Shares, check_sharing, with_share
-from weft.data.static import global_batches
 from weft.engines.explanation import Explanation
 from weft.engines.real.barriers import Barrier, left_to
+from weft.engines.real.late_joins import LateJoins
 from weft.engines.real.layout_check import check_layouts
-from weft.engines.real.memory_check import Room, available_bytes, check_fits
+from weft.engines.real.memory_check import Room, check_all_fit
 from weft.engines.real.once_loads import Loadings
 from weft.engines.real.reduce_choice import ReductionChoice
 from weft.engines.real.seat_factory import OWN
-from weft.engines.real.short_runs import ShortRun
+from weft.engines.real.short_runs import ShortRun, steps_planned
 from weft.engines.real.worker_record import WorkerRecord
 from weft.runtime.connections import TCP
 from weft.runtime.messages import (
@@ -92,8 +90,7 @@ class RunSession:
         hosts: Sequence[int] = (),
     ) -> None:
         """`hosts` has the number of each worker's host; empty: all are on one."""
-        self.num_workers = num_workers
-        self._num_workers, self._hosts = num_workers, list(hosts) or [0] * num_workers
+        self.num_workers, self._hosts = num_workers, list(hosts) or [0] * num_workers
         self._members = set(range(num_workers))
         """The workers that take part: all that have not been lost."""
         self._strategy, self._send = strategy, send
@@ -109,14 +106,9 @@ class RunSession:
         )
         self._steps_max, self._global_batch, self._baseline, self._share = steps_max, global_batch, baseline, share
         self._shares = Shares(num_workers, share, block_steps)
-        self._joined: dict[int, ScriptJoined] = {}
         self._more: dict[int, ScriptJoined] = {}
         """Workers that have joined with a further model; cleared when all have."""
-        self._layouts: list[list[str]] = []
-        """What joined, one after another."""
-        self._num_late: dict[int, int] = {}
-        """How often the scripts of newcomers have called weft.join."""
-        self._order: Order | None = None
+        self.late_joins, self._joined = LateJoins(send), dict[int, ScriptJoined]()
         self._reports, self._saves = dict[int, Barrier](), dict[int, Barrier]()
         self._writing: dict[int, list[int]] = {}
         """The saves that a worker was chosen to write, until it sends something else; at the end, until `Concluded`."""
@@ -140,7 +132,7 @@ class RunSession:
     @property
     def has_begun(self) -> bool:
         """All workers have joined."""
-        return len(self._joined) == self._num_workers
+        return len(self._joined) == self.num_workers
 
     @property
     def run_s(self) -> float:
@@ -181,8 +173,8 @@ class RunSession:
         if isinstance(message, ScriptJoined):
             self._join(rank, message)
         elif isinstance(message, Order):
-            self._order = message
-            self._to_all(message)
+            self.late_joins.orders[rank] = message
+            self.tell_order(())
         elif isinstance(message, Planned):
             self._plan(message)
         elif isinstance(message, Reported):
@@ -204,6 +196,12 @@ class RunSession:
         elif isinstance(message, Concluded):
             self.concluded[rank] = message
             self._let_go()
+
+    def tell_order(self, dead: Collection[int]) -> None:
+        """Tell all worker 0's order of parameters, once it is known; that of the next, if worker 0 is `dead`."""
+        order = self.late_joins.choose(min(self._members.difference(dead), default=0))
+        if order is not None:
+            self._to_all(order)
 
     def lose(self, rank: int) -> None:
         """Go on without worker `rank`: nobody waits for it at a report, at a save or at the end."""
@@ -239,10 +237,6 @@ class RunSession:
         for rank in sorted(self._members):
             self._send(rank, message)
 
-    def expect_newcomer(self, rank: int) -> None:
-        """A process is started that is to take the place of worker `rank`, which was lost."""
-        self._num_late[rank] = 0
-
     def welcome_newcomer(self, rank: int) -> None:
         """A newcomer takes the place of worker `rank`, which was lost. It makes no report that others have made."""
         self._members.add(rank)
@@ -251,18 +245,10 @@ class RunSession:
         for barrier in (*self._reports.values(), *self._saves.values()):
             barrier.excused.add(rank)
 
-    def _join_late(self, rank: int, message: ScriptJoined) -> None:
-        """The script of a newcomer has called weft.join, perhaps with a further model: it needs to wait for nobody."""
-        number, self._num_late[rank] = self._num_late[rank], self._num_late[rank] + 1
-        check_layouts(rank, self._layouts[number], message.layout)
-        assert self.welcome is not None
-        self._send(rank, self.welcome[0])
-        if self._order is not None and not number:
-            self._send(rank, self._order)
-
     def _join(self, rank: int, message: ScriptJoined) -> None:
         if self.has_begun and rank not in self._members:
-            self._join_late(rank, message)
+            assert self.welcome is not None
+            self.late_joins.join(rank, message, self.welcome[0])
             return
         if self.has_begun:
             self._join_more(rank, message)
@@ -271,35 +257,35 @@ class RunSession:
         if not self.has_begun:
             return
         first = self._joined[0]
-        for other in range(1, self._num_workers):
+        for other in range(1, self.num_workers):
             check_layouts(other, first.layout, self._joined[other].layout)
-        self._check_memory(COPIES * first.num_bytes)
+        check_all_fit(self._hosts, self.rooms, COPIES * first.num_bytes)
         text = self._strategy or first.strategy
         if text is None:
             text = DEFAULT_STRATEGY
         built = None
         if text != OWN:
             built = strategy_of(text)
-            built.check(self._num_workers, self._num_workers if self._transport == TCP else len(set(self._hosts)))
+            built.check(self.num_workers, self.num_workers if self._transport == TCP else len(set(self._hosts)))
             self.is_alike = self.is_alike or built.keeps_replicas_equal
             check_sharing(built, text, self._share)
             self._deals_portions = self._deals_portions or built.deals_portions
             if self._baseline is None:
-                self._short_run = ShortRun(built, self._num_workers, self.on_tell)
+                self._short_run = ShortRun(built, self.num_workers, self.on_tell)
                 self._expect_steps()
-        compress = None if self._baseline or self._num_workers == 1 else said(self._compress or first.compress)
+        compress = None if self._baseline or self.num_workers == 1 else said(self._compress or first.compress)
         if compress is not None and built is not None:
             check_pair(built, codec_of(compress), text)
         self.label = self._baseline or with_share(with_codec(text or "the script's own", compress), self._share)
         if self._on_devices:
             check_on_devices(built, compress, self.label)
-        ports = [self._joined[other].port for other in range(self._num_workers)]
+        ports = [self._joined[other].port for other in range(self.num_workers)]
         collective, scheme = self._reductions.choose(built, compress, first.num_bytes)
         welcome = Welcome(text, ports, collective, compress, scheme)
         if built is not None and self._baseline is None:
             self.on_explain(self._reductions.explain(built, text, compress, first.num_bytes, first.layout))
         self.welcome = welcome, first.num_bytes
-        self._layouts.append(first.layout)
+        self.late_joins.remember(first.layout)
         self.on_joined()
         self.began_s = time.perf_counter()
         self._to_all(welcome)
@@ -312,33 +298,20 @@ class RunSession:
         first = self._more[min(self._members)]
         for other in sorted(self._members):
             check_layouts(other, first.layout, self._more[other].layout)
-        self._check_memory(COPIES * first.num_bytes)
+        check_all_fit(self._hosts, self.rooms, COPIES * first.num_bytes)
         assert self.welcome is not None
         self.welcome = self.welcome[0], first.num_bytes
-        self._layouts.append(first.layout)
+        self.late_joins.remember(first.layout)
         self._more.clear()
         self.on_joined()
         self._to_all(self.welcome[0])
-
-    def _check_memory(self, bytes_per_worker: int) -> None:
-        """Raise ConfigError if the workers of a host will not fit into its memory."""
-        if not self.rooms:
-            check_fits(self._num_workers, bytes_per_worker, available_bytes())
-            return
-        for room, num_workers in zip(self.rooms, Counter(self._hosts).values(), strict=True):
-            check_fits(num_workers, bytes_per_worker, room.available_bytes, room.host)
 
     def _plan(self, plan: Planned) -> None:
         if plan.num_epochs is None or self._steps_max is not None:
             return
         self.samples_planned = plan.num_epochs * plan.num_samples
-        cut = portions if self._deals_portions else global_batches
-        num_spans = len(
-            cut(plan.num_samples, self._num_workers, plan.batch_size, plan.drop_last, global_batch=self._global_batch)
-        )
-        if self._deals_portions:  # workers make different numbers of steps: this is their mean
-            num_spans = -(-num_spans // self._num_workers)
-        self.steps_total = plan.num_epochs * num_spans
+        steps = steps_planned(plan, self.num_workers, self._global_batch, deals_portions=self._deals_portions)
+        self.steps_total = plan.num_epochs * steps
         self._expect_steps()
 
     def _expect_steps(self) -> None:

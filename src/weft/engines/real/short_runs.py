@@ -1,9 +1,12 @@
-"""Warns when a run ends before its strategy's first exchange, so that every worker trains alone."""
+"""How many steps a run will have; warns if it ends before its strategy's first exchange: then each worker is alone."""
 
 from collections.abc import Callable
 
 from weft.core.names import Result
 from weft.core.strategy import Strategy
+from weft.data.dealt import portions
+from weft.data.static import global_batches
+from weft.runtime.messages import Planned
 
 
 class ShortRun:
@@ -32,3 +35,10 @@ class ShortRun:
             f"{num_steps} steps, period {self._period}: workers {what}. {each} alone{result}.\n"
             f"  Use a period of {num_steps} steps or fewer, or train longer."
         )
+
+
+def steps_planned(plan: Planned, num_workers: int, global_batch: int | None, *, deals_portions: bool) -> int:
+    """The steps that each worker will make in an epoch; where they make different numbers, the mean."""
+    cut = portions if deals_portions else global_batches
+    num_spans = len(cut(plan.num_samples, num_workers, plan.batch_size, plan.drop_last, global_batch=global_batch))
+    return -(-num_spans // num_workers) if deals_portions else num_spans

@@ -8,7 +8,7 @@ from weft.engines.real.exit_status import how_it_ended
 from weft.engines.real.failure import describe, is_silent_death
 from weft.engines.real.losses import Losses
 from weft.engines.real.observer import Observer
-from weft.engines.real.replacing import Replacement, ToReplacement
+from weft.engines.real.replacement import Replacement, ToReplacement
 from weft.engines.real.session import RunSession
 from weft.engines.real.views import Views
 from weft.engines.real.watchdog import Watchdog
@@ -42,7 +42,7 @@ class Survival:
         self._start, self._end, self._states = start, end, states
         self.views, self.losses = Views(session.num_workers, send), Losses()
         self._replacement = Replacement(self.views, send, self._start_newcomer, end, observer.on_tell)
-        self._replacement.on_joining, self._replacement.on_replaced = self._welcome, self._tell_replaced
+        self._replacement.on_replaced = self._tell_replaced
 
     def members(self) -> list[WorkerRecord]:
         """The workers that take part."""
@@ -63,6 +63,7 @@ class Survival:
             self._watchdog.lose(stuck.rank)
             self._end(stuck.rank)
         dead = [one for one in self.members() if is_silent_death(one) or self._session.still_needs(one)]
+        self._session.tell_order([worker.rank for worker in dead])
         for worker in dead if self.views.can_lose([worker.rank for worker in dead]) else ():
             self._go_on_without(worker, worker.lost or how_it_ended(worker.exit_code))
         if self._on_loss == REPLACE:
@@ -92,7 +93,7 @@ class Survival:
         self._replacement.turn(now_s, is_ending=bool(self._session.ended))
 
     def _start_newcomer(self, rank: int) -> None:
-        self._session.expect_newcomer(rank)
+        self._session.late_joins.expect(rank)
         self._start(rank)
 
     def _welcome(self, rank: int) -> None:
@@ -121,6 +122,8 @@ class Survival:
         elif isinstance(message, Frozen):
             if self.views.hear(rank, message):
                 self.losses.told(self._session.so_far_s)
+                for newcomer in self.views.newcomers:
+                    self._welcome(newcomer)
         elif isinstance(message, ViewTaken):
             self.views.take(rank, message)
         else:

@@ -34,7 +34,7 @@ those that connect to it by sockets cannot, and the run ends."""
 STANDS_STILL_S = 0.1
 """Where scripts stop for newcomers, and one has not stopped for this long: it may wait for steps of those that have."""
 REPLACED_OFTEN_S = 60.0
-"""A worker that was started anew several times (`replacing.TIMES_MAX`) within this time is not replaced again: what
+"""A worker that was started anew several times (`replacement.TIMES_MAX`) within this time is not replaced again: what
 ended it would end it again."""
 ECHO_HELD_S = 2.0
 """Lines of a worker that has not joined are held for this long at most: scripts that print their usage end sooner."""

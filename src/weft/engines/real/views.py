@@ -5,7 +5,7 @@
 | starting | the workers start                   | a loss ends the run, until all others have sent `LaidOut`        |
 | steady   | all have; a view was told           |                                                                  |
 | freezing | a member is lost                    | the others are sent `Freeze`; the next loss begins it again      |
-|          | newcomers may come in (replacing.py) | the others are sent `Freeze`; newcomers are not                  |
+|          | newcomers may come in (replacement.py) | the others are sent `Freeze`; newcomers are not                  |
 |          | all members have answered `Frozen`  | each is sent `ViewTold`, with what it has been sent by the others |
 | dealing  | all have answered `ViewTaken`       | each is sent `DealAgain`: what the lost ones did not commit       |
 
@@ -36,8 +36,8 @@ class Views:
         self._left: set[int] = set()
         """Members whose scripts have ended, and without which the others go on."""
         self._reason = ""
-        self._newcomers: list[int] = []
-        """Those of the view that is to be told or dealt."""
+        self.newcomers: list[int] = []
+        """Those of the view that is to be told, or is told and not dealt yet."""
         self._undealt: set[int] = set()
         """Newcomers, members or lost since, that have not been dealt any samples yet."""
         self._settled = 0
@@ -59,11 +59,11 @@ class Views:
     def lose(self, rank: int, reason: str) -> None:
         """Begin a view without worker `rank`, whose process is dead. Newcomers of a view that is not told yet do not
         come in."""
-        gone = [rank, *(newcomer for newcomer in self._newcomers if newcomer != rank)] if self.is_freezing else [rank]
+        gone = [rank, *(newcomer for newcomer in self.newcomers if newcomer != rank)] if self.is_freezing else [rank]
         self.members = [member for member in self.members if member not in gone]
         self._laid_out.difference_update(gone)
         self._lost += gone
-        self._newcomers = []
+        self.newcomers = []
         self._begin(reason)
 
     def leave(self, rank: int) -> None:
@@ -76,7 +76,7 @@ class Views:
 
     def welcome(self, newcomers: Sequence[int], reason: str) -> None:
         """Begin a view with these newcomers, which have taken the places of lost workers. The world is at rest."""
-        self._newcomers = list(newcomers)
+        self.newcomers = list(newcomers)
         self._undealt.update(newcomers)
         self._lost = [rank for rank in self._lost if rank not in newcomers]
         self.members = sorted([*self.members, *newcomers])
@@ -94,11 +94,11 @@ class Views:
         self._taken.clear()  # what the last view left to be dealt is dealt with this one
         self.is_freezing = True
         for member in self._before():
-            self._send(member, Freeze(self.view, list(self._lost), self._newcomers))
+            self._send(member, Freeze(self.view, list(self._lost), self.newcomers))
 
     def _before(self) -> list[int]:
         """The members that were there before the view that is to be told."""
-        return [member for member in self.members if member not in self._newcomers]
+        return [member for member in self.members if member not in self.newcomers]
 
     def hear(self, rank: int, message: Frozen) -> bool:
         """A worker has frozen; when all have, all are told the view. Returns whether they are told it now.
@@ -115,8 +115,8 @@ class Views:
         for process in self.members:
             cut = {other: frozen.sent.get(process, 0) for other, frozen in self._frozen.items() if other != process}
             told = ViewTold(self.view, members, list(self.members), cut, self._reason)
-            if self._newcomers:
-                told = msgspec.structs.replace(told, newcomers=self._newcomers, places=message.places)
+            if self.newcomers:
+                told = msgspec.structs.replace(told, newcomers=self.newcomers, places=message.places)
             self._send(process, told)
         return True
 
@@ -137,9 +137,9 @@ class Views:
         members = {member: self._taken[member].reached for member in taking}
         num_begun = max(answer.reached.begun for answer in self._taken.values())
         for member in self.members:
-            self._send(member, DealAgain(self.view, self._reached, members, num_begun, self._newcomers))
+            self._send(member, DealAgain(self.view, self._reached, members, num_begun, self.newcomers))
         self._taken.clear()
         self._reached = {}
         self._undealt.difference_update(self.members)
-        self._newcomers = []
+        self.newcomers = []
         self._settled = self.view

@@ -21,7 +21,7 @@ from weft.core.script_state import (
     SHARE,
     STEP,
 )
-from weft.core.seat import RESULT, Arrival, Replica, Reported, check_closures, check_optimizers, check_tuned
+from weft.core.seat import RESULT, Replica, Reported, ScriptArrival, check_closures, check_optimizers, check_tuned
 from weft.core.strategy import Strategy
 from weft.data.shares import check_sharing
 from weft.runtime.background import BackgroundDriver
@@ -144,7 +144,7 @@ class LiveSeat(DrivingSeat):
 
     def _begin_training(self) -> WorkerRuntime:
         """Lay the replica out in worker 0's order; blocks until the strategy lets the script make its first step."""
-        if self.rank == 0 and not self.job.first_view:
+        if not self.job.first_view:
             self._channel.send(Order(list(self._replica.order()), list(self._replica.tuned())))
         told = self._expect(Order)
         check_tuned(self.rank, told.tuned, self._replica.tuned())
@@ -194,14 +194,14 @@ class LiveSeat(DrivingSeat):
         """This worker is a newcomer, and its script is before its loop: what it reports and saves, others have."""
         return bool(self.job.first_view) and self.script.at in BEFORE_TRAINING
 
-    def come_in(self) -> Arrival | None:
+    def come_in(self) -> ScriptArrival | None:
         if not self._is_still_to_come:
             return None
         self.settle()
         assert self.survivor is not None
         handed = self.survivor.handed
         assert handed is not None
-        return Arrival(handed.shares.loop, handed.shares.epoch, self._once.take_over(handed.state))
+        return ScriptArrival(handed.shares.loop, handed.shares.epoch, self._once.take_over(handed.state))
 
     def hand_over(self, told: ViewTold) -> HandedOver:
         runtime, survivor = self._runtime, self.survivor

@@ -75,8 +75,6 @@ class Replacement:
         self._looked: dict[int, LookTold] = {}
         self._seen: dict[int, tuple[dict[int, int], dict[int, int]]] = {}
         """What all had sent and received when it was last looked."""
-        self.on_joining: Callable[[int], None] = lambda rank: None
-        """Called when a newcomer becomes a member."""
         self.on_replaced: Callable[[list[int]], None] = lambda ranks: None
         """Called when newcomers are there and all go on."""
 
@@ -232,7 +230,5 @@ class Replacement:
         self._joining = sorted(self._ready)
         self._ready.clear()
         self.coming.difference_update(self._joining)
-        for rank in self._joining:
-            self.on_joining(rank)
         names = " and ".join(f"worker {rank}" for rank in self._joining)
         self._views.welcome(self._joining, f"{names} joined")
