@@ -98,7 +98,8 @@ class Launch(Supervisor):
         (process,) = self._fork(1, self._descriptors, self._observer.on_turn)
         self._workers[rank] = LocalWorker(rank, process)
         self._watch(self._workers[rank])
-        self._send(rank, msgspec.structs.replace(self._assigned(rank), first_view=self._survival.views.view + 1))
+        first_view = self._survival.views.view + 1 if self._session.has_begun else 0
+        self._send(rank, msgspec.structs.replace(self._assigned(rank), first_view=first_view))
 
     def _watch(self, worker: LocalWorker) -> None:
         self._selector.register(worker.channel.fileno(), selectors.EVENT_READ, partial(self._hear, worker))

@@ -112,14 +112,19 @@ class Replacement:
 
     def _start_next(self, now_s: float) -> None:
         rank = self._wanted.pop(0)
+        if self.may_start(rank, now_s):
+            self.coming.add(rank)
+            self._start(rank)
+
+    def may_start(self, rank: int, now_s: float) -> bool:
+        """Whether worker `rank` is started anew once more; tells the user if it was too often."""
         lately = self._began_s.setdefault(rank, [])
         lately[:] = [began_s for began_s in lately if now_s - began_s < timeouts.REPLACED_OFTEN_S]
         if len(lately) >= TIMES_MAX:
             self._tell(f"worker {rank} was lost {len(lately)} times within a minute, and is not replaced again")
-            return
+            return False
         lately.append(now_s)
-        self.coming.add(rank)
-        self._start(rank)
+        return True
 
     def give_up(self, why: str = "") -> None:
         """Replace nobody any more."""

@@ -23,7 +23,6 @@ from weft.engines.real.once_loads import Loadings
 from weft.engines.real.reduce_choice import ReductionChoice
 from weft.engines.real.seat_factory import OWN
 from weft.engines.real.short_runs import ShortRun, steps_planned
-from weft.engines.real.worker_record import WorkerRecord
 from weft.runtime.connections import TCP
 from weft.runtime.messages import (
     Conclude,
@@ -157,10 +156,6 @@ class RunSession:
         told = self.concluded[min(self._members)].consensus
         return self._consensus.distance(END) if told is None else told
 
-    def still_needs(self, worker: WorkerRecord) -> bool:
-        """Whether a worker has ended its process before all had concluded: others may still fetch from it."""
-        return worker.has_finished and not worker.is_alive and not self.is_over
-
     @property
     def is_over(self) -> bool:
         """All workers have sent `Concluded`."""
@@ -196,6 +191,11 @@ class RunSession:
         elif isinstance(message, Concluded):
             self.concluded[rank] = message
             self._let_go()
+
+    def forget_joined(self, rank: int) -> None:
+        """The process of worker `rank` has died before all had joined, and is started again."""
+        self._joined.pop(rank, None)
+        self._loadings.lose(rank)
 
     def tell_order(self, dead: Collection[int]) -> None:
         """Tell all worker 0's order of parameters, once it is known; that of the next, if worker 0 is `dead`."""
@@ -246,8 +246,7 @@ class RunSession:
             barrier.excused.add(rank)
 
     def _join(self, rank: int, message: ScriptJoined) -> None:
-        if self.has_begun and rank not in self._members:
-            assert self.welcome is not None
+        if self.welcome is not None and rank not in self._members:
             self.late_joins.join(rank, message, self.welcome[0])
             return
         if self.has_begun:

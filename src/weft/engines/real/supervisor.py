@@ -155,7 +155,7 @@ class Supervisor:
         raise NotImplementedError
 
     def _start_newcomer(self, rank: int) -> None:
-        """Start a process that takes the place of worker `rank`, which is lost."""
+        """Start a process that takes the place of worker `rank`, whose process is dead."""
         raise NotImplementedError
 
     def _end_all(self) -> None:

@@ -62,12 +62,28 @@ class Survival:
             self._workers()[stuck.rank].lost = stuck.cause
             self._watchdog.lose(stuck.rank)
             self._end(stuck.rank)
-        dead = [one for one in self.members() if is_silent_death(one) or self._session.still_needs(one)]
+        if not self._session.has_begun:
+            self._start_again(now_s)
+            return
+        dead = [worker for worker in self.members() if is_silent_death(worker) or self._is_missed(worker)]
         self._session.tell_order([worker.rank for worker in dead])
         for worker in dead if self.views.can_lose([worker.rank for worker in dead]) else ():
             self._go_on_without(worker, worker.lost or how_it_ended(worker.exit_code))
         if self._on_loss == REPLACE:
             self._replace(now_s)
+
+    def _is_missed(self, worker: WorkerRecord) -> bool:
+        """Whether a worker has ended its process before all had concluded: others may still fetch from it."""
+        return worker.has_finished and not worker.is_alive and not self._session.is_over
+
+    def _start_again(self, now_s: float) -> None:
+        """Before all have joined, there is nothing that a worker whose process has died would have to take over."""
+        for worker in self.members() if self._on_loss == REPLACE else ():
+            if is_silent_death(worker) and self._replacement.may_start(worker.rank, now_s):
+                cause = worker.lost or how_it_ended(worker.exit_code)
+                self._observer.on_tell(f"worker {worker.rank} is started again {worker.moment}: {cause}")
+                self._session.forget_joined(worker.rank)
+                self._start(worker.rank)
 
     def _go_on_without(self, worker: WorkerRecord, cause: str) -> None:
         loss = self.losses.add(worker, cause, self._session.so_far_s)
