@@ -6,121 +6,26 @@ parameters tell how often each sample was used, and in a step of how many.
 
 import os
 import signal
-from collections import Counter
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from support.processes.real import Heard, real
+from support.processes.real import real
+from support.scripts.dying_scripts import (
+    ARRAYS,
+    NUM_SAMPLES,
+    NUM_WORKERS,
+    TORCH,
+    check_each_once,
+    check_used_once,
+    moved,
+    ran,
+)
 from support.scripts.training_scripts import write
 
 from weft.config.chaos import KILL, ChaosPlan
-from weft.config.on_loss import SHRINK
 from weft.core.errors import ConfigError, NodeLost
-
-NUM_SAMPLES, NUM_EPOCHS, NUM_WORKERS = 331, 3, 5
-
-BEGIN = """
-import os, signal, sys, threading, time
-import numpy as np
-import weft
-
-def die():
-    os.kill(os.getpid(), signal.Signals[sys.argv[3]])
-
-def perhaps_die(moment):
-    for word in sys.argv[2].split():
-        rank, step, when = word.split(":")
-        if (int(rank), int(step)) == (worker.rank, worker.steps) and when == moment:
-            die()
-        if (int(rank), int(step)) == (worker.rank, worker.steps) and when.startswith("soon") and moment == "forward":
-            threading.Timer(float(when[4:]) / 1e3, die).start()
-"""
-
-LOOP = f"""
-log = os.open(f"{{sys.argv[1]}}/{{worker.rank}}.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-epochs = [parameters().copy()]
-for epoch in worker.epochs({NUM_EPOCHS}):
-    for rows in batches():
-        perhaps_die("forward")
-        time.sleep(0.002)
-        step(rows)
-        os.write(log, f"{{epoch}} {{' '.join(map(str, rows))}}\\n".encode())
-        perhaps_die("after")
-    epochs.append(parameters().copy())
-    worker.report(moved=lambda: float(-parameters().sum()))
-np.save(f"{{sys.argv[1]}}/{{worker.rank}}.npy", np.stack(epochs))
-"""
-
-ARRAYS = f"""
-{BEGIN}
-w = np.zeros({NUM_SAMPLES})
-worker = weft.join(arrays={{"w": w}}, optimizer=weft.SGD(lr=1.0))
-
-def parameters():
-    return w
-
-def batches():
-    return worker.share({NUM_SAMPLES}, batch_size=8)
-
-def step(rows):
-    gradient = np.zeros({NUM_SAMPLES})
-    gradient[rows] = 1 / len(rows)
-    worker.step({{"w": gradient}})
-{LOOP}
-"""
-
-TORCH = f"""
-{BEGIN}
-import torch
-from torch.utils.data import DataLoader, TensorDataset
-
-model = torch.nn.Embedding({NUM_SAMPLES}, 1, dtype=torch.float64)
-torch.nn.init.zeros_(model.weight)
-optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
-loader = DataLoader(TensorDataset(torch.arange({NUM_SAMPLES})), batch_size=8, shuffle=True)
-worker = weft.join(model, optimizer)
-
-def parameters():
-    return model.weight.detach().numpy().reshape(-1)
-
-def batches():
-    return (rows.numpy() for (rows,) in worker.share(loader))
-
-def step(rows):
-    optimizer.zero_grad()
-    model(torch.from_numpy(rows)).mean().backward()
-    optimizer.step()
-{LOOP}
-"""
-
-
-def ran(tmp_path: Path, script: str, deaths: str, how: str = "SIGKILL", **options: Any) -> tuple[Any, Heard]:
-    heard = Heard()
-    options.setdefault("strategy", "allreduce")
-    file = write(tmp_path, script)
-    outcome = real(
-        file, NUM_WORKERS, options.pop("strategy"), tmp_path, deaths, how, heard=heard, on_loss=SHRINK, **options
-    )
-    return outcome, heard
-
-
-def moved(tmp_path: Path, worker: int) -> list[Any]:
-    """How far each parameter went down in each epoch, by this worker's replica."""
-    epochs = np.load(tmp_path / f"{worker}.npy")
-    return [before - after for before, after in pairwise(epochs)]
-
-
-def check_each_once(far: Any) -> None:
-    """Every sample was used once: of those that were in steps of n samples there are a multiple of n."""
-    for each, count in Counter(np.round(far, 12)).items():
-        assert each > 0, f"{count} samples were not used"
-        size = 1 / each
-        assert abs(size - round(size)) < 1e-6, f"{count} samples were used in steps that add up to {each}"
-        assert count % round(size) == 0, f"{count} samples were in steps of {round(size)}"
-
 
 DEATHS = {
     "while it computes": "1:3:forward 3:7:forward 0:20:forward",
@@ -158,17 +63,6 @@ def test_what_a_lost_worker_did_not_do_is_done_by_others(strategy: str, tmp_path
     deaths = "1:3:forward 3:5:after 0:9:forward"
     outcome, _ = ran(tmp_path, ARRAYS, deaths, strategy=strategy)
     check_used_once(tmp_path, outcome)
-
-
-def check_used_once(tmp_path: Path, outcome: Any) -> None:
-    """By the workers' own logs; one sample that does not count stands in for each part of a round that is too small."""
-    lines = [
-        line.split() for rank in range(NUM_WORKERS) for line in (tmp_path / f"{rank}.txt").read_text().splitlines()
-    ]
-    used = Counter((number, row) for number, *rows in lines for row in rows)
-    stood_in = NUM_WORKERS * len(outcome.losses)
-    assert len(used) + outcome.num_unused == NUM_EPOCHS * NUM_SAMPLES
-    assert sum(used.values()) <= NUM_EPOCHS * NUM_SAMPLES + stood_in
 
 
 def test_what_a_worker_used_that_was_done_long_before_the_others_is_not_used_again(tmp_path: Path) -> None:

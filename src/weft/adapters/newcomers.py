@@ -1,8 +1,10 @@
 """A newcomer's script begins where the run is: what its sponsor's script hands over, and how it is taken over."""
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from weft.adapters.sharing import can_share
 from weft.core.seat import ScriptArrival
 
 if TYPE_CHECKING:  # the worker makes this
@@ -35,7 +37,7 @@ class ScriptPlace:
         if not loop:
             self._arrival = self._survivor.arrive()
             if self._arrival is not None:
-                self._take_over(self._arrival.state)
+                self._take_over(self._arrival.step, self._arrival.state)
         arrival = self._arrival
         if arrival is None or loop > arrival.loop:
             return range(num_epochs)
@@ -44,33 +46,37 @@ class ScriptPlace:
     def begin_epoch(self, epoch: int) -> None:
         self._survivor.shares.begin_epoch(self._num_loops - 1, epoch)
 
-    def refusal(self) -> str:
-        """Why a newcomer cannot begin where this script is; empty if it can."""
+    def refusal(self, *, with_state: bool) -> str:
+        """Why a newcomer cannot begin where this script is; empty if it can. `with_state` as for `hand_over`."""
         if not self._survivor.deals_rounds:
             return "under this strategy nobody knows yet which portions a newcomer would take"
         if not self._survivor.shares.can_be_taken_over:
             return "newcomers find their place only in scripts that loop by worker.epochs(...) over worker.share(...)"
-        return self._worker.refuses_newcomers(self._kept.values())
+        why = self._worker.refuses_newcomers(self._kept.values())
+        if not why and not can_share(self.hand_over(with_state=with_state)):
+            why = "what the script keeps has more in it than numbers, text, lists, dicts, arrays and tensors"
+        return why
 
     def hand_over(self, *, with_state: bool) -> dict[str, Any]:
         """What a newcomer takes over, as plain data and tensors; `with_state`: the optimizer's state, too."""
         return {
-            "steps": self._worker.steps,
             "samples": self._worker.last_samples,
             "kept": {name: _keyed(each.state_dict()) for name, each in self._kept.items()},
             "optimizer": _keyed(self._worker.hand_over_optimizer(with_state=with_state)),
         }
 
-    def _take_over(self, state: Mapping[str, Any]) -> None:
-        self._worker.arrive(state["steps"], state["samples"], _unkeyed(state["optimizer"]))
+    def _take_over(self, step: int, state: Mapping[str, Any]) -> None:
+        self._worker.arrive(step, state["samples"], _unkeyed(state["optimizer"]))
         for name, each in self._kept.items():
             each.load_state_dict(_unkeyed(state["kept"][name]))
 
 
 def _keyed(value: Any) -> Any:
-    """Dictionaries whose keys are not all text as lists of pairs, which have a plain form."""
+    """Dictionaries whose keys are not all text, and counters, as lists of pairs, which have a plain form."""
     if isinstance(value, dict):
         items = {key: _keyed(item) for key, item in value.items()}
+        if isinstance(value, Counter):  # MultiStepLR has one
+            return {"counter": list(items.items())}
         return {"dict": items} if all(type(key) is str for key in items) else {"pairs": list(items.items())}
     if isinstance(value, list | tuple):
         return type(value)([_keyed(item) for item in value]) if type(value) in (list, tuple) else value
@@ -80,6 +86,8 @@ def _keyed(value: Any) -> Any:
 def _unkeyed(value: Any) -> Any:
     """What `_keyed` was given."""
     if isinstance(value, dict):
+        if "counter" in value:
+            return Counter(dict(value["counter"]))
         items = value["dict"].items() if "dict" in value else value["pairs"]
         return {key: _unkeyed(item) for key, item in items}
     if isinstance(value, list | tuple):

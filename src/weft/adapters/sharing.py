@@ -57,14 +57,21 @@ def store(fd: int, start: int, value: Any) -> tuple[bytes | None, int]:
 
     Returns its form (b'' if it cannot be shared) and where it ends.
     """
+    form, _, stop = append(fd, start, value)
+    return form, stop if form else start
+
+
+def append(fd: int, start: int, value: Any) -> tuple[bytes, int, int]:
+    """Append a value as `store` does; returns its form, where its memory begins, and where that ends."""
     with _alone(fd):
         end = os.fstat(fd).st_size
         memory = Memory(fd, max(start, end))
+        begin = memory.stop
         try:
-            return msgspec.msgpack.encode(_form(value, memory)), memory.stop
+            return msgspec.msgpack.encode(_form(value, memory)), begin, memory.stop
         except (NotShareable, OverflowError, UnicodeEncodeError):
             os.ftruncate(fd, end)
-            return b"", start
+            return b"", begin, begin
 
 
 @contextmanager

@@ -55,6 +55,8 @@ class ScriptArrival(NamedTuple):
     loop: int
     """The number of its loop over epochs."""
     epoch: int
+    step: int
+    """Number of steps that the run has made."""
     state: Any
 
 

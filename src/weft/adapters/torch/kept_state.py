@@ -1,5 +1,6 @@
 """What a checkpoint has of a torch script: models, optimizers, and all random numbers."""
 
+import gc
 import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -8,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
 
 from weft.adapters.torch.order import generators_of
 from weft.adapters.torch.replica import layout, named_tensors
@@ -96,6 +98,13 @@ class TorchState:
             if id(generator) not in already:
                 already.add(id(generator))
                 generator.set_state(stored)
+
+
+def is_scheduled(optimizer: Optimizer) -> bool:
+    """Whether a scheduler changes the optimizer's learning rates. Not all schedulers leave a trace in its groups."""
+    if any("initial_lr" in group for group in optimizer.param_groups):
+        return True
+    return any(issubclass(type(each), LRScheduler) and each.optimizer is optimizer for each in gc.get_objects())
 
 
 def optimizer_state(optimizer: Optimizer, *, with_state: bool) -> dict[str, Any]:

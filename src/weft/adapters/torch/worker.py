@@ -14,7 +14,7 @@ from torch.optim import Optimizer
 from weft.adapters.first_gradient import NUM_ELEMENTS_MAX
 from weft.adapters.keeping import Keeping
 from weft.adapters.pacing import paced
-from weft.adapters.torch.kept_state import TorchState, optimizer_state, take_optimizer_state
+from weft.adapters.torch.kept_state import TorchState, is_scheduled, optimizer_state, take_optimizer_state
 from weft.adapters.torch.other_optimizers import refuse_other_optimizers
 from weft.adapters.torch.plain import FiniteSteps
 from weft.adapters.torch.plain_model import PlainModel
@@ -83,10 +83,9 @@ class TorchWorker(LoaderWorker):
         """Number of parameters of each bucket that this backward has yet to fill."""
 
     def refuses_newcomers(self, kept: Iterable[Any]) -> str:
-        known = [getattr(each, "optimizer", None) for each in kept]
+        known = {id(getattr(each, "optimizer", None)) for each in kept}
         for optimizer in self._optimizers:
-            is_scheduled = any("initial_lr" in group for group in optimizer.param_groups)
-            if is_scheduled and not any(optimizer is each for each in known):
+            if id(optimizer) not in known and is_scheduled(optimizer):
                 return (
                     "the script's learning-rate scheduler would begin anew; name it by worker.keep(scheduler=scheduler)"
                 )

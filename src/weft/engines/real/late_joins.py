@@ -37,7 +37,7 @@ class LateJoins:
     def join(self, rank: int, message: ScriptJoined, welcome: Welcome) -> None:
         """The script of a newcomer has called weft.join, perhaps with a further model. It waits for nobody."""
         number, self._num_joined[rank] = self._num_joined[rank], self._num_joined[rank] + 1
-        check_layouts(rank, self._layouts[number], message.layout)
+        check_layouts(rank, self._layouts[min(number, len(self._layouts) - 1)], message.layout)
         self._send(rank, welcome)
         if self._order is not None and not number:
             self._send(rank, self._order)

@@ -81,7 +81,7 @@ class Replacement:
     def lose(self, rank: int) -> None:
         """A member is lost."""
         self.break_off()
-        if not self.is_off:
+        if not self.is_off and rank not in self._wanted:
             self._wanted.append(rank)
 
     def fail(self, rank: int, why: str) -> None:
@@ -109,6 +109,16 @@ class Replacement:
                 self._ask()
         elif self._phase is ReplacementPhase.STOPPING and now_s - self._rested_s > timeouts.STANDS_STILL_S:
             self._let_one_more_step(now_s)
+        elif self._all_rest and now_s - self._rested_s > timeouts.REST_S:
+            self._tell("newcomers did not come in while all others stood still, and are ended")
+            for rank in sorted(self.coming & self._ready):
+                self._end(rank)
+            self.break_off()
+
+    @property
+    def _all_rest(self) -> bool:
+        """All members stand still, and wait for newcomers."""
+        return self._phase in (ReplacementPhase.LOOKING, ReplacementPhase.WELCOMING)
 
     def _start_next(self, now_s: float) -> None:
         rank = self._wanted.pop(0)
@@ -144,6 +154,8 @@ class Replacement:
             return
         for rank in self._joining:
             self._end(rank)
+        if self._views.is_freezing and not self.is_off:  # they never become members
+            self._wanted += self._joining
         self._go_on()
 
     def _go_on(self) -> None:

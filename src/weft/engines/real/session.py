@@ -192,6 +192,11 @@ class RunSession:
             self.concluded[rank] = message
             self._let_go()
 
+    def expect_newcomer(self, rank: int) -> None:
+        """A process is started that is to take the place of worker `rank`, which was lost."""
+        self._loadings.lose(rank)
+        self.late_joins.expect(rank)
+
     def forget_joined(self, rank: int) -> None:
         """The process of worker `rank` has died before all had joined, and is started again."""
         self._joined.pop(rank, None)

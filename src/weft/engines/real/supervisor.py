@@ -130,7 +130,7 @@ class Supervisor:
     def _check_lost(self, now_s: float) -> None:
         if self._error is None:
             try:
-                self._survival.check(now_s)
+                self._survival.check(now_s, is_stopping=self._stop.has_begun)
             except WeftError as error:
                 self._error = error
 
@@ -216,7 +216,7 @@ class Supervisor:
                     self._session.hear(worker.rank, message)
                     self._survival.let_ended_leave()
                 except WeftError as error:  # raised by `_check`: ending workers here would re-enter the selector's loop
-                    self._error = error
+                    self._error = self._survival.refuse(worker, error)
 
     def _take_piece(self, worker: WorkerRecord, piece: FilePiece) -> None:
         """Write a piece of a file that a worker on another machine saved; answer whether the rest is wanted."""

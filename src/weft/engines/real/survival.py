@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from weft.config.on_loss import REPLACE, STOP
+from weft.core.errors import WeftError
 from weft.engines.real.exit_status import how_it_ended
 from weft.engines.real.failure import describe, is_silent_death
 from weft.engines.real.losses import Losses
@@ -48,11 +49,11 @@ class Survival:
         """The workers that take part."""
         return [worker for worker in self._workers() if worker.rank in self.views.members]
 
-    def check(self, now_s: float) -> None:
+    def check(self, now_s: float, *, is_stopping: bool = False) -> None:
         """Let the others go on without workers whose processes have died, if the job says so. One that is stopped or
         silent for too long is killed first: it must not wake up among those who went on.
 
-        Raises WeftError if the others cannot go on.
+        Raises WeftError if the others cannot go on. Nobody is replaced in a run that is stopping.
         """
         if self._on_loss == STOP:
             return
@@ -70,7 +71,7 @@ class Survival:
         for worker in dead if self.views.can_lose([worker.rank for worker in dead]) else ():
             self._go_on_without(worker, worker.lost or how_it_ended(worker.exit_code))
         if self._on_loss == REPLACE:
-            self._replace(now_s)
+            self._replace(now_s, is_stopping=is_stopping)
 
     def _is_missed(self, worker: WorkerRecord) -> bool:
         """Whether a worker has ended its process before all had concluded: others may still fetch from it."""
@@ -87,7 +88,7 @@ class Survival:
 
     def _go_on_without(self, worker: WorkerRecord, cause: str) -> None:
         loss = self.losses.add(worker, cause, self._session.so_far_s)
-        self._observer.on_tell(f"{loss}; {len(self.views.members) - 1} go on")
+        self._observer.on_tell(f"{loss}; {sum(other.is_alive for other in self.members())} go on")
         self._observer.on_lost(worker.rank)
         if self._on_loss == REPLACE:
             self._replacement.lose(worker.rank)
@@ -101,16 +102,24 @@ class Survival:
         for rank in self._session.ended if self.losses.all and not self._session.is_alike else ():
             self.views.leave(rank)
 
-    def _replace(self, now_s: float) -> None:
+    def _replace(self, now_s: float, *, is_stopping: bool) -> None:
         for rank in sorted(self._replacement.coming):
             worker = self._workers()[rank]
             if not worker.is_alive:
                 self._replacement.fail(rank, str(describe(worker, ())))
-        self._replacement.turn(now_s, is_ending=bool(self._session.ended))
+        self._replacement.turn(now_s, is_ending=bool(self._session.ended) or is_stopping)
 
     def _start_newcomer(self, rank: int) -> None:
-        self._session.late_joins.expect(rank)
+        self._session.expect_newcomer(rank)
         self._start(rank)
+
+    def refuse(self, worker: WorkerRecord, error: WeftError) -> WeftError | None:
+        """A worker has said what cannot be: the error that ends the run, or None if only this newcomer ends."""
+        if worker.rank in self.views.members or worker.rank not in self._replacement.coming:
+            return error
+        self._observer.on_tell(f"worker {worker.rank} cannot be replaced by what its script does now: {error}")
+        self._end(worker.rank)
+        return None
 
     def _welcome(self, rank: int) -> None:
         self._watchdog.welcome(rank)

@@ -33,6 +33,8 @@ LAYING_OUT_S = 5.0
 those that connect to it by sockets cannot, and the run ends."""
 STANDS_STILL_S = 0.1
 """Where scripts stop for newcomers, and one has not stopped for this long: it may wait for steps of those that have."""
+REST_S = 10.0
+"""All members stand still while newcomers come in: those that have not come within this time are ended."""
 REPLACED_OFTEN_S = 60.0
 """A worker that was started anew several times (`replacement.TIMES_MAX`) within this time is not replaced again: what
 ended it would end it again."""

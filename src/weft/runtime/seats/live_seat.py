@@ -61,6 +61,8 @@ class LiveSeat(DrivingSeat):
         self._given: set[int] = set()
         """Buckets of the current backward for which the peer has been told GradientReady."""
         self._epoch = 0
+        self._arrival: ScriptArrival | None = None
+        """Where a newcomer's script begins."""
         if job.survives:
             self.survivor = Survivor(self, channel.send, self._lock)
 
@@ -187,6 +189,8 @@ class LiveSeat(DrivingSeat):
         self._num_reports, self._num_saves, self._epoch = handed.num_reports, handed.num_saves, handed.reported_epochs
         self._step = step
         self.metrics.begin_at(step)
+        state = self._once.take_over(handed.state)  # its memory is freed when the rest is over
+        self._arrival = ScriptArrival(handed.shares.loop, handed.shares.epoch, step, state)
         survivor.rest.stop(step, self._wait)
 
     @property
@@ -198,25 +202,21 @@ class LiveSeat(DrivingSeat):
         if not self._is_still_to_come:
             return None
         self.settle()
-        assert self.survivor is not None
-        handed = self.survivor.handed
-        assert handed is not None
-        return ScriptArrival(handed.shares.loop, handed.shares.epoch, self._once.take_over(handed.state))
+        return self._arrival
+
+    @property
+    def hands_state(self) -> bool:
+        """The optimizer's state is handed over: a newcomer takes over this replica, and they do not share one state."""
+        return self._runtime.worker.peer.gives_replica and self._runtime.driver.shared_params is None
 
     def hand_over(self, told: ViewTold) -> HandedOver:
-        runtime, survivor = self._runtime, self.survivor
+        survivor = self.survivor
         assert survivor is not None
-        with_state = runtime.worker.peer.gives_replica and runtime.driver.shared_params is None
-        form, start, stop = self._once.hand_over(survivor.script_place.hand_over(with_state=with_state))
+        state = survivor.script_place.hand_over(with_state=self.hands_state)
+        form, start, stop = self._once.hand_over(state)
         survivor.rest.afterwards = partial(self._once.free, start, stop)
-        return HandedOver(
-            told.view,
-            survivor.shares.hand_over(),
-            self._num_reports,
-            self._num_saves,
-            self._epoch,
-            form,
-        )
+        shares = survivor.shares.hand_over()
+        return HandedOver(told.view, shares, self._num_reports, self._num_saves, self._epoch, form)
 
     @property
     def step(self) -> int:

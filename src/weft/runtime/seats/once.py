@@ -1,6 +1,5 @@
 """`weft.once` on a real worker: asks the engine whether to load a value, or maps what another worker has loaded."""
 
-import os
 from collections.abc import Callable
 from copy import deepcopy
 from typing import Any, Protocol
@@ -12,6 +11,8 @@ class Sharing(Protocol):
     """Stores values of `weft.once` in a memfd and maps them from there (adapters/sharing.py)."""
 
     def store(self, fd: int, start: int, value: Any) -> tuple[bytes | None, int]: ...
+
+    def append(self, fd: int, start: int, value: Any) -> tuple[bytes, int, int]: ...
 
     def load(self, fd: int, form: bytes) -> Any: ...
 
@@ -32,9 +33,7 @@ class Once:
 
     def hand_over(self, value: Any) -> tuple[bytes, int, int]:
         """Store a value for newcomers; returns its form, and where its arrays begin and end."""
-        start = os.fstat(self._fd).st_size
-        form, stop = self._sharing.store(self._fd, start, value)
-        return form or b"", start, stop
+        return self._sharing.append(self._fd, 0, value)
 
     def take_over(self, form: bytes) -> Any:
         """A copy of a value that was handed over."""

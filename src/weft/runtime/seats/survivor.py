@@ -62,6 +62,11 @@ class Survivable(Protocol):
         """Number of steps that the script has made."""
         ...
 
+    @property
+    def hands_state(self) -> bool:
+        """Whether the optimizer's state is handed over, too."""
+        ...
+
     def hand_over(self, told: ViewTold) -> HandedOver:
         """Where the script is, for the newcomers of a view."""
         ...
@@ -94,7 +99,7 @@ class Survivor:
         """It has not been told its first view yet."""
         self.handed: HandedOver | None = None
         """What a newcomer has been handed over."""
-        self.rest = RestStop(send, lambda: self.script_place.refusal(), is_newcomer=self._is_newcomer)
+        self.rest = RestStop(send, self._refusal, is_newcomer=self._is_newcomer)
         self.shares = DealtAgain(job.rank, job.num_workers, self._when_dealt, self._publish, lock)
 
     @property
@@ -154,6 +159,10 @@ class Survivor:
             return
         self._is_newcomer, self._view = False, told.view
         view_change.enter(told)
+
+    def _refusal(self) -> str:
+        why: str = self.script_place.refusal(with_state=self._seat.hands_state)
+        return why
 
     def _where(self, rest: int) -> RestTold:
         strategy = self._runtime.strategy

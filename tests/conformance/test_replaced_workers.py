@@ -1,0 +1,188 @@
+"""Real workers that are killed and replaced: newcomers begin where the run is, and every sample is used once."""
+
+import os
+import signal
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.scripts.dying_scripts import (
+    ARRAYS,
+    NUM_EPOCHS,
+    NUM_WORKERS,
+    TORCH,
+    check_each_once,
+    check_used_once,
+    moved,
+    ran,
+)
+
+from weft.config.chaos import KILL, ChaosPlan
+from weft.config.on_loss import REPLACE
+from weft.core.errors import ConfigError, NodeLost
+from weft.engines.local.fork_server import FOLLOW_UPS
+
+SLOWLY = ("time.sleep(0.002)", "time.sleep(0.02)")
+"""So that newcomers come before the others have ended."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def torch_is_imported() -> None:
+    """Workers that are forked from this process begin at once, as those of a fork server do."""
+    for name in ("torch", *FOLLOW_UPS["torch"]):
+        import_module(name)
+
+
+def replaced(tmp_path: Path, script: str, deaths: str, **options: Any) -> tuple[Any, list[str]]:
+    outcome, heard = ran(tmp_path, script.replace(*SLOWLY), deaths, on_loss=REPLACE, **options)
+    return outcome, heard.told
+
+
+def check_all_are_there(tmp_path: Path, outcome: Any, *ranks: int) -> None:
+    """The lost workers `ranks` were replaced, all have ended, and nothing is left of their processes."""
+    assert sorted(loss.worker for loss in outcome.losses) == sorted(ranks)
+    assert all(loss.replaced_s is not None for loss in outcome.losses)
+    assert [status.rank for status in outcome.workers] == list(range(NUM_WORKERS))
+    for pid in outcome.pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+
+
+def last(tmp_path: Path, rank: int) -> Any:
+    return np.load(tmp_path / f"{rank}.npy")[-1]
+
+
+DEATHS = {
+    "while it computes": "1:3:forward",
+    "worker 0, after a step": "0:4:after",
+    "two at once": "1:4:forward 2:4:forward",
+    "one after another": "0:3:forward 1:5:after 2:7:forward 3:9:forward",
+}
+
+
+@pytest.mark.parametrize("deaths", DEATHS.values(), ids=DEATHS)
+@pytest.mark.parametrize(("script", "options"), [(TORCH, {}), (ARRAYS, {"collective": "ring"})], ids=["torch", "ring"])
+def test_with_newcomers_every_sample_is_used_once_and_all_replicas_are_equal(
+    script: str, deaths: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    outcome, _ = replaced(tmp_path, script, deaths, **options)
+    check_all_are_there(tmp_path, outcome, *(int(word[0]) for word in deaths.split()))
+    for far in moved(tmp_path, 4):
+        check_each_once(far)
+    for rank in range(NUM_WORKERS - 1):
+        assert np.array_equal(last(tmp_path, rank), last(tmp_path, 4))
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        *("ps", "ssp", "asgd", "quorum", "downpour", "neighbours", "gossip", "async_gossip", "push_sum", "gossip_grad"),
+        *("local_sgd(period=2)", "diloco(period=2)", "bmuf(period=2)", "slowmo(period=2)", "easgd(period=2)"),
+        *("ensemble", "hogwild"),
+    ],
+)
+def test_under_every_strategy_a_newcomer_takes_its_part_of_what_is_left(strategy: str, tmp_path: Path) -> None:
+    outcome, _ = replaced(tmp_path, ARRAYS, "1:4:forward", strategy=strategy)
+    check_all_are_there(tmp_path, outcome, 1)
+    check_used_once(tmp_path, outcome)
+
+
+OPTIMIZERS = {
+    "momentum": "torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)",
+    "Adam": "torch.optim.Adam(model.parameters(), lr=0.1)",
+    "two groups": "torch.optim.Adam([{'params': [model.weight], 'lr': 0.05}], amsgrad=True)",
+}
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS.values(), ids=OPTIMIZERS)
+@pytest.mark.parametrize("options", [{}, {"collective": "ring"}], ids=["shared update", "each its own"])
+def test_a_newcomer_goes_on_with_the_optimizer_s_state_of_the_others(
+    optimizer: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    script = TORCH.replace("torch.optim.SGD(model.parameters(), lr=1.0)", optimizer)
+    outcome, _ = replaced(tmp_path, script, "0:4:forward 2:6:after", **options)
+    check_all_are_there(tmp_path, outcome, 0, 2)
+    for rank in range(NUM_WORKERS - 1):
+        assert np.array_equal(last(tmp_path, rank), last(tmp_path, 4))
+
+
+SCHEDULER = "scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)\n"
+
+
+def scheduled(keeps: str) -> str:
+    script = TORCH.replace("\nlife = ", f"\n{SCHEDULER}{keeps}\nlife = ")
+    return script.replace("    epochs.append", "    scheduler.step()\n    epochs.append") + (
+        'open(f"{sys.argv[1]}/{worker.rank}.lr", "w").write(str(optimizer.param_groups[0]["lr"]))\n'
+    )
+
+
+def test_what_a_script_keeps_is_taken_over(tmp_path: Path) -> None:
+    outcome, _ = replaced(tmp_path, scheduled("worker.keep(scheduler=scheduler)"), "1:12:forward")
+    check_all_are_there(tmp_path, outcome, 1)
+    rates = {(tmp_path / f"{rank}.lr").read_text() for rank in range(NUM_WORKERS)}
+    assert rates == {str(0.5**NUM_EPOCHS)}
+
+
+def test_a_scheduler_that_is_not_named_keeps_newcomers_out(tmp_path: Path) -> None:
+    outcome, told = replaced(tmp_path, scheduled(""), "1:4:forward")
+    assert [(loss.worker, loss.replaced_s) for loss in outcome.losses] == [(1, None)]
+    assert (
+        "lost workers are not replaced: the script's learning-rate scheduler would begin anew; name it by "
+        "worker.keep(scheduler=scheduler)"
+    ) in told
+    assert len(outcome.workers) == NUM_WORKERS - 1
+
+
+def test_a_script_without_epochs_goes_on_without_the_lost_worker(tmp_path: Path) -> None:
+    script = ARRAYS.replace(f"worker.epochs({NUM_EPOCHS})", f"range({NUM_EPOCHS})")
+    outcome, told = replaced(tmp_path, script, "1:4:forward")
+    assert len(outcome.workers) == NUM_WORKERS - 1
+    assert any("newcomers find their place only in scripts that loop by worker.epochs(...)" in text for text in told)
+
+
+def test_a_newcomer_whose_script_fails_is_told_and_the_others_go_on(tmp_path: Path) -> None:
+    script = ARRAYS.replace(
+        "worker = weft.join", "assert not os.path.exists(f'{sys.argv[1]}/0.lives'), 'begun before'\nworker = weft.join"
+    )
+    outcome, told = replaced(tmp_path, script, "1:4:forward")
+    assert [status.rank for status in outcome.workers] == [0, 2, 3, 4]
+    assert sum("could not be replaced" in text and "AssertionError" in text for text in told) == 3
+    assert "worker 1 was lost 3 times within a minute, and is not replaced again" in told
+    check_used_once(tmp_path, outcome)
+
+
+def test_a_worker_that_dies_before_all_have_joined_is_started_again(tmp_path: Path) -> None:
+    begin = "if not os.path.exists(f'{sys.argv[1]}/died'):\n    open(f'{sys.argv[1]}/died', 'x').close()\n    die()\n"
+    outcome, told = replaced(tmp_path, ARRAYS.replace("worker = weft.join", f"{begin}worker = weft.join"), "")
+    assert outcome.losses == []
+    assert sum("is started again before it had joined: killed by signal 9" in text for text in told) == 1
+    for far in moved(tmp_path, 0):
+        check_each_once(far)
+
+
+def test_a_newcomer_that_dies_in_its_first_step_is_replaced_again(tmp_path: Path) -> None:
+    script = ARRAYS.replace("    if life > 1:", "    if life == 2:\n        die()\n    if life > 1:")
+    outcome, _ = replaced(tmp_path, script, "1:3:forward")
+    check_all_are_there(tmp_path, outcome, 1, 1)
+    for far in moved(tmp_path, 4):
+        check_each_once(far)
+
+
+def test_the_last_worker_s_death_ends_the_run_though_newcomers_are_starting(tmp_path: Path) -> None:
+    with pytest.raises(NodeLost, match=r"worker \d .* killed by signal 9"):
+        replaced(tmp_path, ARRAYS, " ".join(f"{rank}:3:forward" for rank in range(NUM_WORKERS)))
+
+
+def test_chaos_strikes_newcomers_too(tmp_path: Path) -> None:
+    outcome, told = replaced(tmp_path, ARRAYS, "", chaos=ChaosPlan(KILL, 0.2, 3))
+    assert sum("chaos" in text for text in told) == len(outcome.losses) >= 3
+    ranks = [status.rank for status in outcome.workers]
+    assert all((last(tmp_path, rank) < 0).all() for rank in ranks), "every sample was used"
+    assert all(np.array_equal(last(tmp_path, rank), last(tmp_path, ranks[0])) for rank in ranks)
+
+
+def test_over_sockets_nobody_is_replaced_yet(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"run\.on_loss=replace does not go with --transport tcp yet"):
+        replaced(tmp_path, ARRAYS, "", transport="tcp")
