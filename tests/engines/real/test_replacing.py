@@ -71,15 +71,7 @@ def test_all_that_are_lost_are_started_before_members_are_asked_to_rest_and_come
 
 @pytest.mark.parametrize(
     ("period", "steps", "stops_at"),
-    [
-        (1, (4, 6), 7),
-        (1, (6, 6), 7),
-        (1, (0, 0), 1),
-        (3, (5, 4), 6),
-        (3, (4, 6), 9),
-        (3, (0, 1), 3),
-        (0, (4, 6), 0),
-    ],
+    [(1, (4, 6), 7), (1, (6, 6), 7), (1, (0, 0), 1), (3, (5, 4), 6), (3, (4, 6), 9), (3, (0, 1), 3), (0, (4, 6), 0)],
 )
 def test_all_stop_behind_whoever_is_furthest_at_a_multiple_of_the_period_or_each_before_its_next_step(
     period: int, steps: tuple[int, int], stops_at: int
@@ -162,6 +154,16 @@ def test_it_is_looked_until_twice_the_same_is_seen_and_nothing_is_under_way(look
         if number < len(looks):
             assert said == [(rank, LookAsked(number + 1)) for rank in (0, 2)]
     assert talk.joining == [1]
+
+
+def test_newcomers_wait_for_a_view_that_is_under_way() -> None:
+    talk = at("looking")
+    talk.views.leave(2)
+    talk.said()
+    for number in (2, 3, 4):
+        assert talk.look_on() == [(0, LookAsked(number)), (2, LookAsked(number))]
+    talk.settle()
+    assert talk.look_on() == [(0, Freeze(3, [], [1])), (2, Freeze(3, [], [1]))]
 
 
 def test_a_new_rest_looks_anew() -> None:
