@@ -35,7 +35,10 @@ from weft.runtime.view_messages import (
 class Run:
     """Workers that have joined, what they were sent, and what was done with their processes."""
 
-    def __init__(self, on_loss: str = REPLACE, num_workers: int = 3, strategy: str = "allreduce") -> None:
+    def __init__(
+        self, on_loss: str = REPLACE, num_workers: int = 3, strategy: str = "allreduce", *, num_late: int = 0
+    ) -> None:
+        """The last `num_late` of them have not joined."""
         self.sent: list[tuple[int, Message]] = []
         self.killed: list[int] = []
         self.started: list[int] = []
@@ -58,7 +61,7 @@ class Run:
             start=self._start,
             states=lambda: self.states,
         )
-        for rank in range(num_workers):
+        for rank in range(num_workers - num_late):
             self.session.hear(rank, joined())
 
     def _send(self, rank: int, message: Message) -> None:
@@ -320,6 +323,14 @@ def test_others_may_go_on_without_one_that_dies_while_training_begins_if_any_liv
     assert run.survival.others_may_go_on(run.workers[1]) is (on_loss != STOP)
     run.die(2)
     assert not run.survival.others_may_go_on(run.workers[1]), "nobody else lives"
+
+
+def test_others_do_not_go_on_without_one_that_dies_before_all_have_joined() -> None:
+    run = Run(SHRINK, num_late=1)
+    run.die(1)
+    assert not run.survival.others_may_go_on(run.workers[1])
+    run.session.hear(2, joined())
+    assert run.survival.others_may_go_on(run.workers[1])
 
 
 def test_others_do_not_go_on_without_one_that_raised_nor_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -286,6 +286,38 @@ def test_newcomers_are_named_when_all_have_taken_their_view_and_in_no_later_one(
     assert talk.settle() == [(rank, deal) for rank in (0, 1, 3)]
 
 
+def test_who_leaves_after_newcomers_came_leaves_as_if_they_had_always_been_there() -> None:
+    talk = Talk(3)
+    talk.lose(1)
+    talk.settle()
+    talk.welcome(1)
+    talk.settle(1)
+    talk.views.leave(2)
+    assert talk._said() == [(rank, Freeze(3, [])) for rank in range(3)]
+
+
+def test_newcomers_whose_view_is_told_stay_members_when_another_is_lost_before_all_is_dealt() -> None:
+    talk = Talk(4)
+    talk.lose(1)
+    talk.lose(3)
+    talk.settle()
+    talk.welcome(1, 3)
+    for rank in (0, 2):
+        talk.hear(rank, 3, {})
+    assert talk.lose(3) == [(rank, Freeze(4, [3])) for rank in range(3)]
+    assert talk.views.members == [0, 1, 2]
+
+
+def test_that_a_lost_worker_had_laid_out_does_not_count_for_its_newcomer() -> None:
+    talk = Talk(3)
+    talk.lay_out(range(3))
+    talk.lose(1)
+    talk.welcome(1)
+    assert not talk.views.can_lose([0])
+    talk.lay_out([1])
+    assert talk.views.can_lose([0])
+
+
 def test_newcomers_do_not_come_in_when_a_member_is_lost_while_their_view_freezes() -> None:
     talk = Talk(4)
     talk.lay_out(range(4))
