@@ -114,3 +114,30 @@ def test_without_worker_0_the_others_are_compared_with_the_first_of_them() -> No
     consensus.take(2, END, Look(8, {"a": 1}))
     with pytest.raises(ReplicasDiffer, match="'a' of worker 3 differs from worker 1's after step 8"):
         consensus.take(3, END, Look(8, {"a": 2}))
+
+
+def test_a_newcomer_is_awaited_from_now_on_and_compared_with_the_others() -> None:
+    consensus = Consensus(3)
+    consensus.lose(1)
+    consensus.welcome(1)
+    for worker in (0, 2):
+        consensus.take(worker, END, Look(8, {"a": 1}))
+    assert consensus.distance(END) is None
+    with pytest.raises(ReplicasDiffer, match="'a' of worker 1 differs from worker 0's after step 8"):
+        consensus.take(1, END, Look(8, {"a": 2}))
+
+
+def test_looks_that_were_not_compared_before_a_newcomer_came_are_forgotten_and_others_are_kept() -> None:
+    consensus = Consensus(3)
+    consensus.lose(1)
+    for worker in (0, 2):
+        consensus.take(worker, 0, Look(8, {"a": 1}))
+    consensus.take(0, 1, Look(9, {"a": 7}))
+    consensus.welcome(1)
+    assert consensus.distance(0) == 0.0
+    assert consensus.lose(1) == []
+    assert consensus.take(2, 1, Look(9, {"a": 1})) is None, "what worker 0 told is not compared"
+    assert consensus.distance(1) is None
+    for worker in (0, 2):
+        consensus.take(worker, 2, Look(10, {"a": 1}))
+    assert consensus.distance(2) == 0.0

@@ -24,6 +24,17 @@ def test_nobody_waits_for_a_worker_that_is_lost() -> None:
     assert barrier.chosen == 2
 
 
+def test_nobody_waits_for_a_newcomer_whose_script_begins_behind_the_barrier() -> None:
+    barrier = Barrier(0, True, {0: reported({})})
+    barrier.excused.add(1)
+    assert not barrier.has_all({0, 1, 2})
+    assert not barrier.chooses(0, {0, 1, 2}, is_alike=False)
+    barrier.came[2] = reported({})
+    assert barrier.has_all({0, 1, 2})
+    assert barrier.chooses(2, {0, 1, 2}, is_alike=False)
+    assert not Barrier(0, True, dict(barrier.came)).has_all({0, 1, 2}), "of later ones it is not excused"
+
+
 def test_a_number_is_averaged_over_those_who_reported_it() -> None:
     barrier = Barrier(0, False, {0: reported({"a": 1.0, "b": 5.0}), 1: reported({"a": 3.0})})
     assert barrier.means() == {"a": 2.0, "b": 5.0}

@@ -1,5 +1,7 @@
 """The supervisor's part in a change of view: it freezes the members, tells the view, and deals again."""
 
+from collections.abc import Iterable
+
 from weft.data.dealt_again import Reached
 from weft.engines.real.views import Views
 from weft.runtime.messages import Message
@@ -15,12 +17,22 @@ class Talk:
         self._sent: list[tuple[int, Message]] = []
         self.views = Views(num_workers, lambda *said: self._sent.append(said))
 
+    def lay_out(self, ranks: Iterable[int]) -> None:
+        for rank in ranks:
+            self.views.lay_out(rank)
+
     def lose(self, rank: int) -> list[tuple[int, Message]]:
         self.views.lose(rank, f"worker {rank} died")
         return self._said()
 
-    def hear(self, rank: int, view: int, sent: dict[int, int]) -> list[tuple[int, Message]]:
-        is_told = self.views.hear(rank, Frozen(view, sent))
+    def welcome(self, *newcomers: int) -> list[tuple[int, Message]]:
+        self.views.welcome(newcomers, "they joined")
+        return self._said()
+
+    def hear(
+        self, rank: int, view: int, sent: dict[int, int], places: tuple[int, ...] = ()
+    ) -> list[tuple[int, Message]]:
+        is_told = self.views.hear(rank, Frozen(view, sent, list(places)))
         said = self._said()
         assert is_told == bool(said)
         return said
@@ -31,6 +43,18 @@ class Talk:
             self.lose(rank)
         for rank in list(self.views.members):
             self.hear(rank, self.views.view, {})
+
+    def settle(self, *newcomers: int) -> list[tuple[int, Message]]:
+        """The view is told, and all take it: what they are then sent."""
+        for rank in self.views.members:
+            if rank not in newcomers:
+                self.hear(rank, self.views.view, {})
+        said: list[tuple[int, Message]] = []
+        for rank in self.views.members:
+            assert not self.views.is_settled
+            said = self.take(rank, self.views.view, NEAR, {})
+        assert self.views.is_settled
+        return said
 
     def take(self, rank: int, view: int, reached: Reached, lost: dict[int, Reached]) -> list[tuple[int, Message]]:
         self.views.take(rank, ViewTaken(view, reached, lost))
@@ -102,13 +126,13 @@ def test_what_was_sent_stays_as_it_was_when_the_next_is_lost() -> None:
 def test_a_worker_can_be_lost_when_all_others_have_laid_out_whether_it_has_or_not() -> None:
     views = Views(3, lambda rank, message: None)
     for rank in (2, 2, 0):
-        assert not any(views.can_lose(rank) for rank in range(3))
+        assert not any(views.can_lose([rank]) for rank in range(3))
         views.lay_out(rank)
-    assert [views.can_lose(rank) for rank in range(3)] == [False, True, False]
+    assert [views.can_lose([rank]) for rank in range(3)] == [False, True, False]
     views.lay_out(1)
-    assert all(views.can_lose(rank) for rank in range(3))
+    assert all(views.can_lose([rank]) for rank in range(3))
     views.lose(0, "")
-    assert [views.can_lose(rank) for rank in (1, 2)] == [True, True]
+    assert [views.can_lose([rank]) for rank in (1, 2)] == [True, True]
 
 
 def test_the_last_member_cannot_be_lost() -> None:
@@ -116,7 +140,17 @@ def test_the_last_member_cannot_be_lost() -> None:
     for rank in (0, 1):
         views.lay_out(rank)
     views.lose(1, "")
-    assert not views.can_lose(0)
+    assert not views.can_lose([0])
+
+
+def test_several_can_be_lost_together_when_all_others_have_laid_out_and_there_are_others() -> None:
+    views = Views(4, lambda rank, message: None)
+    views.lay_out(0)
+    assert views.can_lose([1, 2, 3])
+    assert not views.can_lose([1, 3])
+    views.lay_out(2)
+    assert views.can_lose([1, 3])
+    assert not views.can_lose(range(4)), "nobody would be left"
 
 
 def test_samples_are_dealt_again_when_all_members_have_taken_the_view() -> None:
@@ -210,3 +244,140 @@ def test_nobody_leaves_twice_and_the_last_script_leaves_nobody_behind() -> None:
     talk.views.leave(0)
     talk.views.leave(1)
     assert talk._said() == []
+
+
+def test_a_view_is_settled_when_all_have_taken_it_and_until_the_next_begins() -> None:
+    talk = Talk(3)
+    assert talk.views.is_settled
+    talk.go_on_without(1)
+    talk.take(0, 1, NEAR, {})
+    assert not talk.views.is_settled
+    talk.take(2, 1, NEAR, {})
+    assert talk.views.is_settled
+    talk.views.leave(2)
+    assert not talk.views.is_settled
+
+
+def test_for_newcomers_those_who_were_there_before_are_frozen_and_then_all_are_told_the_view_and_the_places() -> None:
+    talk = Talk(4)
+    talk.lose(1)
+    talk.lose(3)
+    talk.settle()
+    assert talk.welcome(1) == [(rank, Freeze(3, [3], [1])) for rank in (0, 2)], "worker 3 is still lost"
+    assert talk.views.is_freezing
+    assert talk.hear(2, 3, {0: 20, 1: 21}, (0, 1, 2, 0)) == []
+    assert talk.hear(0, 3, {2: 2}, (0, 1, 2, 0)) == [
+        (rank, ViewTold(3, [0, 1, 2], [0, 1, 2], cut, "they joined", [1], [0, 1, 2, 0]))
+        for rank, cut in enumerate(({2: 20}, {2: 21, 0: 0}, {0: 2}))
+    ]
+    assert talk.views.members == [0, 1, 2]
+
+
+def test_newcomers_are_named_when_all_have_taken_their_view_and_in_no_later_one() -> None:
+    talk = Talk(4)
+    talk.lose(1)
+    talk.lose(3)
+    talk.settle()
+    talk.welcome(1, 3)
+    deal = DealAgain(3, {}, dict.fromkeys(range(4), NEAR), 1, [1, 3])
+    assert talk.settle(1, 3) == [(rank, deal) for rank in range(4)]
+    assert talk.lose(2) == [(rank, Freeze(4, [2])) for rank in (0, 1, 3)], "newcomers are members as others are"
+    deal = DealAgain(4, {}, {0: NEAR, 1: NEAR, 3: NEAR}, 1)
+    assert talk.settle() == [(rank, deal) for rank in (0, 1, 3)]
+
+
+def test_who_leaves_after_newcomers_came_leaves_as_if_they_had_always_been_there() -> None:
+    talk = Talk(3)
+    talk.lose(1)
+    talk.settle()
+    talk.welcome(1)
+    talk.settle(1)
+    talk.views.leave(2)
+    assert talk._said() == [(rank, Freeze(3, [])) for rank in range(3)]
+
+
+def test_newcomers_whose_view_is_told_stay_members_when_another_is_lost_before_all_is_dealt() -> None:
+    talk = Talk(4)
+    talk.lose(1)
+    talk.lose(3)
+    talk.settle()
+    talk.welcome(1, 3)
+    for rank in (0, 2):
+        talk.hear(rank, 3, {})
+    assert talk.lose(3) == [(rank, Freeze(4, [3])) for rank in range(3)]
+    assert talk.views.members == [0, 1, 2]
+
+
+def test_that_a_lost_worker_had_laid_out_does_not_count_for_its_newcomer() -> None:
+    talk = Talk(3)
+    talk.lay_out(range(3))
+    talk.lose(1)
+    talk.welcome(1)
+    assert not talk.views.can_lose([0])
+    talk.lay_out([1])
+    assert talk.views.can_lose([0])
+
+
+def test_newcomers_do_not_come_in_when_a_member_is_lost_while_their_view_freezes() -> None:
+    talk = Talk(4)
+    talk.lay_out(range(4))
+    talk.lose(3)
+    talk.settle()
+    talk.lay_out([3])
+    talk.welcome(3)
+    talk.hear(0, 2, {})
+    assert talk.lose(1) == [(0, Freeze(3, [1, 3])), (2, Freeze(3, [1, 3]))]
+    assert talk.views.members == [0, 2]
+    assert talk.hear(3, 3, {}) == []
+    talk.hear(0, 3, {})
+    told = talk.hear(2, 3, {})
+    assert told == [(rank, ViewTold(3, [0, 2], [0, 2], {2 - rank: 0}, "worker 1 died")) for rank in (0, 2)]
+
+
+def test_one_newcomer_that_dies_while_their_view_freezes_takes_the_others_with_it_once() -> None:
+    talk = Talk(4)
+    talk.lose(1)
+    talk.lose(3)
+    talk.settle()
+    talk.welcome(1, 3)
+    assert talk.lose(3) == [(0, Freeze(4, [3, 1])), (2, Freeze(4, [3, 1]))]
+    assert talk.views.members == [0, 2]
+
+
+def test_who_was_lost_with_a_newcomers_view_can_come_with_a_later_one() -> None:
+    talk = Talk(3)
+    talk.lose(1)
+    talk.settle()
+    talk.welcome(1)
+    talk.lose(2)
+    talk.settle()
+    assert talk.welcome(1, 2) == [(0, Freeze(4, [], [1, 2]))]
+    deal = DealAgain(4, {}, dict.fromkeys(range(3), NEAR), 1, [1, 2])
+    assert talk.settle(1, 2) == [(rank, deal) for rank in range(3)]
+
+
+def test_what_a_newcomer_reached_before_it_was_dealt_anything_is_not_dealt_when_it_is_lost() -> None:
+    talk = Talk(3)
+    talk.lose(1)
+    talk.settle()
+    talk.welcome(1)
+    for rank in (0, 2):
+        talk.hear(rank, 2, {})
+    talk.take(0, 2, NEAR, {})
+    talk.go_on_without(1)
+    talk.take(0, 3, NEAR, {1: FAR})
+    deal = DealAgain(3, {}, {0: NEAR, 2: NEAR}, 1)
+    assert talk.take(2, 3, NEAR, {1: FAR}) == [(0, deal), (2, deal)]
+
+
+def test_what_a_newcomer_reached_counts_from_when_it_was_dealt_something() -> None:
+    talk = Talk(3)
+    talk.lose(1)
+    talk.settle()
+    for view in (2, 4):
+        talk.welcome(1)
+        talk.settle(1)
+        talk.go_on_without(1)
+        talk.take(0, view + 1, NEAR, {1: FAR})
+        deal = DealAgain(view + 1, {1: FAR}, {0: NEAR, 2: NEAR}, 1)
+        assert talk.take(2, view + 1, NEAR, {1: FAR}) == [(0, deal), (2, deal)]

@@ -182,3 +182,55 @@ def test_who_waited_for_a_worker_is_given_time_from_when_that_one_was_lost() -> 
     assert watchdog.check(9.9, {}, {}) is None, "the members are changing"
     watchdog.hear(status(0, 4, is_waiting=True), 9.9 + ALL_WAIT_S)
     assert isinstance(watchdog.check(10.0 + ALL_WAIT_S, {}, {}), Deadlock)
+
+
+def test_a_newcomer_is_watched_from_when_it_is_welcome_and_by_what_it_says_itself() -> None:
+    watchdog = Watchdog(2)
+    for rank in range(2):
+        watchdog.hear(status(rank, 4), 0.0)
+    watchdog.lose(1)
+    assert watchdog.stuck(1.0, {}, {0: "S", 1: "T"}) is None
+    watchdog.hear(status(0, 4), 50.0)
+    watchdog.welcome(1)
+    assert watchdog.stuck(50.0, {}, {0: "S", 1: "S"}) is None, "the silence of the lost one does not count"
+    watchdog.hear(status(1, 4), 50.0)
+    watchdog.hear(status(0, 4), 52.0 + WORKER_SILENT_S)
+    silent = watchdog.stuck(51.0 + WORKER_SILENT_S, {}, {})
+    assert silent is not None
+    assert (silent.rank, silent.cause) == (1, "it said nothing for 31 s")
+    watchdog.hear(status(1, 4), 90.0)
+    assert watchdog.stuck(90.0, {}, {1: "T"}) is None
+    stopped = watchdog.stuck(90.5 + PROCESS_STOPPED_S, {}, {1: "T"})
+    assert stopped is not None
+    assert stopped.rank == 1
+
+
+def test_a_run_is_not_judged_before_its_newcomer_was_heard_of() -> None:
+    watchdog = Watchdog(2)
+    watchdog.hear(status(0, 4), 0.0)
+    watchdog.lose(1)
+    watchdog.check(0.0, {}, {})
+    watchdog.welcome(1)
+    for tenth in range(100):
+        watchdog.hear(status(0, 4, is_waiting=True), tenth / 10)
+    assert watchdog.check(9.9, {}, {}) is None
+    watchdog.hear(status(1, 4), 9.9)
+    for tenth in range(100, 200):
+        for rank in range(2):
+            watchdog.hear(status(rank, 4, is_waiting=True), tenth / 10)
+    assert isinstance(watchdog.check(19.9, {}, {}), Deadlock)
+
+
+def test_who_waited_for_a_newcomer_is_given_time_from_when_that_one_was_lost_too() -> None:
+    watchdog = Watchdog(2)
+    watchdog.hear(status(0, 4), 0.0)
+    watchdog.lose(1)
+    watchdog.check(0.0, {}, {})
+    watchdog.welcome(1)
+    watchdog.hear(status(1, 4), 0.0)
+    for tenth in range(100):
+        watchdog.hear(status(0, 4, is_waiting=tenth > 0), tenth / 10)
+    watchdog.lose(1)
+    assert watchdog.check(9.9, {}, {}) is None, "the members are changing once more"
+    watchdog.hear(status(0, 4, is_waiting=True), 9.9 + ALL_WAIT_S)
+    assert isinstance(watchdog.check(10.0 + ALL_WAIT_S, {}, {}), Deadlock)
