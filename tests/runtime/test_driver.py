@@ -252,7 +252,7 @@ def test_a_driver_is_idle_when_no_message_waits_between_its_nodes_and_nothing_is
     assert mine.is_idle
     mine._perform(mine.worker, [Send(2, "word", 0, 0)], 0)
     assert not mine.is_idle, "its server has not received it yet"
-    mine.nodes[2].peer._answer = lambda peer, event: []  # type: ignore[attr-defined]
+    mine.nodes[2].peer._answer = lambda peer, event: []
     mine.progress()
     assert mine.is_idle
     mine.worker.script.call(RESUME)

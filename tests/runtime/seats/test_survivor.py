@@ -312,11 +312,8 @@ def test_a_newcomer_has_come_in_when_it_is_handed_over_dealt_and_its_peer_comput
     team = Team(first_view=2, rank=2).begin()
     survivor, here = team.survivor, Reached(4, {})
     come_in = [survivor.has_come_in]
-    for message in (
-        joined(2, [0, 1, 2], [2]),
-        handed(2),
-        DealAgain(2, {}, {0: here, 1: here, 2: here}, 4, [2]),
-    ):
+    dealt = DealAgain(2, {}, {0: here, 1: here, 2: here}, 4, [2])
+    for message in (joined(2, [0, 1, 2], [2]), handed(2), dealt):
         survivor.hear(message)
         come_in.append(survivor.has_come_in)
     team.runtime.worker.computes = 12
@@ -328,7 +325,10 @@ def test_a_newcomer_whose_peer_computes_early_still_waits_for_what_is(missing: s
     team = Team(first_view=2, rank=2).begin()
     here = Reached(4, {})
     team.runtime.worker.computes = 12
-    rest = {"handed over": handed(2), "dealt": DealAgain(2, {}, {0: here, 1: here, 2: here}, 4, [2])}
+    rest: dict[str, ToSurvivor] = {
+        "handed over": handed(2),
+        "dealt": DealAgain(2, {}, {0: here, 1: here, 2: here}, 4, [2]),
+    }
     left = rest.pop(missing)
     team.hear(joined(2, [0, 1, 2], [2]), *rest.values())
     assert not team.survivor.has_come_in

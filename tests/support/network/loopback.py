@@ -71,8 +71,12 @@ class Processes:
         codecs: Mapping[str, Any] = strategy.codecs()
         layout = Layout(len(kinds), self.world.num_nodes, buckets, coded_bytes_max(codecs.values(), buckets))
         ends: dict[Rank, Wire] = {}
-        self._new_post = lambda rank: Mailbox(self.world, kinds, Wire(layout, ends, rank), codecs)
-        self.posts = [self._new_post(rank) for rank in range(num_workers)]
+
+        def new_post(rank: Rank) -> Mailbox:
+            return Mailbox(self.world, kinds, Wire(layout, ends, rank), codecs)
+
+        self._new_post = new_post
+        self.posts = [new_post(rank) for rank in range(num_workers)]
         self.stores: dict[int, LiveStore] = {}
         self._strategy = strategy
         for node in range(self.world.num_nodes):
