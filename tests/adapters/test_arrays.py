@@ -2,6 +2,7 @@
 
 import runpy
 from collections.abc import Mapping
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import weft
 from weft.adapters.arrays import ArrayReplica
 from weft.core.errors import ConfigError
 from weft.core.names import GRADIENT, PARAMS, Bucket
+from weft.core.seat import ReplicaMemory
 
 MIXED: dict[str, Any] = {"a": np.arange(6.0).reshape(2, 3), "b": np.array([7, 8], np.float32), "c": np.array(9.0)}
 FUNCTION = ARRAYS.replace("optimizer=weft.Momentum(lr=0.1)", "apply=descend").replace(
@@ -239,3 +241,70 @@ def test_handing_out_no_samples_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as refused:
         simulated(write(tmp_path, ARRAYS, "list(worker.share(0, batch_size=2))\n"), 2, "sandblaster")
     assert str(refused.value) == "share() was given no samples, so there is nothing to hand out.\n  Give it some data."
+
+
+def stepped(rule: Any, num_steps: int = 2) -> ArrayReplica:
+    """A replica that has made steps, whose gradients are all 1, 2 and so on."""
+    flat = ArrayReplica(MIXED, rule, None)
+    step(flat, *range(1, num_steps + 1))
+    return flat
+
+
+def step(flat: ArrayReplica, *gradients: float) -> None:
+    for gradient in gradients:
+        flat.apply(
+            {b: np.full(k.num_elements, gradient, f"f{k.itemsize}") for b, k in enumerate(flat.buckets)}, 1.0, None
+        )
+
+
+def test_a_newcomer_goes_on_with_the_momentum_and_the_numbers_of_its_sponsor() -> None:
+    sponsor = stepped(weft.Momentum(lr=0.5, momentum=0.75))
+    newcomer = ArrayReplica(MIXED, weft.Momentum(lr=0.1), None)
+    newcomer.take_over(deepcopy(sponsor.hand_over(with_state=True)))
+    assert newcomer.hyper() == sponsor.hyper()
+    for bucket in range(2):
+        newcomer.array(PARAMS, bucket)[:] = sponsor.array(PARAMS, bucket)
+    before = newcomer.array(PARAMS, 1).copy()
+    for flat in (sponsor, newcomer):
+        step(flat, 3.0, 4.0)
+    for bucket in range(2):
+        assert np.array_equal(newcomer.array(PARAMS, bucket), sponsor.array(PARAMS, bucket))
+    assert not np.array_equal(newcomer.array(PARAMS, 1), before)
+
+
+def test_a_newcomer_that_is_given_no_replica_takes_the_numbers_only() -> None:
+    sponsor = stepped(weft.Momentum(lr=0.5, momentum=0.75))
+    handed = sponsor.hand_over(with_state=False)
+    assert handed == [sponsor.hyper()]
+    newcomer, fresh = (ArrayReplica(MIXED, weft.Momentum(lr=lr, momentum=0.75), None) for lr in (0.1, 0.5))
+    newcomer.take_over(handed)
+    for flat in (newcomer, fresh):
+        step(flat, 1.0, 2.0)
+    assert np.array_equal(newcomer.array(PARAMS, 1), fresh.array(PARAMS, 1)), "its momentum begins anew"
+
+
+def test_what_is_handed_over_of_the_numbers_does_not_change_with_the_sponsors() -> None:
+    rule = weft.Momentum(lr=0.5)
+    handed = ArrayReplica(MIXED, rule, None).hand_over(with_state=False)
+    rule.lr = 0.25
+    assert handed[0]["lr"] == 0.5
+
+
+def test_a_bare_function_has_no_optimizer_to_hand_over() -> None:
+    flat = ArrayReplica(MIXED, None, lambda params, gradients: None)
+    assert flat.hand_over(with_state=False) == []
+    flat.take_over(flat.hand_over(with_state=True))
+    assert flat.groups() == []
+
+
+@pytest.mark.parametrize(("is_under_way", "expected"), [(True, 5.0), (False, 8.0)])
+def test_a_newcomer_finds_the_values_of_a_run_under_way_and_all_others_bring_their_own(
+    is_under_way: bool, expected: float
+) -> None:
+    flat = replica()
+    shared = [np.full(bucket.num_elements, 5.0, f"f{bucket.itemsize}") for bucket in flat.buckets]
+    gradient = [np.zeros_like(array) for array in shared]
+    flat.settle(None, lambda buckets: ReplicaMemory(shared, gradient, gradient, is_under_way=is_under_way))
+    assert (shared[0][1], flat.views()["b"][1], flat.array(PARAMS, 0)[1]) == (expected, expected, expected)
+    shared[0][1] = 6.0
+    assert flat.views()["b"][1] == 6.0, "from now on it lives there"

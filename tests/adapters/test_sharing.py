@@ -1,5 +1,6 @@
 """Values that processes of a host share."""
 
+import mmap
 import os
 import sys
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.adapters.sharing import load, store
+from weft.adapters.sharing import can_share, free, load, store
 
 PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary()
 VALUES = st.recursive(
@@ -149,3 +150,65 @@ def test_arrays_are_aligned_and_loaded_without_a_copy(file: int) -> None:
     got = shared(file, value)[1]
     assert got.ctypes.data % 64 == 0
     assert not got.flags.owndata
+
+
+@pytest.mark.parametrize(
+    "value", [1, "text", None, [1, (2.5, b"3")], {"a": {"b": np.zeros(3)}}, torch.zeros(2), np.zeros((0, 2))], ids=repr
+)
+def test_what_has_a_plain_form_is_known_without_storing_it(file: int, value: Any) -> None:
+    assert can_share(value)
+    assert store(file, 0, value)[0]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [object(), {1: 2}, [{"a": {2, 3}}], 2**64, "\ud800", np.array([object()]), torch.zeros(2, dtype=torch.bfloat16)],
+    ids=repr,
+)
+def test_what_has_no_plain_form_is_known_without_storing_it(file: int, value: Any) -> None:
+    assert not can_share(value)
+    assert store(file, 0, value)[0] == b""
+
+
+PAGE = mmap.PAGESIZE
+
+
+@pytest.mark.parametrize(
+    ("start", "stop", "first", "last"),
+    [
+        (PAGE, 3 * PAGE, PAGE, 3 * PAGE),
+        (PAGE + 1, 3 * PAGE - 1, 2 * PAGE, 2 * PAGE),
+        (10, 2 * PAGE + 10, PAGE, 2 * PAGE),
+        (PAGE - 64, 3 * PAGE + 64, PAGE, 3 * PAGE),
+        (10, 20, 0, 0),
+        (0, 0, 0, 0),
+    ],
+)
+def test_only_whole_pages_are_freed_and_all_else_stays_as_it_was(
+    file: int, start: int, stop: int, first: int, last: int
+) -> None:
+    before = bytes([7]) * (4 * PAGE)
+    os.pwrite(file, before, 0)
+    free(file, start, stop)
+    assert os.pread(file, 5 * PAGE, 0) == before[:first] + bytes(last - first) + before[last:], "the size stays, too"
+
+
+def test_freed_memory_is_given_back_to_the_system(file: int) -> None:
+    os.pwrite(file, bytes([7]) * (64 * PAGE), 0)
+    before = os.fstat(file).st_blocks
+    free(file, 0, 64 * PAGE)
+    assert (os.fstat(file).st_blocks, os.fstat(file).st_size) == (0, 64 * PAGE)
+    assert before > 0
+
+
+def test_what_was_stored_before_and_after_is_still_there_when_a_value_is_freed(file: int) -> None:
+    arrays = [np.full(PAGE, value, np.int64) for value in (1, 2, 3)]
+    ends, forms = [0], []
+    for array in arrays:
+        form, stop = store(file, ends[-1], array)
+        forms.append(form)
+        ends.append(stop)
+    free(file, ends[1], ends[2])
+    first, _, last = (load(file, form) for form in forms if form)
+    assert np.array_equal(first, arrays[0])
+    assert np.array_equal(last, arrays[2])

@@ -295,3 +295,17 @@ def test_a_newcomer_refuses_what_is_no_welcome_before_it_has_had_its_own() -> No
     peer.handle(JOINED, 0.0)
     with pytest.raises(UnexpectedMessage, match="worker 1 received 'push'"):
         peer.handle(Received(0, "push", 0, 0, None, 1.0, None), 0.0)
+
+
+@pytest.mark.parametrize(
+    ("inherits", "gives"), [((PARAMS,), True), ((PARAMS, "outer"), True), (("outer",), False), ((), False)]
+)
+def test_a_newcomer_takes_over_a_replica_where_parameters_are_inherited(inherits: tuple[str, ...], gives: bool) -> None:
+    class Inheriting(Quiet):
+        _inherits = inherits
+
+    assert made(Inheriting).gives_replica == gives
+
+
+def test_by_default_a_newcomer_takes_over_its_sponsors_replica() -> None:
+    assert made(Quiet).gives_replica

@@ -242,3 +242,51 @@ def test_a_recorded_run_can_be_replayed_into_fresh_peers() -> None:
     assert driver.worker.computes == 1
     assert len(recording.entries) == 4
     assert replay(recording, strategy, world.world, 0) == []
+
+
+def test_a_driver_is_idle_when_no_message_waits_between_its_nodes_and_nothing_is_put_off() -> None:
+    push: list[Action] = [Apply(IN0, P0)]
+    world = processes(lambda peer, event: push if isinstance(event, Received) else None, 2, num_servers=1)
+    world.start()
+    mine, sender = world.drivers
+    assert mine.is_idle
+    mine._perform(mine.worker, [Send(2, "word", 0, 0)], 0)
+    assert not mine.is_idle, "its server has not received it yet"
+    mine.nodes[2].peer._answer = lambda peer, event: []
+    mine.progress()
+    assert mine.is_idle
+    mine.worker.script.call(RESUME)
+    sender._perform(sender.worker, [Send(0, "push", 0, 0, P0)], 0)
+    mine.progress()
+    assert not mine.is_idle, "the update waits for the script"
+    with mine.script_waits(STEP):
+        assert mine.is_idle
+
+
+def test_what_a_newcomer_is_given_of_parameters_that_all_share_is_not_copied() -> None:
+    buckets = (Bucket(4), Bucket(4, trainable=False))
+    copies = [
+        copy(Buffer(slot, bucket), Buffer("inbox", bucket)) for slot in ("params", "gradient") for bucket in (0, 1)
+    ]
+
+    def answer(peer: Puppet, event: Event) -> list[Action] | None:
+        if isinstance(event, Received):
+            return [action for action in copies if action.into.bucket == event.bucket]
+        return None
+
+    world = Processes(Puppets(answer), 2, buckets)
+    world.start()
+    newcomer, sponsor = world.drivers
+    for bucket in (0, 1):
+        world.stores[1].replica.array("params", bucket)[:] = 3.0
+    newcomer.shared_params = object()  # type: ignore[assignment]
+    sponsor._perform(sponsor.worker, [Send(0, "value", 0, bucket, Buffer("params", bucket)) for bucket in (0, 1)], 0)
+    world.settle()
+    got = {
+        (slot, b): float(world.stores[0].replica.array(slot, b)[0]) for slot in ("params", "gradient") for b in (0, 1)
+    }
+    assert got == {("params", 0): 0.0, ("params", 1): 3.0, ("gradient", 0): 3.0, ("gradient", 1): 3.0}
+    newcomer.shared_params = None
+    sponsor._perform(sponsor.worker, [Send(0, "value", 1, 0, P0)], 0)
+    world.settle()
+    assert params(world, 0).tolist() == [3.0] * 4, "a worker with parameters of its own copies them"

@@ -302,3 +302,65 @@ def test_a_fetch_from_a_server_that_is_moved_is_answered_where_it_is_now(when: s
     run.world.posts[me].fetch(me, [(3, 0), (4, 0)], wait)
     assert run.world.posts[me].fetched(3, 0).tolist() == [3.0] * 4
     assert run.world.posts[me].fetched(4, 0).tolist() == [0.0] * 4
+
+
+def noting(world: Processes, rank: int) -> list[tuple[int, bytes]]:
+    """The notes that come to a process, with their sources."""
+    notes: list[tuple[int, bytes]] = []
+    world.posts[rank].on_note = lambda source, note: notes.append((source, bytes(note)))
+    return notes
+
+
+def test_what_a_dead_process_has_left_in_the_transport_is_not_taken_for_its_successors() -> None:
+    world = Processes(Puppets(), 3, BUCKETS)
+    mailbox, notes = world.posts[2], noting(world, 2)
+    world.posts[1].tell(1, 2, b"received")
+    mailbox.poll()
+    mailbox.tell(2, 1, b"sent")
+    mailbox.tell(2, 0, b"sent")
+    assert (mailbox.sent, mailbox.received) == ({0: 1, 1: 1}, {1: 1})
+    mailbox.lose([1])
+    world.posts[1].tell(1, 2, b"left behind")
+    world.posts[0].tell(0, 2, b"of another")
+    mailbox.close()
+    mailbox.renew([1])
+    assert (mailbox.sent, mailbox.received) == ({0: 1}, {}), "a new process counts from 0"
+    world.posts[1].tell(1, 2, b"of the newcomer")
+    assert not mailbox.take_up_to({0: 1, 1: 1}), "the newcomer's frame is to come"
+    mailbox.poll()
+    assert mailbox.take_up_to({0: 1, 1: 1})
+    assert notes == [(1, b"received"), (0, b"of another"), (1, b"of the newcomer")]
+    assert mailbox.living([0, 1]) == [0, 1]
+
+
+def test_without_newcomers_nothing_is_read_and_the_lost_stay_lost() -> None:
+    world = Processes(Puppets(), 3, BUCKETS)
+    mailbox, notes = world.posts[2], noting(world, 2)
+    mailbox.lose([1])
+    mailbox.close()
+    world.posts[0].tell(0, 2, b"waits")
+    mailbox.renew([])
+    assert mailbox.num_kept == 0
+    mailbox.poll()
+    assert mailbox.take_up_to({0: 1})
+    assert notes == [(0, b"waits")]
+    assert mailbox.living([0, 1]) == [0]
+
+
+def test_only_the_successors_of_newcomers_places_are_heard_again() -> None:
+    world = Processes(Puppets(), 3, BUCKETS)
+    mailbox, notes = world.posts[2], noting(world, 2)
+    mailbox.lose([0, 1])
+    mailbox.renew([0])
+    for source in (0, 1):
+        world.posts[source].tell(source, 2, b"here")
+    mailbox.poll()
+    assert notes == [(0, b"here")]
+
+
+def test_what_waits_for_a_lost_process_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    mailbox = Processes(Puppets(), 3, BUCKETS).posts[2]
+    forgotten: list[list[int]] = []
+    monkeypatch.setattr(mailbox.transport, "forget", lambda lost: forgotten.append(list(lost)))
+    mailbox.lose([1, 0])
+    assert forgotten == [[1, 0]]

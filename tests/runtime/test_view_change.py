@@ -2,14 +2,14 @@
 
 from collections.abc import Callable
 
-from support.network.changing import Changing, changed, word
+from support.network.changing import Changing, changed, joined, word
 from support.peers.puppets import Puppet
 
 from weft.core.actions import Action, Apply, Combine, Reduce, Send, copy
-from weft.core.events import Event, MembersChanged, Received, Reduced, Returned
+from weft.core.events import Event, MembersChanged, Received, Reduced, Returned, Started
 from weft.core.names import Bucket, Buffer
 from weft.core.script_state import RESUME, STEP
-from weft.runtime.view_messages import Freeze
+from weft.runtime.view_messages import Freeze, Frozen, ViewTold
 
 BUCKETS = (Bucket(4), Bucket(6, 8))
 P0, IN0 = Buffer("params", 0), Buffer("inbox", 0)
@@ -281,3 +281,73 @@ def test_a_worker_that_has_left_is_told_nothing_more_and_can_be_fetched_from() -
     run.params(0)[:] = 7.0
     run.drivers[1]._mailbox.fetch(1, [(0, 0)], lambda done: run.progress(0, 1, 2))
     assert run.drivers[1]._mailbox.fetched(0, 0).tolist() == [7.0] * 4
+
+
+def test_a_newcomer_sends_nothing_and_keeps_what_comes_until_it_is_told_its_first_view() -> None:
+    run = Changing(3)
+    run.go_on_without(2)
+    run.freeze_with(2)
+    assert [event for _, event in run.peer(2)._seen] == [Started(2)]
+    run.hear(0, 1)
+    run.progress(0, 1)
+    assert run.seen(0)[1:] == run.seen(1)[1:] == [joined(2, [0, 1, 2], 2)]
+    run.send(0, Send(2, "word", 7, 0))
+    run.progress(2)
+    assert run.seen(2) == []
+    run.hear(2)
+    assert run.seen(2) == [joined(2, [0, 1, 2], 2)]
+    assert not run.drivers[2].view_change.is_on
+    run.send(2, Send(1, "word", 8, 0))
+    run.progress(1, 2)
+    assert run.seen(2)[1:] == [word(0, 7)]
+    assert run.seen(1)[2:] == [word(2, 8)]
+
+
+def test_a_newcomer_finds_servers_where_they_have_been_moved() -> None:
+    run = Changing(3, num_servers=2)
+    assert run.world.posts[1].places == [0, 1, 2, 0, 1]
+    run.go_on_without(0)
+    run.freeze_with(0)
+    run.hear(0, 1, 2)
+    run.progress(0, 1, 2)
+    assert [post.places for post in run.world.posts] == [[0, 1, 2, 2, 1]] * 3
+    assert list(run.drivers[0].nodes) == [0], "its predecessor's server stays where it is now"
+    assert run.seen(0) == [joined(2, [0, 1, 2, 3, 4], 0)]
+    run.send(0, Send(3, "word", 7, 0))
+    run.progress(0, 1, 2)
+    assert run.seen(3)[-1] == word(0, 7)
+
+
+def test_who_freezes_for_newcomers_counts_anew_what_it_exchanges_with_them_and_keeps_what_others_sent() -> None:
+    run = Changing(3)
+    run.send(1, Send(2, "word", 1, 0), Send(0, "word", 2, 0))
+    run.send(2, Send(1, "word", 3, 0))
+    run.progress(0, 1, 2)
+    run.go_on_without(2)
+    run.send(2, Send(1, "word", 4, 0))
+    run.send(0, Send(1, "word", 5, 0))
+    seen, order = run.seen(1), Freeze(2, [], [2])
+    run.drivers[1].view_change.freeze(order)
+    assert run.frozen == [(1, Frozen(2, {0: 1}, [0, 1, 2]))]
+    assert run.seen(1) == seen, "it is frozen"
+    told = ViewTold(2, [0, 1, 2], [0, 1, 2], {0: 1}, "worker 2 joined", [2], [0, 1, 2])
+    run.drivers[1].view_change.cut(told)
+    run.progress(1)
+    assert run.seen(1)[len(seen) :] == [word(0, 5), joined(2, [0, 1, 2], 2)]
+
+
+def test_a_newcomer_can_be_lost_and_replaced_again() -> None:
+    run = Changing(3)
+    run.go_on_without(2)
+    for view in (2, 4):
+        run.freeze_with(2)
+        run.hear(0, 1, 2)
+        run.progress(0, 1, 2)
+        run.send(2, Send(1, "word", view, 0))
+        run.send(1, Send(2, "word", view, 0))
+        run.progress(0, 1, 2)
+        assert run.seen(2) == [joined(view, [0, 1, 2], 2), word(1, view)]
+        assert run.seen(1)[-1] == word(2, view)
+        run.send(2, Send(1, "word", view + 100, 0))
+        run.go_on_without(2)
+        assert run.seen(1)[-1] == changed(view + 1, [0, 1], 2)

@@ -143,3 +143,34 @@ def test_where_writes_cannot_be_known_everything_is_copied(monkeypatch: pytest.M
     arena.array("reduced.0", 0)[:] = 4.0
     assert arena.refresh("reduced.0", 0, seen[0]) == 1
     assert (seen[0] == 4.0).all()
+
+
+def test_a_newcomer_has_no_stretch_of_the_shared_parameters_yet_and_takes_them_as_they_are(arenas: list[Arena]) -> None:
+    arenas[0].array("params", 0)[:] = 5.0
+    memory = arenas[1].replica_memory(shares_params=True, is_new=True)
+    assert memory.is_under_way
+    assert memory.spans == [(0, 0)] * len(TRAINED)
+    assert (memory.params[0] == 5.0).all()
+    assert memory.master is not None
+    assert (memory.master[0] == 5.0).all()
+
+
+def test_a_newcomer_with_parameters_of_its_own_does_not_find_the_runs_in_them(arenas: list[Arena]) -> None:
+    memory = arenas[1].replica_memory(shares_params=False, is_new=True)
+    assert (memory.is_under_way, memory.spans) == (False, None)
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_parameters_that_all_write_without_locks_are_taken_by_a_newcomer_as_they_are(
+    arenas: list[Arena], is_new: bool
+) -> None:
+    arenas[0].array("params", 0)[:] = 5.0
+    memory = arenas[1].common_memory(is_new=is_new)
+    assert memory.is_under_way == is_new
+    assert (memory.params[0] == 5.0).all()
+    assert memory.spans is None
+
+
+def test_who_begins_with_the_run_does_not_find_it_under_way(arenas: list[Arena]) -> None:
+    memories = [arenas[0].replica_memory(shares_params=shares) for shares in (True, False)]
+    assert [memory.is_under_way for memory in [*memories, arenas[0].common_memory()]] == [False] * 3

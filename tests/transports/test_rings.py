@@ -243,3 +243,46 @@ def test_a_frame_that_was_spoilt_is_refused_before_anybody_takes_it(host: Host, 
 def test_a_ring_has_room_for_two_of_the_largest_frames_on_whole_lines() -> None:
     assert ring_bytes(LAYOUT) >= 2 * (HEADER_BYTES + DATA_BYTES_MAX + LAYOUT.body_bytes_max)
     assert ring_bytes(LAYOUT) % LINE == 0
+
+
+def test_a_process_in_the_place_of_a_dead_one_does_not_read_what_was_sent_to_that(host: Host) -> None:
+    host.send(0, 1, 3, b"read")
+    host.poll(1)
+    host.taken[1].clear()
+    host.send(0, 1, 3, b"left")
+    host.transports[1] = RingTransport(host.fd, 1, 2, LAYOUT, host.bells[1], is_new=True)
+    assert host.poll(1) == 0
+    later = [host.send(0, 1, LARGEST, b"later"), host.send(0, 1, LARGEST, b"last")]
+    host.poll(1)
+    assert host.taken[1] == later
+
+
+def test_what_a_dead_process_has_sent_is_still_there_when_another_takes_its_place(host: Host) -> None:
+    sent = host.send(1, 0, 3, b"before")
+    host.transports[1] = RingTransport(host.fd, 1, 2, LAYOUT, host.bells[1], is_new=True)
+    sent_later = host.send(1, 0, 3, b"behind it")
+    host.poll(0)
+    assert host.taken[0] == [sent, sent_later]
+
+
+def test_a_new_process_takes_over_a_full_ring_and_there_is_room_in_it_at_once(host: Host) -> None:
+    fill(host)
+    host.transports[0].forget([1])
+    host.transports[1] = RingTransport(host.fd, 1, 2, LAYOUT, host.bells[1], is_new=True)
+    sent = host.send(0, 1, LARGEST)
+    assert host.transports[0].outbox_bytes(1) == 0
+    host.poll(1)
+    assert host.taken[1] == [sent]
+
+
+def test_what_waits_for_a_dead_process_is_forgotten_and_what_waits_for_others_is_not() -> None:
+    with opened(3) as host:
+        fill(host, 0, 1)
+        to_other = fill(host, 0, 2)
+        waiting = host.transports[0].outbox_bytes(2)
+        host.transports[0].forget([1])
+        assert host.transports[0].outbox_bytes(1) == 0
+        assert host.transports[0].outbox_bytes() == waiting > 0
+        for rank in (2, 0, 2):
+            host.poll(rank)
+        assert host.taken[2] == to_other

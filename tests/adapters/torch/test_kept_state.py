@@ -1,6 +1,7 @@
 """What a checkpoint has of a torch script comes back bit for bit."""
 
 import random
+from copy import deepcopy
 from typing import Any, cast
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from weft.adapters.torch.kept_state import TYPES, TorchState
+from weft.adapters.torch.kept_state import TYPES, TorchState, optimizer_state, take_optimizer_state
 from weft.core.errors import CheckpointError
 
 
@@ -75,3 +76,57 @@ def test_a_model_that_is_not_finite_is_not_kept() -> None:
         model.bias.fill_(float("nan"))
     with pytest.raises(CheckpointError, match="'bias' has 1 numbers that are NaN or infinite"):
         state_of(model).check_finite()
+
+
+def trained(lr: float = 0.1, num_steps: int = 0) -> tuple[nn.Linear, torch.optim.Optimizer]:
+    """A model whose weights begin as zeros, after some steps with equal gradients."""
+    model = nn.Linear(2, 1)
+    nn.init.zeros_(model.weight)
+    nn.init.zeros_(model.bias)
+    optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=0.5)
+    step(model, optimizer, num_steps)
+    return model, optimizer
+
+
+def step(model: nn.Module, optimizer: torch.optim.Optimizer, num_steps: int = 1) -> None:
+    for _ in range(num_steps):
+        for parameter in model.parameters():
+            parameter.grad = torch.ones_like(parameter)
+        optimizer.step()
+
+
+def test_a_newcomers_optimizer_goes_on_with_its_sponsors_numbers_and_state_in_the_same_groups() -> None:
+    (theirs, sponsor), (mine, optimizer) = trained(0.25, 3), trained()
+    group = optimizer.param_groups[0]
+    take_optimizer_state(optimizer, deepcopy(optimizer_state(sponsor, with_state=True)))
+    assert optimizer.param_groups[0] is group
+    assert (group["lr"], group["momentum"]) == (0.25, 0.5)
+    assert group["params"][0] is mine.weight
+    mine.load_state_dict(theirs.state_dict())
+    before = mine.weight.clone()
+    step(theirs, sponsor)
+    step(mine, optimizer)
+    assert torch.equal(mine.weight, theirs.weight)
+    assert not torch.equal(mine.weight, before)
+
+
+def test_without_state_a_newcomers_optimizer_takes_the_numbers_and_begins_its_state_anew() -> None:
+    (_, sponsor), (mine, optimizer) = trained(0.25, 3), trained()
+    handed = optimizer_state(sponsor, with_state=False)
+    assert "state" not in handed
+    assert "params" not in handed["param_groups"][0]
+    take_optimizer_state(optimizer, handed)
+    group = optimizer.param_groups[0]
+    assert (group["lr"], group["params"][0] is mine.weight, len(optimizer.state)) == (0.25, True, 0)
+    step(mine, optimizer)
+    assert mine.bias.tolist() == [-0.25], "without momentum of earlier steps"
+
+
+@pytest.mark.parametrize("with_state", [True, False])
+def test_what_a_scheduler_has_written_into_the_groups_is_handed_over(with_state: bool) -> None:
+    (_, sponsor), (_, optimizer) = trained(0.25), trained()
+    scheduler = torch.optim.lr_scheduler.StepLR(sponsor, 1, 0.5)
+    sponsor.step()
+    scheduler.step()
+    take_optimizer_state(optimizer, optimizer_state(sponsor, with_state=with_state))
+    assert (optimizer.param_groups[0]["lr"], optimizer.param_groups[0]["initial_lr"]) == (0.125, 0.25)

@@ -10,6 +10,7 @@ from support.scripts.training_scripts import SEEN, TORCH, TORCH_JOIN, TORCH_TRAI
 from torch import nn
 
 import weft
+from weft.adapters.torch.worker import TorchWorker
 from weft.config.registry import STRATEGIES
 from weft.core.errors import ConfigError
 from weft.core.names import PARAMS
@@ -296,3 +297,33 @@ def test_a_script_that_seeds_torch_repeats_its_numbers_whatever_else_it_does_not
         draws.append(list(SEEN))
     assert draws[0] == draws[1]
     assert len(set(draws[0])) == 3
+
+
+def scheduled() -> tuple[TorchWorker, torch.optim.Optimizer]:
+    """The worker of a script alone, and its optimizer."""
+    model = nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    worker = weft.join(model, optimizer)
+    assert isinstance(worker, TorchWorker)
+    return worker, optimizer
+
+
+def test_a_script_with_a_scheduler_takes_newcomers_in_only_if_it_names_that() -> None:
+    worker, optimizer = scheduled()
+    assert worker.refuses_newcomers([]) == ""
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+    ema = nn.Linear(2, 1)
+    for kept in ([], [ema], [scheduled()[1], torch.optim.lr_scheduler.StepLR(scheduled()[1], 1)]):
+        assert worker.refuses_newcomers(kept) == (
+            "the script's learning-rate scheduler would begin anew; name it by worker.keep(scheduler=scheduler)"
+        )
+    assert worker.refuses_newcomers([ema, scheduler]) == ""
+
+
+def test_a_newcomer_goes_on_after_its_sponsors_steps_with_the_optimizers_of_its_own() -> None:
+    (sponsor, theirs), (newcomer, mine) = scheduled(), scheduled()
+    theirs.param_groups[0]["lr"] = 0.5
+    newcomer.arrive(7, 32.0, sponsor.hand_over_optimizer(with_state=True))
+    assert (newcomer.steps, newcomer.last_samples) == (7, 32.0)
+    assert mine.param_groups[0]["lr"] == 0.5
+    assert mine.param_groups[0]["params"][0] is not theirs.param_groups[0]["params"][0]

@@ -1,4 +1,4 @@
-"""A worker that goes on without lost ones: what it says of itself and of them, and when its script may go on."""
+"""A worker whose run goes on when members change: what it says of itself and of others, and when its script goes on."""
 
 from collections.abc import Callable
 from threading import RLock
@@ -8,13 +8,31 @@ import pytest
 from support.processes.records import job_with
 
 from weft.core.script_state import IN_BACKWARD, IN_SHARE, IN_STEP, PREPARING, RUNNING, ScriptState
-from weft.data.dealt_again import Reached
+from weft.data.dealt_again import HandedShares, Reached
 from weft.runtime.messages import Message
-from weft.runtime.seats.survivor import Survivor
-from weft.runtime.view_messages import DealAgain, Freeze, Frozen, HandedOver, LaidOut, ViewTaken, ViewTold
+from weft.runtime.seats.survivor import Survivor, ToSurvivor
+from weft.runtime.view_messages import (
+    DealAgain,
+    Freeze,
+    Frozen,
+    GoOn,
+    HandedOver,
+    LaidOut,
+    LookAsked,
+    LookTold,
+    RestAsked,
+    RestAt,
+    Resting,
+    RestTold,
+    ViewTaken,
+    ViewTold,
+)
 
 SENT = {1: 4, 2: 7}
 """How many frames the worker has sent to each other one when it freezes."""
+RECEIVED = {1: 3, 2: 6}
+PLACES = [0, 1, 2, 0]
+"""The process of each node: there is one server."""
 
 
 class OneChange:
@@ -23,39 +41,60 @@ class OneChange:
     on_frozen: Callable[[Freeze, dict[int, int]], None]
     on_view: Callable[[ViewTold], None]
 
+    def __init__(self) -> None:
+        self.entered: list[int] = []
+        """The views with which this process came in."""
+
     def freeze(self, order: Freeze) -> None:
         self.on_frozen(order, dict(SENT))
 
     def cut(self, told: ViewTold) -> None:
         self.on_view(told)
 
+    def enter(self, told: ViewTold) -> None:
+        self.entered.append(told.view)
+        self.on_view(told)
+
 
 class Team:
-    """Worker 0 of three, of which the test is the engine, the runtime and the script."""
+    """Worker `rank` of three, of which the test is the engine, the runtime and the script."""
 
     def __init__(
-        self, *, keeps_equal: bool = True, holds_user: bool = False, at: str = RUNNING, first_view: int = 0
+        self,
+        *,
+        keeps_equal: bool = True,
+        holds_user: bool = False,
+        at: str = RUNNING,
+        first_view: int = 0,
+        rank: int = 0,
+        keeps_step: bool = True,
+        deals_portions: bool = False,
+        is_idle: bool = True,
     ) -> None:
         self.script = ScriptState(at)
         self.said: list[Message] = []
-        self.to_come: list[Freeze | ViewTold | DealAgain] = []
+        self.to_come: list[ToSurvivor] = []
         """What the worker hears while it waits in share()."""
         self.num_waits = 0
         self.published: list[Reached] = []
         self.num_given = 0
         """Buckets of a backward under way that are given."""
-        self.job = job_with(num_workers=3, first_view=first_view)
+        self.job = job_with(rank=rank, num_workers=3, first_view=first_view)
         self.step = 5
         self.survivor = Survivor(self, self.said.append, RLock())
         self.others = {1: Reached(4, {3: 1}), 2: Reached(4, {3: 2})}
         """What the other workers have published."""
+        self.view_change = OneChange()
+        strategy = {"keeps_replicas_equal": keeps_equal, "keeps_step": keeps_step, "deals_portions": deals_portions}
         self.runtime = SimpleNamespace(
-            strategy=SimpleNamespace(keeps_replicas_equal=keeps_equal),
+            strategy=SimpleNamespace(**strategy, rest_period=4),
             world=SimpleNamespace(trainable=(0, 1)),
-            driver=SimpleNamespace(view_change=OneChange()),
-            worker=SimpleNamespace(id=0, peer=SimpleNamespace(holds_user=holds_user)),
+            driver=SimpleNamespace(view_change=self.view_change, is_idle=is_idle),
+            worker=SimpleNamespace(id=rank, computes=None, peer=SimpleNamespace(holds_user=holds_user)),
             publish=self.published.append,
             published=self.others.__getitem__,
+            traffic=lambda: (dict(SENT), dict(RECEIVED)),
+            places=lambda: list(PLACES),
         )
 
     def wait_in_share(self, done: Callable[[], bool]) -> None:
@@ -73,7 +112,7 @@ class Team:
         self.survivor.begin(self.runtime)  # type: ignore[arg-type]
         return self
 
-    def hear(self, *messages: Freeze | ViewTold | DealAgain) -> list[Message]:
+    def hear(self, *messages: ToSurvivor) -> list[Message]:
         """What the worker says to these."""
         self.said.clear()
         for message in messages:
@@ -91,6 +130,15 @@ class Team:
 
 def told(view: int, *members: int) -> ViewTold:
     return ViewTold(view, list(members), list(members), {}, "a worker died")
+
+
+def joined(view: int, members: list[int], newcomers: list[int]) -> ViewTold:
+    return ViewTold(view, members, members, {}, "a worker joined", newcomers, PLACES)
+
+
+def handed(view: int, first: int = 4) -> HandedOver:
+    """What a sponsor hands over whose script is in the second epoch of its first loop."""
+    return HandedOver(view, HandedShares(0, 1, first, [0, 1], [], {}, {}, 0), 3, 1, 2, b"state")
 
 
 def test_the_others_can_go_on_without_a_worker_once_it_says_that_it_is_laid_out() -> None:
@@ -207,3 +255,144 @@ def test_what_is_reduced_while_backward_still_runs_is_committed_once_all_buckets
     said = team.hear(Freeze(1, [2]), ViewTold(1, [0, 1], [0, 1], {}, "a worker died"))
     taken = next(message for message in said if isinstance(message, ViewTaken))
     assert taken.lost[2].rounds == {0: num_rounds}
+
+
+def test_who_freezes_for_newcomers_says_where_all_nodes_are() -> None:
+    team = Team().begin()
+    assert team.hear(Freeze(2, [], [2])) == [Frozen(2, SENT, PLACES)]
+
+
+def test_the_sponsor_of_newcomers_says_how_far_it_is_and_then_hands_over_where_its_script_is() -> None:
+    team = Team().begin()
+    team.survivor.shares.begin_epoch(1, 6)
+    mine = team.take_one_of_two()
+    said = team.hear(Freeze(2, [], [2]), joined(2, [0, 1, 2], [2]))[1:]
+    assert said == [ViewTaken(2, mine, {}), HandedOver(2, team.survivor.shares.hand_over(), 3, 1, 2, b"state")]
+    assert team.survivor.shares.hand_over().epoch == 6
+    assert team.view_change.entered == [], "it was there before"
+
+
+@pytest.mark.parametrize(
+    ("rank", "members", "newcomers", "hands_over"),
+    [(0, [0, 1, 2], [1, 2], True), (1, [0, 1, 2], [2], False), (1, [0, 1, 2], [0], True), (2, [0, 1, 2], [0], False)],
+)
+def test_newcomers_are_sponsored_by_the_lowest_member_that_is_none(
+    rank: int, members: list[int], newcomers: list[int], hands_over: bool
+) -> None:
+    team = Team(rank=rank).begin()
+    team.survivor.shares.begin_epoch(0, 0)
+    said = team.hear(joined(2, members, newcomers))
+    assert [type(message) for message in said] == [ViewTaken, HandedOver][: 1 + hands_over]
+
+
+def test_a_view_without_newcomers_hands_nothing_over() -> None:
+    team = Team().begin()
+    team.survivor.shares.begin_epoch(0, 0)
+    assert [type(message) for message in team.hear(told(1, 0, 1))] == [ViewTaken]
+
+
+def test_a_newcomer_enters_its_first_view_and_says_that_it_has_taken_it_when_all_is_handed_over() -> None:
+    team = Team(first_view=2, rank=2).begin()
+    assert team.hear(joined(2, [0, 1, 2], [2])) == []
+    assert team.view_change.entered == [2]
+    assert team.hear(handed(2, first=4)) == [ViewTaken(2, Reached(4, {}), {})]
+    assert team.survivor.handed == handed(2, first=4)
+    assert team.published == [Reached(4, {})]
+
+
+def test_a_newcomer_takes_part_in_later_views_as_any_other() -> None:
+    team = Team(first_view=2, rank=2, keeps_equal=False).begin()
+    team.hear(joined(2, [0, 1, 2], [2]), handed(2))
+    said = team.hear(Freeze(3, [1]), told(3, 0, 2))
+    assert said == [Frozen(3, SENT), ViewTaken(3, Reached(4, {}), {1: team.others[1]})]
+    assert team.view_change.entered == [2]
+
+
+def test_a_newcomer_has_come_in_when_it_is_handed_over_dealt_and_its_peer_computes() -> None:
+    team = Team(first_view=2, rank=2).begin()
+    survivor, here = team.survivor, Reached(4, {})
+    come_in = [survivor.has_come_in]
+    dealt = DealAgain(2, {}, {0: here, 1: here, 2: here}, 4, [2])
+    for message in (joined(2, [0, 1, 2], [2]), handed(2), dealt):
+        survivor.hear(message)
+        come_in.append(survivor.has_come_in)
+    team.runtime.worker.computes = 12
+    assert [*come_in, survivor.has_come_in] == [False, False, False, False, True]
+
+
+@pytest.mark.parametrize("missing", ["handed over", "dealt"])
+def test_a_newcomer_whose_peer_computes_early_still_waits_for_what_is(missing: str) -> None:
+    team = Team(first_view=2, rank=2).begin()
+    here = Reached(4, {})
+    team.runtime.worker.computes = 12
+    rest: dict[str, ToSurvivor] = {
+        "handed over": handed(2),
+        "dealt": DealAgain(2, {}, {0: here, 1: here, 2: here}, 4, [2]),
+    }
+    left = rest.pop(missing)
+    team.hear(joined(2, [0, 1, 2], [2]), *rest.values())
+    assert not team.survivor.has_come_in
+    team.hear(left)
+    assert team.survivor.has_come_in
+
+
+def test_a_newcomers_script_stops_before_its_first_step_until_all_go_on() -> None:
+    team = Team(first_view=2, rank=2).begin()
+    team.survivor.script_place = SimpleNamespace(refusal=lambda: "")
+    over: list[bool] = []
+
+    def wait(done: Callable[[], bool]) -> None:
+        over.append(done())
+        team.survivor.hear(GoOn())
+        over.append(done())
+
+    team.said.clear()
+    team.survivor.rest.stop(12, wait)
+    assert (team.said, over) == ([Resting(0, 12)], [False, True])
+
+
+def test_when_newcomers_come_all_that_nobody_has_committed_is_dealt_anew_among_all() -> None:
+    team = Team().begin()
+    shares = team.survivor.shares
+    rounds = shares.begin(12, 2, False, None)
+    rounds.take()
+    shares.commit()
+    team.hear(
+        Freeze(1, [2]),
+        told(1, 0, 1),
+        DealAgain(1, {2: Reached(1, {0: 1})}, {0: shares.reached(), 1: shares.reached()}, 1),
+    )
+    assert [list(part.places) for part in rounds.parts()] == [[6, 7], [10]]
+    shares.begin_epoch(0, 0)
+    team.hear(Freeze(2, [], [2]), joined(2, [0, 1, 2], [2]))
+    here = shares.reached()
+    team.hear(DealAgain(2, {}, {0: here, 1: here, 2: Reached(0, {})}, 1, [2]))
+    assert not team.survivor.is_dealing
+    assert [list(part.places) for part in rounds.parts()] == [[6, 7]], "of the six that were left, two are its own"
+    assert rounds.num_anew == 1
+
+
+@pytest.mark.parametrize("is_idle", [True, False])
+def test_who_is_asked_to_look_tells_what_it_has_sent_and_received_and_whether_it_is_idle(is_idle: bool) -> None:
+    team = Team(is_idle=is_idle).begin()
+    assert team.hear(LookAsked(7)) == [LookTold(7, SENT, RECEIVED, is_idle)]
+
+
+@pytest.mark.parametrize(
+    ("keeps_step", "deals_portions", "period"), [(True, False, 4), (True, True, 0), (False, False, 0), (False, True, 0)]
+)
+def test_who_is_asked_to_rest_tells_its_step_and_whether_all_stop_before_the_same(
+    keeps_step: bool, deals_portions: bool, period: int
+) -> None:
+    team = Team(keeps_step=keeps_step, deals_portions=deals_portions).begin()
+    assert team.hear(RestAsked(3)) == [RestTold(3, 5, period)]
+
+
+def test_who_rests_says_why_its_script_can_take_no_newcomer_in_and_goes_on_when_it_is_told_to() -> None:
+    team = Team().begin()
+    team.survivor.script_place = SimpleNamespace(refusal=lambda: "it has no epochs")
+    team.to_come = [RestAt(3, 6), GoOn()]
+    team.hear(RestAsked(3))
+    team.survivor.rest.stop(6, team.wait_in_share)
+    assert team.said == [RestTold(3, 5, 4), Resting(3, 6, "it has no epochs")]
+    assert team.to_come == []

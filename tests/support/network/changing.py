@@ -33,7 +33,11 @@ class Changing:
         self.progress(*range(num_workers))
 
     def _listen(self, rank: int, driver: Driver) -> None:
-        driver.view_change.on_frozen = lambda order, sent: self.frozen.append((rank, Frozen(order.view, sent)))
+        def say(order: Freeze, sent: dict[int, int]) -> None:
+            places = list(self.world.posts[rank].places) if order.newcomers else []
+            self.frozen.append((rank, Frozen(order.view, sent, places)))
+
+        driver.view_change.on_frozen = say
 
     def send(self, source: int, *actions: Action) -> None:
         driver = self._home(source)
@@ -52,6 +56,8 @@ class Changing:
                 self.said.append((rank, message))
             elif isinstance(message, Freeze):
                 self.drivers[rank].view_change.freeze(message)
+            elif isinstance(message, ViewTold) and rank in message.newcomers:
+                self.drivers[rank].view_change.enter(message)
             elif isinstance(message, ViewTold):
                 self.drivers[rank].view_change.cut(message)
         frozen, self.frozen = self.frozen, []
@@ -68,6 +74,13 @@ class Changing:
         self.freeze_without(*lost)
         self.hear(*self.views.members)
         self.progress(*self.views.members)
+
+    def freeze_with(self, newcomer: int) -> None:
+        """A new process is there for a lost one, and all others have frozen; nobody has heard the view."""
+        self.world.start_anew(newcomer, self.views.view + 1)
+        self._listen(newcomer, self.drivers[newcomer])
+        self.views.welcome([newcomer], f"worker {newcomer} joined")
+        self.hear(*(rank for rank in self.views.members if rank != newcomer))
 
     def _home(self, node: int) -> Driver:
         """The process of a node: a living one, if the node was moved."""
@@ -90,6 +103,10 @@ class Changing:
 
 def word(source: int, clock: int) -> Received:
     return Received(source, "word", clock, 0, None, 1.0, None)
+
+
+def joined(view: int, members: Sequence[int], newcomer: int) -> MembersChanged:
+    return MembersChanged(view, tuple(members), f"worker {newcomer} joined")
 
 
 def changed(view: int, members: Sequence[int], lost: int) -> MembersChanged:

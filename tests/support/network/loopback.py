@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -70,7 +71,12 @@ class Processes:
         codecs: Mapping[str, Any] = strategy.codecs()
         layout = Layout(len(kinds), self.world.num_nodes, buckets, coded_bytes_max(codecs.values(), buckets))
         ends: dict[Rank, Wire] = {}
-        self.posts = [Mailbox(self.world, kinds, Wire(layout, ends, rank), codecs) for rank in range(num_workers)]
+
+        def new_post(rank: Rank) -> Mailbox:
+            return Mailbox(self.world, kinds, Wire(layout, ends, rank), codecs)
+
+        self._new_post = new_post
+        self.posts = [new_post(rank) for rank in range(num_workers)]
         self.stores: dict[int, LiveStore] = {}
         self._strategy = strategy
         for node in range(self.world.num_nodes):
@@ -100,6 +106,15 @@ class Processes:
             codecs=strategy.codecs(),
         )
         return self.stores[node]
+
+    def start_anew(self, rank: Rank, view: int) -> None:
+        """A new process takes the place of a lost one, whose servers have been moved; `view` is to be its first."""
+        post = self.posts[rank] = self._new_post(rank)
+        post.close()
+        world, stores = replace(self.world, view=view), {rank: self._make_store(rank)}
+        driver = self.drivers[rank] = Driver(self._strategy, world, stores, post, seed=0)
+        driver.make_store = self._make_store
+        driver.start()
 
     def start(self) -> None:
         for driver in self.drivers:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from random import Random
 
 from weft.core.actions import Action, Compute
-from weft.core.events import Event, Started, StepFinished
+from weft.core.events import Event, MembersChanged, Started, StepFinished
 from weft.core.names import Carries, NodeId, Role, Roles, Slot
 from weft.core.peer import Actions, Peer
 from weft.core.rules import Rule
@@ -65,6 +65,12 @@ class Puppet(Peer):
 
     on_started = on_gradient_ready = on_step_finished = on_portion_asked = on_epoch_finished = _told
     on_received = on_returned = on_reduced = on_timer_fired = on_members_changed = _told
+
+    def _await_welcome(self) -> None:
+        """Nothing to do: a newcomer hears everything at once."""
+
+    def on_joined(self, event: MembersChanged, newcomers: tuple[NodeId, ...]) -> Actions:
+        return self._told(event)
 
     def seen(self, kind: type) -> list[Event]:
         """The events of a kind, in order."""

@@ -1,0 +1,134 @@
+"""Where a worker's script stops so that newcomers can come in, and what it says of that (decision 0040)."""
+
+from collections.abc import Callable
+
+import pytest
+
+from weft.runtime.seats.rest_stop import RestStop
+from weft.runtime.view_messages import Resting, RestTold
+
+
+class Script:
+    """A script that stops after its steps; what it hears while it waits is `to_come`."""
+
+    def __init__(self, *, is_newcomer: bool = False) -> None:
+        self.said: list[RestTold | Resting] = []
+        self.refusal = ""
+        self.rest = RestStop(self.said.append, lambda: self.refusal, is_newcomer=is_newcomer)
+        self.to_come: list[Callable[[], object]] = []
+        self.num_waits = 0
+
+    def make(self, step: int) -> None:
+        """The script has made `step` steps."""
+        self.rest.stop(step, self._wait)
+
+    def _wait(self, done: Callable[[], bool]) -> None:
+        self.num_waits += 1
+        while not done():
+            self.to_come.pop(0)()
+
+
+def asked(number: int = 1, step: int = 5) -> Script:
+    """A script in whose step `step` a rest was asked for."""
+    script = Script()
+    script.rest.ask(RestTold(number, step, 1))
+    return script
+
+
+def test_a_script_of_which_no_rest_was_asked_goes_on() -> None:
+    script = Script()
+    script.make(1)
+    assert (script.num_waits, script.said) == (0, [])
+
+
+def test_who_is_asked_says_where_its_script_is_and_pauses_after_its_step_until_it_is_told_where_to_stop() -> None:
+    script = asked(step=5)
+    assert script.said == [RestTold(1, 5, 1)]
+    heard: list[list[RestTold | Resting]] = []
+    script.to_come = [
+        lambda: heard.append(script.said[1:]),
+        lambda: script.rest.stop_at(6),
+        lambda: heard.append(script.said[1:]),
+        script.rest.go_on,
+    ]
+    script.make(6)
+    assert heard == [[], [Resting(1, 6)]], "it says that it rests when it knows that it is to rest here"
+    assert script.to_come == [], "it went on when the rest was over, and not before"
+
+
+def test_who_is_told_where_before_it_is_there_goes_on_to_that_step_and_says_that_it_rests_there() -> None:
+    script = asked(number=3, step=5)
+    script.rest.stop_at(7)
+    script.make(6)
+    assert script.said == [RestTold(3, 5, 1)]
+    script.to_come = [script.rest.go_on]
+    script.make(7)
+    assert script.said[1:] == [Resting(3, 7)]
+    assert script.to_come == []
+
+
+def test_it_says_why_a_newcomer_could_not_begin_where_it_rests() -> None:
+    script = asked(number=2)
+    script.refusal = "the scheduler would begin anew"
+    script.rest.stop_at(6)
+    script.to_come = [script.rest.go_on]
+    script.make(6)
+    assert script.said[1:] == [Resting(2, 6, "the scheduler would begin anew")]
+
+
+def test_who_rests_and_is_told_a_later_step_makes_one_more_and_says_again_that_it_rests() -> None:
+    script = asked()
+    script.rest.stop_at(6)
+    script.to_come = [lambda: script.rest.stop_at(7)]
+    script.make(6)
+    assert script.to_come == []
+    assert script.said[1:] == [Resting(1, 6)]
+    script.to_come = [script.rest.go_on]
+    script.make(7)
+    assert script.said[1:] == [Resting(1, 6), Resting(1, 7)]
+
+
+def test_who_is_past_the_step_at_which_it_is_told_to_stop_rests_where_it_is() -> None:
+    script = asked()
+    script.rest.stop_at(6)
+    script.to_come = [script.rest.go_on]
+    script.make(8)
+    assert script.said[1:] == [Resting(1, 8)]
+
+
+def test_when_the_rest_is_over_what_was_put_off_is_done_once_and_the_script_stops_no_more() -> None:
+    script = asked()
+    done: list[str] = []
+    script.rest.afterwards = lambda: done.append("freed")
+    script.rest.stop_at(6)
+    assert done == []
+    script.rest.go_on()
+    assert done == ["freed"]
+    script.rest.go_on()
+    assert done == ["freed"]
+    script.make(6)
+    assert (script.num_waits, script.said[1:]) == (0, [])
+
+
+def test_a_rest_that_is_asked_for_while_the_script_has_not_yet_gone_on_from_the_last_has_its_own_number() -> None:
+    script = asked(number=1)
+    script.rest.stop_at(6)
+
+    def end_and_ask_again() -> None:
+        script.rest.go_on()
+        script.rest.ask(RestTold(2, 6, 1))
+
+    script.to_come = [end_and_ask_again, lambda: script.rest.stop_at(6), script.rest.go_on]
+    script.make(6)
+    assert script.said[1:] == [Resting(1, 6), RestTold(2, 6, 1), Resting(2, 6)]
+
+
+@pytest.mark.parametrize("step", [0, 41])
+def test_a_newcomers_script_stops_before_its_first_step_without_being_asked(step: int) -> None:
+    script = Script(is_newcomer=True)
+    script.to_come = [script.rest.go_on]
+    script.make(step)
+    assert script.said == [Resting(0, step)]
+    assert script.to_come == []
+    script.make(step + 1)
+    assert (script.num_waits, len(script.said)) == (1, 1), "from then on it is as any other"
