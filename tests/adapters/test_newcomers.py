@@ -10,7 +10,7 @@ import pytest
 from weft.adapters.newcomers import ScriptPlace
 from weft.adapters.sharing import can_share, load, store
 from weft.adapters.worker import Worker
-from weft.core.seat import Arrival
+from weft.core.seat import ScriptArrival
 from weft.data.dealt_again import DealtAgain
 
 
@@ -54,13 +54,13 @@ class Run:
 
     script_place: ScriptPlace
 
-    def __init__(self, arrival: Arrival | None = None, *, deals_rounds: bool = True) -> None:
+    def __init__(self, arrival: ScriptArrival | None = None, *, deals_rounds: bool = True) -> None:
         self.arrival = arrival
         self.num_arrivals = 0
         self.deals_rounds = deals_rounds
         self.shares = DealtAgain(0, 2, lambda look: look(), lambda reached: None)
 
-    def arrive(self) -> Arrival | None:
+    def arrive(self) -> ScriptArrival | None:
         self.num_arrivals += 1
         return self.arrival
 
@@ -112,7 +112,7 @@ def test_who_was_there_from_the_beginning_makes_all_epochs_of_all_loops() -> Non
 def test_a_newcomer_passes_over_what_is_done_and_makes_later_loops_whole(
     loop: int, epoch: int, loops: list[list[int]]
 ) -> None:
-    run = Run(Arrival(loop, epoch, state_of()))
+    run = Run(ScriptArrival(loop, epoch, 7, state_of()))
     newcomer = place(run)
     assert [list(newcomer.epochs(3)) for _ in loops] == loops
     assert run.num_arrivals == 1
@@ -121,7 +121,7 @@ def test_a_newcomer_passes_over_what_is_done_and_makes_later_loops_whole(
 def test_a_newcomer_takes_over_steps_samples_and_the_optimizer_once_before_its_first_epoch() -> None:
     state = state_of(OneWorker([{"lr": 0.5, "betas": (0.9, 0.99)}]))
     worker = OneWorker()
-    newcomer = place(Run(Arrival(1, 0, state)), worker)
+    newcomer = place(Run(ScriptArrival(1, 0, 7, state)), worker)
     assert worker.arrived == []
     newcomer.epochs(2)
     assert worker.arrived == [(7, 32.0, [{"lr": 0.5, "betas": (0.9, 0.99)}])]
@@ -164,7 +164,7 @@ STATES: list[Any] = [
 def test_what_a_script_keeps_comes_back_as_it_was_whatever_its_keys_are(state: Any) -> None:
     handed = through_memory(state_of(OneWorker(state), ema=state))
     worker, kept = OneWorker(), Kept()
-    newcomer = place(Run(Arrival(0, 0, handed)), worker)
+    newcomer = place(Run(ScriptArrival(0, 0, 7, handed)), worker)
     newcomer.keep({"ema": kept})
     newcomer.epochs(1)
     assert (repr(kept.state), repr(worker.arrived[0][2])) == (repr(state), repr(state))
@@ -173,7 +173,7 @@ def test_what_a_script_keeps_comes_back_as_it_was_whatever_its_keys_are(state: A
 def test_arrays_come_back_in_the_midst_of_it() -> None:
     state = {0: {"mean": np.arange(3.0)}, 1: [np.array(4)]}
     kept = Kept()
-    newcomer = place(Run(Arrival(0, 0, through_memory(state_of(ema=state)))))
+    newcomer = place(Run(ScriptArrival(0, 0, 7, through_memory(state_of(ema=state)))))
     newcomer.keep({"ema": kept})
     newcomer.epochs(1)
     assert kept.state[0]["mean"].tolist() == [0.0, 1.0, 2.0]
@@ -183,7 +183,7 @@ def test_arrays_come_back_in_the_midst_of_it() -> None:
 def test_objects_are_taken_over_by_their_names_in_whatever_order_and_calls_they_were_kept() -> None:
     handed = state_of(scheduler={"a": 1}, ema={"b": 2})
     ema, scheduler = Kept(), Kept()
-    newcomer = place(Run(Arrival(0, 0, handed)))
+    newcomer = place(Run(ScriptArrival(0, 0, 7, handed)))
     newcomer.keep({"ema": ema})
     newcomer.keep({"scheduler": scheduler})
     newcomer.epochs(1)
@@ -218,7 +218,7 @@ def in_a_share(run: Run, worker: OneWorker | None = None) -> ScriptPlace:
 
 
 def test_a_script_in_a_share_of_an_epoch_takes_newcomers_in() -> None:
-    assert in_a_share(Run()).refusal() == ""
+    assert in_a_share(Run()).refusal(with_state=False) == ""
 
 
 NO_PLACE = "newcomers find their place only in scripts that loop by worker.epochs(...) over worker.share(...)"
@@ -227,23 +227,23 @@ NO_PLACE = "newcomers find their place only in scripts that loop by worker.epoch
 def test_a_script_without_epochs_or_without_a_share_takes_nobody_in() -> None:
     run = Run()
     here = place(run)
-    assert here.refusal() == NO_PLACE
+    assert here.refusal(with_state=False) == NO_PLACE
     rounds = run.shares.begin(4, 1, False, None)
-    assert here.refusal() == NO_PLACE, "it has no epochs"
+    assert here.refusal(with_state=False) == NO_PLACE, "it has no epochs"
     run.shares.end(rounds)
     here.epochs(2)
     here.begin_epoch(0)
-    assert here.refusal() == NO_PLACE, "it is in no share"
+    assert here.refusal(with_state=False) == NO_PLACE, "it is in no share"
     run.shares.begin(4, 1, False, None)
-    assert here.refusal() == ""
+    assert here.refusal(with_state=False) == ""
 
 
 def test_where_the_strategy_deals_portions_nobody_is_taken_in() -> None:
-    refusal = in_a_share(Run(deals_rounds=False)).refusal()
+    refusal = in_a_share(Run(deals_rounds=False)).refusal(with_state=False)
     assert refusal == "under this strategy nobody knows yet which portions a newcomer would take"
 
 
 def test_a_worker_may_refuse_newcomers_for_what_its_script_keeps() -> None:
     here = in_a_share(Run(), OneWorker(refusal="no newcomers with "))
     here.keep({"ema": Kept(1), "scheduler": Kept(2)})
-    assert here.refusal() == "no newcomers with [1, 2]"
+    assert here.refusal(with_state=False) == "no newcomers with [1, 2]"

@@ -153,7 +153,7 @@ def test_arrays_are_aligned_and_loaded_without_a_copy(file: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [1, "text", None, [1, (2.5, b"3")], {"a": {"b": np.zeros(3)}}, torch.zeros(2), np.zeros((0, 2))], ids=repr
+    "value", [1, "text", None, [1, (2.5, b"3")], {"a": {"b": np.zeros(3)}}, torch.zeros(2), np.zeros((0, 2))]
 )
 def test_what_has_a_plain_form_is_known_without_storing_it(file: int, value: Any) -> None:
     assert can_share(value)
@@ -163,7 +163,6 @@ def test_what_has_a_plain_form_is_known_without_storing_it(file: int, value: Any
 @pytest.mark.parametrize(
     "value",
     [object(), {1: 2}, [{"a": {2, 3}}], 2**64, "\ud800", np.array([object()]), torch.zeros(2, dtype=torch.bfloat16)],
-    ids=repr,
 )
 def test_what_has_no_plain_form_is_known_without_storing_it(file: int, value: Any) -> None:
     assert not can_share(value)

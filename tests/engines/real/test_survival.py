@@ -119,7 +119,7 @@ class Run:
         self.answer(RestAsked, lambda asked: RestTold(asked.rest, 4, 1))
         self.answer(RestAt, lambda told: Resting(told.rest, told.step))
         for _ in range(2):
-            self.answer(LookAsked, lambda asked: LookTold(asked.number, {}, {}, True))
+            self.answer(LookAsked, lambda asked: LookTold(asked.number or 0, {}, {}, True))
         assert rank in self.survival.views.members
 
 
@@ -133,7 +133,7 @@ def test_all_that_are_dead_are_lost_together_as_soon_as_the_others_have_laid_out
     assert said[-2:] == [(0, Freeze(2, [1, 3])), (2, Freeze(2, [1, 3]))]
     assert run.lost == [1, 3]
     assert run.words[-2:] == [
-        "worker 1 is lost at step 0: killed by signal 9 (SIGKILL); 3 go on",
+        "worker 1 is lost at step 0: killed by signal 9 (SIGKILL); 2 go on",
         "worker 3 is lost at step 0: killed by signal 9 (SIGKILL); 2 go on",
     ]
     assert [worker.rank for worker in run.survival.members()] == [0, 2]
@@ -238,6 +238,7 @@ def test_all_wait_for_a_newcomer_at_the_end_and_it_is_watched_again() -> None:
     run = Run().lay_out(0, 1, 2)
     run.lose(1)
     run.welcome(1)
+    run.settle(1)
     run.sent.clear()
     for rank in (0, 2):
         run.session.hear(rank, ScriptCompleted(STATUS))

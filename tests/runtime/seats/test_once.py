@@ -24,6 +24,9 @@ class Shelf:
     def free(self, fd: int, start: int, stop: int) -> None:
         raise AssertionError("values of weft.once stay")
 
+    def append(self, fd: int, start: int, value: Any) -> tuple[bytes, int, int]:
+        raise AssertionError("nothing is handed over")
+
 
 def once(answer: OnceAnswer) -> tuple[Once, list[Message]]:
     said: list[Message] = []
@@ -63,6 +66,11 @@ class Lists:
             return b"", start
         self.lists.append(value)
         return b"%d" % (len(self.lists) - 1), start + 100
+
+    def append(self, fd: int, start: int, value: Any) -> tuple[bytes, int, int]:
+        begin = max(start, 640)
+        form, stop = self.store(fd, begin, value)
+        return form or b"", begin, stop
 
     def load(self, fd: int, form: bytes) -> Any:
         return self.lists[int(form)]

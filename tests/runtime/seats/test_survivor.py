@@ -105,6 +105,8 @@ class Team:
     def hand_over(self, told: ViewTold) -> HandedOver:
         return HandedOver(told.view, self.survivor.shares.hand_over(), 3, 1, 2, b"state")
 
+    hands_state = False
+
     def come_in(self) -> None:
         return None
 
@@ -338,7 +340,7 @@ def test_a_newcomer_whose_peer_computes_early_still_waits_for_what_is(missing: s
 
 def test_a_newcomers_script_stops_before_its_first_step_until_all_go_on() -> None:
     team = Team(first_view=2, rank=2).begin()
-    team.survivor.script_place = SimpleNamespace(refusal=lambda: "")
+    team.survivor.script_place = SimpleNamespace(refusal=lambda with_state: "")
     over: list[bool] = []
 
     def wait(done: Callable[[], bool]) -> None:
@@ -390,7 +392,7 @@ def test_who_is_asked_to_rest_tells_its_step_and_whether_all_stop_before_the_sam
 
 def test_who_rests_says_why_its_script_can_take_no_newcomer_in_and_goes_on_when_it_is_told_to() -> None:
     team = Team().begin()
-    team.survivor.script_place = SimpleNamespace(refusal=lambda: "it has no epochs")
+    team.survivor.script_place = SimpleNamespace(refusal=lambda with_state: "it has no epochs")
     team.to_come = [RestAt(3, 6), GoOn()]
     team.hear(RestAsked(3))
     team.survivor.rest.stop(6, team.wait_in_share)

@@ -3,10 +3,20 @@
 from collections.abc import Callable
 
 from weft.data.dealt_again import HandedShares, Reached
-from weft.engines.real.replacing import Replacement
+from weft.engines.real.replacement import Replacement
 from weft.engines.real.views import Views
 from weft.runtime.messages import Message
-from weft.runtime.view_messages import Frozen, HandedOver, LookAsked, LookTold, RestAsked, Resting, RestTold, ViewTaken
+from weft.runtime.view_messages import (
+    Freeze,
+    Frozen,
+    HandedOver,
+    LookAsked,
+    LookTold,
+    RestAsked,
+    Resting,
+    RestTold,
+    ViewTaken,
+)
 
 Said = list[tuple[int, Message]]
 HANDED = HandedOver(2, HandedShares(0, 0, 0, [0, 1, 2], [], {}, {}, 0), 0, 0, 0, b"")
@@ -30,7 +40,6 @@ class Talk:
             self.killed.append,
             self.words.append,
         )
-        self.replacement.on_joining = self.joining.append
         self.replacement.on_replaced = self.replaced.append
         self.now_s = 0.0
         self.rest = 0
@@ -45,6 +54,8 @@ class Talk:
                 self.rest = message.rest
             elif isinstance(message, LookAsked):
                 self.look = message.number
+            elif isinstance(message, Freeze):
+                self.joining = list(message.newcomers) or self.joining
         return sent
 
     def lose(self, rank: int) -> Said:
@@ -116,7 +127,8 @@ def at(phase: str, talk: Talk | None = None) -> Talk:
         talk = Talk()
         talk.come(1)
     talk.turn()
-    for reached, go_on in zip(PHASES[1:], (talk.tell_steps, talk.stop, talk.look_on), strict=True):
+    steps: list[Callable[[], Said]] = [lambda: talk.tell_steps(), lambda: talk.stop(), talk.look_on]
+    for reached, go_on in zip(PHASES[1:], steps, strict=True):
         if PHASES.index(reached) <= PHASES.index(phase):
             go_on()
     if phase == "welcoming":

@@ -193,14 +193,11 @@ class RunSession:
             self._let_go()
 
     def expect_newcomer(self, rank: int) -> None:
-        """A process is started that is to take the place of worker `rank`, which was lost."""
+        """A process is started in the place of worker `rank`, which is dead, perhaps before all have joined."""
         self._loadings.lose(rank)
         self.late_joins.expect(rank)
-
-    def forget_joined(self, rank: int) -> None:
-        """The process of worker `rank` has died before all had joined, and is started again."""
-        self._joined.pop(rank, None)
-        self._loadings.lose(rank)
+        if not self.has_begun:
+            self._joined.pop(rank, None)
 
     def tell_order(self, dead: Collection[int]) -> None:
         """Tell all worker 0's order of parameters, once it is known; that of the next, if worker 0 is `dead`."""
@@ -276,7 +273,7 @@ class RunSession:
             self._deals_portions = self._deals_portions or built.deals_portions
             if self._baseline is None:
                 self._short_run = ShortRun(built, self.num_workers, self.on_tell)
-                self._expect_steps()
+                self._short_run.expect(self.steps_total)
         compress = None if self._baseline or self.num_workers == 1 else said(self._compress or first.compress)
         if compress is not None and built is not None:
             check_pair(built, codec_of(compress), text)
@@ -316,10 +313,7 @@ class RunSession:
         self.samples_planned = plan.num_epochs * plan.num_samples
         steps = steps_planned(plan, self.num_workers, self._global_batch, deals_portions=self._deals_portions)
         self.steps_total = plan.num_epochs * steps
-        self._expect_steps()
-
-    def _expect_steps(self) -> None:
-        if self._short_run is not None and self.steps_total is not None:
+        if self._short_run is not None:
             self._short_run.expect(self.steps_total)
 
     def _report(self, rank: int, message: Reported) -> None:

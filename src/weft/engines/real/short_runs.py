@@ -18,9 +18,9 @@ class ShortRun:
         self._tell = tell
         self._has_told = False
 
-    def expect(self, num_steps: int) -> None:
-        """Warn if `num_steps`, the most steps that a worker will make, are too few."""
-        self._look(num_steps, "will never meet", "Each trains")
+    def expect(self, num_steps: int | None) -> None:
+        """Warn if `num_steps`, the most steps that a worker will make, are too few; None: that is not known yet."""
+        self._look(num_steps or 0, "will never meet", "Each trains")
 
     def end(self, num_steps: int) -> None:
         """Warn at the end if `num_steps`, the most steps that a worker has made, were too few."""

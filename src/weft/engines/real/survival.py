@@ -83,8 +83,7 @@ class Survival:
             if is_silent_death(worker) and self._replacement.may_start(worker.rank, now_s):
                 cause = worker.lost or how_it_ended(worker.exit_code)
                 self._observer.on_tell(f"worker {worker.rank} is started again {worker.moment}: {cause}")
-                self._session.forget_joined(worker.rank)
-                self._start(worker.rank)
+                self._start_newcomer(worker.rank)
 
     def _go_on_without(self, worker: WorkerRecord, cause: str) -> None:
         loss = self.losses.add(worker, cause, self._session.so_far_s)

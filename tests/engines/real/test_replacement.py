@@ -6,7 +6,7 @@ from support.processes.newcomers import HANDED, PHASES, Talk, at
 
 from weft.data.dealt_again import Reached
 from weft.engines.real import timeouts
-from weft.engines.real.replacing import TIMES_MAX
+from weft.engines.real.replacement import TIMES_MAX
 from weft.runtime.view_messages import (
     Freeze,
     GoOn,
