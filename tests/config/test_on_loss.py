@@ -14,4 +14,4 @@ def test_words_are_taken_as_they_are(word: str) -> None:
 def test_other_words_are_refused_and_the_nearest_is_named() -> None:
     with pytest.raises(ConfigError) as refused:
         read_on_loss("shrnk", "run.on_loss")
-    assert str(refused.value) == ("run.on_loss is 'shrnk', but wants stop or shrink.\n  Did you mean 'shrink'?")
+    assert str(refused.value) == ("run.on_loss is 'shrnk', but wants stop, shrink, replace.\n  Did you mean 'shrink'?")

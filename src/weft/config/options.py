@@ -12,7 +12,7 @@ from weft.config import option_values
 from weft.config.chaos import ChaosPlan, read_chaos
 from weft.config.devices import FakeKind
 from weft.config.grammar import parse
-from weft.config.on_loss import SHRINK, STOP, read_on_loss
+from weft.config.on_loss import REPLACE, STOP, read_on_loss
 from weft.config.units import seconds
 from weft.core.errors import ConfigError, did_you_mean
 from weft.cost.staging import AUTO
@@ -184,7 +184,12 @@ class Checked:
     )
     on_loss: str = field(
         default=STOP,
-        metadata=_told(read_on_loss, SHRINK, "when a worker is lost: stop, or shrink: the others go on", (RUN,)),
+        metadata=_told(
+            read_on_loss,
+            REPLACE,
+            "when a worker is lost: stop, shrink (others go on) or replace (with a new one)",
+            (RUN,),
+        ),
     )
     chaos: ChaosPlan | None = field(
         default=None,

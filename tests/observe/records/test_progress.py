@@ -166,6 +166,16 @@ def test_one_that_is_lost_before_it_told_anything_is_neither_shown_nor_awaited()
     assert (total.fraction, total.time_left_s) == (0.5, 5.0)
 
 
+def test_a_newcomer_is_shown_in_the_place_of_the_lost_worker_and_counts() -> None:
+    progress = told(2, *[status(rank, float(t), t, samples=10.0 * t) for rank in (0, 1) for t in range(6)])
+    progress.lose(1, 5.0)
+    progress.welcome(1)
+    assert progress.num_workers == 2
+    for time_s in (6.0, 7.0):
+        progress.update(status(1, time_s - 5.5, int(time_s), samples=10.0 * (time_s - 5.0)), time_s)
+    assert [(worker.rank, worker.step) for worker in progress.workers(7.0)] == [(0, 5), (1, 7)]
+
+
 @pytest.mark.parametrize(("total", "planned"), [(None, 1000), (100, None), (100, 0)])
 def test_without_a_plan_the_number_of_steps_is_what_is_known(total: int | None, planned: int | None) -> None:
     assert steps_of_each(total, planned, [status_with(step=10, samples=50.0)], 2) == total

@@ -56,7 +56,8 @@ def watched(num_workers: int, title: str, explain: bool = False) -> Iterator[Obs
             on_turn=view.tick,
             on_explain=on_explain,
         )
-        observer.on_blame, observer.on_slow, observer.on_lost = view.blame, view.slow, view.lose
+        observer.on_blame, observer.on_slow = view.blame, view.slow
+        observer.on_lost, observer.on_replaced = view.lose, view.welcome
         yield observer
 
 

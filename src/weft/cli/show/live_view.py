@@ -106,6 +106,10 @@ class LiveView:
         """A worker is lost, and the others go on."""
         self._progress.lose(rank, self.elapsed_s)
 
+    def welcome(self, rank: int) -> None:
+        """A newcomer is there in the place of a lost worker."""
+        self._progress.welcome(rank)
+
     def line(self, rank: int, text: str, is_error: bool) -> None:
         """A line that a worker wrote to its standard output or error."""
         width = len(str(self._num_workers - 1))

@@ -97,7 +97,10 @@ def _show_coding(row: Row, name: str = "") -> None:
 
 def _show_left_out(row: Row, name: str = "") -> None:
     for loss in row["losses"]:
-        screen.print(f"{name}Worker {loss['worker']} was lost at step {loss['step']}: {loss['cause']}.", markup=False)
+        text = f"{name}Worker {loss['worker']} was lost at step {loss['step']}: {loss['cause']}."
+        if loss["replaced_s"] is not None:
+            text += f" It was replaced after {loss['replaced_s'] - loss['detected_s']:.1f} s."
+        screen.print(text, markup=False)
     if row["samples_unused"]:
         text = f"{row['samples_unused']:,} samples of lost workers were not used: all others had ended that epoch."
         screen.print(name + text, markup=False)

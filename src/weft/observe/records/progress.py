@@ -86,6 +86,12 @@ class Progress:
         self._lost[rank] = None if last is None else replace(last, samples_per_s=0.0, bytes_per_s=0.0, doing=LOST)
         self.num_workers -= 1
 
+    def welcome(self, rank: int) -> None:
+        """A newcomer is there in the place of a lost worker."""
+        if rank in self._lost:
+            del self._lost[rank]
+            self.num_workers += 1
+
     def workers(self, now_s: float) -> list[WorkerProgress]:
         """Every worker that has told anything, by rank."""
         lost = [worker for worker in self._lost.values() if worker is not None]
