@@ -22,7 +22,7 @@ class Changing:
     """Processes whose members change: the messages of their supervisor wait until a test lets them be heard."""
 
     def __init__(self, num_workers: int, answer: Answer = lambda peer, event: None, num_servers: int = 0) -> None:
-        self.world = Processes(Puppets(answer, num_servers), num_workers, BUCKETS)
+        self.world = Processes(Puppets(answer, num_servers, welcomes_itself=True), num_workers, BUCKETS)
         self.drivers = self.world.drivers
         self.views = Views(num_workers, lambda *said: self.said.append(said))
         self.said: list[tuple[int, Message]] = []

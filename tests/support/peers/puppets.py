@@ -25,6 +25,8 @@ class Puppets(Strategy):
     slot_names: tuple[str, ...] = ()
     named_rules: tuple[tuple[str, Rule], ...] = ()
     in_step: bool = True
+    welcomes_itself: bool = False
+    """A newcomer needs no welcome."""
 
     @property
     def keeps_step(self) -> bool:
@@ -43,7 +45,8 @@ class Puppets(Strategy):
         return dict(self.named_rules)
 
     def peer(self, me: NodeId, world: World, rng: Random) -> Peer:
-        return Puppet(self.answer, me, world, rng)
+        kind = UnwelcomedPuppet if self.welcomes_itself else Puppet
+        return kind(self.answer, me, world, rng)
 
 
 class Puppet(Peer):
@@ -66,12 +69,6 @@ class Puppet(Peer):
     on_started = on_gradient_ready = on_step_finished = on_portion_asked = on_epoch_finished = _told
     on_received = on_returned = on_reduced = on_timer_fired = on_members_changed = _told
 
-    def _await_welcome(self) -> None:
-        """Nothing to do: a newcomer hears everything at once."""
-
-    def on_joined(self, event: MembersChanged, newcomers: tuple[NodeId, ...]) -> Actions:
-        return self._told(event)
-
     def seen(self, kind: type) -> list[Event]:
         """The events of a kind, in order."""
         return [event for _, event in self._seen if isinstance(event, kind)]
@@ -79,3 +76,13 @@ class Puppet(Peer):
     def times(self, kind: type) -> list[float]:
         """When they came, in seconds."""
         return [now for now, event in self._seen if isinstance(event, kind)]
+
+
+class UnwelcomedPuppet(Puppet):
+    """Hears everything at once, also as a newcomer."""
+
+    def _await_welcome(self) -> None:
+        """Nothing to do."""
+
+    def on_joined(self, event: MembersChanged, newcomers: tuple[NodeId, ...]) -> Actions:
+        return self._told(event)
