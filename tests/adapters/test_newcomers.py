@@ -10,6 +10,7 @@ import pytest
 from weft.adapters.newcomers import ScriptPlace
 from weft.adapters.sharing import can_share, load, store
 from weft.adapters.worker import Worker
+from weft.core.errors import ConfigError
 from weft.core.seat import ScriptArrival
 from weft.data.dealt_again import DealtAgain
 
@@ -112,21 +113,23 @@ def test_who_was_there_from_the_beginning_makes_all_epochs_of_all_loops() -> Non
 def test_a_newcomer_passes_over_what_is_done_and_makes_later_loops_whole(
     loop: int, epoch: int, loops: list[list[int]]
 ) -> None:
-    run = Run(ScriptArrival(loop, epoch, 7, state_of()))
+    run = Run(ScriptArrival(loop, epoch))
     newcomer = place(run)
     assert [list(newcomer.epochs(3)) for _ in loops] == loops
     assert run.num_arrivals == 1
 
 
-def test_a_newcomer_takes_over_steps_samples_and_the_optimizer_once_before_its_first_epoch() -> None:
-    state = state_of(OneWorker([{"lr": 0.5, "betas": (0.9, 0.99)}]))
+def test_a_newcomer_takes_over_steps_samples_and_the_optimizer() -> None:
     worker = OneWorker()
-    newcomer = place(Run(ScriptArrival(1, 0, 7, state)), worker)
-    assert worker.arrived == []
-    newcomer.epochs(2)
+    place(Run(), worker).take_over(7, state_of(OneWorker([{"lr": 0.5, "betas": (0.9, 0.99)}])))
     assert worker.arrived == [(7, 32.0, [{"lr": 0.5, "betas": (0.9, 0.99)}])]
-    newcomer.epochs(2)
-    assert len(worker.arrived) == 1
+
+
+def test_what_only_the_newcomer_keeps_is_refused_by_its_name() -> None:
+    newcomer = place(Run())
+    newcomer.keep({"ema": Kept(), "mine": Kept()})
+    with pytest.raises(ConfigError, match=r"worker\.keep\(\.\.\.\) names mine here, but the worker that hands over"):
+        newcomer.take_over(7, state_of(ema={}))
 
 
 def test_who_was_there_from_the_beginning_takes_nothing_over() -> None:
@@ -164,18 +167,18 @@ STATES: list[Any] = [
 def test_what_a_script_keeps_comes_back_as_it_was_whatever_its_keys_are(state: Any) -> None:
     handed = through_memory(state_of(OneWorker(state), ema=state))
     worker, kept = OneWorker(), Kept()
-    newcomer = place(Run(ScriptArrival(0, 0, 7, handed)), worker)
+    newcomer = place(Run(), worker)
     newcomer.keep({"ema": kept})
-    newcomer.epochs(1)
+    newcomer.take_over(7, handed)
     assert (repr(kept.state), repr(worker.arrived[0][2])) == (repr(state), repr(state))
 
 
 def test_arrays_come_back_in_the_midst_of_it() -> None:
     state = {0: {"mean": np.arange(3.0)}, 1: [np.array(4)]}
     kept = Kept()
-    newcomer = place(Run(ScriptArrival(0, 0, 7, through_memory(state_of(ema=state)))))
+    newcomer = place(Run())
     newcomer.keep({"ema": kept})
-    newcomer.epochs(1)
+    newcomer.take_over(7, through_memory(state_of(ema=state)))
     assert kept.state[0]["mean"].tolist() == [0.0, 1.0, 2.0]
     assert kept.state[1] == [np.array(4)]
 
@@ -183,10 +186,10 @@ def test_arrays_come_back_in_the_midst_of_it() -> None:
 def test_objects_are_taken_over_by_their_names_in_whatever_order_and_calls_they_were_kept() -> None:
     handed = state_of(scheduler={"a": 1}, ema={"b": 2})
     ema, scheduler = Kept(), Kept()
-    newcomer = place(Run(ScriptArrival(0, 0, 7, handed)))
+    newcomer = place(Run())
     newcomer.keep({"ema": ema})
     newcomer.keep({"scheduler": scheduler})
-    newcomer.epochs(1)
+    newcomer.take_over(7, handed)
     assert (scheduler.state, ema.state) == ({"a": 1}, {"b": 2})
 
 

@@ -125,6 +125,46 @@ def test_what_a_script_keeps_is_taken_over(tmp_path: Path) -> None:
     assert rates == {str(0.5**NUM_EPOCHS)}
 
 
+@pytest.mark.parametrize("options", [{}, {"collective": "ring"}], ids=["shared update", "each its own"])
+def test_a_scheduler_that_steps_with_every_batch_is_as_far_on_the_newcomer(
+    options: dict[str, Any], tmp_path: Path
+) -> None:
+    script = scheduled("worker.keep(scheduler=scheduler)").replace("    scheduler.step()\n    epochs", "    epochs")
+    script = script.replace("gamma=0.5", "gamma=0.9").replace(
+        "    step(rows)\n", "    step(rows)\n        scheduler.step()\n"
+    )
+    outcome, _ = replaced(tmp_path, script, "1:6:forward", **options)
+    check_all_are_there(tmp_path, outcome, 1)
+    assert len({(tmp_path / f"{rank}.lr").read_text() for rank in range(NUM_WORKERS)}) == 1
+    for rank in range(NUM_WORKERS - 1):
+        assert np.array_equal(last(tmp_path, rank), last(tmp_path, 4))
+
+
+TWICE = """
+    optimizer.zero_grad()
+    (model(torch.from_numpy(rows)).mean() * 0.5).backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("strategy", ["allreduce", "local_sgd(period=3)"])
+def test_newcomers_begin_between_batches_where_each_has_several_steps(strategy: str, tmp_path: Path) -> None:
+    script = TORCH.replace("    optimizer.step()\n", f"    optimizer.step(){TWICE}", 1)
+    outcome, _ = replaced(tmp_path, script, "1:6:forward", strategy=strategy)
+    check_all_are_there(tmp_path, outcome, 1)
+    check_used_once(tmp_path, outcome)
+    (steps,) = {status.step for status in outcome.workers}
+    assert steps % 2 == 0
+
+
+def test_a_newcomer_that_cannot_take_over_is_lost_and_the_others_go_on(tmp_path: Path) -> None:
+    keeps = "\nif worker.rank == 1:\n    worker.keep(mine=torch.optim.SGD(model.parameters(), lr=1.0))"
+    script = TORCH.replace("\nlife = ", f"{keeps}\nlife = ")
+    outcome, told = replaced(tmp_path, script, "1:4:forward")
+    assert [status.rank for status in outcome.workers] == [0, 2, 3, 4]
+    assert any("worker.keep(...) names mine here, but the worker that hands over does not" in text for text in told)
+
+
 def test_a_scheduler_that_is_not_named_keeps_newcomers_out(tmp_path: Path) -> None:
     outcome, told = replaced(tmp_path, scheduled(""), "1:4:forward")
     assert [(loss.worker, loss.replaced_s) for loss in outcome.losses] == [(1, None)]

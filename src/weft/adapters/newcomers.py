@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from weft.adapters.sharing import can_share
+from weft.core.errors import ConfigError
 from weft.core.seat import ScriptArrival
 
 if TYPE_CHECKING:  # the worker makes this
@@ -36,8 +37,6 @@ class ScriptPlace:
         loop, self._num_loops = self._num_loops, self._num_loops + 1
         if not loop:
             self._arrival = self._survivor.arrive()
-            if self._arrival is not None:
-                self._take_over(self._arrival.step, self._arrival.state)
         arrival = self._arrival
         if arrival is None or loop > arrival.loop:
             return range(num_epochs)
@@ -65,7 +64,14 @@ class ScriptPlace:
             "optimizer": _keyed(self._worker.hand_over_optimizer(with_state=with_state)),
         }
 
-    def _take_over(self, step: int, state: Mapping[str, Any]) -> None:
+    def take_over(self, step: int, state: Mapping[str, Any]) -> None:
+        """Go on after `step` steps with what a sponsor has handed over."""
+        missing = [name for name in self._kept if name not in state["kept"]]
+        if missing:
+            raise ConfigError(
+                f"worker.keep(...) names {', '.join(missing)} here, but the worker that hands over does not.\n"
+                "  Name the same on every worker."
+            )
         self._worker.arrive(step, state["samples"], _unkeyed(state["optimizer"]))
         for name, each in self._kept.items():
             each.load_state_dict(_unkeyed(state["kept"][name]))

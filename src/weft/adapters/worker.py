@@ -321,7 +321,7 @@ class Worker:
         """This worker's parts of a share's rounds, until there are no more: members that go or come change them."""
         try:
             while parts := self._seat.survivor.shares.more(rounds):
-                yield from self._counted(rounds.while_in_force(read(parts)), rounds)
+                yield from self._counted(rounds.while_in_force(read(parts), self._seat.survivor.rest_here), rounds)
                 if self._is_over or self._seat.is_probe:
                     return
         finally:

@@ -50,14 +50,11 @@ class ReplicaMemory:
 
 
 class ScriptArrival(NamedTuple):
-    """Where a newcomer's script begins, and what it takes over."""
+    """Where a newcomer's script begins."""
 
     loop: int
     """The number of its loop over epochs."""
     epoch: int
-    step: int
-    """Number of steps that the run has made."""
-    state: Any
 
 
 class Replica(Protocol):

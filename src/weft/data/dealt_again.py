@@ -157,11 +157,16 @@ class ShareRounds:
         mine = (self._worker in each.workers for each in self._rounds[self.num_taken :])
         self.num_taken += next(place for place, is_mine in enumerate(mine) if is_mine) + 1
 
-    def while_in_force(self, batches: Iterable[Result]) -> Iterator[Result]:
-        """These batches, as long as the parts for which they were read are still this worker's."""
+    def while_in_force(self, batches: Iterable[Result], rest: Callable[[], None]) -> Iterator[Result]:
+        """These batches, as long as the parts for which they were read are still this worker's. `rest` is called before
+        each, unless steps are still to be made with some that were taken before."""
         num_anew = self.num_anew
         each = iter(batches)
-        while self.num_anew == num_anew and (batch := next(each, None)) is not None:
+        while True:
+            if self.num_taken == self.num_committed:
+                rest()
+            if self.num_anew != num_anew or (batch := next(each, None)) is None:
+                return
             yield batch
 
     def deal(self, dealing: Redealing) -> int:

@@ -191,7 +191,7 @@ class Driver:
     @property
     def is_idle(self) -> bool:
         """Nothing waits to be told or performed."""
-        return not self._local and not any(node.put_off for node in self.nodes.values())
+        return not self._local and not any(node.put_off or node.peer.holds_user for node in self.nodes.values())
 
     @property
     def next_due_s(self) -> float | None:

@@ -216,8 +216,7 @@ def test_a_newcomer_that_is_lost_later_is_replaced_as_others_are() -> None:
 
 def test_where_the_sponsors_script_cannot_be_joined_no_worker_is_replaced_any_more_and_all_go_on() -> None:
     talk = at("stopping")
-    talk.hear(2, Resting(1, 5, "not this"))
-    assert talk.hear(0, Resting(1, 5, "its data is a stream")) == [(0, GoOn()), (2, GoOn())]
+    assert talk.hear(2, Resting(1, 5, "its data is a stream")) == [(0, GoOn()), (2, GoOn())]
     assert talk.words == ["lost workers are not replaced: its data is a stream"]
     assert talk.killed == [1]
     assert talk.replacement.coming == set()
@@ -228,11 +227,15 @@ def test_where_the_sponsors_script_cannot_be_joined_no_worker_is_replaced_any_mo
     assert talk.started == [1]
 
 
-def test_only_the_sponsor_says_whether_newcomers_can_begin() -> None:
-    talk = at("stopping")
-    talk.hear(2, Resting(1, 5, "not this"))
-    assert talk.hear(0, Resting(1, 5)) == [(0, LookAsked(1)), (2, LookAsked(1))]
-    assert talk.words == []
+def test_who_stops_between_two_meetings_goes_on_to_the_next_one() -> None:
+    talk = Talk()
+    talk.come(1)
+    talk.turn()
+    talk.tell_steps(period=3)
+    talk.hear(0, Resting(1, 7))
+    assert talk.hear(2, Resting(1, 7)) == [(rank, RestAt(1, 9)) for rank in (0, 2)], "a batch has several steps"
+    talk.hear(0, Resting(1, 9))
+    assert talk.hear(2, Resting(1, 9)) == [(rank, LookAsked(1)) for rank in (0, 2)]
 
 
 @pytest.mark.parametrize("phase", PHASES[:-1])

@@ -181,6 +181,7 @@ def test_a_process_that_is_stopped_knows_about_how_long_whatever_it_did(do: Call
     assert PAUSE_S_MIN < found_in_a_child(lambda: do(0.2), is_stopped=True) < STOPPED_S + 0.5
 
 
+@pytest.mark.clock
 @pytest.mark.parametrize("do", [compute, hold_the_interpreter, block_the_interpreter, rest])
 def test_a_process_that_computes_or_sleeps_for_long_has_not_stood_still(do: Callable[[float], object]) -> None:
     assert found_in_a_child(lambda: do(0.4)) == 0.0

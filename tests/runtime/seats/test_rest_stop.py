@@ -14,7 +14,8 @@ class Script:
     def __init__(self, *, is_newcomer: bool = False) -> None:
         self.said: list[RestTold | Resting] = []
         self.refusal = ""
-        self.rest = RestStop(self.said.append, lambda: self.refusal, is_newcomer=is_newcomer)
+        self.is_dealing = False
+        self.rest = RestStop(self.said.append, lambda: self.refusal, lambda: self.is_dealing, is_newcomer=is_newcomer)
         self.to_come: list[Callable[[], object]] = []
         self.num_waits = 0
 
@@ -132,3 +133,19 @@ def test_a_newcomers_script_stops_before_its_first_step_without_being_asked(step
     assert script.to_come == []
     script.make(step + 1)
     assert (script.num_waits, len(script.said)) == (1, 1), "from then on it is as any other"
+
+
+def test_a_script_that_has_stopped_goes_on_only_when_samples_are_dealt() -> None:
+    script = Script()
+    script.rest.ask(RestTold(1, 3, 1))
+    script.rest.stop_at(4)
+    script.is_dealing = True
+    dealt: list[str] = []
+
+    def deal() -> None:
+        dealt.append("dealt")
+        script.is_dealing = False
+
+    script.to_come = [script.rest.go_on, deal]
+    script.make(4)
+    assert (dealt, script.to_come) == (["dealt"], [])

@@ -74,16 +74,13 @@ class Team:
         self.script = ScriptState(at)
         self.said: list[Message] = []
         self.to_come: list[ToSurvivor] = []
-        """What the worker hears while it waits in share()."""
         self.num_waits = 0
         self.published: list[Reached] = []
         self.num_given = 0
-        """Buckets of a backward under way that are given."""
         self.job = job_with(rank=rank, num_workers=3, first_view=first_view)
         self.step = 5
         self.survivor = Survivor(self, self.said.append, RLock())
         self.others = {1: Reached(4, {3: 1}), 2: Reached(4, {3: 2})}
-        """What the other workers have published."""
         self.view_change = OneChange()
         strategy = {"keeps_replicas_equal": keeps_equal, "keeps_step": keeps_step, "deals_portions": deals_portions}
         self.runtime = SimpleNamespace(
@@ -106,6 +103,9 @@ class Team:
         return HandedOver(told.view, self.survivor.shares.hand_over(), 3, 1, 2, b"state")
 
     hands_state = False
+
+    def rest_in_share(self) -> None:
+        self.survivor.rest.stop(self.step, self.wait_in_share)
 
     def come_in(self) -> None:
         return None

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.amp.grad_scaler import GradScaler
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
@@ -100,11 +101,22 @@ class TorchState:
                 generator.set_state(stored)
 
 
-def is_scheduled(optimizer: Optimizer) -> bool:
-    """Whether a scheduler changes the optimizer's learning rates. Not all schedulers leave a trace in its groups."""
-    if any("initial_lr" in group for group in optimizer.param_groups):
-        return True
-    return any(issubclass(type(each), LRScheduler) and each.optimizer is optimizer for each in gc.get_objects())
+def unnamed(optimizers: Sequence[Optimizer], kept: Sequence[Any]) -> str:
+    """Why the state of a script's schedulers or gradient scaler would be lost, if it does not keep them; else empty.
+
+    They are searched among all objects: not all of them leave a trace in the optimizer.
+    """
+    scheduled = [getattr(each, "optimizer", None) for each in kept]
+    for each in gc.get_objects():
+        kind = type(each)
+        if issubclass(kind, LRScheduler) and any(each.optimizer is mine for mine in optimizers):
+            if not any(each.optimizer is known for known in scheduled):
+                return (
+                    "the script's learning-rate scheduler would begin anew; name it by worker.keep(scheduler=scheduler)"
+                )
+        elif issubclass(kind, GradScaler) and each.is_enabled() and not any(each is known for known in kept):
+            return "the script's gradient scaler would begin anew; name it by worker.keep(scaler=scaler)"
+    return ""
 
 
 def optimizer_state(optimizer: Optimizer, *, with_state: bool) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from torch.optim import Optimizer
 from weft.adapters.first_gradient import NUM_ELEMENTS_MAX
 from weft.adapters.keeping import Keeping
 from weft.adapters.pacing import paced
-from weft.adapters.torch.kept_state import TorchState, is_scheduled, optimizer_state, take_optimizer_state
+from weft.adapters.torch.kept_state import TorchState, optimizer_state, take_optimizer_state, unnamed
 from weft.adapters.torch.other_optimizers import refuse_other_optimizers
 from weft.adapters.torch.plain import FiniteSteps
 from weft.adapters.torch.plain_model import PlainModel
@@ -83,13 +83,7 @@ class TorchWorker(LoaderWorker):
         """Number of parameters of each bucket that this backward has yet to fill."""
 
     def refuses_newcomers(self, kept: Iterable[Any]) -> str:
-        known = {id(getattr(each, "optimizer", None)) for each in kept}
-        for optimizer in self._optimizers:
-            if id(optimizer) not in known and is_scheduled(optimizer):
-                return (
-                    "the script's learning-rate scheduler would begin anew; name it by worker.keep(scheduler=scheduler)"
-                )
-        return ""
+        return unnamed(self._optimizers, list(kept))
 
     def hand_over_optimizer(self, *, with_state: bool) -> Any:
         return [optimizer_state(optimizer, with_state=with_state) for optimizer in self._optimizers]

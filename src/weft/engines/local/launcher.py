@@ -137,7 +137,8 @@ class Launch(Supervisor):
 
     def _hear(self, worker: LocalWorker) -> None:
         for message in worker.channel.receive(wait=False):
-            self._take(worker, message)
+            if worker is self._workers[worker.rank]:  # else it is dead, and a newcomer has taken its place
+                self._take(worker, message)
         if worker.has_joined:
             self._echoes.release(worker.rank)
         if worker.channel.is_closed:

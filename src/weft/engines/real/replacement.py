@@ -70,7 +70,8 @@ class Replacement:
         self._told: dict[int, RestTold] = {}
         self._resting: dict[int, Resting] = {}
         self._rested_s = 0.0
-        """When a member last stopped."""
+        """When a member last stopped, or a newcomer was handed something."""
+        self._patience_s = timeouts.STANDS_STILL_S
         self._look = 0
         self._looked: dict[int, LookTold] = {}
         self._seen: dict[int, tuple[dict[int, int], dict[int, int]]] = {}
@@ -107,13 +108,18 @@ class Replacement:
                 self._start_next(now_s)
             elif self._ready:
                 self._ask()
-        elif self._phase is ReplacementPhase.STOPPING and now_s - self._rested_s > timeouts.STANDS_STILL_S:
+        elif self._phase is ReplacementPhase.STOPPING and now_s - self._rested_s > self._patience_s:
             self._let_one_more_step(now_s)
         elif self._all_rest and now_s - self._rested_s > timeouts.REST_S:
             self._tell("newcomers did not come in while all others stood still, and are ended")
             for rank in sorted(self.coming & self._ready):
                 self._end(rank)
             self.break_off()
+
+    @property
+    def joining(self) -> list[int]:
+        """The newcomers that come in now: members, or about to be, that have not begun."""
+        return self._joining
 
     @property
     def _all_rest(self) -> bool:
@@ -176,6 +182,7 @@ class Replacement:
     def hear(self, rank: int, message: ToReplacement, now_s: float) -> None:
         """Take a worker's message."""
         if isinstance(message, HandedOver):
+            self._rested_s = now_s
             for newcomer in self._joining:
                 self._send(newcomer, message)
         elif isinstance(message, RestTold):
@@ -197,32 +204,43 @@ class Replacement:
         sponsor = self._told[min(self._told)]
         furthest = max(told.step for told in self._told.values())
         step = (furthest // sponsor.period + 1) * sponsor.period if sponsor.period else 0
-        self._phase, self._rested_s = ReplacementPhase.STOPPING, now_s
+        self._phase, self._rested_s, self._patience_s = ReplacementPhase.STOPPING, now_s, timeouts.STANDS_STILL_S
         for member in self._views.members:
             self._send(member, RestAt(self._rest, step))
 
     def _stand(self, rank: int, message: Resting, now_s: float) -> None:
+        if message.refusal and self._phase is ReplacementPhase.STOPPING:
+            self.give_up(message.refusal)
+            return
         self._resting[rank] = message
         self._rested_s = now_s
         if not set(self._views.members) <= self._resting.keys():
             return
         if self._phase is ReplacementPhase.STOPPING:
-            refusal = self._resting[min(self._resting)].refusal
-            if refusal:
-                self.give_up(refusal)
-                return
-            self._phase = ReplacementPhase.LOOKING
-            self._look_again()
+            self._have_stopped()
         elif self._phase is ReplacementPhase.WELCOMING:
             replaced = self._joining
             self._go_on()
             self.on_replaced(replaced)
+
+    def _have_stopped(self) -> None:
+        """All have stopped between two batches. If a batch has several steps, that may be between two meetings of the
+        strategy: then they go on to the next one."""
+        period, furthest = self._told[min(self._told)].period, max(resting.step for resting in self._resting.values())
+        if period and furthest % period:
+            self._resting.clear()
+            for member in self._views.members:
+                self._send(member, RestAt(self._rest, (furthest // period + 1) * period))
+            return
+        self._phase = ReplacementPhase.LOOKING
+        self._look_again()
 
     def _let_one_more_step(self, now_s: float) -> None:
         """Who has not stopped may wait for steps of those who have; not where all stop before the same one."""
         if self._told[min(self._told)].period or not self._resting:
             return
         stopped, self._resting, self._rested_s = self._resting, {}, now_s
+        self._patience_s *= 2  # the others may only be slow
         for rank, resting in stopped.items():
             self._send(rank, RestAt(self._rest, resting.step + 1))
 

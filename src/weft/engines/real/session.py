@@ -240,11 +240,12 @@ class RunSession:
             self._send(rank, message)
 
     def welcome_newcomer(self, rank: int) -> None:
-        """A newcomer takes the place of worker `rank`, which was lost. It makes no report that others have made."""
+        """A newcomer takes the place of worker `rank`, which was lost. It makes no report that its sponsor has made."""
         self._members.add(rank)
         self._badness[rank] = WORST
         self._consensus.welcome(rank)
-        for barrier in (*self._reports.values(), *self._saves.values()):
+        sponsor = min(self._members - {rank})
+        for barrier in (each for each in (*self._reports.values(), *self._saves.values()) if sponsor in each.came):
             barrier.excused.add(rank)
 
     def _join(self, rank: int, message: ScriptJoined) -> None:

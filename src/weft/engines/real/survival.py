@@ -42,7 +42,7 @@ class Survival:
         self._session, self._watchdog, self._observer = session, watchdog, observer
         self._start, self._end, self._states = start, end, states
         self.views, self.losses = Views(session.num_workers, send), Losses()
-        self._replacement = Replacement(self.views, send, self._start_newcomer, end, observer.on_tell)
+        self._replacement = Replacement(self.views, send, self._try_to_start, end, observer.on_tell)
         self._replacement.on_replaced = self._tell_replaced
 
     def members(self) -> list[WorkerRecord]:
@@ -66,16 +66,21 @@ class Survival:
         if not self._session.has_begun:
             self._start_again(now_s)
             return
-        dead = [worker for worker in self.members() if is_silent_death(worker) or self._is_missed(worker)]
+        dead = [worker for worker in self.members() if self._is_lost(worker)]
         self._session.tell_order([worker.rank for worker in dead])
         for worker in dead if self.views.can_lose([worker.rank for worker in dead]) else ():
-            self._go_on_without(worker, worker.lost or how_it_ended(worker.exit_code))
+            failed = "" if worker.failed is None else f"{worker.failed.error}: {worker.failed.text}"
+            self._go_on_without(worker, worker.lost or failed or how_it_ended(worker.exit_code))
         if self._on_loss == REPLACE:
             self._replace(now_s, is_stopping=is_stopping)
 
-    def _is_missed(self, worker: WorkerRecord) -> bool:
-        """Whether a worker has ended its process before all had concluded: others may still fetch from it."""
-        return worker.has_finished and not worker.is_alive and not self._session.is_over
+    def _is_lost(self, worker: WorkerRecord) -> bool:
+        """Whether a worker has died; or has ended its process before all had concluded, so that others may still fetch
+        from it; or is a newcomer that could not take over what it needs."""
+        if worker.is_alive:
+            return False
+        is_missed = worker.has_finished and not self._session.is_over
+        return is_silent_death(worker) or is_missed or worker.rank in self._replacement.joining
 
     def _start_again(self, now_s: float) -> None:
         """Before all have joined, there is nothing that a worker whose process has died would have to take over."""
@@ -112,6 +117,13 @@ class Survival:
         self._session.expect_newcomer(rank)
         self._start(rank)
 
+    def _try_to_start(self, rank: int) -> None:
+        """Start a newcomer; if the system has no process for it, the others go on without."""
+        try:
+            self._start_newcomer(rank)
+        except WeftError as error:
+            self._replacement.give_up(str(error))
+
     def refuse(self, worker: WorkerRecord, error: WeftError) -> WeftError | None:
         """A worker has said what cannot be: the error that ends the run, or None if only this newcomer ends."""
         if worker.rank in self.views.members or worker.rank not in self._replacement.coming:
@@ -133,6 +145,8 @@ class Survival:
 
     def others_may_go_on(self, worker: WorkerRecord) -> bool:
         """Whether a worker that died while training began is to be left behind, once the others have laid out."""
+        if worker.rank in self._replacement.joining:
+            return True
         others = any(other.is_alive for other in self.members() if other is not worker)
         may = self._on_loss != STOP and self._session.has_begun and others
         return may and is_silent_death(worker) and self.losses.is_fresh(worker.rank, time.perf_counter())

@@ -32,7 +32,8 @@ LAYING_OUT_S = 5.0
 """After a worker died while training began, the others have this long to lay their models out and go on without it;
 those that connect to it by sockets cannot, and the run ends."""
 STANDS_STILL_S = 0.1
-"""Where scripts stop for newcomers, and one has not stopped for this long: it may wait for steps of those that have."""
+"""Where scripts stop for newcomers, and one has not stopped for this long: it may wait for steps of those that have.
+Doubled each time that these have made one more."""
 REST_S = 10.0
 """All members stand still while newcomers come in: those that have not come within this time are ended."""
 REPLACED_OFTEN_S = 60.0

@@ -190,7 +190,8 @@ class LiveSeat(DrivingSeat):
         self._step = step
         self.metrics.begin_at(step)
         state = self._once.take_over(handed.state)  # its memory is freed when the rest is over
-        self._arrival = ScriptArrival(handed.shares.loop, handed.shares.epoch, step, state)
+        self._arrival = ScriptArrival(handed.shares.loop, handed.shares.epoch)
+        survivor.script_place.take_over(step, state)
         survivor.rest.stop(step, self._wait)
 
     @property
@@ -241,6 +242,11 @@ class LiveSeat(DrivingSeat):
             self.survivor.hear(message)
         else:
             super()._hear(message)
+
+    def rest_in_share(self) -> None:
+        assert self.survivor is not None
+        with self._driving() as runtime, runtime.driver.script_waits(SHARE):
+            self.survivor.rest.stop(self._step, self._wait)
 
     def wait_in_share(self, done: Callable[[], bool]) -> None:
         with self._driving() as runtime, runtime.driver.script_waits(SHARE):
@@ -296,7 +302,7 @@ class LiveSeat(DrivingSeat):
                 if self._pauses_at_step:
                     self._wait(lambda: not self._pauses_at_step)
                 if self.survivor is not None:
-                    self.survivor.rest.stop(self._step, self._wait)
+                    self.survivor.step_is_made(self._step)
 
     def report(self, epoch: int, numbers: Reported) -> None:
         if self._is_still_to_come:

@@ -11,20 +11,28 @@ class RestStop:
     | state    | entered by            | the script                                           | left by            |
     |----------|-----------------------|------------------------------------------------------|--------------------|
     | off      |                       | goes on                                              | `ask`              |
-    | asked    | `ask`                 | stops after its step                                 | `stop_at`          |
-    | on       | `stop_at`             | stops when so many steps are made, and says so       | `stop_at`, `go_on` |
+    | asked    | `ask`                 | stops before its next batch                          | `stop_at`          |
+    | on       | `stop_at`             | stops there when so many steps are made, and says so | `stop_at`, `go_on` |
+
+    Between two batches all that a script does after a step is done, too: schedulers and averages have made theirs.
 
     A newcomer's is on from the beginning: its script stops before its first step.
     """
 
     def __init__(
-        self, send: Callable[[RestTold | Resting], object], refusal: Callable[[], str], *, is_newcomer: bool
+        self,
+        send: Callable[[RestTold | Resting], object],
+        refusal: Callable[[], str],
+        is_dealing: Callable[[], bool],
+        *,
+        is_newcomer: bool,
     ) -> None:
-        """`refusal` says why a newcomer's script cannot begin where this one is stopped; nothing if it can."""
+        """`refusal` says why a newcomer's script cannot begin where this one is stopped; nothing if it can. While
+        samples are dealt (`is_dealing`), a script that has stopped does not go on."""
         self._send = send
-        self._refusal = refusal
-        self._is_asked = is_newcomer
-        self._number = 0
+        self._refusal, self._is_dealing = refusal, is_dealing
+        self.is_asked = is_newcomer
+        self.number = 0
         self._at: int | None = 0 if is_newcomer else None
         self._stopped: int | None = None
         """The number of steps that the script has made, while it is stopped."""
@@ -33,7 +41,7 @@ class RestStop:
 
     def ask(self, told: RestTold) -> None:
         """A rest begins; `told` says where the script is."""
-        self._is_asked, self._at, self._number = True, None, told.rest
+        self.is_asked, self._at, self.number = True, None, told.rest
         self._send(told)
 
     def stop_at(self, step: int) -> None:
@@ -43,21 +51,25 @@ class RestStop:
 
     def go_on(self) -> None:
         """The rest is over."""
-        self._is_asked, self._at = False, None
+        self.is_asked, self._at = False, None
         afterwards, self.afterwards = self.afterwards, lambda: None
         afterwards()
 
     def stop(self, step: int, wait: Callable[[Callable[[], bool]], None]) -> None:
         """The script has made `step` steps: `wait` here as long as it is to rest."""
-        if self._is_asked:
+        if self.is_asked:
             self._stopped = step
             self._say()
-            wait(lambda: not self._holds(step))
+            wait(lambda: not self._holds(step) and not self._is_dealing())
             self._stopped = None
 
+    def is_due(self, step: int) -> bool:
+        """Whether the script is to stop when it has made `step` steps."""
+        return self._at is not None and self._holds(step)
+
     def _holds(self, step: int) -> bool:
-        return self._is_asked and (self._at is None or step >= self._at)
+        return self.is_asked and (self._at is None or step >= self._at)
 
     def _say(self) -> None:
-        if self._stopped is not None and self._at is not None and self._holds(self._stopped):
-            self._send(Resting(self._number, self._stopped, self._refusal()))
+        if self._stopped is not None and self.is_due(self._stopped):
+            self._send(Resting(self.number, self._stopped, self._refusal()))

@@ -33,6 +33,7 @@ from weft.runtime.view_messages import (
     LookTold,
     RestAsked,
     RestAt,
+    Resting,
     RestTold,
     ViewTaken,
     ViewTold,
@@ -67,6 +68,9 @@ class Survivable(Protocol):
         """Whether the optimizer's state is handed over, too."""
         ...
 
+    def rest_in_share(self) -> None:
+        """Rest, while the script waits for data."""
+
     def hand_over(self, told: ViewTold) -> HandedOver:
         """Where the script is, for the newcomers of a view."""
         ...
@@ -99,7 +103,7 @@ class Survivor:
         """It has not been told its first view yet."""
         self.handed: HandedOver | None = None
         """What a newcomer has been handed over."""
-        self.rest = RestStop(send, self._refusal, is_newcomer=self._is_newcomer)
+        self.rest = RestStop(send, self._refusal, lambda: self.is_dealing, is_newcomer=self._is_newcomer)
         self.shares = DealtAgain(job.rank, job.num_workers, self._when_dealt, self._publish, lock)
 
     @property
@@ -111,6 +115,16 @@ class Survivor:
     def has_come_in(self) -> bool:
         """A newcomer has taken over all that it needs."""
         return self.handed is not None and not self.is_dealing and self._runtime.worker.computes is not None
+
+    def rest_here(self) -> None:
+        """The script is between two batches: it stops here while newcomers come in."""
+        if self.rest.is_asked and self._script.at not in BEFORE_TRAINING:
+            self._seat.rest_in_share()
+
+    def step_is_made(self, step: int) -> None:
+        """A script that takes no shares never comes to a place where a newcomer could begin: say so."""
+        if self.rest.is_due(step) and not self.shares.can_be_taken_over:
+            self._send(Resting(self.rest.number, step, self._refusal()))
 
     def arrive(self) -> Any:
         """Where a newcomer's script begins: blocks until it is there. None for a worker that was there before."""
