@@ -282,6 +282,7 @@ for epoch in worker.epochs(10_000):
 """
 
 
+@pytest.mark.clock
 @pytest.mark.parametrize(("rank", "after_s"), [(0, 0.07), (2, 0.15)])
 def test_a_worker_killed_while_torch_sums_is_named_and_the_others_end_within_two_seconds(
     rank: int, after_s: float, tmp_path: Path
